@@ -1,0 +1,1 @@
+"""The late-data layer for Apache Spark."""

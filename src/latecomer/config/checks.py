@@ -1,0 +1,205 @@
+"""What only the whole pipeline can tell: columns that do not exist, pairs that lose data, names that clash.
+
+Every check returns problems; none raises. They run before Spark starts.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from latecomer.config import columns as types
+from latecomer.config.models import NAME, Output, Pipeline
+from latecomer.errors import Problem
+from latecomer.model.aggregates import NUMERIC
+from latecomer.model.durations import format_duration
+from latecomer.model.verdicts import LatePolicy, TooLatePolicy
+
+RESERVED = ("window_start", "window_end", "sequence", "timing", "op", "batch", "fired_at", "watermark")
+PRIVATE = "_lc_"
+_UNSTORABLE = re.compile(r"[ ,;{}()\n\t=]")
+
+
+def check(pipeline: Pipeline) -> list[Problem]:
+    """Problems that need no columns."""
+    problems = list(_clashing_sinks(pipeline))
+    for name, output in pipeline.outputs.items():
+        problems += _unsafe_lateness(pipeline, name, output)
+        problems += _sinks_that_cannot(name, output)
+        problems += _output_names(name, output)
+    files, event = pipeline.source.files, pipeline.event
+    if files.partition and event.partition and files.partition != event.partition:
+        problems.append(
+            Problem(
+                "source.files.partition",
+                f"says another column than event.partition ({event.partition})",
+                files.partition,
+                "name the source-partition column once",
+            )
+        )
+    return problems
+
+
+def check_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Problem]:
+    """Problems with columns that the source does not have, or that have the wrong type."""
+    problems = [
+        Problem("source.schema", "columns differ only in case", f"{one}, {other}", "rename one of them")
+        for one, other in types.clashing_names(columns)
+    ]
+    problems += [
+        Problem(
+            "source.schema",
+            "a column with this name cannot be stored",
+            column,
+            "declare source.schema without it",
+        )
+        for column in columns
+        if _UNSTORABLE.search(column) or column.startswith(PRIVATE)
+    ]
+    for field, used in _used_columns(pipeline):
+        if used not in columns:
+            problems.append(_unknown_column(field, used, columns))
+    problems += _time_columns(pipeline, columns)
+    problems += _measures(pipeline, columns)
+    problems += _aggregate_types(pipeline, columns)
+    return problems
+
+
+def _used_columns(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    event, files = pipeline.event, pipeline.source.files
+    named = {
+        "event.time": event.time,
+        "event.id": event.id,
+        "event.partition": event.partition,
+        "event.producer": event.producer,
+        "event.producer_seq": event.producer_seq,
+        "source.files.order_by": files.order_by,
+        "source.files.partition": files.partition,
+    }
+    yield from ((field, column) for field, column in named.items() if column is not None)
+    yield from ((f"ledger.{index}", column) for index, column in enumerate(pipeline.ledger))
+    for name, output in pipeline.outputs.items():
+        yield from ((f"outputs.{name}.by.{index}", column) for index, column in enumerate(output.by))
+        for aggregate_name, aggregate in output.aggregates.items():
+            if aggregate.column is not None:
+                yield f"outputs.{name}.aggregates.{aggregate_name}", aggregate.column
+
+
+def _unknown_column(field: str, used: str, columns: Iterable[str]) -> Problem:
+    known = list(columns)
+    near = difflib.get_close_matches(used, known, n=1)
+    mend = f"did you mean {near[0]}?" if near else f"the source has {', '.join(known)}"
+    return Problem(field, "the source has no such column", used, mend)
+
+
+def _time_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
+    files = pipeline.source.files
+    for field, column, unit in (
+        ("event.time", pipeline.event.time, pipeline.event.unit),
+        ("source.files.order_by", files.order_by, pipeline.arrival_unit),
+    ):
+        kind = columns.get(column) if column else None
+        if kind is None:
+            continue
+        if types.is_numeric(kind) and unit is None:
+            home = "event.unit" if field == "event.time" else "source.files.unit"
+            yield Problem(field, f"is a number ({kind}) without a unit", column, f"add {home}: s, ms, us or ns")
+        elif kind in ("boolean", "binary"):
+            yield Problem(field, f"a {kind} column holds no time", column, "name a column that does")
+
+
+def _measures(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
+    for index, column in enumerate(pipeline.ledger):
+        kind = columns.get(column)
+        if kind is not None and not types.is_exact(kind):
+            yield Problem(
+                f"ledger.{index}",
+                f"a {kind} column cannot be summed exactly, so the ledger could not balance",
+                column,
+                f"declare it in source.schema as an integer or a decimal, such as {column}: decimal(18,2)",
+            )
+
+
+def _aggregate_types(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
+    for name, output in pipeline.outputs.items():
+        for aggregate_name, aggregate in output.aggregates.items():
+            kind = columns.get(aggregate.column or "")
+            if kind is not None and aggregate.function in NUMERIC and not types.is_numeric(kind):
+                yield Problem(
+                    f"outputs.{name}.aggregates.{aggregate_name}",
+                    f"{aggregate.function} needs a number, and {aggregate.column} is {kind}",
+                    str(aggregate),
+                    "declare the column as a number in source.schema, or use count, min or max",
+                )
+
+
+def _unsafe_lateness(pipeline: Pipeline, name: str, output: Output) -> Iterator[Problem]:
+    idle_after = pipeline.watermark.idle_after
+    if (
+        idle_after is not None
+        and output.late is not LatePolicy.DROP
+        and output.too_late is TooLatePolicy.DROP
+        and output.allowed_lateness < idle_after
+    ):
+        yield Problem(
+            f"outputs.{name}.allowed_lateness",
+            "is shorter than watermark.idle_after "
+            f"({format_duration(idle_after)}): what a partition brings when it returns from silence would be "
+            "dropped as too late",
+            format_duration(output.allowed_lateness),
+            f"set allowed_lateness: {format_duration(idle_after)} or more, or too_late: side_output",
+        )
+
+
+def _sinks_that_cannot(name: str, output: Output) -> Iterator[Problem]:
+    for index, sink in enumerate(output.sinks):
+        if not sink.takes(output.late):
+            yield Problem(
+                f"outputs.{name}.sinks.{index}",
+                f"{sink.kind} is append only and cannot take the updates of late: {output.late}",
+                {sink.kind: sink.path},
+                "use late: retract, drop or side_output, or a sink that upserts (delta, sqlite)",
+            )
+
+
+def _output_names(name: str, output: Output) -> Iterator[Problem]:
+    field = f"outputs.{name}"
+    taken = {column.lower(): "a column of every pane" for column in RESERVED}
+    for index, column in enumerate(output.by):
+        if column.lower() in taken:
+            yield Problem(
+                f"{field}.by.{index}", f"clashes with {taken[column.lower()]}", column, "rename the column"
+            )
+        taken[column.lower()] = "a column in `by`"
+    for aggregate_name in output.aggregates:
+        if not NAME.fullmatch(aggregate_name) or aggregate_name.startswith(PRIVATE):
+            yield Problem(
+                f"{field}.aggregates.{aggregate_name}",
+                "is not a usable name",
+                aggregate_name,
+                "use letters, digits and _ only",
+            )
+        elif aggregate_name.lower() in taken:
+            yield Problem(
+                f"{field}.aggregates.{aggregate_name}",
+                f"clashes with {taken[aggregate_name.lower()]}",
+                aggregate_name,
+                "choose another name for the aggregate",
+            )
+        taken[aggregate_name.lower()] = "another aggregate"
+
+
+def _clashing_sinks(pipeline: Pipeline) -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    for name, output in pipeline.outputs.items():
+        for index, sink in enumerate(output.sinks):
+            target = sink.target(name)
+            if target in seen:
+                yield Problem(
+                    f"outputs.{name}.sinks.{index}",
+                    f"writes where output {seen[target]} writes already",
+                    target,
+                    "give each output a sink of its own",
+                )
+            seen[target] = name

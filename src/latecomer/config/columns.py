@@ -1,0 +1,220 @@
+"""Source columns: their types, and how they are inferred from files without starting Spark.
+
+A column's type is written as Spark writes it (`bigint`, `string`, `decimal(18,2)`). Inference reads the
+first lines of a few files; nested values stay JSON text. What was inferred is pinned in the store, so
+a later file cannot change a type behind anyone's back.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from latecomer.errors import SourceError
+
+SAMPLE_FILES = 20
+SAMPLE_ROWS = 2_000
+
+_ALIASES = {
+    "long": "bigint",
+    "int64": "bigint",
+    "integer": "int",
+    "int32": "int",
+    "short": "smallint",
+    "byte": "tinyint",
+    "bool": "boolean",
+    "str": "string",
+    "text": "string",
+    "float64": "double",
+    "datetime": "timestamp",
+}
+INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+FLOATS = frozenset({"float", "double"})
+_PLAIN = INTEGERS | FLOATS | {"string", "boolean", "date", "timestamp", "timestamp_ntz", "binary"}
+_DECIMAL = re.compile(r"decimal\((\d{1,2}),\s*(\d{1,2})\)")
+
+
+def normal_type(written: str) -> str:
+    """The one spelling of a column type.
+
+    >>> normal_type("LONG"), normal_type("decimal(18, 2)")
+    ('bigint', 'decimal(18,2)')
+    """
+    text = written.strip().lower()
+    text = _ALIASES.get(text, text)
+    if text in _PLAIN:
+        return text
+    if text == "decimal":
+        return "decimal(10,0)"
+    match = _DECIMAL.fullmatch(text)
+    if match and int(match[2]) <= int(match[1]) <= 38:
+        return f"decimal({int(match[1])},{int(match[2])})"
+    raise ValueError(
+        f"unknown type {written!r}; there are {', '.join(sorted(_PLAIN))} and decimal(precision,scale)"
+    )
+
+
+def is_decimal(kind: str) -> bool:
+    return kind.startswith("decimal")
+
+
+def scale_of(kind: str) -> int:
+    """Digits after the point of an exact type: 0 for integers."""
+    match = _DECIMAL.fullmatch(kind)
+    return int(match[2]) if match else 0
+
+
+def is_exact(kind: str) -> bool:
+    """Whether sums of the type are exact, in any order."""
+    return kind in INTEGERS or is_decimal(kind)
+
+
+def is_numeric(kind: str) -> bool:
+    return is_exact(kind) or kind in FLOATS
+
+
+def list_files(pattern: str) -> list[str]:
+    """The files a path or pattern names now, oldest first; hidden and unfinished ones left out."""
+    path = Path(pattern)
+    found: Iterable[str] = (str(child) for child in path.iterdir()) if path.is_dir() else glob.glob(pattern)
+    files = [Path(name) for name in found if not Path(name).name.startswith((".", "_"))]
+    return [str(name) for name in sorted(files, key=lambda name: (name.stat().st_mtime, name)) if name.is_file()]
+
+
+def infer_columns(files: Sequence[str], file_format: str, delimiter: str = ",") -> dict[str, str]:
+    """Column names and types from the first rows of a few files."""
+    columns: dict[str, str] = {}
+    for name in files[:SAMPLE_FILES]:
+        try:
+            found = _INFER[file_format](name, delimiter)
+        except (OSError, UnicodeDecodeError, pa.ArrowInvalid):
+            continue  # an unreadable file becomes dead letters, it does not decide the columns
+        for column, kind in found.items():
+            columns[column] = _common(columns.get(column), kind)
+    if not columns:
+        raise SourceError(
+            "no columns could be inferred: none of the files has a readable row; declare source.schema"
+        )
+    return {column: "string" if kind == "null" else kind for column, kind in columns.items()}
+
+
+def _infer_json(name: str, _: str) -> dict[str, str]:
+    columns: dict[str, str] = {}
+    with open(name, encoding="utf-8") as lines:
+        for line in islice(lines, SAMPLE_ROWS):
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(row, dict):
+                for column, value in row.items():
+                    columns[column] = _common(columns.get(column), _kind_of(value))
+    return columns
+
+
+def _infer_csv(name: str, delimiter: str) -> dict[str, str]:
+    with open(name, encoding="utf-8", newline="") as lines:
+        rows: Iterator[list[str]] = csv.reader(lines, delimiter=delimiter)
+        header = next(rows, None)
+        if not header:
+            return {}
+        columns = dict.fromkeys(header, "null")
+        for row in islice(rows, SAMPLE_ROWS):
+            if len(row) == len(header):
+                for column, text in zip(header, row, strict=True):
+                    columns[column] = _common(columns[column], _kind_of_text(text))
+    return columns
+
+
+def _infer_parquet(name: str, _: str) -> dict[str, str]:
+    return arrow_columns(pq.read_schema(name))
+
+
+_INFER = {"json": _infer_json, "csv": _infer_csv, "parquet": _infer_parquet}
+
+
+def _kind_of(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "bigint" if -(1 << 63) <= value < 1 << 63 else "decimal(38,0)"
+    if isinstance(value, float):
+        return "double"
+    return "string"
+
+
+def _kind_of_text(text: str) -> str:
+    if text == "":
+        return "null"
+    if re.fullmatch(r"-?(0|[1-9]\d{0,17})", text):
+        return "bigint"
+    if re.fullmatch(r"-?\d+\.\d+([eE][-+]?\d+)?", text):
+        return "double"
+    return "boolean" if text.lower() in ("true", "false") else "string"
+
+
+def _common(first: str | None, second: str) -> str:
+    """The type that holds both: numbers widen, anything else becomes text."""
+    if first is None or first == "null" or first == second:
+        return second
+    if second == "null":
+        return first
+    kinds = {first, second}
+    if kinds <= {"bigint", "double"}:
+        return "double"
+    if kinds == {"bigint", "decimal(38,0)"}:
+        return "decimal(38,0)"
+    return "string"
+
+
+def arrow_columns(schema: pa.Schema) -> dict[str, str]:
+    """Column types of a Parquet file; nested columns are left out."""
+    return {field.name: kind for field in schema if (kind := _arrow_kind(field.type)) is not None}
+
+
+def _arrow_kind(kind: pa.DataType) -> str | None:
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz else "timestamp_ntz"
+    if pa.types.is_dictionary(kind):
+        return _arrow_kind(kind.value_type)
+    names = {
+        "int8": "tinyint",
+        "int16": "smallint",
+        "int32": "int",
+        "int64": "bigint",
+        "uint8": "smallint",
+        "uint16": "int",
+        "uint32": "bigint",
+        "float": "float",
+        "double": "double",
+        "bool": "boolean",
+        "string": "string",
+        "large_string": "string",
+        "binary": "binary",
+        "large_binary": "binary",
+        "date32[day]": "date",
+    }
+    return names.get(str(kind))
+
+
+def clashing_names(columns: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Pairs of columns that differ only in case: a table cannot hold both."""
+    seen: dict[str, str] = {}
+    pairs = []
+    for column in columns:
+        other = seen.setdefault(column.lower(), column)
+        if other != column:
+            pairs.append((other, column))
+    return pairs

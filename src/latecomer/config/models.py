@@ -1,0 +1,193 @@
+"""The pipeline: the same models behind the YAML file and the Python API.
+
+Frozen and strict: an unknown key is an error. What one model can check alone is checked here; what
+needs the source's columns is in `checks.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+
+from latecomer.config.columns import normal_type
+from latecomer.config.sinks import AnySink
+from latecomer.model.aggregates import WrittenAggregate
+from latecomer.model.durations import Duration
+from latecomer.model.strategies import AnyStrategy
+from latecomer.model.verdicts import LatePolicy, TooLatePolicy
+from latecomer.model.windows import Tumbling, Zone
+
+Unit = Literal["s", "ms", "us", "ns"]
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Files(_Model):
+    """Files in a folder, read as they appear, oldest first by modification time."""
+
+    path: str = Field(min_length=1, description="a folder or a pattern, relative to the pipeline file")
+    format: Literal["json", "csv", "parquet"] = Field("json", description="json means JSON lines")
+    order_by: str | None = Field(
+        None, description="the column with the arrival time; without it, the file's modification time"
+    )
+    unit: Unit | None = Field(None, description="the unit of a numeric order_by; event.unit if not said")
+    partition: str | None = Field(None, description="the source-partition column (as event.partition)")
+    max_files_per_batch: int = Field(1000, ge=1)
+    header: bool = Field(True, description="csv: the first line names the columns")
+    delimiter: str = Field(",", min_length=1, max_length=1)
+
+
+class Source(_Model):
+    """Where events come from, and their columns where they are not to be inferred."""
+
+    files: Files
+    columns: dict[str, str] | None = Field(
+        None, alias="schema", description="column: type, such as paise: bigint"
+    )
+
+    @field_validator("columns")
+    @classmethod
+    def _known_types(cls, columns: dict[str, str] | None) -> dict[str, str] | None:
+        if columns is None:
+            return None
+        if not columns:
+            raise ValueError("declare at least one column")
+        return {column: normal_type(kind) for column, kind in columns.items()}
+
+    @model_validator(mode="after")
+    def _headless_csv_is_declared(self) -> Self:
+        if self.files.format == "csv" and not self.files.header and self.columns is None:
+            raise ValueError("csv files without a header need source.schema, in the order of the columns")
+        return self
+
+
+class Event(_Model):
+    """Which columns make the envelope."""
+
+    time: str = Field(description="the column with the event time")
+    id: str | None = Field(None, description="the column that identifies an event; duplicates are removed")
+    partition: str | None = Field(None, description="the column that names the source partition")
+    zone: Zone = Field("UTC", description="the zone of times written without one")
+    unit: Unit | None = Field(None, description="the unit of times written as numbers")
+    producer: str | None = None
+    producer_seq: str | None = None
+
+
+def _aggregates_as_mapping(value: object) -> object:
+    if isinstance(value, dict) and not value:
+        raise ValueError("name at least one aggregate, such as {events: count(*)}")
+    return value
+
+
+class Trigger(_Model):
+    """When panes fire besides at the watermark. Late panes fire once a batch."""
+
+    late: Literal["batch"] = "batch"
+
+
+class Output(_Model):
+    """One number per window and key, and what happens to events that are late for it."""
+
+    window: Tumbling
+    by: tuple[str, ...] = ()
+    where: str | None = Field(None, description="an SQL predicate; what it excludes is counted as filtered")
+    aggregates: Annotated[dict[str, WrittenAggregate], BeforeValidator(_aggregates_as_mapping)]
+    allowed_lateness: Duration = 0
+    late: LatePolicy = LatePolicy.SIDE_OUTPUT
+    too_late: TooLatePolicy = Field(
+        None,  # type: ignore[assignment]  # filled below, from `late`
+        description="side_output unless late is drop",
+        validate_default=False,
+    )
+    trigger: Trigger = Trigger()
+    sinks: tuple[AnySink, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _too_late_follows_late(cls, fields: Any) -> Any:
+        if isinstance(fields, dict) and fields.get("too_late") is None:
+            drops = fields.get("late") == LatePolicy.DROP
+            return {**fields, "too_late": TooLatePolicy.DROP if drops else TooLatePolicy.SIDE_OUTPUT}
+        return fields
+
+    @field_validator("where")
+    @classmethod
+    def _not_blank(cls, where: str | None) -> str | None:
+        if where is not None and not where.strip():
+            raise ValueError("an empty predicate; leave `where` out to keep every event")
+        return where
+
+
+def _bounded_unless_said(written: object) -> object:
+    if isinstance(written, dict) and "strategy" not in written:
+        return {"strategy": "bounded", **written}
+    return written
+
+
+class Pipeline(_Model):
+    """A whole pipeline. `Pipeline.load("pipeline.yaml")` reads the same from a file."""
+
+    name: str
+    store: str = Field(min_length=1, description="a folder, relative to the pipeline file")
+    source: Source
+    event: Event
+    watermark: Annotated[AnyStrategy, BeforeValidator(_bounded_unless_said)]
+    outputs: dict[str, Output] = Field(min_length=1)
+    ledger: tuple[str, ...] = Field((), description="exact numeric columns that the ledger sums up")
+    base: Annotated[Path, WithJsonSchema({"type": "string"})] = Field(
+        Path(), exclude=True, description="the folder that relative paths start from"
+    )
+
+    @field_validator("name")
+    @classmethod
+    def _plain_name(cls, name: str) -> str:
+        if not NAME.fullmatch(name):
+            raise ValueError("use letters, digits and _ only, not starting with a digit")
+        return name
+
+    @field_validator("outputs")
+    @classmethod
+    def _plain_output_names(cls, outputs: dict[str, Output]) -> dict[str, Output]:
+        seen: dict[str, str] = {}
+        for name in outputs:
+            if not NAME.fullmatch(name):
+                raise ValueError(f"output {name!r}: use letters, digits and _ only, not starting with a digit")
+            other = seen.setdefault(name.lower(), name)
+            if other != name:
+                raise ValueError(f"outputs {other!r} and {name!r} clash: they differ only in case")
+        return outputs
+
+    @property
+    def partition_column(self) -> str | None:
+        return self.event.partition or self.source.files.partition
+
+    @property
+    def arrival_unit(self) -> Unit | None:
+        return self.source.files.unit or self.event.unit
+
+    def resolve(self, path: str) -> Path:
+        """A path as the file system knows it: relative ones start at the pipeline file."""
+        return (self.base / Path(path).expanduser()).resolve()
+
+    @property
+    def store_path(self) -> Path:
+        return self.resolve(self.store)
+
+    @property
+    def source_path(self) -> str:
+        """The source's folder or pattern, absolute (the pattern's own characters kept)."""
+        return str(self.base.resolve() / Path(self.source.files.path).expanduser())

@@ -1,0 +1,101 @@
+"""Where an output's panes go besides the store: `{sqlite: results.db}`, `{delta: ./minute}` …"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, WithJsonSchema
+
+from latecomer.model.verdicts import LatePolicy
+
+
+class Sink(BaseModel):
+    """What a sink can take: an append-only sink cannot overwrite what it was given."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    kind: ClassVar[str]
+    upserts: ClassVar[bool] = True
+
+    path: str = Field(min_length=1)
+
+    def takes(self, late: LatePolicy) -> bool:
+        """Whether the sink can absorb the corrections of a late policy."""
+        return self.upserts or late is not LatePolicy.UPDATE
+
+    def target(self, output: str) -> str:
+        """What the sink writes to: two outputs must not share it."""
+        return f"{self.kind} {self.path}"
+
+
+class DeltaSink(Sink):
+    """A Delta table, upserted by window and key."""
+
+    kind: ClassVar[str] = "delta"
+
+
+class SqliteSink(Sink):
+    """A table in a SQLite file, upserted by window and key; named as the output unless said."""
+
+    kind: ClassVar[str] = "sqlite"
+    table: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+
+    def target(self, output: str) -> str:
+        return f"sqlite {self.path} table {(self.table or output).lower()}"
+
+
+class ParquetSink(Sink):
+    """A folder of Parquet files, one a batch: the change stream, append only."""
+
+    kind: ClassVar[str] = "parquet"
+    upserts: ClassVar[bool] = False
+
+
+class JsonlSink(Sink):
+    """A folder of JSON-lines files, one a batch: the change stream, append only."""
+
+    kind: ClassVar[str] = "jsonl"
+    upserts: ClassVar[bool] = False
+
+
+SINKS: dict[str, type[Sink]] = {sink.kind: sink for sink in (DeltaSink, SqliteSink, ParquetSink, JsonlSink)}
+
+
+def _read_sink(written: object) -> object:
+    if isinstance(written, Sink):
+        return written
+    if not isinstance(written, dict) or len(written) != 1:
+        raise ValueError(f"write one of {', '.join(f'{{{kind}: path}}' for kind in SINKS)}")
+    ((kind, settings),) = written.items()
+    if kind not in SINKS:
+        raise ValueError(f"unknown sink {kind}; there are {', '.join(SINKS)}")
+    fields: dict[str, Any] = settings if isinstance(settings, dict) else {"path": settings}
+    return SINKS[kind].model_validate(fields)
+
+
+def _is_sink(value: object) -> Sink:
+    assert isinstance(value, Sink)
+    return value
+
+
+_SCHEMA: dict[str, Any] = {
+    "oneOf": [
+        {
+            "type": "object",
+            "properties": {
+                kind: {
+                    "oneOf": [
+                        {"type": "string", "description": "path, relative to the pipeline file"},
+                        sink.model_json_schema(),
+                    ]
+                }
+            },
+            "required": [kind],
+            "additionalProperties": False,
+        }
+        for kind, sink in SINKS.items()
+    ]
+}
+AnySink = Annotated[
+    SerializeAsAny[Sink], BeforeValidator(_read_sink), AfterValidator(_is_sink), WithJsonSchema(_SCHEMA)
+]
+SinkKind = Literal["delta", "sqlite", "parquet", "jsonl"]

@@ -1,0 +1,89 @@
+"""Every error latecomer raises on purpose.
+
+    LatecomerError
+    ├── PipelineError        the pipeline file is wrong: file, line, field, value, mend
+    ├── MachineError         Java or a package is missing or too old
+    ├── SourceError          the source cannot be read at all
+    ├── StoreError           the store cannot be used
+    │   ├── StoreInUse       another run holds it
+    │   ├── StoreMismatch    it was made by another pipeline or with other columns
+    │   └── NoStore          nothing has been run yet
+    ├── SinkError            a sink refused or is down; the next run continues with it
+    └── LedgerError          received and accounted for differ
+
+The command line prints the message alone; `--debug` adds the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class LatecomerError(Exception):
+    """The base of them all: catch this to catch everything latecomer raises on purpose."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake in a pipeline file: where it is, what stands there, how to mend it."""
+
+    field: str
+    message: str
+    value: object = None
+    mend: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        place = self.file or "pipeline"
+        if self.line is not None:
+            place += f":{self.line}"
+        shown = "" if self.value is None else f" (value: {_shorten(self.value)})"
+        mend = f"\n    mend: {self.mend}" if self.mend else ""
+        return f"{place}: {self.field}: {self.message}{shown}{mend}"
+
+
+def _shorten(value: object, limit: int = 120) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+class PipelineError(LatecomerError):
+    """The pipeline cannot be run as written; carries every problem found, not only the first."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class MachineError(LatecomerError):
+    """The machine lacks something that latecomer needs."""
+
+
+class SourceError(LatecomerError):
+    """The source cannot be read at all (single bad rows become dead letters instead)."""
+
+
+class StoreError(LatecomerError):
+    """The store cannot be used."""
+
+
+class StoreInUse(StoreError):
+    """Another run holds the store."""
+
+
+class StoreMismatch(StoreError):
+    """The store was made by another pipeline, or with other columns."""
+
+
+class NoStore(StoreError):
+    """There is no store yet: nothing has been run."""
+
+
+class SinkError(LatecomerError):
+    """A sink refused or is down. Nothing is lost: the next run continues with it."""
+
+
+class LedgerError(LatecomerError):
+    """What was received and what is accounted for differ."""

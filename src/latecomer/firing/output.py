@@ -1,0 +1,233 @@
+"""One output, batch by batch: prepared first, published only when the ledger balances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from latecomer.firing.lanes import FIRED, LATE, OPEN, Lanes, write_lanes
+from latecomer.firing.late import touching, write_late_panes
+from latecomer.firing.side_output import write_side_output
+from latecomer.model.durations import to_micros
+from latecomer.model.ledger import EVENTS as EVENT_UNIT
+from latecomer.model.verdicts import Fate
+from latecomer.store.failpoints import failpoint
+from latecomer.store.layout import PaneLayout
+from latecomer.store.store import Store
+from latecomer.store.table import DataFile, parquet_files
+from latecomer.timeline.keeper import Stretch
+from latecomer.windowing.judge import BATCH, END, FATE, FATES, as_seen, judged
+from latecomer.windowing.merge import Merger
+
+FOLD_AT = 24
+"""So many files of open states, or of late panes, are merged into one."""
+SMALL = 8 << 20
+MOST_ENDS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What an output needs to know of a batch. `events` is None where the batch brought no data."""
+
+    number: int
+    stretch: Stretch
+    events: DataFrame | None = None
+    earliest: int = 0
+    latest: int = 0
+    history: bool = False
+    """The events are the whole log, of many batches: an output that was added later catches up."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An output's files for a batch, computed but not yet visible to anyone."""
+
+    lanes: Lanes | None
+    consumed: Sequence[DataFile]
+    counts: dict[str, dict[Fate, Decimal]]
+
+
+class OutputLogic:
+    """Computes and publishes one output's panes."""
+
+    def __init__(self, spark: SparkSession, store: Store, name: str) -> None:
+        self.spark = spark
+        self.store = store
+        self.name = name
+        self.output = store.pipeline.outputs[name]
+        self.layout = PaneLayout(self.output, store.layout)
+        self.merger = Merger(self.layout, store.measures())
+        self.tables = store.output_tables(name, self.merger.schema)
+        self.open_states = self.tables.partials.files()
+        self.recent_panes = self.tables.panes.files() if self.output.late.accepts else []
+
+    def prepare(self, batch: Batch) -> Prepared:
+        """One pass over the batch's events and the open states they meet."""
+        consumed = [] if batch.history else self._states_to_read(batch.stretch.fires_at)
+        inputs = []
+        timeline = batch.stretch.frame(self.spark, with_batch=batch.history)
+        if batch.events is not None:
+            seen = as_seen(batch.events, self.store.layout)
+            inputs.append(self.merger.of_events(judged(seen, timeline, self.output)))
+        if consumed:
+            inputs.append(self.merger.of_states(self._read(consumed), Fate.ON_TIME))
+        if not inputs:
+            return Prepared(None, [], {})
+        firings = batch.stretch.firings(self.spark, self._ends(batch, consumed))
+        folder = self.tables.panes.new_folder(batch.number)
+        lanes = write_lanes(self.merger, inputs, firings, self._params(batch.number), folder)
+        return Prepared(lanes, consumed, lanes.counts(list(self.store.measures())))
+
+    def publish(self, batch: Batch, prepared: Prepared) -> None:
+        """Panes, then the side output, then the open states: each visible in one step, each once.
+
+        The open states come last: until they are committed, the ones they replace are still there for
+        an attempt that has to start over.
+        """
+        lanes, number = prepared.lanes, batch.number
+        if lanes is None:
+            return
+        if not self.tables.panes.holds(number):
+            self._publish_panes(batch, lanes)
+            failpoint(f"{self.name}.panes.committed", number)
+        aside = prepared.counts[EVENT_UNIT].get(Fate.SIDE_OUTPUT, Decimal(0))
+        if aside and batch.events is not None and not self.tables.late.holds(number):
+            self._publish_side_output(batch, batch.events)
+            failpoint(f"{self.name}.late.committed", number)
+        if not self.tables.partials.holds(number):
+            home = _moved(lanes.files[OPEN], self.tables.partials.new_folder(number))
+            added = self.tables.partials.commit(number, home, prepared.consumed)
+            gone = {file.path for file in prepared.consumed}
+            self.open_states = [file for file in self.open_states if file.path not in gone] + added
+            failpoint(f"{self.name}.partials.committed", number)
+
+    def would_close(self, watermark: int) -> bool:
+        """Whether a window is open that ends at or before this watermark."""
+        return any(to_micros(file.minimum["window_end"]) <= watermark for file in self.open_states)
+
+    def fates_by_batch(self, batch: Batch) -> dict[int, dict[str, dict[Fate, Decimal]]]:
+        """For each batch in the log, what became of its events: for an output that catches up."""
+        if batch.events is None:
+            return {}
+        measures = list(self.store.measures())
+        seen = as_seen(batch.events, self.store.layout)
+        timeline = batch.stretch.frame(self.spark, with_batch=True)
+        found = (
+            judged(seen, timeline, self.output)
+            .groupBy(BATCH, FATE)
+            .agg(
+                F.count(F.lit(1)).cast("decimal(38,6)").alias(EVENT_UNIT),
+                *(F.sum(F.col(f"`{name}`").cast("decimal(38,6)")).alias(f"m{i}") for i, name in enumerate(measures)),
+            )
+        )
+        counted: dict[int, dict[str, dict[Fate, Decimal]]] = {}
+        for row in found.toArrow().to_pylist():
+            units = counted.setdefault(row[BATCH], {unit: {} for unit in (EVENT_UNIT, *measures)})
+            units[EVENT_UNIT][FATES[row[FATE]]] = row[EVENT_UNIT]
+            for index, name in enumerate(measures):
+                units[name][FATES[row[FATE]]] = row[f"m{index}"] or Decimal(0)
+        return counted
+
+    def _publish_panes(self, batch: Batch, lanes: Lanes) -> None:
+        number, panes = batch.number, self.tables.panes
+        files, folded = list(lanes.files[FIRED]), []
+        if lanes.files[LATE]:
+            fired = [panes.describe(file) for file in files]
+            earlier = touching([*self.recent_panes, *fired], lanes.touched)
+            folder = panes.root / "data" / f"{lanes.folder.name}-late"
+            write_late_panes(
+                self.spark,
+                self.merger,
+                lanes.files[LATE],
+                panes.paths(earlier),
+                self._params(number),
+                folder,
+            )
+            late, folded = self._fold_late(parquet_files(folder))
+            files += late
+        failpoint(f"{self.name}.panes.written", number)
+        added = panes.commit(number, files, folded)
+        if self.output.late.accepts:
+            gone = {file.path for file in folded}
+            reach = batch.stretch.fires_at - self.output.allowed_lateness
+            self.recent_panes = [
+                file
+                for file in [*self.recent_panes, *added]
+                if file.path not in gone and to_micros(file.maximum["window_end"]) > reach
+            ]
+
+    def _fold_late(self, new: list[Path]) -> tuple[list[Path], list[DataFile]]:
+        """Late panes come in many small files; now and then they become one."""
+        small = [
+            file
+            for file in self.recent_panes
+            if file.size < SMALL and file.path.split("/")[1].endswith("-late")
+        ]
+        if len(small) < FOLD_AT:
+            return new, []
+        root = self.tables.panes.root
+        parts = [pq.read_table(file, partitioning=None) for file in [*(root / file.path for file in small), *new]]
+        target = new[0].with_name("folded.parquet")
+        pq.write_table(pa.concat_tables(parts), target)
+        return [target], small
+
+    def _publish_side_output(self, batch: Batch, events: DataFrame) -> None:
+        folder = self.tables.late.new_folder(batch.number)
+        timeline = batch.stretch.frame(self.spark, with_batch=batch.history)
+        write_side_output(events, timeline, self.output, self.store.layout, folder)
+        failpoint(f"{self.name}.late.written", batch.number)
+        self.tables.late.commit(batch.number, parquet_files(folder))
+
+    def _states_to_read(self, fires_at: int) -> list[DataFile]:
+        """The open states that a closing window needs; all of them when there are many files."""
+        if len(self.open_states) >= FOLD_AT:
+            return list(self.open_states)
+        return [file for file in self.open_states if to_micros(file.minimum["window_end"]) <= fires_at]
+
+    def _ends(self, batch: Batch, consumed: Sequence[DataFile]) -> Iterable[int]:
+        """The window ends that may close in this batch."""
+        window, bounds = self.output.window, []
+        if batch.events is not None:
+            first = batch.stretch.rows[0][1].watermark if batch.stretch.rows else batch.earliest
+            earliest = window.assign(batch.earliest).end
+            bounds.append((max(earliest, window.assign(first).end) if not batch.history else earliest, window.assign(batch.latest).end))
+        bounds += [
+            (to_micros(file.minimum["window_end"]), to_micros(file.maximum["window_end"])) for file in consumed
+        ]
+        low = min(first for first, _ in bounds)
+        high = min(max(last for _, last in bounds), batch.stretch.fires_at)
+        if high < low:
+            return []
+        if (high - low) // window.size <= MOST_ENDS:
+            return window.ends(low - 1, high)
+        return self._ends_found(batch, consumed)
+
+    def _ends_found(self, batch: Batch, consumed: Sequence[DataFile]) -> list[int]:
+        """The ends that do occur, where counting through all that could would take too long."""
+        found = []
+        if batch.events is not None:
+            timeline = batch.stretch.frame(self.spark, with_batch=batch.history)
+            found.append(judged(as_seen(batch.events, self.store.layout), timeline, self.output).select(END))
+        if consumed:
+            found.append(self._read(consumed).select(F.unix_micros("window_end").alias(END)))
+        ends = found[0] if len(found) == 1 else found[0].union(found[1])
+        return sorted(row[END] for row in ends.distinct().toArrow().to_pylist())
+
+    def _read(self, files: Sequence[DataFile]) -> DataFrame:
+        return self.spark.read.schema(self.merger.ddl()).parquet(*self.tables.partials.paths(files))
+
+    def _params(self, batch: int) -> DataFrame:
+        return self.spark.createDataFrame(pa.table({"_lc_batch": pa.array([batch], pa.int64())}))
+
+
+def _moved(files: Sequence[Path], folder: Path) -> list[Path]:
+    if files:
+        folder.mkdir(parents=True)
+    return [file.rename(folder / file.name) for file in files]

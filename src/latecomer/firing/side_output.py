@@ -1,0 +1,45 @@
+"""The side output: the events that were fine, but too late for a window, as they were logged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from latecomer.config.checks import PRIVATE
+from latecomer.config.models import Output
+from latecomer.model.verdicts import Fate, Verdict
+from latecomer.store.layout import EventLayout
+from latecomer.store.sql import quoted
+from latecomer.windowing.judge import CODES, END, FATE, START, WATERMARK, as_seen, judged
+
+_ROW = f"{PRIVATE}row"
+
+
+def side_output(events: DataFrame, timeline: DataFrame, output: Output, layout: EventLayout) -> DataFrame:
+    """Events with the fate side output, each with the window it missed and the watermark it met."""
+    whole = F.struct(*(F.col(quoted(name)) for name in layout.stored)).alias(_ROW)
+    seen = as_seen(events, layout, whole)
+    late = f"{WATERMARK} < {END} + {output.allowed_lateness}L"
+    aside = judged(seen, timeline, output).where(F.col(FATE) == CODES[Fate.SIDE_OUTPUT])
+    extra = {
+        "window_start": F.timestamp_micros(START),
+        "window_end": F.timestamp_micros(END),
+        "watermark": F.timestamp_micros(WATERMARK),
+        "verdict": F.expr(f"if({late}, '{Verdict.LATE}', '{Verdict.TOO_LATE}')"),
+    }
+    names = layout.late_schema.names[len(extra) :]
+    return aside.select(
+        *(column.alias(name) for name, column in extra.items()),
+        *(
+            F.col(f"{_ROW}.{quoted(stored)}").alias(name)
+            for stored, name in zip(layout.stored, names, strict=True)
+        ),
+    )
+
+
+def write_side_output(
+    events: DataFrame, timeline: DataFrame, output: Output, layout: EventLayout, folder: Path
+) -> None:
+    side_output(events, timeline, output, layout).coalesce(1).write.parquet(str(folder))

@@ -1,0 +1,209 @@
+"""The event log: everything received, written once, before anything is computed from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from latecomer.decode import decode
+from latecomer.decode.decode import decoded, marked_duplicates
+from latecomer.model.durations import to_micros, to_moment
+from latecomer.model.strategies import Head
+from latecomer.model.timeline import Timeline
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.session import own_session
+from latecomer.source.files import LANDED, FileSource, SourceFile
+from latecomer.store.failpoints import failpoint
+from latecomer.store.sql import ddl, quoted
+from latecomer.store.store import Store
+from latecomer.store.table import DataFile, Table, batch_of, parquet_files
+
+BYTES_A_TASK = 128 << 20
+
+
+@dataclass(frozen=True)
+class Received:
+    """What a batch brought, as far as the log can tell: rows read, and where they went."""
+
+    rows: int
+    events: int
+    duplicates: int
+    dead_letters: int
+
+
+@dataclass(frozen=True)
+class Heads:
+    """What the ticks of a batch brought, per partition; and the sums that the ledger starts from."""
+
+    heads: Sequence[Head]
+    earliest: int
+    latest: int
+    measures: dict[str, Decimal]
+
+
+class EventLog:
+    """Writes the log, and reads it back."""
+
+    def __init__(self, spark: SparkSession, store: Store) -> None:
+        self.spark = spark
+        self.store = store
+        self.source = FileSource(store.pipeline, store.columns)
+        # One file a task, so that a row's number within its task is its number within its file.
+        one_file = str(BYTES_A_TASK)
+        self._reading = own_session(
+            spark, spark_sql_files_maxPartitionBytes=one_file, spark_sql_files_openCostInBytes=one_file
+        )
+        self._files: dict[int, list[DataFile]] = {}
+
+    def write(self, batch: int, files: Sequence[SourceFile], timeline: Timeline) -> Received:
+        """Log a batch: events, duplicates and dead letters in one pass over the files."""
+        tables = {
+            decode.DEAD_LETTERS: self.store.dead_letters,
+            decode.DUPLICATES: self.store.duplicates,
+            decode.EVENTS: self.store.events,
+        }
+        if self.store.events.holds(batch):
+            return self._recount(batch)
+        rows = self.source.read(self._reading, files)
+        observed = Observation()
+        counted = rows.observe(observed, F.count(F.lit(1)).alias("rows"))
+        decodes = decoded(counted, self.store.layout, self._params(batch, timeline))
+        if self.store.pipeline.event.id is not None:
+            decodes = marked_duplicates(decodes, self._known_ids(timeline))
+        folder = self.store.events.new_folder(batch)
+        tasks = max(self.spark.sparkContext.defaultParallelism, sum(f.size for f in files) // BYTES_A_TASK)
+        if len(files) > tasks:
+            decodes = decodes.coalesce(tasks)
+        decodes.drop(LANDED).write.partitionBy(decode.LANE).parquet(str(folder))
+        failpoint("events.written", batch)
+        counts = {}
+        for lane, table in tables.items():
+            counts[lane] = self._commit(batch, table, self._lane_files(folder, lane, table))
+            failpoint(f"{table.root.name}.committed", batch)
+        return Received(
+            int(observed.get["rows"]),
+            counts[decode.EVENTS],
+            counts[decode.DUPLICATES],
+            counts[decode.DEAD_LETTERS],
+        )
+
+    def batch(self, batch: int) -> DataFrame:
+        """The events of one batch."""
+        return self._read(self._files_of(self.store.events, batch))
+
+    def aside(self, table: Table, batch: int) -> DataFrame:
+        """A batch's duplicates or dead letters."""
+        paths = table.paths(self._files_of(table, batch))
+        return self.spark.read.parquet(*paths) if paths else self.spark.createDataFrame([], "raw string")
+
+    def everything(self) -> DataFrame:
+        """Every event ever logged."""
+        return self._read(self.store.events.files())
+
+    def heads(self, events: DataFrame) -> Heads:
+        """What each tick brought from each partition: one small row for each, on the driver."""
+        measures = self.store.measures()
+        view = self.store.layout.view
+        found = (
+            events.groupBy("tick", "source_partition")
+            .agg(
+                F.max("event_time").alias("latest"),
+                F.min("event_time").alias("earliest"),
+                F.max("arrival_time").alias("arrived"),
+                F.count(F.lit(1)).alias("events"),
+                *(
+                    F.sum(F.col(quoted(view[measure])).cast("decimal(38,6)")).alias(f"m{index}")
+                    for index, measure in enumerate(measures)
+                ),
+            )
+            .toArrow()
+            .to_pylist()
+        )
+        every = self.store.pipeline.watermark.every
+        heads = [
+            Head(
+                row["tick"],
+                to_micros(row["arrived"]) if every == "event" else row["tick"] * every,
+                row["source_partition"] or "",
+                row["events"],
+                to_micros(row["latest"]),
+            )
+            for row in found
+        ]
+        sums = {
+            measure: sum((row[f"m{index}"] or Decimal(0) for row in found), Decimal(0))
+            for index, measure in enumerate(measures)
+        }
+        earliest = min((to_micros(row["earliest"]) for row in found), default=END_OF_TIME)
+        latest = max((head.max_event_time for head in heads), default=BEGIN_OF_TIME)
+        return Heads(heads, earliest, latest, sums)
+
+    def _read(self, files: Sequence[DataFile]) -> DataFrame:
+        schema = ddl(self.store.layout.stored)
+        if not files:
+            return self.spark.createDataFrame([], schema)
+        return self.spark.read.schema(schema).parquet(*self.store.events.paths(files))
+
+    def _params(self, batch: int, timeline: Timeline) -> DataFrame:
+        row = {
+            "_lc_batch": [batch],
+            "_lc_first_tick": [timeline.last_tick or 0],
+            "_lc_behind": [timeline.watermark],
+        }
+        return self._reading.createDataFrame(
+            pa.table({name: pa.array(values, pa.int64()) for name, values in row.items()})
+        )
+
+    def _known_ids(self, timeline: Timeline) -> DataFrame | None:
+        """The ids in the log that a duplicate could still do harm with: as far back as lateness reaches."""
+        outputs = self.store.pipeline.outputs.values()
+        reach = max(output.allowed_lateness + output.window.size for output in outputs)
+        horizon = min(timeline.watermark, timeline.newest_event_time) - reach
+        since = to_moment(max(horizon, decode.FIRST_MOMENT))
+        files = [file for file in self.store.events.files() if file.maximum["event_time"] >= since]
+        if not files:
+            return None
+        known = self._reading.read.schema("event_id string, event_time timestamp").parquet(
+            *self.store.events.paths(files)
+        )
+        return known.where(F.col("event_id").isNotNull() & (F.col("event_time") >= F.lit(since)))
+
+    def _lane_files(self, folder: Path, lane: str, table: Table) -> list[Path]:
+        """A lane's files, moved below the table they belong to."""
+        lanes = (lane, decode.BEHIND) if lane == decode.EVENTS else (lane,)
+        found = [file for each in lanes for file in parquet_files(folder / f"{decode.LANE}={each}")]
+        if table is self.store.events:
+            return found
+        home = table.root / "data" / folder.name
+        home.mkdir(parents=True, exist_ok=True)
+        return [file.rename(home / file.name) for file in found]
+
+    def _commit(self, batch: int, table: Table, files: Sequence[Path]) -> int:
+        if not files and not table.exists and table is not self.store.events:
+            return 0
+        if table.holds(batch):
+            return self._rows_of(table, batch)
+        committed = table.commit(batch, files)
+        if table is self.store.events:
+            self._files = {batch: committed}
+        return sum(file.rows for file in committed)
+
+    def _recount(self, batch: int) -> Received:
+        """What an earlier attempt logged for this batch."""
+        tables = (self.store.events, self.store.duplicates, self.store.dead_letters)
+        counts = [self._rows_of(table, batch) for table in tables]
+        return Received(sum(counts), *counts)
+
+    def _rows_of(self, table: Table, batch: int) -> int:
+        return sum(file.rows for file in self._files_of(table, batch))
+
+    def _files_of(self, table: Table, batch: int) -> list[DataFile]:
+        if table is self.store.events and batch in self._files:
+            return self._files[batch]
+        return [file for file in table.files() if batch_of(file) == batch]

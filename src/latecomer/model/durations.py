@@ -1,0 +1,124 @@
+"""Durations as people write them: `500ms`, `30s`, `5m`, `1h`, `1d`, also `1h30m`.
+
+Inside, every time and every duration is a whole number of microseconds: exact, comparable, and the
+same in Python, in Spark and in the tables.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+UNITS = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+DAY = UNITS["d"]
+
+_PART = re.compile(r"(\d+)(us|ms|s|m|h|d)")
+_WHOLE = re.compile(r"-?(?:\d+(?:us|ms|s|m|h|d))+")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MEND = "write a number and a unit: 500ms, 30s, 5m, 1h or 1d"
+
+
+def parse_duration(value: object) -> int:
+    """Microseconds of a written duration.
+
+    >>> parse_duration("1h30m")
+    5400000000
+    >>> parse_duration("soon")
+    Traceback (most recent call last):
+    ...
+    ValueError: not a duration; write a number and a unit: 500ms, 30s, 5m, 1h or 1d
+    """
+    if isinstance(value, timedelta):
+        return value // timedelta(microseconds=1)
+    if isinstance(value, str):
+        text = value.strip()
+        if text in ("0", "-0"):
+            return 0
+        if _WHOLE.fullmatch(text):
+            micros = sum(int(count) * UNITS[unit] for count, unit in _PART.findall(text))
+            return -micros if text.startswith("-") else micros
+    elif value == 0 and not isinstance(value, bool):
+        return 0
+    raise ValueError(f"not a duration; {MEND}")
+
+
+def format_duration(micros: int) -> str:
+    """The shortest exact way to write a duration.
+
+    >>> format_duration(5_400_000_000)
+    '1h30m'
+    >>> format_duration(0)
+    '0s'
+    """
+    if micros == 0:
+        return "0s"
+    rest, parts = abs(micros), []
+    for unit in ("d", "h", "m", "s", "ms", "us"):
+        count, rest = divmod(rest, UNITS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return ("-" if micros < 0 else "") + "".join(parts)
+
+
+def _stored(value: object) -> int:
+    # A validated model holds microseconds as int; written zero is the only bare number allowed.
+    return parse_duration(value)
+
+
+def _non_negative(value: object) -> int:
+    micros = _stored(value)
+    if micros < 0:
+        raise ValueError("a duration cannot be negative here")
+    return micros
+
+
+def _positive(value: object) -> int:
+    micros = _stored(value)
+    if micros <= 0:
+        raise ValueError("a duration must be longer than zero here")
+    return micros
+
+
+_PATTERN: dict[str, Any] = {
+    "type": "string",
+    "pattern": r"^-?([0-9]+(us|ms|s|m|h|d))+$",
+    "examples": ["500ms", "30s", "5m", "1h", "1d"],
+}
+_written = PlainSerializer(format_duration, return_type=str)
+
+Duration = Annotated[int, BeforeValidator(_non_negative), _written, WithJsonSchema(_PATTERN)]
+PositiveDuration = Annotated[int, BeforeValidator(_positive), _written, WithJsonSchema(_PATTERN)]
+SignedDuration = Annotated[int, BeforeValidator(_stored), _written, WithJsonSchema(_PATTERN)]
+
+
+def to_micros(moment: datetime) -> int:
+    """Microseconds since the epoch; a moment without zone is read as UTC."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def to_moment(micros: int) -> datetime:
+    """The UTC moment of microseconds since the epoch."""
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def iso(micros: int | None) -> str | None:
+    """ISO-8601 in UTC, without needless digits.
+
+    >>> iso(1_777_125_600_000_000)
+    '2026-04-25T14:00:00Z'
+    """
+    if micros is None:
+        return None
+    return to_moment(micros).isoformat().replace("+00:00", "Z")

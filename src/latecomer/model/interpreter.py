@@ -1,0 +1,332 @@
+"""The oracle: the semantics event by event, in plain Python, slow and obviously right.
+
+What the engine does with ticks, partial aggregates and tables is done here with lists and loops. The
+two share the pipeline's words (windows, verdicts, aggregates, panes) and nothing that computes a
+watermark or decides when a pane fires; every test of the semantics runs both and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, localcontext
+from typing import Any, Protocol
+
+from latecomer.model.aggregates import Aggregate
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry
+from latecomer.model.panes import Op, Pane, Timing, surviving
+from latecomer.model.strategies import Strategy
+from latecomer.model.verdicts import (
+    BEGIN_OF_TIME,
+    END_OF_TIME,
+    Fate,
+    LatePolicy,
+    TooLatePolicy,
+    Verdict,
+    fate_of,
+    judge,
+)
+from latecomer.model.windows import Tumbling, Window
+
+Key = tuple[Any, ...]
+Place = tuple[Window, Key]
+Predicate = Callable[[Mapping[str, Any]], bool | None]
+
+
+class OutputRules(Protocol):
+    """What the oracle reads of an output; `latecomer.config.models.Output` is one."""
+
+    @property
+    def window(self) -> Tumbling: ...
+    @property
+    def by(self) -> tuple[str, ...]: ...
+    @property
+    def aggregates(self) -> Mapping[str, Aggregate]: ...
+    @property
+    def allowed_lateness(self) -> int: ...
+    @property
+    def late(self) -> LatePolicy: ...
+    @property
+    def too_late(self) -> TooLatePolicy: ...
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One row as it was read. Times are microseconds; a `dead` row could not become an event."""
+
+    event_time: int
+    arrival_time: int
+    partition: str = ""
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    event_id: Hashable | None = None
+    dead: bool = False
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of one arrival, for one output.
+
+    `position` is the arrival's place in the whole input as read. A dead letter and a duplicate meet no
+    watermark; they and a filtered event have no window and no verdict.
+    """
+
+    batch: int
+    position: int
+    arrival: Arrival
+    fate: Fate
+    watermark: int | None = None
+    window: Window | None = None
+    verdict: Verdict | None = None
+
+    @property
+    def late_at_source(self) -> bool:
+        """Behind the watermark when it was read, whatever its window says."""
+        return self.watermark is not None and self.arrival.event_time < self.watermark
+
+
+@dataclass(frozen=True)
+class Published:
+    """A pane, and the batch that published it."""
+
+    batch: int
+    pane: Pane
+
+
+@dataclass
+class Interpretation:
+    """Everything the semantics say about an input. By output, in the order in which it happened.
+
+    `watermarks` holds the watermark in force at the end of each batch. A drain is one batch more, and
+    has no ledger entries: it receives nothing.
+    """
+
+    judged: dict[str, list[Judged]]
+    published: dict[str, list[Published]]
+    open_windows: dict[str, list[Place]] = field(default_factory=dict)
+    ledger: list[Entry] = field(default_factory=list)
+    watermarks: list[int] = field(default_factory=list)
+
+    def with_fate(self, output: str, fate: Fate) -> list[Judged]:
+        return [event for event in self.judged[output] if event.fate is fate]
+
+    def side_output(self, output: str) -> list[Judged]:
+        return self.with_fate(output, Fate.SIDE_OUTPUT)
+
+    def panes(self, output: str) -> list[Pane]:
+        return [published.pane for published in self.published[output]]
+
+    def surviving(self, output: str) -> dict[tuple[int, Key], Pane]:
+        """The pane that stands for each window start and key."""
+        return surviving(self.panes(output))
+
+
+def cut(arrivals: Sequence[Arrival], sizes: Iterable[int]) -> list[list[Arrival]]:
+    """The arrivals in batches of these sizes; what the sizes leave over is one batch more."""
+    batches, start = [], 0
+    for size in sizes:
+        batches.append(list(arrivals[start : start + size]))
+        start += size
+    if start < len(arrivals):
+        batches.append(list(arrivals[start:]))
+    return batches
+
+
+def interpret(
+    batches: Sequence[Sequence[Arrival]],
+    strategy: Strategy,
+    outputs: Mapping[str, OutputRules],
+    *,
+    where: Mapping[str, Predicate] | None = None,
+    measures: Sequence[str] = (),
+    drain: bool = False,
+) -> Interpretation:
+    """Judge every arrival, batch by batch, and publish what is due after each.
+
+    `where` holds an output's predicate on the payload; what is not true is filtered.
+    """
+    predicates = dict(where or {})
+    if unknown := predicates.keys() - outputs.keys():
+        raise ValueError(f"where names no output: {', '.join(sorted(unknown))}")
+    clock = _Clock(strategy)
+    books = {name: _Book(rules, predicates.get(name)) for name, rules in outputs.items()}
+    told = Interpretation({name: [] for name in outputs}, {name: [] for name in outputs})
+    ids: set[Hashable] = set()
+    start = 0
+    for number, batch in enumerate(batches):
+        for position, arrival in _as_they_arrived(batch, start):
+            unseen = _fate_without_window(arrival, ids)
+            watermark = clock.watermark if unseen else clock.in_force_for(arrival)
+            for name, book in books.items():
+                if unseen:
+                    told.judged[name].append(Judged(number, position, arrival, unseen))
+                else:
+                    told.judged[name].append(book.take(number, position, arrival, watermark))
+        told.watermarks.append(clock.watermark)
+        for name, book in books.items():
+            told.published[name].extend(book.publish(number, clock.watermark))
+            told.ledger.extend(_entries(number, name, batch, told.judged[name][start:], measures))
+        start += len(batch)
+    if drain:
+        told.watermarks.append(END_OF_TIME)
+        for name, book in books.items():
+            told.published[name].extend(book.publish(len(batches), END_OF_TIME))
+    told.open_windows = {name: list(book.waiting) for name, book in books.items()}
+    return told
+
+
+def _as_they_arrived(batch: Sequence[Arrival], start: int) -> list[tuple[int, Arrival]]:
+    """The batch in arrival order, reading order among equals, whatever its order in the file."""
+    return sorted(enumerate(batch, start), key=lambda read: (read[1].arrival_time, read[0]))
+
+
+def _fate_without_window(arrival: Arrival, ids: set[Hashable]) -> Fate | None:
+    """The fate of a row that no output gets to see; remembers the id of one that they do."""
+    if arrival.dead:
+        return Fate.DEAD_LETTER
+    if arrival.event_id is None:
+        return None
+    if arrival.event_id in ids:
+        return Fate.DUPLICATE
+    ids.add(arrival.event_id)
+    return None
+
+
+class _Clock:
+    """The watermark, moved by one event at a time."""
+
+    def __init__(self, strategy: Strategy) -> None:
+        self.strategy = strategy
+        self.watermark = BEGIN_OF_TIME
+        self.tick: int | None = None
+        self.at = BEGIN_OF_TIME
+        self.in_tick: list[Arrival] = []
+        self.newest: dict[str, int] = {}
+        self.heard_at: dict[str, int] = {}
+
+    def in_force_for(self, event: Arrival) -> int:
+        """The watermark that judges this event, which then counts as soon as its tick is over."""
+        every = self.strategy.every
+        if every == "event":
+            self.at = max(self.at, event.arrival_time)
+            in_force = self._reckon()
+            self._count(event)
+            self._reckon()
+            return in_force
+        tick = event.arrival_time // every
+        if self.tick is None or tick > self.tick:
+            for earlier in self.in_tick:
+                self._count(earlier)
+            self.tick, self.at, self.in_tick = tick, tick * every, []
+            self._reckon()
+        self.in_tick.append(event)
+        return self.watermark
+
+    def _count(self, event: Arrival) -> None:
+        """The event's tick, at `self.at`, is over."""
+        self.newest[event.partition] = max(self.newest.get(event.partition, BEGIN_OF_TIME), event.event_time)
+        self.heard_at[event.partition] = self.at
+
+    def _reckon(self) -> int:
+        """What the partitions allow at `self.at`; never less than before."""
+        if self.newest:
+            awake = [partition for partition in self.newest if not self._idle(partition)]
+            slowest = (
+                min(self.newest[partition] for partition in awake) if awake else max(self.newest.values())
+            )
+            self.watermark = max(self.watermark, slowest - self.strategy.behind)
+        return self.watermark
+
+    def _idle(self, partition: str) -> bool:
+        idle_after = self.strategy.idle_after
+        return idle_after is not None and self.at - self.heard_at[partition] >= idle_after
+
+
+class _Book:
+    """One output: the events of each window and key, and what was last said of them."""
+
+    def __init__(self, rules: OutputRules, where: Predicate | None) -> None:
+        self.rules = rules
+        self.where = where
+        self.on_time: dict[Place, list[Arrival]] = {}
+        self.late: dict[Place, list[Arrival]] = {}
+        self.waiting: dict[Place, None] = {}
+        self.touched: dict[Place, None] = {}
+        self.last: dict[Place, Pane] = {}
+
+    def take(self, batch: int, position: int, arrival: Arrival, watermark: int) -> Judged:
+        """The event's fate here, and its place in the window if it has one."""
+        if self.where is not None and self.where(arrival.payload) is not True:
+            return Judged(batch, position, arrival, Fate.FILTERED, watermark)
+        rules = self.rules
+        window = rules.window.assign(arrival.event_time)
+        verdict = judge(window.end, watermark, rules.allowed_lateness)
+        fate = fate_of(verdict, rules.late, rules.too_late)
+        place = (window, tuple(arrival.payload.get(column) for column in rules.by))
+        if fate is Fate.ON_TIME:
+            self.on_time.setdefault(place, []).append(arrival)
+            self.waiting[place] = None
+        elif fate is Fate.LATE_ACCEPTED:
+            self.late.setdefault(place, []).append(arrival)
+            self.touched[place] = None
+        return Judged(batch, position, arrival, fate, watermark, window, verdict)
+
+    def publish(self, batch: int, watermark: int) -> Iterator[Published]:
+        """First the windows that the watermark has passed, then those that late events touched."""
+        for place in _by_window(self.waiting):
+            if place[0].end <= watermark:
+                del self.waiting[place]
+                yield Published(batch, self._pane(place, Timing.ON_TIME))
+        for place in _by_window(self.touched):
+            last = self.last.get(place)
+            if last is not None and self.rules.late is LatePolicy.RETRACT:
+                yield Published(batch, _retraction(last))
+            yield Published(batch, self._pane(place, Timing.LATE))
+        self.touched.clear()
+
+    def _pane(self, place: Place, timing: Timing) -> Pane:
+        (start, end), key = place
+        events = [*self.on_time.get(place, []), *self.late.get(place, [])]
+        if timing is Timing.ON_TIME:
+            events = self.on_time[place]
+        values = {name: _evaluate(aggregate, events) for name, aggregate in self.rules.aggregates.items()}
+        sequence = self.last[place].sequence + 1 if place in self.last else 0
+        self.last[place] = Pane(start, end, key, values, sequence, timing)
+        return self.last[place]
+
+
+def _by_window(places: Iterable[Place]) -> list[Place]:
+    """By window; within one, in the order in which the keys were first seen."""
+    return sorted(places, key=lambda place: place[0])
+
+
+def _retraction(last: Pane) -> Pane:
+    return Pane(
+        last.window_start, last.window_end, last.key, last.values, last.sequence, Timing.LATE, Op.RETRACT
+    )
+
+
+def _evaluate(aggregate: Aggregate, events: Sequence[Arrival]) -> Any:
+    column = aggregate.column
+    return aggregate.evaluate([None if column is None else event.payload.get(column) for event in events])
+
+
+def _entries(
+    batch: int, output: str, arrivals: Sequence[Arrival], judged: Sequence[Judged], measures: Sequence[str]
+) -> Iterator[Entry]:
+    """Both sides of the ledger, each counted on its own: what was read, and what became of it."""
+    for unit in (EVENTS, ASSIGNMENTS, *measures):
+        received = _sum(_worth(arrival, unit) for arrival in arrivals)
+        fates = {
+            fate: _sum(_worth(event.arrival, unit) for event in judged if event.fate is fate) for fate in Fate
+        }
+        yield Entry(batch, output, unit, received, fates)
+
+
+def _worth(arrival: Arrival, unit: str) -> Decimal:
+    # A tumbling window gives an event one assignment; an event without a window counts as one too.
+    return Decimal(1) if unit in (EVENTS, ASSIGNMENTS) else Decimal(arrival.payload.get(unit) or 0)
+
+
+def _sum(amounts: Iterable[Decimal]) -> Decimal:
+    with localcontext(prec=100):  # the 28 digits Python starts with are fewer than a decimal(38) has
+        return sum(amounts, Decimal(0))

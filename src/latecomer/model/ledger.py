@@ -1,0 +1,41 @@
+"""The ledger's algebra: received = the sum of the fates, in every unit that is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from latecomer.model.verdicts import Fate
+
+EVENTS = "events"
+ASSIGNMENTS = "assignments"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the ledger: a batch, an output and a unit (events, assignments or a measure)."""
+
+    batch: int
+    output: str
+    unit: str
+    received: Decimal
+    fates: Mapping[Fate, Decimal] = field(default_factory=dict)
+
+    @property
+    def accounted(self) -> Decimal:
+        return sum(self.fates.values(), Decimal(0))
+
+    @property
+    def difference(self) -> Decimal:
+        """Received less accounted for: zero, or something was lost or counted twice."""
+        return self.received - self.accounted
+
+    def __str__(self) -> str:
+        parts = " + ".join(f"{fate.value} {self.fates.get(fate, Decimal(0)):f}" for fate in Fate)
+        return f"batch {self.batch}, output {self.output}, {self.unit}: received {self.received:f} != {parts}"
+
+
+def unbalanced(entries: Iterable[Entry]) -> list[Entry]:
+    """The entries that do not balance."""
+    return [entry for entry in entries if entry.difference != 0]

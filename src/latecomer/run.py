@@ -1,0 +1,180 @@
+"""Running a pipeline: until stopped, once over all that is there, or to the end of a bounded input."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from latecomer.config.load import check_against
+from latecomer.config.models import Pipeline
+from latecomer.errors import LatecomerError, PipelineError, Problem, SourceError
+from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.pipeline import BatchReport, Engine
+from latecomer.session import build_session, own_session
+from latecomer.source.files import FileSource, SourceFile
+from latecomer.store.lock import exclusive
+from latecomer.store.sql import ddl
+from latecomer.store.store import Store, source_columns
+
+HEARTBEAT_SECONDS = 1.0
+
+
+def run(
+    pipeline: Pipeline,
+    *,
+    once: bool = False,
+    drain: bool = False,
+    spark: SparkSession | None = None,
+    watch: Callable[[BatchReport], None] = lambda _: None,
+    stop: threading.Event | None = None,
+    file: str | Path | None = None,
+) -> None:
+    """Run the pipeline: until stopped; `once`, all that is there; `drain`, likewise and close every window.
+
+    Bring your own `spark`, or a local one is started. `watch` is told of every batch. `stop` ends a
+    continuous run after the batch under way; so do SIGINT and SIGTERM in the main thread.
+    """
+    columns = source_columns(pipeline)
+    check_against(pipeline, columns, file)
+    store = Store(pipeline, columns)
+    stopping = stop or threading.Event()
+    with exclusive(store.root), _stopped_by_signals(stopping):
+        session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "spark.log"))
+        _check_predicates(session, store, file)
+        engine = Engine(session, store, watch)
+        try:
+            engine.start()
+            _Runner(engine, session, stopping).run(once or drain)
+            if drain and not stopping.is_set():
+                engine.drain()
+        finally:
+            engine.sinks.close()
+
+
+def _check_predicates(spark: SparkSession, store: Store, file: str | Path | None) -> None:
+    """`where` must be a predicate that Spark understands, over columns that exist."""
+    empty = spark.createDataFrame([], ddl(store.layout.types))
+    for name, output in store.pipeline.outputs.items():
+        if output.where is None:
+            continue
+        reason = None
+        try:
+            kind = empty.selectExpr(f"({output.where}) as kept").schema[0].dataType.simpleString()
+            if kind != "boolean":
+                reason = f"is not a predicate: it yields {kind}"
+        except PySparkException as error:
+            reason = f"Spark cannot use this predicate: {_first_line(error)}"
+        if reason is not None:
+            problem = Problem(
+                f"outputs.{name}.where",
+                reason,
+                output.where,
+                f"write an SQL condition over {', '.join(store.columns)}",
+                str(file) if file else None,
+            )
+            raise PipelineError([problem])
+
+
+class _Runner:
+    """Drives the stream of manifests, one batch at a time, and the heartbeat between them."""
+
+    def __init__(self, engine: Engine, spark: SparkSession, stopping: threading.Event) -> None:
+        self.engine = engine
+        self.spark = spark
+        self.stopping = stopping
+        self.turn = threading.Lock()
+        self.failure: BaseException | None = None
+        self.quiet_since = time.monotonic()
+
+    def run(self, bounded: bool) -> None:
+        query = self._start(bounded)
+        try:
+            while query.isActive and not self.stopping.wait(0.05 if bounded else 0.2):
+                if not bounded:
+                    self._beat()
+            if self.stopping.is_set():
+                with self.turn:  # the batch under way is finished first
+                    query.stop()
+            else:
+                query.awaitTermination()
+        except StreamingQueryException as error:
+            raise self._told(error) from None
+        if self.failure is not None:
+            raise self._told(self.failure)
+
+    def _start(self, bounded: bool) -> StreamingQuery:
+        store = self.engine.store
+        source = FileSource(store.pipeline, store.columns)
+        writer = (
+            source.manifest(self.spark)
+            .writeStream.foreachBatch(self._batch)
+            .option("checkpointLocation", str(store.checkpoint))
+            .queryName(f"latecomer {store.pipeline.name}")
+        )
+        writer = writer.trigger(availableNow=True) if bounded else writer.trigger(processingTime="200 milliseconds")
+        return writer.start()
+
+    def _batch(self, manifest: DataFrame, source_batch: int) -> None:
+        with self.turn:
+            if self.stopping.is_set():
+                raise InterruptedError("stopping")
+            try:
+                files = [SourceFile(row.path, row.landed, row.size) for row in manifest.collect()]
+                self.engine.data(source_batch, sorted(files, key=lambda file: (file.landed, file.path)))
+            except BaseException as error:
+                self.failure = error
+                raise
+            finally:
+                self.quiet_since = time.monotonic()
+
+    def _beat(self) -> None:
+        """A heartbeat, while no batch runs: the arrival clock has gone on since the last arrival."""
+        if self.engine.pipeline.watermark.idle_after is None:
+            return
+        if not self.turn.acquire(blocking=False):
+            return
+        try:
+            silent = time.monotonic() - self.quiet_since
+            last = self.engine.keeper.timeline.last_at
+            if silent >= HEARTBEAT_SECONDS and last != BEGIN_OF_TIME:
+                self.engine.heartbeat(last + int(silent * 1_000_000))
+        finally:
+            self.turn.release()
+
+    def _told(self, error: BaseException) -> BaseException:
+        """The error behind Spark's: latecomer's own as it is, Spark's in one sentence."""
+        cause = self.failure or error
+        if isinstance(cause, LatecomerError) or not isinstance(cause, PySparkException):
+            return cause
+        return SourceError(f"Spark stopped the batch: {_first_line(cause)} (details in logs/spark.log of the store)")
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+@contextmanager
+def _stopped_by_signals(stopping: threading.Event) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handler(_: int, __: FrameType | None) -> None:
+        stopping.set()
+
+    before: dict[int, Any] = {name: signal.signal(name, handler) for name in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for name, previous in before.items():
+            signal.signal(name, previous)

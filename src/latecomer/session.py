@@ -1,0 +1,117 @@
+"""A Spark session for latecomer: Java checked first, Spark's noise sent to a file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from latecomer.errors import MachineError
+
+JAVA_AT_LEAST = 17
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.compression.codec": "snappy",
+    "spark.sql.maxConcurrentOutputFileWriters": "8",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+    "spark.sql.streaming.minBatchesToRetain": "100",
+    "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+
+
+def java_version() -> int:
+    """The major version of the Java that Spark would use."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        where = f"JAVA_HOME is {home}, and there is no java in it" if home else "no java is on the PATH"
+        raise MachineError(
+            f"Java {JAVA_AT_LEAST} or newer is needed and {where}; install it "
+            "(Debian: apt install openjdk-17-jre-headless, macOS: brew install openjdk@17)"
+        )
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    except OSError as error:
+        raise MachineError(f"Java at {java} cannot be started ({error.strerror}); install Java 17 or newer") from None
+    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    version = int(found[1]) if found else 0
+    if version < JAVA_AT_LEAST:
+        raise MachineError(
+            f"Java {JAVA_AT_LEAST} or newer is needed, and {java} is Java {version or 'of unknown version'}; "
+            "install a newer one (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME to it"
+        )
+    return version
+
+
+def build_session(pipeline: str, log: Path | None = None, **settings: str) -> SparkSession:
+    """The running session, or a new local one on all cores, whose JVM writes its log to a file."""
+    if SparkSession.getActiveSession() is None:
+        java_version()
+    cores = os.cpu_count() or 2
+    chosen = {
+        **SETTINGS,
+        "spark.master": os.environ.get("LATECOMER_MASTER", "local[*]"),
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.driver.memory": os.environ.get("LATECOMER_MEMORY", "2g"),
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:+PerfDisableSharedMem",
+        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir(), "latecomer-warehouse")),
+        **settings,
+    }
+    builder = SparkSession.Builder().appName(f"latecomer {pipeline}")
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    with _noise_to(log):
+        spark = builder.getOrCreate()
+        spark.sparkContext.setLogLevel("WARN")
+    return spark
+
+
+def own_session(spark: SparkSession, **settings: str) -> SparkSession:
+    """A session of latecomer's own on the same Spark: the caller's settings stay as they are.
+
+    Underscores in the names of `settings` stand for dots.
+    """
+    session = spark.newSession()
+    chosen = {**SETTINGS, "spark.sql.shuffle.partitions": spark.conf.get("spark.sql.shuffle.partitions")}
+    chosen |= {name.replace("_", "."): value for name, value in settings.items()}
+    for name, value in chosen.items():
+        if name.startswith("spark.sql.") and value is not None and spark.conf.isModifiable(name):
+            session.conf.set(name, value)
+    return session
+
+
+@contextlib.contextmanager
+def _noise_to(log: Path | None) -> Iterator[None]:
+    """Lend the JVM that is being started another stderr; it keeps it, Python gets its own back."""
+    if log is None:
+        log = Path(os.devnull)
+    else:
+        log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = {fd: os.dup(fd) for fd in (1, 2)}
+    with open(log, "ab") as sink:
+        for fd in kept:
+            os.dup2(sink.fileno(), fd)
+    try:
+        yield
+    finally:
+        for fd, copy in kept.items():
+            os.dup2(copy, fd)
+            os.close(copy)

@@ -1,0 +1,132 @@
+"""The change stream, append only: a folder with one file a batch, Parquet or JSON lines.
+
+A file appears whole or not at all, under a name that says its batch: the folder is its own progress.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from latecomer.config.sinks import JsonlSink, ParquetSink, Sink
+from latecomer.sink.base import PaneShape, SinkLogic, differing, first_line, json_safe, plain
+from latecomer.store.failpoints import failpoint
+
+_OWNER = ".latecomer.json"
+
+
+class ChangesLogic(SinkLogic):
+    """What both formats share: everything but the bytes."""
+
+    def __init__(self, sink: Sink, path: Path, pipeline: str, shape: PaneShape) -> None:
+        super().__init__(path, pipeline, shape)
+        self._named = re.compile(rf"batch-(\d{{10,}})\.{self.kind}")
+        with self._speaking():
+            path.mkdir(parents=True, exist_ok=True)
+            self._claim()
+
+    def last_batch(self) -> int:
+        with self._speaking():
+            return self._progress()
+
+    def _apply(self, batch: int, panes: pa.Table) -> None:
+        with self._speaking(batch):
+            if self._progress() >= batch:
+                return
+            self._write(
+                f"batch-{batch:010d}.{self.kind}",
+                lambda file: self._encode(panes, file),
+                before_visible=lambda: failpoint(f"sink.{self.kind}.written", batch),
+            )
+
+    @abstractmethod
+    def _encode(self, panes: pa.Table, file: BinaryIO) -> None:
+        """Write the panes in order of publication."""
+
+    def _progress(self) -> int:
+        matches = map(self._named.fullmatch, os.listdir(self.path))
+        return max((int(match[1]) for match in matches if match), default=-1)
+
+    def _write(
+        self, name: str, encode: Callable[[BinaryIO], None], before_visible: Callable[[], None] = lambda: None
+    ) -> None:
+        """Hidden until it is complete and on disk; what a crash leaves there, the next attempt overwrites."""
+        hidden = self.path / f".{name.lstrip('.')}.tmp"
+        with open(hidden, "wb") as file:
+            encode(file)
+            file.flush()
+            os.fsync(file.fileno())
+        before_visible()
+        os.replace(hidden, self.path / name)
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _claim(self) -> None:
+        """One folder, one output: the files of another would pass for our progress."""
+        owner = {"pipeline": self.pipeline, "output": self.shape.output, "format": self.kind}
+        columns = {field.name: str(field.type) for field in self.shape.schema}
+        record = self.path / _OWNER
+        if not record.exists():
+            text = json.dumps({**owner, "columns": columns}, indent=1) + "\n"
+            self._write(_OWNER, lambda file: _write_text(file, text))
+            return
+        try:
+            found = json.loads(record.read_text(encoding="utf-8"))
+            holder = {key: found[key] for key in owner}
+            difference = differing(found["columns"], columns)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self._refusal(f"{_OWNER} in it cannot be read", "delete that file") from error
+        if holder != owner:
+            raise self._refusal(
+                "the folder belongs to output {output} of pipeline {pipeline} as {format}".format(**holder),
+                "give the sink another path",
+            )
+        if difference:
+            raise self._refusal(
+                f"the files in it have other columns ({difference})",
+                "move the folder away, or give the sink another path",
+            )
+
+    @contextmanager
+    def _speaking(self, batch: int | None = None) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._refusal(
+                f"the folder cannot be used ({first_line(error)})",
+                "make it a folder you may write to with room on the disk, or give the sink another path",
+                batch,
+            ) from error
+
+
+class ParquetLogic(ChangesLogic):
+    kind = ParquetSink.kind
+
+    def _encode(self, panes: pa.Table, file: BinaryIO) -> None:
+        pq.write_table(panes, file)
+
+
+class JsonlLogic(ChangesLogic):
+    kind = JsonlSink.kind
+
+    def _encode(self, panes: pa.Table, file: BinaryIO) -> None:
+        columns = [map(json_safe, plain(column)) for column in panes.columns]
+        for row in zip(*columns, strict=True):
+            record = dict(zip(panes.column_names, row, strict=True))
+            _write_text(file, json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def _write_text(file: BinaryIO, text: str) -> None:
+    file.write(text.encode())

@@ -1,0 +1,60 @@
+"""Keeps every sink in step with the panes: batch by batch, from wherever the sink says it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from latecomer.firing.output import OutputLogic
+from latecomer.sink import SinkLogic, open_sink
+from latecomer.sink.base import PaneShape
+from latecomer.store.store import Store
+
+_SQL_ORDER = "order by sequence, case when op = 'retract' then 1 else 0 end"
+
+
+class SinkKeeper:
+    """Applies published panes to the outputs' sinks."""
+
+    def __init__(self, store: Store, outputs: Sequence[OutputLogic]) -> None:
+        self.store = store
+        self._sinks: list[tuple[OutputLogic, SinkLogic]] = []
+        pipeline = store.pipeline
+        for output in outputs:
+            schema = output.layout.published
+            shape = PaneShape(
+                output.name,
+                tuple(output.layout.keys),
+                tuple(output.layout.values),
+                schema.remove(schema.get_field_index("watermark")),
+            )
+            for sink in output.output.sinks:
+                logic = open_sink(sink, pipeline.resolve(sink.path), pipeline.name, shape)
+                self._sinks.append((output, logic))
+
+    def catch_up(self, last: int) -> None:
+        """Bring each sink to the last complete batch: one that was down, or was added later."""
+        for output, sink in self._sinks:
+            behind = sink.last_batch()
+            if behind < last and output.tables.panes.exists:
+                missing = output.tables.panes.query(
+                    f"select distinct batch from t where batch > {behind} and batch <= {last} order by batch"
+                )
+                for batch in missing.column("batch").to_pylist():
+                    self._apply(output, sink, batch)
+
+    def apply(self, batch: int) -> None:
+        """Hand a batch's panes to every sink."""
+        for output, sink in self._sinks:
+            if output.tables.panes.holds(batch):
+                self._apply(output, sink, batch)
+
+    def close(self) -> None:
+        for _, sink in self._sinks:
+            sink.close()
+
+    def _apply(self, output: OutputLogic, sink: SinkLogic, batch: int) -> None:
+        columns = [field for field in output.layout.published.names if field != "watermark"]
+        names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
+        panes = output.tables.panes.query(f"select {names} from t where batch = {batch} {_SQL_ORDER}")
+        if panes.num_rows:
+            sink.apply(batch, panes)

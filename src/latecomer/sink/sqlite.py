@@ -1,0 +1,184 @@
+"""A table of what stands in a SQLite file, upserted by window and key.
+
+A batch and its progress are one transaction. The database is opened for each batch and closed after
+it: a file that was moved away is noticed, and nothing is tied to the thread that opened it.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from latecomer.config.sinks import SqliteSink
+from latecomer.model.panes import Op
+from latecomer.sink.base import PaneShape, SinkLogic, differing, first_line, plain
+from latecomer.store.failpoints import failpoint
+
+BUSY_SECONDS = 5.0
+PROGRESS = "latecomer_progress"
+_INDEX = "latecomer_places_of_"
+_LARGEST = 2**63 - 1
+
+
+class SqliteLogic(SinkLogic):
+    kind = SqliteSink.kind
+
+    def __init__(self, sink: SqliteSink, path: Path, pipeline: str, shape: PaneShape) -> None:
+        super().__init__(path, pipeline, shape)
+        self._table = sink.table or shape.output
+        self._columns = {field.name: _declared(field.type) for field in shape.standing}
+        if self._table.lower() == PROGRESS:
+            raise self._refusal(f"the table {PROGRESS} holds the progress", "give the sink another table")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._refusal(
+                f"its folder cannot be made ({first_line(error)})", "give the sink another path"
+            ) from error
+        with self._transaction("rwc") as database:
+            self._prepare(database)
+
+    def last_batch(self) -> int:
+        with self._connection("rw") as database:
+            return self._progress(database)
+
+    def _apply(self, batch: int, panes: pa.Table) -> None:
+        table = _quoted(self._table)
+        same = " AND ".join(f"{_quoted(name)} IS ?" for name in self.shape.place)
+        names = ", ".join(map(_quoted, self._columns))
+        marks = ", ".join("?" * len(self._columns))
+        retract = f"DELETE FROM {table} WHERE {same} AND sequence = ?"
+        supersede = f"DELETE FROM {table} WHERE {same} AND sequence < ?"
+        insert = (
+            f"INSERT INTO {table} ({names}) SELECT {marks} "
+            f"WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE {same})"
+        )
+        written = {name: _storable(panes[name]) for name in panes.column_names}
+        places = zip(*(written[name] for name in self.shape.place), strict=True)
+        rows = zip(*(written[name] for name in self._columns), strict=True)
+        with self._transaction("rw", batch) as database:
+            if self._progress(database) >= batch:
+                return
+            for op, sequence, place, row in zip(
+                written["op"], written["sequence"], places, rows, strict=True
+            ):
+                if op == Op.RETRACT:
+                    database.execute(retract, (*place, sequence))
+                else:
+                    database.execute(supersede, (*place, sequence))
+                    database.execute(insert, (*row, *place))
+            database.execute(f"UPDATE {PROGRESS} SET batch = ? WHERE sink_table = ?", (batch, self._table))
+            failpoint("sink.sqlite.written", batch)
+
+    def _progress(self, database: sqlite3.Connection) -> int:
+        row = database.execute(
+            f"SELECT batch FROM {PROGRESS} WHERE sink_table = ?", (self._table,)
+        ).fetchone()
+        return -1 if row is None else int(row[0])
+
+    def _prepare(self, database: sqlite3.Connection) -> None:
+        """Make the table, or see that it is the one we left."""
+        # One row a table, not an output: an output may feed two tables, and a table has one owner.
+        database.execute(
+            f"CREATE TABLE IF NOT EXISTS {PROGRESS} (sink_table TEXT PRIMARY KEY COLLATE NOCASE, "
+            "pipeline TEXT NOT NULL, output TEXT NOT NULL, batch INTEGER NOT NULL)"
+        )
+        table = _quoted(self._table)
+        found = {row[1]: row[2] for row in database.execute(f"PRAGMA table_info({table})")}
+        if not found:
+            columns = ", ".join(f"{_quoted(name)} {kind}".rstrip() for name, kind in self._columns.items())
+            database.execute(f"CREATE TABLE {table} ({columns})")
+            # The progress of a table that was dropped goes with it: the new one is filled from the start.
+            database.execute(f"DELETE FROM {PROGRESS} WHERE sink_table = ?", (self._table,))
+        elif difference := differing(found, self._columns):
+            raise self._refusal(
+                f"the table {self._table} has other columns ({difference})",
+                "drop or rename it, or give the sink another table",
+            )
+        place = ", ".join(map(_quoted, self.shape.place))
+        database.execute(f"CREATE INDEX IF NOT EXISTS {_quoted(_INDEX + self._table)} ON {table} ({place})")
+        self._claim(database)
+
+    def _claim(self, database: sqlite3.Connection) -> None:
+        owner = (self.pipeline, self.shape.output)
+        database.execute(f"INSERT OR IGNORE INTO {PROGRESS} VALUES (?, ?, ?, -1)", (self._table, *owner))
+        found = database.execute(
+            f"SELECT pipeline, output FROM {PROGRESS} WHERE sink_table = ?", (self._table,)
+        ).fetchone()
+        if found != owner:
+            raise self._refusal(
+                f"the table {self._table} belongs to output {found[1]} of pipeline {found[0]}",
+                "give the sink another table",
+            )
+
+    @contextmanager
+    def _transaction(self, mode: str, batch: int | None = None) -> Iterator[sqlite3.Connection]:
+        with self._connection(mode, batch) as database:
+            database.execute("BEGIN IMMEDIATE")
+            yield database
+            database.execute("COMMIT")
+
+    @contextmanager
+    def _connection(self, mode: str, batch: int | None = None) -> Iterator[sqlite3.Connection]:
+        """A connection of our own; closed without a commit, it leaves nothing behind."""
+        try:
+            where = f"{self.path.as_uri()}?mode={mode}"
+            with closing(
+                sqlite3.connect(where, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+            ) as database:
+                yield database
+        except sqlite3.Error as error:
+            raise self._refusal(*self._explained(error), batch) from error
+
+    def _explained(self, error: sqlite3.Error) -> tuple[str, str]:
+        """The reason and the mend."""
+        match getattr(error, "sqlite_errorcode", 0) & 0xFF:
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+                return (
+                    f"another program held the database for {BUSY_SECONDS:g} s",
+                    "close it or let it finish",
+                )
+            case sqlite3.SQLITE_NOTADB:
+                return "the file is not a SQLite database", "move it away, or give the sink another path"
+            case sqlite3.SQLITE_CANTOPEN:
+                return "the file cannot be opened", "see that it is a file in a folder you may write to"
+            case sqlite3.SQLITE_READONLY:
+                return "the database is read-only", "make the file and its folder writable"
+            case sqlite3.SQLITE_FULL:
+                return "the disk is full", "make room"
+        return (
+            f"the database refused ({first_line(error)})",
+            "run again, after mending the file or giving the sink another path",
+        )
+
+
+def _declared(kind: pa.DataType) -> str:
+    """The column type in SQLite, which decides what it does to a value: none keeps each as it is bound."""
+    if pa.types.is_decimal(kind):
+        # A column of numbers would turn whole numbers beyond 64 bits into floating point.
+        return "TEXT" if kind.scale > 0 else "INTEGER" if kind.precision <= 18 else ""
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return "INTEGER"
+    if pa.types.is_floating(kind):
+        return "REAL"
+    return "BLOB" if pa.types.is_binary(kind) else "TEXT"
+
+
+def _storable(column: pa.ChunkedArray) -> list[Any]:
+    values = plain(column)
+    if pa.types.is_decimal(column.type):
+        return [str(v) if isinstance(v, int) and not -_LARGEST <= v <= _LARGEST else v for v in values]
+    if pa.types.is_floating(column.type):
+        # SQLite would store NaN as null, which is another key.
+        return ["NaN" if v is not None and math.isnan(v) else v for v in values]
+    return values
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,212 @@
+"""What each table holds: the columns of the store, derived from the pipeline and the pinned columns.
+
+The event log keeps an envelope and the payload. The columns that the envelope is made from (event
+time, arrival time, and id and partition where they are text) are not stored twice; `view` says where
+each source column is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from latecomer.config import columns as types
+from latecomer.config.models import Output, Pipeline
+from latecomer.model.aggregates import Aggregate
+
+TIMESTAMP = pa.timestamp("us", "UTC")
+AMOUNT = pa.decimal128(38, 6)
+
+ENVELOPE: dict[str, str] = {
+    "event_time": "timestamp",
+    "arrival_time": "timestamp",
+    "source_partition": "string",
+    "origin": "string",
+    "position": "bigint",
+    "event_id": "string",
+    "producer": "string",
+    "producer_seq": "string",
+    "schema_id": "int",
+    "batch": "bigint",
+    "tick": "bigint",
+}
+
+DEAD_LETTERS = pa.schema(
+    [
+        ("batch", pa.int64()),
+        ("reason", pa.string()),
+        ("raw", pa.string()),
+        ("origin", pa.string()),
+        ("position", pa.int64()),
+        ("event_time", TIMESTAMP),
+        ("arrival_time", TIMESTAMP),
+        ("source_partition", pa.string()),
+    ]
+)
+
+WATERMARKS = pa.schema(
+    [
+        ("batch", pa.int64()),
+        ("source_batch", pa.int64()),
+        ("tick", pa.int64()),
+        ("at", TIMESTAMP),
+        ("watermark", TIMESTAMP),
+        ("settled", TIMESTAMP),
+        ("kind", pa.string()),
+        ("held_by", pa.string()),
+        (
+            "partitions",
+            pa.list_(
+                pa.struct([("partition", pa.string()), ("events", pa.int64()), ("max_event_time", TIMESTAMP)])
+            ),
+        ),
+        ("carry", pa.string()),
+    ]
+)
+
+FATE_COLUMNS = ("on_time", "late_accepted", "side_output", "dropped", "duplicate", "filtered", "dead_letter")
+LEDGER = pa.schema(
+    [
+        ("batch", pa.int64()),
+        ("output", pa.string()),
+        ("unit", pa.string()),
+        ("received", AMOUNT),
+        *((fate, AMOUNT) for fate in FATE_COLUMNS),
+    ]
+)
+
+_ARROW = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "smallint": pa.int16(),
+    "tinyint": pa.int8(),
+    "double": pa.float64(),
+    "float": pa.float32(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": TIMESTAMP,
+    "binary": pa.binary(),
+}
+
+
+def arrow_type(kind: str) -> pa.DataType:
+    if types.is_decimal(kind):
+        precision, scale = kind[8:-1].split(",")
+        return pa.decimal128(int(precision), int(scale))
+    return _ARROW[kind]
+
+
+@dataclass(frozen=True)
+class EventLayout:
+    """Where each source column lives in the event log."""
+
+    pipeline: Pipeline
+    columns: Mapping[str, str]
+
+    @cached_property
+    def view(self) -> dict[str, str]:
+        """Source column → stored column."""
+        event, envelope = self.pipeline.event, {}
+        if event.id is not None and self.columns.get(event.id) == "string":
+            envelope[event.id] = "event_id"
+        partition = self.pipeline.partition_column
+        if partition is not None and self.columns.get(partition) == "string":
+            envelope[partition] = "source_partition"
+        if self.pipeline.source.files.order_by is not None:
+            envelope[self.pipeline.source.files.order_by] = "arrival_time"
+        envelope[event.time] = "event_time"
+        taken = {name.lower() for name in ENVELOPE}
+        return {
+            column: envelope.get(column) or (f"payload_{column}" if column.lower() in taken else column)
+            for column in self.columns
+        }
+
+    @cached_property
+    def types(self) -> dict[str, str]:
+        """Source column → type as outputs see it: times are timestamps, whatever they were written as."""
+        return {
+            column: "timestamp"
+            if self.view[column] in ("event_time", "arrival_time") or kind == "timestamp_ntz"
+            else kind
+            for column, kind in self.columns.items()
+        }
+
+    @cached_property
+    def payload(self) -> dict[str, str]:
+        """Source column → stored column, for those that the envelope does not hold."""
+        return {column: stored for column, stored in self.view.items() if stored not in ENVELOPE}
+
+    @cached_property
+    def stored(self) -> dict[str, str]:
+        """Stored column → type, in order."""
+        return {**ENVELOPE, **{stored: self.types[column] for column, stored in self.payload.items()}}
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return pa.schema([(name, arrow_type(kind)) for name, kind in self.stored.items()])
+
+    @cached_property
+    def late_schema(self) -> pa.Schema:
+        """The side output: the event as logged, and what it was late for."""
+        extra = [
+            ("window_start", TIMESTAMP),
+            ("window_end", TIMESTAMP),
+            ("watermark", TIMESTAMP),
+            ("verdict", pa.string()),
+        ]
+        names = {name for name, _ in extra}
+        kept = [pa.field(f"payload_{f.name}" if f.name in names else f.name, f.type) for f in self.schema]
+        return pa.schema([*extra, *kept])
+
+
+@dataclass(frozen=True)
+class PaneLayout:
+    """The columns of an output's panes: what is published, and the private state behind it."""
+
+    output: Output
+    events: EventLayout
+
+    @cached_property
+    def keys(self) -> dict[str, str]:
+        return {column: self.events.types[column] for column in self.output.by}
+
+    @cached_property
+    def values(self) -> dict[str, str]:
+        return {name: self.value_type(aggregate) for name, aggregate in self.output.aggregates.items()}
+
+    def value_type(self, aggregate: Aggregate) -> str:
+        """The type of an aggregate's result."""
+        kind = self.events.types.get(aggregate.column or "", "bigint")
+        match aggregate.function:
+            case "count" | "approx_count_distinct":
+                return "bigint"
+            case "min" | "max":
+                return kind
+            case "sum" if types.is_exact(kind):
+                return f"decimal(38,{types.scale_of(kind)})" if types.is_decimal(kind) else "bigint"
+            case "avg" if types.is_decimal(kind):
+                return f"decimal(38,{min(types.scale_of(kind) + 4, 20)})"
+            case "approx_percentile" if kind in types.INTEGERS:
+                return "bigint"
+        return "double"
+
+    @cached_property
+    def published(self) -> pa.Schema:
+        """What sinks and readers see."""
+        return pa.schema(
+            [
+                ("window_start", TIMESTAMP),
+                ("window_end", TIMESTAMP),
+                *((name, arrow_type(kind)) for name, kind in {**self.keys, **self.values}.items()),
+                ("sequence", pa.int64()),
+                ("timing", pa.string()),
+                ("op", pa.string()),
+                ("batch", pa.int64()),
+                ("fired_at", TIMESTAMP),
+                ("watermark", TIMESTAMP),
+            ]
+        )

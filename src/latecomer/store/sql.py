@@ -1,0 +1,23 @@
+"""Identifiers and schemas in Spark's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def quoted(name: str) -> str:
+    """An identifier by Spark's rule.
+
+    >>> quoted("a`b")
+    '`a``b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def ddl(columns: Mapping[str, str]) -> str:
+    """A schema for Spark's readers.
+
+    >>> ddl({"paise": "bigint", "payer": "string"})
+    '`paise` bigint, `payer` string'
+    """
+    return ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())

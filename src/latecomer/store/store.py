@@ -1,0 +1,190 @@
+"""The store: every table of a pipeline, and what is pinned about it.
+
+    store/
+      pipeline.json                       the pinned columns and output definitions
+      events/ duplicates/ dead_letters/   what was received
+      watermarks/ ledger/                 the timeline, and the proof
+      outputs/NAME/partials/ panes/ late/ one of each per output
+      checkpoint/                         Spark's own
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from latecomer.config.columns import infer_columns, list_files
+from latecomer.config.models import Output, Pipeline
+from latecomer.errors import NoStore, SourceError, StoreMismatch
+from latecomer.store import layout
+from latecomer.store.table import Table
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class OutputTables:
+    """What one output keeps."""
+
+    partials: Table
+    panes: Table
+    late: Table
+
+
+class Store:
+    """The tables of one pipeline."""
+
+    def __init__(self, pipeline: Pipeline, columns: Mapping[str, str]) -> None:
+        self.pipeline = pipeline
+        self.root = pipeline.store_path
+        self.columns = dict(columns)
+        self.layout = layout.EventLayout(pipeline, self.columns)
+
+    @cached_property
+    def events(self) -> Table:
+        return Table(self.root / "events", self.layout.schema)
+
+    @cached_property
+    def duplicates(self) -> Table:
+        return Table(self.root / "duplicates", self.layout.schema)
+
+    @cached_property
+    def dead_letters(self) -> Table:
+        return Table(self.root / "dead_letters", layout.DEAD_LETTERS)
+
+    @cached_property
+    def watermarks(self) -> Table:
+        return Table(self.root / "watermarks", layout.WATERMARKS)
+
+    @cached_property
+    def ledger(self) -> Table:
+        return Table(self.root / "ledger", layout.LEDGER)
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.root / "checkpoint"
+
+    def output_tables(self, name: str, schema: pa.Schema) -> OutputTables:
+        """An output's tables; `schema` is that of its panes with their state."""
+        root = self.root / "outputs" / name
+        return OutputTables(
+            Table(root / "partials", schema),
+            Table(root / "panes", schema),
+            Table(root / "late", self.layout.late_schema),
+        )
+
+    def measures(self) -> dict[str, str]:
+        """The ledger's measures and their types."""
+        return {column: self.columns[column] for column in self.pipeline.ledger}
+
+    def pin(self) -> None:
+        """Write down, or compare with, what later runs must not change behind the numbers' back."""
+        pinned = read_pins(self.root)
+        if pinned is None:
+            pinned = {"format": FORMAT, "pipeline": self.pipeline.name, "outputs": {}}
+        if pinned["pipeline"] != self.pipeline.name:
+            raise StoreMismatch(
+                f"store {self.root} belongs to pipeline {pinned['pipeline']}, not {self.pipeline.name}; "
+                "give this pipeline a store of its own"
+            )
+        kept: dict[str, Any] = pinned["outputs"]
+        for name, output in self.pipeline.outputs.items():
+            definition = definition_of(output)
+            if kept.setdefault(name, definition) != definition:
+                changed = [key for key in definition if kept[name].get(key) != definition[key]]
+                raise StoreMismatch(
+                    f"output {name} was computed with another {' and '.join(changed)} "
+                    f"({_told(kept[name], changed)} in the store, {_told(definition, changed)} in the file); "
+                    "give the changed output a new name, and it is computed from the log"
+                )
+        write_pins(self.root, {**pinned, "columns": self.columns, "event": self._event_definition(pinned)})
+
+    def _event_definition(self, pinned: Mapping[str, Any]) -> dict[str, Any]:
+        event, files = self.pipeline.event, self.pipeline.source.files
+        definition = {
+            "time": event.time,
+            "id": event.id,
+            "partition": self.pipeline.partition_column,
+            "order_by": files.order_by,
+            "every": self.pipeline.watermark.every,
+        }
+        before = pinned.get("event", definition)
+        changed = [key for key in definition if before.get(key) != definition[key]]
+        if changed:
+            raise StoreMismatch(
+                f"the store was made with another {' and '.join(changed)} "
+                f"({_told(before, changed)} in the store, {_told(definition, changed)} in the file); "
+                "restore it, or start a new store"
+            )
+        return definition
+
+
+def open_store(pipeline: Pipeline) -> Store:
+    """The store of a pipeline that has been run before."""
+    pinned = read_pins(pipeline.store_path)
+    if pinned is None:
+        raise NoStore(f"there is no store at {pipeline.store_path} yet; run the pipeline first")
+    return Store(pipeline, pinned["columns"])
+
+
+def source_columns(pipeline: Pipeline) -> dict[str, str]:
+    """The source's columns: declared, else pinned by an earlier run, else inferred from the files there."""
+    pinned = read_pins(pipeline.store_path)
+    declared = pipeline.source.columns
+    if pinned is not None:
+        columns: dict[str, str] = pinned["columns"]
+        if declared is not None and any(columns.get(name) != kind for name, kind in declared.items()):
+            differs = [name for name, kind in declared.items() if columns.get(name) != kind]
+            raise StoreMismatch(
+                f"source.schema differs from the columns pinned in the store: {', '.join(differs)}; "
+                "restore the declared types, or start a new store"
+            )
+        return columns
+    if declared is not None:
+        return dict(declared)
+    files = list_files(pipeline.source_path)
+    if not files:
+        raise SourceError(
+            f"no file matches {pipeline.source_path}, so the columns cannot be inferred; "
+            "correct source.files.path, wait for the first file, or declare source.schema"
+        )
+    return infer_columns(files, pipeline.source.files.format, pipeline.source.files.delimiter)
+
+
+def definition_of(output: Output) -> dict[str, Any]:
+    """What an output's numbers mean; policies and sinks may change, these may not."""
+    written = output.model_dump(mode="json")
+    return {key: written[key] for key in ("window", "by", "where", "aggregates")}
+
+
+def read_pins(root: Path) -> dict[str, Any] | None:
+    try:
+        pinned: dict[str, Any] = json.loads((root / "pipeline.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise StoreMismatch(f"store {root}: pipeline.json cannot be read ({error}); restore it") from None
+    if pinned.get("format") != FORMAT:
+        raise StoreMismatch(
+            f"store {root} has format {pinned.get('format')}, this latecomer writes {FORMAT}; "
+            "use the latecomer that made it"
+        )
+    return pinned
+
+
+def write_pins(root: Path, pins: Mapping[str, Any]) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    draft = root / ".pipeline.json"
+    draft.write_text(json.dumps(pins, indent=2) + "\n", encoding="utf-8")
+    os.replace(draft, root / "pipeline.json")
+
+
+def _told(definition: Mapping[str, Any], keys: list[str]) -> str:
+    return ", ".join(f"{key} {json.dumps(definition.get(key))}" for key in keys)

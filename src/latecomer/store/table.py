@@ -1,0 +1,207 @@
+"""A Delta table whose Parquet files are written elsewhere and committed here.
+
+Spark's executors (or Arrow, for small tables) write files into a folder of their own; `commit` reads
+their footers for statistics and names them in the Delta log through delta-rs, in a few milliseconds,
+with an application transaction that carries the batch number. A batch that is committed twice is
+committed once, and files that no commit names do not exist for readers.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction
+from deltalake.exceptions import TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+APPLICATION = "latecomer"
+_COUNTED = (int, datetime, date)
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file of a table: where it is, relative to the table, and what it holds."""
+
+    path: str
+    size: int
+    rows: int
+    minimum: dict[str, Any] = field(default_factory=dict)
+    maximum: dict[str, Any] = field(default_factory=dict)
+
+
+class Table:
+    """One Delta table of the store."""
+
+    def __init__(self, root: Path, schema: pa.Schema) -> None:
+        self.root = root
+        self.schema = schema
+        self._delta: DeltaTable | None = None
+
+    @property
+    def exists(self) -> bool:
+        return self._open() is not None
+
+    def last_batch(self, application: str = APPLICATION) -> int:
+        """The last batch committed, -1 before the first."""
+        delta = self._open()
+        if delta is None:
+            return -1
+        version = delta.transaction_version(application)
+        return -1 if version is None else version
+
+    def holds(self, batch: int, application: str = APPLICATION) -> bool:
+        """Whether this batch is committed: its step can be skipped."""
+        return self.last_batch(application) >= batch
+
+    def new_folder(self, batch: int) -> Path:
+        """A folder that no commit refers to, for the files of one attempt at one batch."""
+        return self.root / "data" / f"{batch:010d}-{uuid.uuid4().hex[:12]}"
+
+    def describe(self, file: Path) -> DataFile:
+        """A file's size, rows and bounds, from its footer alone."""
+        metadata = pq.read_metadata(file)
+        minimum, maximum = _bounds(metadata)
+        return DataFile(
+            file.relative_to(self.root).as_posix(), file.stat().st_size, metadata.num_rows, minimum, maximum
+        )
+
+    def commit(
+        self,
+        batch: int,
+        files: Iterable[Path],
+        remove: Iterable[DataFile] = (),
+        application: str = APPLICATION,
+    ) -> list[DataFile]:
+        """Make the files of a batch visible, and take others out, in one step. Twice is once."""
+        delta = self._create_or_open()
+        if self.holds(batch, application):
+            return []
+        described = [self.describe(file) for file in files]
+        now = int(time.time() * 1000)
+        added = [
+            AddAction(file.path, file.size, {}, now, True, _statistics(file)) for file in described if file.rows
+        ]
+        removed = [RemoveAction(file.path, True, now, file.size, {}) for file in remove]
+        delta.create_write_transaction(
+            [*added, *removed],
+            "append",
+            self.schema,
+            commit_properties=CommitProperties(app_transactions=[Transaction(application, batch)]),
+        )
+        delta.update_incremental()
+        return [file for file in described if file.rows]
+
+    def append(self, batch: int, rows: pa.Table, application: str = APPLICATION) -> None:
+        """Write and commit a small table from the driver."""
+        if self.holds(batch, application):
+            return
+        folder = self.new_folder(batch)
+        folder.mkdir(parents=True)
+        file = folder / "part.parquet"
+        pq.write_table(rows.cast(self.schema), file)
+        self.commit(batch, [file], application=application)
+
+    def files(self) -> list[DataFile]:
+        """Every file that the table is made of now."""
+        delta = self._open()
+        if delta is None:
+            return []
+        actions = pa.table(delta.get_add_actions(flatten=True)).to_pylist()
+        return [
+            DataFile(
+                action["path"],
+                action["size_bytes"],
+                action["num_records"],
+                {name[4:]: value for name, value in action.items() if name.startswith("min.")},
+                {name[4:]: value for name, value in action.items() if name.startswith("max.")},
+            )
+            for action in actions
+        ]
+
+    def paths(self, files: Iterable[DataFile]) -> list[str]:
+        return [str(self.root / file.path) for file in files]
+
+    def query(self, sql: str, **others: Table) -> pa.Table:
+        """Ask the table, named `t` in the SQL, without Spark; other tables join under their names."""
+        builder = QueryBuilder()
+        for name, table in {"t": self, **others}.items():
+            builder = builder.register(name, table._create_or_open())
+        return pa.table(builder.execute(sql))
+
+    def refresh(self) -> None:
+        """See what others have committed since."""
+        if self._delta is not None:
+            self._delta.update_incremental()
+
+    def _open(self) -> DeltaTable | None:
+        if self._delta is None:
+            try:
+                self._delta = DeltaTable(str(self.root))
+            except TableNotFoundError:
+                return None
+        return self._delta
+
+    def _create_or_open(self) -> DeltaTable:
+        delta = self._open()
+        if delta is None:
+            self.root.mkdir(parents=True, exist_ok=True)
+            self._delta = delta = DeltaTable.create(str(self.root), self.schema)
+        return delta
+
+
+def batch_of(file: DataFile) -> int:
+    """The batch that wrote a file, from the name of its folder."""
+    return int(file.path.split("/")[1].split("-")[0])
+
+
+def _bounds(metadata: pq.FileMetaData) -> tuple[dict[str, Any], dict[str, Any]]:
+    minimum: dict[str, Any] = {}
+    maximum: dict[str, Any] = {}
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for index in range(row_group.num_columns):
+            column = row_group.column(index)
+            statistics = column.statistics
+            if statistics is None or not statistics.has_min_max or "." in column.path_in_schema:
+                continue
+            low, high, name = statistics.min, statistics.max, column.path_in_schema
+            if isinstance(low, _COUNTED) and not isinstance(low, bool):
+                minimum[name] = min(minimum.get(name, low), low)
+                maximum[name] = max(maximum.get(name, high), high)
+    return minimum, maximum
+
+
+def _statistics(file: DataFile) -> str:
+    return json.dumps(
+        {
+            "numRecords": file.rows,
+            "minValues": {name: _written(value) for name, value in file.minimum.items()},
+            "maxValues": {name: _written(value) for name, value in file.maximum.items()},
+            "nullCount": {},
+        }
+    )
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """The Parquet files below a folder, in order of name."""
+    return sorted(path for path in folder.rglob("*.parquet") if not path.name.startswith(("_", ".")))
+
+
+def moments(rows: Sequence[int | None]) -> pa.Array:
+    """Microseconds as a column of UTC timestamps."""
+    return pa.array(rows, pa.timestamp("us", "UTC"))

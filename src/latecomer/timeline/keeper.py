@@ -1,0 +1,173 @@
+"""The timeline in the store: rows written batch by batch, the carry read back, never only in memory."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from latecomer.model.durations import to_micros
+from latecomer.model.strategies import Head, Strategy
+from latecomer.model.timeline import Row, Timeline
+from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.store.table import Table, moments
+from latecomer.windowing.judge import BATCH, END, TICK, WATERMARK
+
+FIRED_AT = "_lc_fired_at"
+FIRED_WATERMARK = "_lc_fired_watermark"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A moment at which the watermark stood higher than before."""
+
+    watermark: int
+    at: int
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The timeline's rows for one batch, or for several."""
+
+    rows: Sequence[tuple[int, Row]]
+    """Batch and row."""
+
+    @property
+    def fires_at(self) -> int:
+        """Windows that end at or before this have closed by the end of the stretch."""
+        return self.steps[-1].watermark if self.steps else BEGIN_OF_TIME
+
+    @property
+    def steps(self) -> list[Step]:
+        """Where the watermark rose, ascending."""
+        steps: list[Step] = []
+        for _, row in self.rows:
+            for watermark in (row.watermark, row.settled):
+                if watermark is not None and (not steps or watermark > steps[-1].watermark):
+                    steps.append(Step(watermark, row.at))
+        return steps
+
+    def frame(self, spark: SparkSession, with_batch: bool = False) -> DataFrame:
+        """Tick → watermark, to be broadcast and joined to events."""
+        ticks = {(batch if with_batch else 0, row.tick): row.watermark for batch, row in self.rows}
+        columns = {
+            TICK: pa.array([tick for _, tick in ticks], pa.int64()),
+            WATERMARK: pa.array(list(ticks.values()), pa.int64()),
+        }
+        if with_batch:
+            columns[BATCH] = pa.array([batch for batch, _ in ticks], pa.int64())
+        return spark.createDataFrame(pa.table(columns))
+
+    def firings(self, spark: SparkSession, ends: Iterable[int]) -> DataFrame:
+        """Window end → when it closed and by which watermark, for the ends that have closed."""
+        steps = self.steps
+        marks = [step.watermark for step in steps]
+        closed = [(end, steps[bisect_left(marks, end)]) for end in ends if marks and end <= marks[-1]]
+        return spark.createDataFrame(
+            pa.table(
+                {
+                    END: pa.array([end for end, _ in closed], pa.int64()),
+                    FIRED_AT: pa.array([step.at for _, step in closed], pa.int64()),
+                    FIRED_WATERMARK: pa.array([step.watermark for _, step in closed], pa.int64()),
+                }
+            )
+        )
+
+
+class TimelineKeeper:
+    """Extends the timeline, batch by batch, and remembers it."""
+
+    def __init__(self, table: Table, strategy: Strategy) -> None:
+        self.table = table
+        self.strategy = strategy
+        self.last_source_batch, carry = self._last()
+        self.timeline = Timeline.restore(strategy, carry)
+
+    def extend(self, batch: int, source_batch: int, heads: Iterable[Head]) -> Stretch:
+        """The rows of a data batch: computed and written, or read back if that was done before."""
+        if not self.table.holds(batch):
+            rows = self.timeline.extend(heads)
+            self._write(batch, source_batch, rows)
+        return self.stretch(batch, batch)
+
+    def advance(self, batch: int, row: Row) -> Stretch:
+        """The row of a batch without data: a heartbeat or the drain."""
+        if not self.table.holds(batch):
+            self._write(batch, self.last_source_batch, [row])
+        return self.stretch(batch, batch)
+
+    def heartbeat(self, at: int) -> tuple[Timeline, Row] | None:
+        """The timeline after a heartbeat and its row, if there is anything to it; nothing is kept."""
+        trial = Timeline.restore(self.strategy, self.timeline.carry())
+        row = trial.heartbeat(at)
+        return None if row is None else (trial, row)
+
+    def stretch(self, first: int, last: int) -> Stretch:
+        """The rows of some batches, from the table."""
+        if not self.table.exists:
+            return Stretch([])
+        found = self.table.query(
+            "select batch, tick, at, watermark, settled, kind from t "
+            f"where batch between {first} and {last} order by batch, tick"
+        )
+        rows = [
+            (
+                row["batch"],
+                Row(row["tick"], _micros(row["at"]), _micros(row["watermark"]), _settled(row), row["kind"]),
+            )
+            for row in found.to_pylist()
+        ]
+        return Stretch(rows)
+
+    def _write(self, batch: int, source_batch: int, rows: Sequence[Row]) -> None:
+        if not rows:
+            rows = [Row(self.timeline.last_tick or 0, self.timeline.last_at, self.timeline.watermark)]
+        carry = self.timeline.carry()
+        self.table.append(
+            batch,
+            pa.table(
+                {
+                    "batch": [batch] * len(rows),
+                    "source_batch": [source_batch] * len(rows),
+                    "tick": [row.tick for row in rows],
+                    "at": moments([_stored(row.at) for row in rows]),
+                    "watermark": moments([_stored(row.watermark) for row in rows]),
+                    "settled": moments([_stored(row.settled) for row in rows]),
+                    "kind": [row.kind for row in rows],
+                    "held_by": pa.array([row.held_by for row in rows], pa.string()),
+                    "partitions": pa.array([_partitions(row) for row in rows], self.table.schema.field("partitions").type),
+                    "carry": pa.array([None] * (len(rows) - 1) + [carry], pa.string()),
+                }
+            ),
+        )
+        self.last_source_batch = source_batch
+
+    def _last(self) -> tuple[int, str | None]:
+        if not self.table.exists:
+            return -1, None
+        found = self.table.query(
+            "select source_batch, carry from t where carry is not null order by batch desc limit 1"
+        ).to_pylist()
+        return (found[0]["source_batch"], found[0]["carry"]) if found else (-1, None)
+
+
+def _partitions(row: Row) -> list[dict[str, object]]:
+    return [
+        {"partition": head.partition, "events": head.events, "max_event_time": head.max_event_time}
+        for head in row.heads
+    ]
+
+
+def _stored(micros: int | None) -> int | None:
+    return None if micros is None or micros == BEGIN_OF_TIME else micros
+
+
+def _micros(moment: object) -> int:
+    return BEGIN_OF_TIME if moment is None else to_micros(moment)  # type: ignore[arg-type]
+
+
+def _settled(row: dict[str, object]) -> int | None:
+    return None if row["settled"] is None else _micros(row["settled"])

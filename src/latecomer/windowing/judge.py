@@ -1,0 +1,89 @@
+"""Events ⋈ timeline → window, watermark at arrival, fate. Native Spark SQL, one row in, one row out.
+
+The watermark reaches each event through a broadcast join on its tick, never as a literal: the
+generated code stays the same from batch to batch and is compiled once.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from latecomer.config.checks import PRIVATE
+from latecomer.config.models import Output
+from latecomer.model.verdicts import Fate, Verdict, fate_of
+from latecomer.model.windows import Tumbling
+from latecomer.store.layout import EventLayout
+from latecomer.store.sql import quoted
+
+TIME = f"{PRIVATE}time"
+ARRIVAL = f"{PRIVATE}arrival"
+TICK = f"{PRIVATE}tick"
+BATCH = f"{PRIVATE}batch"
+START = f"{PRIVATE}start"
+END = f"{PRIVATE}end"
+WATERMARK = f"{PRIVATE}watermark"
+FATE = f"{PRIVATE}fate"
+
+CODES: dict[Fate, int] = {
+    Fate.ON_TIME: 0,
+    Fate.LATE_ACCEPTED: 1,
+    Fate.SIDE_OUTPUT: 2,
+    Fate.DROPPED: 3,
+    Fate.FILTERED: 4,
+}
+"""Fates as small integers: cheaper to group by than text."""
+FATES = {code: fate for fate, code in CODES.items()}
+
+
+def as_seen(events: DataFrame, layout: EventLayout, *more: Column) -> DataFrame:
+    """The log under the source's own column names, with the envelope's times in microseconds."""
+    return events.select(
+        *(F.col(quoted(stored)).alias(column) for column, stored in layout.view.items()),
+        F.unix_micros("event_time").alias(TIME),
+        F.unix_micros("arrival_time").alias(ARRIVAL),
+        F.col("tick").alias(TICK),
+        F.col("batch").alias(BATCH),
+        *more,
+    )
+
+
+def judged(seen: DataFrame, timeline: DataFrame, output: Output) -> DataFrame:
+    """Each event with its window, the watermark at its arrival, and its fate for this output.
+
+    `timeline` has TICK and WATERMARK, and BATCH where the events span several batches.
+    """
+    on = [column for column in (BATCH, TICK) if column in timeline.columns]
+    with_watermark = seen.join(F.broadcast(timeline), on)
+    return with_window(with_watermark, output.window).withColumn(FATE, F.expr(_fate(output)))
+
+
+def with_window(seen: DataFrame, window: Tumbling) -> DataFrame:
+    """Add the window's start and end, in microseconds."""
+    if window.zone == "UTC":
+        start = f"{TIME} - pmod({TIME} - {window.offset}L, {window.size}L)"
+        return seen.withColumn(START, F.expr(start)).withColumn(END, F.expr(f"{START} + {window.size}L"))
+    local = f"{PRIVATE}local"
+    wall = f"unix_micros(from_utc_timestamp(timestamp_micros({TIME}), '{window.zone}'))"
+    return (
+        seen.withColumn(local, F.expr(wall))
+        .withColumn(local, F.expr(f"{local} - pmod({local} - {window.offset}L, {window.size}L)"))
+        .withColumn(START, F.expr(_utc(local, window.zone)))
+        .withColumn(END, F.expr(_utc(f"{local} + {window.size}L", window.zone)))
+        .drop(local)
+    )
+
+
+def _utc(local: str, zone: str) -> str:
+    return f"unix_micros(to_utc_timestamp(timestamp_micros({local}), '{zone}'))"
+
+
+def _fate(output: Output) -> str:
+    on_time, late, too_late = (CODES[fate_of(verdict, output.late, output.too_late)] for verdict in Verdict)
+    kept = "true" if output.where is None else f"coalesce({output.where}, false)"
+    return (
+        f"cast(case when not ({kept}) then {CODES[Fate.FILTERED]} "
+        f"when {END} > {WATERMARK} then {on_time} "
+        f"when {WATERMARK} < {END} + {output.allowed_lateness}L then {late} "
+        f"else {too_late} end as tinyint)"
+    )

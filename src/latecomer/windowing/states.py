@@ -1,0 +1,226 @@
+"""Aggregates as mergeable states, in native Spark SQL.
+
+A state is a few columns beside the value they yield. Events and earlier states go through one
+aggregation together: each row, whether an event or a state, brings its *inputs*; a *merge* folds the
+inputs of a group; *finish* turns the folded inputs into the new state and the value. So a pane is the
+merge of whatever was known, in any order and in any number of steps.
+
+Sums, counts, minima and maxima are their own state. Averages keep sum and count. Variances of exact
+numbers keep count, sum and sum of squares as whole numbers, so that no digit is lost; of floating
+point numbers, count, mean and squared distance. Distinct counts and percentiles keep a sketch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from latecomer.config import columns as types
+from latecomer.config.checks import PRIVATE
+from latecomer.model.aggregates import Aggregate
+from latecomer.store.layout import PaneLayout
+from latecomer.store.sql import quoted
+
+WHOLE = "decimal(38,0)"
+
+
+@dataclass(frozen=True)
+class StateLogic:
+    """One aggregate in SQL. All mappings are column → SQL expression."""
+
+    columns: Mapping[str, str]
+    """The private state columns and their types; empty where the value is the state."""
+    from_event: Mapping[str, str]
+    """An event's inputs, over the source's columns."""
+    from_state: Mapping[str, str]
+    """A state's inputs, over the pane's columns."""
+    merge: Mapping[str, str]
+    """Aggregations over the inputs."""
+    finish: Mapping[str, str] = field(default_factory=dict)
+    """State and value columns, over the merged inputs; those not named pass through."""
+
+
+def states_of(layout: PaneLayout, measures: Mapping[str, str]) -> list[StateLogic]:
+    """The states of an output: its aggregates, the events it holds, and the ledger's measures."""
+    logics = [_count_events("events")]
+    logics += [
+        _summed(measure_column(measure), f"coalesce({quoted(measure)}, 0)", kind)
+        for measure, kind in measures.items()
+    ]
+    logics += [_state(name, aggregate, layout) for name, aggregate in layout.output.aggregates.items()]
+    return logics
+
+
+def measure_column(measure: str) -> str:
+    """Where a pane keeps a ledger measure's sum."""
+    return f"{PRIVATE}measure_{measure}"
+
+
+def new_column(column: str) -> str:
+    """Where a pane keeps what its own batch added to a private sum."""
+    return column.replace(PRIVATE, f"{PRIVATE}new_", 1)
+
+
+EVENTS = f"{PRIVATE}events"
+
+
+def _count_events(name: str) -> StateLogic:
+    return _summed(f"{PRIVATE}{name}", "1L", "bigint")
+
+
+def _summed(column: str, event: str, kind: str) -> StateLogic:
+    """A private sum, with the share that came from events of this batch beside it."""
+    kind = "bigint" if kind in types.INTEGERS else f"decimal(38,{types.scale_of(kind)})"
+    new = new_column(column)
+    return StateLogic(
+        {column: kind, new: kind},
+        {column: f"cast({event} as {kind})", new: f"cast({event} as {kind})"},
+        {column: quoted(column), new: f"cast(null as {kind})"},
+        {name: f"cast(sum({quoted(name)}) as {kind})" for name in (column, new)},
+        {column: quoted(column), new: f"coalesce({quoted(new)}, cast(0 as {kind}))"},
+    )
+
+
+def _state(name: str, aggregate: Aggregate, layout: PaneLayout) -> StateLogic:
+    kind = layout.events.types.get(aggregate.column or "", "bigint")
+    value_type = layout.values[name]
+    column = "1" if aggregate.column is None else quoted(aggregate.column)
+    match aggregate.function:
+        case "sum":
+            return _plain(name, f"cast({column} as {value_type})", f"cast(sum({quoted(name)}) as {value_type})")
+        case "count":
+            return _plain(name, f"if({column} is null, 0L, 1L)", f"sum({quoted(name)})")
+        case "min" | "max":
+            return _plain(name, column, f"{aggregate.function}({quoted(name)})")
+        case "avg":
+            return _average(name, column, kind, value_type)
+        case "approx_count_distinct":
+            return _distinct(name, column, kind)
+        case "approx_percentile":
+            return _percentile(name, column, kind, aggregate.argument or 0.0)
+    if types.is_exact(kind):
+        return _exact_moment(name, column, types.scale_of(kind), aggregate.function)
+    return _float_moment(name, column, aggregate.function)
+
+
+def _plain(name: str, event: str, merge: str) -> StateLogic:
+    return StateLogic({}, {name: event}, {name: quoted(name)}, {name: merge})
+
+
+def _part(name: str, part: str) -> str:
+    return f"{PRIVATE}{name}_{part}"
+
+
+def _average(name: str, column: str, kind: str, value_type: str) -> StateLogic:
+    total, count = _part(name, "sum"), _part(name, "count")
+    held = f"decimal(38,{types.scale_of(kind)})" if types.is_exact(kind) else "double"
+    ratio = f"try_divide({quoted(total)}, {quoted(count)})"
+    if types.is_exact(kind) and not types.is_decimal(kind):
+        ratio = f"try_divide(cast({quoted(total)} as double), {quoted(count)})"
+    return StateLogic(
+        {total: held, count: "bigint"},
+        {total: f"cast({column} as {held})", count: f"if({column} is null, 0L, 1L)"},
+        {total: quoted(total), count: quoted(count)},
+        {total: f"cast(sum({quoted(total)}) as {held})", count: f"sum({quoted(count)})"},
+        {total: quoted(total), count: quoted(count), name: f"cast({ratio} as {value_type})"},
+    )
+
+
+def _exact_moment(name: str, column: str, scale: int, function: str) -> StateLogic:
+    count, total, squares = (_part(name, part) for part in ("count", "sum", "squares"))
+    whole = f"cast({column} * {10**scale} as {WHOLE})" if scale else f"cast({column} as {WHOLE})"
+    n, s, q = (quoted(part) for part in (count, total, squares))
+    less = "1" if function in ("variance", "stddev") else "0"
+    # n·Σx² − (Σx)² in whole numbers; in doubles only where 38 digits are not enough.
+    exact = f"try_subtract(try_multiply(cast({n} as decimal(19,0)), {q}), try_multiply({s}, {s}))"
+    rough = f"(cast({n} as double) * cast({q} as double) - cast({s} as double) * cast({s} as double))"
+    spread = f"greatest(coalesce(cast({exact} as double), {rough}), 0D) / {10.0 ** (2 * scale)!r}D"
+    variance = f"try_divide({spread}, cast({n} as double) * cast({n} - {less} as double))"
+    value = f"sqrt({variance})" if function.startswith("stddev") else variance
+    return StateLogic(
+        {count: "bigint", total: WHOLE, squares: WHOLE},
+        {
+            count: f"if({column} is null, 0L, 1L)",
+            total: whole,
+            squares: f"cast(try_multiply({whole}, {whole}) as {WHOLE})",
+        },
+        {count: n, total: s, squares: q},
+        {count: f"sum({n})", total: f"cast(sum({s}) as {WHOLE})", squares: f"cast(sum({q}) as {WHOLE})"},
+        {count: n, total: s, squares: q, name: f"cast({value} as double)"},
+    )
+
+
+def _float_moment(name: str, column: str, function: str) -> StateLogic:
+    count, mean, spread = (_part(name, part) for part in ("count", "mean", "spread"))
+    single, states = _part(name, "single"), _part(name, "states")
+    n, m, d = (quoted(part) for part in (count, mean, spread))
+    less = "1" if function in ("variance", "stddev") else "0"
+    kind = "struct<n: bigint, m: double, d: double>"
+    merged = _part(name, "merged")
+    of_events = (
+        f"named_struct('n', count({quoted(single)}), 'm', avg({quoted(single)}), "
+        f"'d', var_pop({quoted(single)}) * count({quoted(single)}))"
+    )
+    # Chan's rule for two states, folded over the list of them.
+    fold = (
+        f"aggregate({quoted(states)}, {quoted(merged)}, (a, b) -> case when a.n = 0 then b when b.n = 0 then a "
+        "else named_struct('n', a.n + b.n, 'm', a.m + (b.m - a.m) * b.n / (a.n + b.n), "
+        "'d', a.d + b.d + (b.m - a.m) * (b.m - a.m) * a.n * b.n / (a.n + b.n)) end)"
+    )
+    variance = f"try_divide(({fold}).d, cast(({fold}).n - {less} as double))"
+    value = f"sqrt({variance})" if function.startswith("stddev") else variance
+    return StateLogic(
+        {count: "bigint", mean: "double", spread: "double"},
+        {single: f"cast({column} as double)", states: f"cast(null as {kind})"},
+        {
+            single: "cast(null as double)",
+            states: f"cast(named_struct('n', {n}, 'm', {m}, 'd', {d}) as {kind})",
+        },
+        {merged: f"cast({of_events} as {kind})", states: f"collect_list({quoted(states)})"},
+        {
+            count: f"({fold}).n",
+            mean: f"({fold}).m",
+            spread: f"({fold}).d",
+            name: f"if(({fold}).n > {less}, cast({value} as double), null)",
+        },
+    )
+
+
+def _distinct(name: str, column: str, kind: str) -> StateLogic:
+    sketch, single, states = (_part(name, part) for part in ("sketch", "single", "states"))
+    value = f"cast({column} as bigint)" if kind in types.INTEGERS else f"cast({column} as string)"
+    if kind == "binary":
+        value = column
+    held = "bigint" if kind in types.INTEGERS else "binary" if kind == "binary" else "string"
+    # Always through a union: a sketch that was never merged estimates a little differently.
+    union = f"hll_union({quoted(single)}, {quoted(states)})"
+    return StateLogic(
+        {sketch: "binary"},
+        {single: value, states: "cast(null as binary)"},
+        {single: f"cast(null as {held})", states: quoted(sketch)},
+        {single: f"hll_sketch_agg({quoted(single)}, 12)", states: f"hll_union_agg({quoted(states)}, true)"},
+        {sketch: union, name: f"hll_sketch_estimate({union})"},
+    )
+
+
+def _percentile(name: str, column: str, kind: str, share: float) -> StateLogic:
+    sketch, single, states = (_part(name, part) for part in ("sketch", "single", "states"))
+    whole = kind in types.INTEGERS
+    held, family = ("bigint", "bigint") if whole else ("double", "double")
+    merged = (
+        f"aggregate({quoted(states)}, {quoted(single)}, (a, b) -> kll_sketch_merge_{family}(a, b))"
+    )
+    return StateLogic(
+        {sketch: "binary"},
+        {single: f"cast({column} as {held})", states: "cast(null as binary)"},
+        {single: f"cast(null as {held})", states: quoted(sketch)},
+        {
+            single: f"kll_sketch_agg_{family}({quoted(single)})",
+            states: f"collect_list({quoted(states)})",
+        },
+        {
+            sketch: merged,
+            name: f"if(kll_sketch_get_n_{family}({merged}) = 0, null, "
+            f"kll_sketch_get_quantile_{family}({merged}, {share!r}D))",
+        },
+    )
