@@ -8,6 +8,7 @@ from deltalake import DeltaTable, write_deltalake
 from sink_kit import SHAPE, apply, insert, opened, retract, rows_of_delta, shape_of
 
 from latecomer.errors import SinkError
+from latecomer.model.panes import Pane
 
 
 def history(path: Path) -> list[str]:
@@ -70,6 +71,28 @@ def test_two_sinks_do_not_apply_one_batch_twice(tmp_path: Path) -> None:
     assert len(rows_of_delta(tmp_path)) == 1
 
 
+@pytest.mark.parametrize("panes", [[insert(1, "chai", 0)], [insert(0, "chai", 1)]], ids=["append", "merge"])
+def test_two_sinks_in_a_race_do_not_apply_one_batch_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, panes: list[Pane]
+) -> None:
+    one, other = opened("delta", tmp_path), opened("delta", tmp_path)
+    apply(one, 0, insert(0, "chai", 0))
+
+    def overtaken(name: str, batch: int) -> None:
+        monkeypatch.undo()
+        apply(other, 1, *panes)
+
+    monkeypatch.setattr("latecomer.sink.delta.failpoint", overtaken)
+    with pytest.raises(SinkError) as refusal:
+        apply(one, 1, *panes)
+    text = str(refusal.value)
+    assert text.startswith(f"delta sink {tmp_path}: another writer was faster (")
+    assert text.endswith(
+        "); let only one run write to it. Nothing is lost: the next run continues with batch 1."
+    )
+    assert len(rows_of_delta(tmp_path)) == len({row["window_start"] for row in rows_of_delta(tmp_path)})
+
+
 def test_a_table_with_other_columns_is_refused(tmp_path: Path) -> None:
     opened("delta", tmp_path)
     other = shape_of({"merchant": pa.string()}, {"paise": pa.string(), "payers": pa.int64()})
@@ -122,6 +145,19 @@ def test_a_table_that_goes_away_is_named_with_the_batch(tmp_path: Path) -> None:
         f"delta sink {path}: the Delta table is gone; run again, and it is made anew and filled from "
         "the store. Nothing is lost: the next run continues with batch 12."
     )
+
+
+def test_a_broken_file_is_one_sentence(tmp_path: Path) -> None:
+    sink = opened("delta", tmp_path)
+    apply(sink, 0, insert(0, "chai", 0))
+    (file,) = tmp_path.glob("*.parquet")
+    file.write_bytes(b"broken" * 100)
+    with pytest.raises(SinkError) as refusal:
+        apply(sink, 12, insert(0, "chai", 1))
+    text = str(refusal.value)
+    assert text.startswith(f"delta sink {tmp_path}: the Delta table cannot be used (")
+    assert text.endswith("Nothing is lost: the next run continues with batch 12.")
+    assert "\n" not in text
 
 
 def test_a_broken_log_is_one_sentence(tmp_path: Path) -> None:

@@ -142,8 +142,8 @@ def test_a_table_with_other_columns_is_refused(path: Path) -> None:
     ask(path, "CREATE TABLE minute_totals (window_start TEXT, paise REAL)")
     assert refused_opening(path) == (
         f"sqlite sink {path}: the table minute_totals has other columns (without window_end, without "
-        "merchant, without payments, without sequence, without timing, without batch, without fired_at, paise "
-        "REAL instead of untyped); drop or rename it, or give the sink another table. "
+        "merchant, without payments, without sequence, without timing, without batch, without fired_at, "
+        "paise REAL instead of untyped); drop or rename it, or give the sink another table. "
         "Nothing is lost: the next run catches this sink up."
     )
     assert ask(path, "SELECT name FROM sqlite_master") == [("minute_totals",)]

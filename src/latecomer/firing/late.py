@@ -6,8 +6,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+from pyspark.sql.window import Window
 
 from latecomer.config.checks import PRIVATE
 from latecomer.model.durations import to_micros
@@ -17,7 +19,8 @@ from latecomer.store.sql import quoted
 from latecomer.store.table import DataFile
 from latecomer.windowing.merge import LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, Merger
 
-_LAST = f"{PRIVATE}last"
+_PRIOR = f"{PRIVATE}prior"
+_NTH = f"{PRIVATE}nth"
 
 
 def touching(files: Iterable[DataFile], starts: Sequence[int]) -> list[DataFile]:
@@ -44,58 +47,50 @@ def write_late_panes(
     schema = merger.ddl()
     delta = spark.read.schema(schema).parquet(*(str(file) for file in added))
     inputs = merger.of_states(delta, Fate.LATE_ACCEPTED, fresh=True)
-    retracts = None
+    retracting = merger.output.late is LatePolicy.RETRACT
+    prior = _prior(schema) if retracting else None
     if earlier:
-        last = _last_panes(spark.read.schema(schema).parquet(*earlier), delta, merger)
-        if merger.output.late is LatePolicy.RETRACT:
-            last = last.cache()
-            retracts = last
-        inputs = inputs.unionByName(merger.of_states(last, Fate.LATE_ACCEPTED))
-    merged = merger.merge(inputs).crossJoin(F.broadcast(params))
+        held = _standing(spark.read.schema(schema).parquet(*earlier), delta, merger)
+        whole = F.struct(*(F.col(quoted(name)) for name in held.columns)).alias(_PRIOR) if retracting else None
+        inputs = inputs if prior is None else inputs.withColumn(_PRIOR, prior)
+        inputs = inputs.unionByName(merger.of_states(held, Fate.LATE_ACCEPTED, more=whole))
+    merged = merger.merge(inputs, first=_PRIOR if retracting and earlier else None)
     panes = merger.published(
-        merged,
+        merged.crossJoin(F.broadcast(params)),
         sequence=f"coalesce({LAST_SEQUENCE} + 1, 0L)",
         timing=f"'{Timing.LATE}'",
         op=f"'{Op.INSERT}'",
         batch=f"{PRIVATE}batch",
         fired_at=f"timestamp_micros({LAST_ARRIVAL})",
         watermark=f"timestamp_micros({LAST_WATERMARK})",
+        **({_PRIOR: _PRIOR} if retracting and earlier else {}),
     )
-    if retracts is not None:
-        panes = panes.unionByName(_retracted(retracts, panes, merger))
+    if retracting and earlier:
+        panes = _with_retracts(panes)
     panes.coalesce(1).write.parquet(str(folder))
-    if retracts is not None:
-        retracts.unpersist()
 
 
-def _last_panes(panes: DataFrame, delta: DataFrame, merger: Merger) -> DataFrame:
+def _prior(schema: str) -> Column:
+    return F.lit(None).cast(StructType.fromDDL(schema))
+
+
+def _standing(panes: DataFrame, delta: DataFrame, merger: Merger) -> DataFrame:
     """The pane that stands now for each window and key in `delta`."""
     place = ["window_start", *merger.layout.keys]
     wanted = delta.select(*(F.col(quoted(name)).alias(f"{PRIVATE}want_{name}") for name in place))
     same = [F.col(quoted(name)).eqNullSafe(F.col(quoted(f"{PRIVATE}want_{name}"))) for name in place]
     held = panes.where(F.col("op") == Op.INSERT.value).join(F.broadcast(wanted), same, "left_semi")
-    whole = F.struct(*(F.col(quoted(name)) for name in panes.columns))
-    latest = held.groupBy(*(F.col(quoted(name)) for name in place)).agg(
-        F.max_by(whole, F.col("sequence")).alias(_LAST)
-    )
-    return latest.select(*(F.col(f"{_LAST}.{quoted(name)}").alias(name) for name in panes.columns))
+    columns = [F.col(quoted(name)) for name in place]
+    newest = Window.partitionBy(*columns).orderBy(F.col("sequence").desc())
+    return held.withColumn(_NTH, F.row_number().over(newest)).where(F.col(_NTH) == 1).drop(_NTH)
 
 
-def _retracted(last: DataFrame, panes: DataFrame, merger: Merger) -> DataFrame:
-    """The panes in `last` taken back, at the moment their replacement is published."""
-    place = ["window_start", *merger.layout.keys]
-    moments = panes.select(
-        *(F.col(quoted(name)).alias(f"{PRIVATE}want_{name}") for name in place),
-        F.col("batch").alias(f"{PRIVATE}batch"),
-        F.col("fired_at").alias(f"{PRIVATE}fired_at"),
-        F.col("watermark").alias(f"{PRIVATE}watermark"),
-    )
-    same = [F.col(quoted(name)).eqNullSafe(F.col(quoted(f"{PRIVATE}want_{name}"))) for name in place]
-    replaced = {
-        "op": F.lit(Op.RETRACT.value),
-        "timing": F.lit(Timing.LATE.value),
-        **{name: F.col(f"{PRIVATE}{name}") for name in ("batch", "fired_at", "watermark")},
-    }
-    return last.join(F.broadcast(moments), same).select(
-        *(replaced.get(name, F.col(quoted(name))).alias(name) for name in last.columns)
-    )
+def _with_retracts(panes: DataFrame) -> DataFrame:
+    """Each pane that replaces another, preceded by the withdrawal of that other."""
+    names = [name for name in panes.columns if name != _PRIOR]
+    replaced = {"op": F.lit(Op.RETRACT.value), "timing": F.lit(Timing.LATE.value)}
+    replaced |= {name: F.col(name) for name in ("batch", "fired_at", "watermark")}
+    retract = F.struct(*(replaced.get(name, F.col(f"{_PRIOR}.{quoted(name)}")).alias(name) for name in names))
+    insert = F.struct(*(F.col(quoted(name)) for name in names))
+    pair = F.when(F.col(_PRIOR).isNull(), F.array(insert)).otherwise(F.array(retract, insert))
+    return panes.select(F.explode(pair).alias(_PRIOR)).select(f"{_PRIOR}.*")

@@ -24,7 +24,7 @@ from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import Store
 from latecomer.store.table import DataFile, Table, batch_of, parquet_files
 
-BYTES_A_TASK = 128 << 20
+LEAST_BYTES, MOST_BYTES = 4 << 20, 128 << 20
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,7 @@ class EventLog:
         self.spark = spark
         self.store = store
         self.source = FileSource(store.pipeline, store.columns)
-        # One file a task, so that a row's number within its task is its number within its file.
-        one_file = str(BYTES_A_TASK)
-        self._reading = own_session(
-            spark, spark_sql_files_maxPartitionBytes=one_file, spark_sql_files_openCostInBytes=one_file
-        )
+        self._reading = own_session(spark)
         self._files: dict[int, list[DataFile]] = {}
 
     def write(self, batch: int, files: Sequence[SourceFile], timeline: Timeline) -> Received:
@@ -70,6 +66,7 @@ class EventLog:
         }
         if self.store.events.holds(batch):
             return self._recount(batch)
+        tasks = self._share_out(files)
         rows = self.source.read(self._reading, files)
         observed = Observation()
         counted = rows.observe(observed, F.count(F.lit(1)).alias("rows"))
@@ -77,7 +74,6 @@ class EventLog:
         if self.store.pipeline.event.id is not None:
             decodes = marked_duplicates(decodes, self._known_ids(timeline))
         folder = self.store.events.new_folder(batch)
-        tasks = max(self.spark.sparkContext.defaultParallelism, sum(f.size for f in files) // BYTES_A_TASK)
         if len(files) > tasks:
             decodes = decodes.coalesce(tasks)
         decodes.drop(LANDED).write.partitionBy(decode.LANE).parquet(str(folder))
@@ -159,6 +155,16 @@ class EventLog:
         return self._reading.createDataFrame(
             pa.table({name: pa.array(values, pa.int64()) for name, values in row.items()})
         )
+
+    def _share_out(self, files: Sequence[SourceFile]) -> int:
+        """Set how much a task reads: one file, or one part of a large file, never two, so that a row's
+        number within its task says where it stands in its file. Returns how many tasks there should be."""
+        size = sum(file.size for file in files)
+        cores = self.spark.sparkContext.defaultParallelism
+        share = str(min(max(size // cores + 1, LEAST_BYTES), MOST_BYTES))
+        self._reading.conf.set("spark.sql.files.maxPartitionBytes", share)
+        self._reading.conf.set("spark.sql.files.openCostInBytes", share)
+        return max(cores, size // MOST_BYTES)
 
     def _known_ids(self, timeline: Timeline) -> DataFrame | None:
         """The ids in the log that a duplicate could still do harm with: as far back as lateness reaches."""

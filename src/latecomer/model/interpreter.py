@@ -295,7 +295,7 @@ class _Book:
 
 
 def _by_window(places: Iterable[Place]) -> list[Place]:
-    """By window; within one, in the order in which the keys were first seen."""
+    """By window; within one, in the order in which its keys came."""
     return sorted(places, key=lambda place: place[0])
 
 

@@ -68,8 +68,8 @@ class SinkLogic(ABC):
     def _apply(self, batch: int, panes: pa.Table) -> None: ...
 
     def close(self) -> None:
-        """Let go of the sink. No sink holds anything between two batches unless it says so."""
-        return None
+        """Let go of the sink; most hold nothing between two batches."""
+        return
 
     def _refusal(self, reason: str, mend: str, batch: int | None = None) -> SinkError:
         """The error to raise; while opening, no batch is known yet."""
@@ -120,8 +120,12 @@ def plain(column: pa.ChunkedArray) -> list[Any]:
     ISO-8601, decimals as whole numbers where the type has no fraction and as text where it has one."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        written = [iso(value) for value in micros(column)]
-        return written if kind.tz else [value and value.removesuffix("Z") for value in written]
+        moments = micros(column)
+        # Panes share their windows: each moment is written once.
+        written = {moment: iso(moment) for moment in set(moments)}
+        if kind.tz is None:
+            written = {moment: text and text.removesuffix("Z") for moment, text in written.items()}
+        return [written[moment] for moment in moments]
     values: list[Any] = column.to_pylist()
     if pa.types.is_date(kind):
         return [None if value is None else value.isoformat() for value in values]
@@ -134,12 +138,15 @@ def _exact(value: Decimal, scale: int) -> int | str:
     return int(value) if scale <= 0 else format(value, "f")
 
 
-def json_safe(value: Any) -> Any:
-    """A plain value as JSON can say it: it has no word for NaN, infinity or bytes.
+def json_plain(column: pa.ChunkedArray) -> list[Any]:
+    """The same for JSON, which has no word for NaN, infinity or bytes."""
+    values = plain(column)
+    if pa.types.is_floating(column.type):
+        return [value if value is None or math.isfinite(value) else _named(value) for value in values]
+    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        return [None if value is None else base64.b64encode(value).decode() for value in values]
+    return values
 
-    >>> json_safe(float("-inf")), json_safe(b"ab")
-    ('-Infinity', 'YWI=')
-    """
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+
+def _named(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

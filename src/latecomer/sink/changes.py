@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from latecomer.config.sinks import JsonlSink, ParquetSink, Sink
-from latecomer.sink.base import PaneShape, SinkLogic, differing, first_line, json_safe, plain
+from latecomer.sink.base import PaneShape, SinkLogic, differing, first_line, json_plain
 from latecomer.store.failpoints import failpoint
 
 _OWNER = ".latecomer.json"
@@ -122,10 +122,10 @@ class JsonlLogic(ChangesLogic):
     kind = JsonlSink.kind
 
     def _encode(self, panes: pa.Table, file: BinaryIO) -> None:
-        columns = [map(json_safe, plain(column)) for column in panes.columns]
-        for row in zip(*columns, strict=True):
-            record = dict(zip(panes.column_names, row, strict=True))
-            _write_text(file, json.dumps(record, ensure_ascii=False) + "\n")
+        written = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+        names = panes.column_names
+        for row in zip(*map(json_plain, panes.columns), strict=True):
+            _write_text(file, written(dict(zip(names, row, strict=True))) + "\n")
 
 
 def _write_text(file: BinaryIO, text: str) -> None:

@@ -7,6 +7,7 @@ out what was decided; where no stored row is touched, that is a plain append.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from latecomer.config.sinks import DeltaSink
 from latecomer.model.panes import Op, Pane, Timing, surviving
@@ -57,9 +58,8 @@ class DeltaLogic(SinkLogic):
                 return
             stored = self._stored(table, panes)
             changes = settle(_places(panes, self.shape), panes, stored)
-            source = panes.take(pa.array([change.row for change in changes], pa.int64())).select(
-                self.shape.standing.names
-            )
+            rows = pa.array([change.row for change in changes], pa.int64())
+            source = panes.select(self.shape.standing.names).take(rows)
             properties = CommitProperties(app_transactions=[Transaction(self._application, batch)])
             if all(change.stored is None for change in changes):
                 failpoint("sink.delta.written", batch)
@@ -153,7 +153,11 @@ class DeltaLogic(SinkLogic):
             raise self._refusal(
                 "the Delta table is gone", "run again, and it is made anew and filled from the store", batch
             ) from error
-        except (DeltaError, OSError) as error:
+        except CommitFailedError as error:
+            raise self._refusal(
+                f"another writer was faster ({first_line(error)})", "let only one run write to it", batch
+            ) from error
+        except (DeltaError, OSError, pa.ArrowException) as error:
             raise self._refusal(
                 f"the Delta table cannot be used ({first_line(error)})",
                 "make the folder readable and writable, or give the sink another path",
@@ -201,7 +205,7 @@ def _comparable(column: pa.ChunkedArray) -> list[Any]:
     values: list[Any] = column.to_pylist()
     if pa.types.is_floating(column.type):
         # One and the same NaN is equal to itself inside a tuple; two of them are not.
-        return [_NAN if value != value else value for value in values]
+        return [_NAN if value is not None and math.isnan(value) else value for value in values]
     return values
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from latecomer.errors import SinkError
 from latecomer.firing.output import OutputLogic
 from latecomer.sink import SinkLogic, open_sink
 from latecomer.sink.base import PaneShape
@@ -35,6 +36,12 @@ class SinkKeeper:
         """Bring each sink to the last complete batch: one that was down, or was added later."""
         for output, sink in self._sinks:
             behind = sink.last_batch()
+            if behind > last:
+                raise SinkError(
+                    f"{sink.kind} sink {sink.path} holds batch {behind} of output {output.name}, and the store "
+                    f"has only come to batch {last}: it was filled from another store; give the sink another "
+                    "path, or remove what it holds"
+                )
             if behind < last and output.tables.panes.exists:
                 missing = output.tables.panes.query(
                     f"select distinct batch from t where batch > {behind} and batch <= {last} order by batch"

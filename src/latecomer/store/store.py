@@ -85,10 +85,14 @@ class Store:
         return {column: self.columns[column] for column in self.pipeline.ledger}
 
     def pin(self) -> None:
-        """Write down, or compare with, what later runs must not change behind the numbers' back."""
+        """Write down, or compare with, what later runs must not change behind the numbers' back.
+
+        An output's late policy may change; since which batch it has been in force is written down, so
+        that the ledger can be recomputed for ever after.
+        """
         pinned = read_pins(self.root)
         if pinned is None:
-            pinned = {"format": FORMAT, "pipeline": self.pipeline.name, "outputs": {}}
+            pinned = {"format": FORMAT, "pipeline": self.pipeline.name, "outputs": {}, "policies": {}}
         if pinned["pipeline"] != self.pipeline.name:
             raise StoreMismatch(
                 f"store {self.root} belongs to pipeline {pinned['pipeline']}, not {self.pipeline.name}; "
@@ -104,7 +108,21 @@ class Store:
                     f"({_told(kept[name], changed)} in the store, {_told(definition, changed)} in the file); "
                     "give the changed output a new name, and it is computed from the log"
                 )
+            policies = pinned["policies"].setdefault(name, [])
+            policy = policy_of(output)
+            if not policies or policies[-1]["policy"] != policy:
+                since = self.ledger.last_batch() + 1 if policies else 0
+                policies.append({"since": since, "policy": policy})
         write_pins(self.root, {**pinned, "columns": self.columns, "event": self._event_definition(pinned)})
+
+    def policies(self, name: str) -> list[tuple[int, Output]]:
+        """The output under each policy it has had, and the batch since which it was in force."""
+        pinned = read_pins(self.root) or {}
+        output = self.pipeline.outputs[name]
+        return [
+            (entry["since"], Output.model_validate({**dict(output), **entry["policy"]}))
+            for entry in pinned.get("policies", {}).get(name, [])
+        ]
 
     def _event_definition(self, pinned: Mapping[str, Any]) -> dict[str, Any]:
         event, files = self.pipeline.event, self.pipeline.source.files
@@ -162,6 +180,12 @@ def definition_of(output: Output) -> dict[str, Any]:
     """What an output's numbers mean; policies and sinks may change, these may not."""
     written = output.model_dump(mode="json")
     return {key: written[key] for key in ("window", "by", "where", "aggregates")}
+
+
+def policy_of(output: Output) -> dict[str, Any]:
+    """What an output does with late events, as it is written down."""
+    written = output.model_dump(mode="json")
+    return {key: written[key] for key in ("late", "too_late", "allowed_lateness")}
 
 
 def read_pins(root: Path) -> dict[str, Any] | None:

@@ -65,7 +65,9 @@ class Merger:
             *self._inputs("from_event"),
         )
 
-    def of_states(self, panes: DataFrame, fate: Fate, fresh: bool = False) -> DataFrame:
+    def of_states(
+        self, panes: DataFrame, fate: Fate, fresh: bool = False, more: Column | None = None
+    ) -> DataFrame:
         """Stored states as inputs; `fresh` ones still count as what this batch added."""
         kept = [F.col(quoted(name)).alias(name) for name in self.new_columns] if fresh else []
         return panes.select(
@@ -78,16 +80,22 @@ class Merger:
             F.col("sequence").alias(LAST_SEQUENCE),
             *kept,
             *self._inputs("from_state", without=self.new_columns if fresh else ()),
+            *([] if more is None else [more]),
         )
 
-    def merge(self, inputs: DataFrame) -> DataFrame:
-        """One row per window, key and fate: START, END, keys, FATE, values and states."""
+    def merge(self, inputs: DataFrame, first: str | None = None) -> DataFrame:
+        """One row per window, key and fate: START, END, keys, FATE, values and states.
+
+        `first` names an input column of which the one value that is not null is kept.
+        """
+        kept = [] if first is None else [F.first(first, ignorenulls=True).alias(first)]
         keys = [_KEY + key for key in self.layout.keys]
         merged = inputs.groupBy(START, END, *keys, FATE).agg(
             F.max(LAST_ARRIVAL).alias(LAST_ARRIVAL),
             F.max(LAST_WATERMARK).alias(LAST_WATERMARK),
             F.max(LAST_SEQUENCE).alias(LAST_SEQUENCE),
             *(F.expr(sql).alias(name) for state in self.states for name, sql in state.merge.items()),
+            *kept,
         )
         finished = {
             name: sql
@@ -103,6 +111,7 @@ class Merger:
             LAST_WATERMARK,
             LAST_SEQUENCE,
             *(F.expr(sql).alias(name) for name, sql in finished.items()),
+            *([] if first is None else [F.col(first)]),
         )
 
     def published(self, merged: DataFrame, **columns: str) -> DataFrame:

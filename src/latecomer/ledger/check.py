@@ -1,0 +1,191 @@
+"""The ledger recomputed from the tables: what the log, the timeline and the panes say, against what
+the ledger says. Any difference is told in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from latecomer.config.models import Pipeline
+from latecomer.errors import NoStore
+from latecomer.firing.output import OutputLogic
+from latecomer.ledger.book import measure_in_raw
+from latecomer.log.events import EventLog
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS
+from latecomer.model.verdicts import Fate
+from latecomer.session import build_session, own_session
+from latecomer.store.layout import FATE_COLUMNS
+from latecomer.store.sql import quoted
+from latecomer.store.store import Store, open_store
+from latecomer.store.table import Table
+from latecomer.timeline.keeper import TimelineKeeper
+from latecomer.windowing.judge import BATCH, FATE, FATES, as_seen, judged
+from latecomer.windowing.states import EVENTS as PANE_EVENTS
+from latecomer.windowing.states import measure_column
+
+Tally = dict[tuple[int, str, str], Decimal]
+"""Batch, unit, fate (or `received`) → amount."""
+
+
+def check_ledger(pipeline: Pipeline, spark: SparkSession | None = None) -> list[str]:
+    """Every difference between the ledger and the tables, in words; none if all is well."""
+    store = open_store(pipeline)
+    last = store.ledger.last_batch()
+    if last < 0:
+        raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
+    session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "spark.log"))
+    return list(_Check(session, store, last).differences())
+
+
+class _Check:
+    def __init__(self, spark: SparkSession, store: Store, last: int) -> None:
+        self.spark = spark
+        self.store = store
+        self.last = last
+        self.log = EventLog(spark, store)
+        self.units = [EVENTS, *store.measures()]
+        self.written = self._written()
+
+    def differences(self) -> Iterable[str]:
+        intake = self._intake()
+        for name in self.store.pipeline.outputs:
+            output = OutputLogic(self.spark, self.store, name)
+            written = self.written.get(name, {})
+            recomputed = {**intake, **self._fates(output)}
+            yield from self._unbalanced(name, written)
+            yield from self._compare(name, written, recomputed, "the log and the timeline")
+            yield from self._compare(name, written, self._side_output(output), "the side output")
+            yield from self._panes_hold(output, written)
+
+    def _written(self) -> dict[str, Tally]:
+        found = self.store.ledger.query(f"select * from t where batch <= {self.last}")
+        tallies: dict[str, Tally] = {}
+        for row in found.to_pylist():
+            tally = tallies.setdefault(row["output"], {})
+            for fate in ("received", *FATE_COLUMNS):
+                tally[row["batch"], row["unit"], fate] = row[fate]
+        return tallies
+
+    def _intake(self) -> Tally:
+        """Received, duplicates and dead letters of each batch, counted in the tables."""
+        view = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
+        raw = {measure: measure_in_raw(measure) for measure in self.store.measures()}
+        parts = {
+            None: self._tally(self.log.everything(), view),
+            Fate.DUPLICATE: self._tally(self._table(self.store.duplicates), view),
+            Fate.DEAD_LETTER: self._tally(self._table(self.store.dead_letters), raw),
+        }
+        tally: Tally = {}
+        for fate, counted in parts.items():
+            for (batch, unit), amount in counted.items():
+                place = batch, unit, "received"
+                tally[place] = tally.get(place, Decimal(0)) + amount
+                if fate is not None:
+                    tally[batch, unit, fate.value] = amount
+        return _with_assignments(tally)
+
+    def _fates(self, output: OutputLogic) -> Tally:
+        """What became of the logged events, judged again under the policy of their batch."""
+        keeper = TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
+        timeline = keeper.stretch(0, self.last).frame(self.spark, with_batch=True)
+        seen = as_seen(self.log.everything(), self.store.layout)
+        columns = {measure: quoted(measure) for measure in self.store.measures()}
+        periods = self.store.policies(output.name)
+        tally: Tally = {}
+        for index, (since, under) in enumerate(periods):
+            until = periods[index + 1][0] if index + 1 < len(periods) else self.last + 1
+            events = seen.where(F.col(BATCH).between(since, until - 1))
+            for row in self._sums(judged(events, timeline, under), columns, BATCH, FATE):
+                for unit in self.units:
+                    tally[row[BATCH], unit, FATES[row[FATE]].value] = row[unit]
+        return _with_assignments(tally)
+
+    def _side_output(self, output: OutputLogic) -> Tally:
+        view = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
+        counted = self._tally(self._table(output.tables.late), view)
+        return {(batch, unit, Fate.SIDE_OUTPUT.value): amount for (batch, unit), amount in counted.items()}
+
+    def _panes_hold(self, output: OutputLogic, written: Tally) -> Iterable[str]:
+        """The panes that stand, with the windows still open, hold exactly what was accepted."""
+        columns = {EVENTS: PANE_EVENTS, **{name: measure_column(name) for name in self.store.measures()}}
+        for unit, column in columns.items():
+            accepted = sum(
+                (
+                    amount
+                    for (_, each, fate), amount in written.items()
+                    if each == unit and fate in (Fate.ON_TIME.value, Fate.LATE_ACCEPTED.value)
+                ),
+                Decimal(0),
+            )
+            held = self._standing(output, column)
+            if held != accepted:
+                yield (
+                    f"output {output.name}, {unit}: its panes and open windows hold {held:f}, "
+                    f"the ledger says {accepted:f} were accepted"
+                )
+
+    def _standing(self, output: OutputLogic, column: str) -> Decimal:
+        total = Decimal(0)
+        place = ", ".join('"' + name.replace('"', '""') + '"' for name in ("window_start", *output.layout.keys))
+        queries = {
+            output.tables.partials: f'select sum("{column}") as s from t',
+            output.tables.panes: f'select sum("{column}") as s from (select "{column}", row_number() over '
+            f"(partition by {place} order by sequence desc) as nth from t where op = 'insert') where nth = 1",
+        }
+        for table, sql in queries.items():
+            if table.exists:
+                total += Decimal(table.query(sql).column("s")[0].as_py() or 0)
+        return total
+
+    def _unbalanced(self, name: str, written: Tally) -> Iterable[str]:
+        for batch, unit, fate in written:
+            if fate == "received":
+                accounted = sum((written[batch, unit, each] for each in FATE_COLUMNS), Decimal(0))
+                if accounted != written[batch, unit, fate]:
+                    yield (
+                        f"batch {batch}, output {name}, {unit}: received {written[batch, unit, fate]:f}, "
+                        f"accounted for {accounted:f}"
+                    )
+
+    def _compare(self, name: str, written: Tally, found: Tally, where: str) -> Iterable[str]:
+        fates = {fate for _, _, fate in found} or {Fate.SIDE_OUTPUT.value}
+        if where != "the side output":
+            fates |= {"received", *FATE_COLUMNS}
+        units = {unit for _, unit, _ in found} | ({EVENTS} if where == "the side output" else set())
+        places = {place for place in written if place[2] in fates and place[1] in units} | set(found)
+        for batch, unit, fate in sorted(places):
+            says, has = written.get((batch, unit, fate), Decimal(0)), found.get((batch, unit, fate), Decimal(0))
+            if says != has:
+                yield (
+                    f"batch {batch}, output {name}, {unit}: the ledger says {fate} {says:f}, {where} {has:f}"
+                )
+
+    def _tally(self, rows: DataFrame, columns: Mapping[str, str]) -> dict[tuple[int, str], Decimal]:
+        return {
+            (row["batch"], unit): row[unit] for row in self._sums(rows, columns, "batch") for unit in self.units
+        }
+
+    def _sums(self, rows: DataFrame, columns: Mapping[str, str], *by: str) -> list[dict[str, Decimal]]:
+        sums = [F.coalesce(F.sum(F.expr(sql).cast("decimal(38,6)")), F.lit(Decimal(0))) for sql in columns.values()]
+        count = F.count(F.lit(1)).cast("decimal(38,6)").alias(EVENTS)
+        named = [column.alias(unit) for column, unit in zip(sums, columns, strict=True)]
+        complete = rows.where(F.col(by[0]) <= self.last)
+        found: list[dict[str, Decimal]] = complete.groupBy(*by).agg(count, *named).toArrow().to_pylist()
+        return found
+
+    def _table(self, table: Table) -> DataFrame:
+        """A table of the store through Spark."""
+        paths = table.paths(table.files())
+        if paths:
+            return self.spark.read.parquet(*paths)
+        return self.spark.createDataFrame(table.schema.empty_table())
+
+
+def _with_assignments(tally: Tally) -> Tally:
+    """Windows that do not overlap: an event is one assignment."""
+    return tally | {
+        (batch, ASSIGNMENTS, fate): amount for (batch, unit, fate), amount in tally.items() if unit == EVENTS
+    }

@@ -1,0 +1,362 @@
+"""Reading a store without Spark: results, panes, late events, dead letters, the timeline, the ledger.
+
+Each call reads what is committed at that moment, so a reader may be kept while the pipeline runs.
+Nothing is ever written.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.config import columns as types
+from latecomer.config.checks import PRIVATE
+from latecomer.config.models import Output, Pipeline
+from latecomer.errors import NoStore, PipelineError, Problem, StoreMismatch
+from latecomer.model.aggregates import Aggregate
+from latecomer.model.durations import to_micros
+from latecomer.model.verdicts import END_OF_TIME
+from latecomer.store.layout import FATE_COLUMNS, LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
+from latecomer.store.store import OutputTables, Store, definition_of, open_store, read_pins
+from latecomer.store.table import Table
+
+OPEN = "OPEN"
+"""The timing of a window that has not fired yet."""
+
+_ROWS = f"{PRIVATE}rows"
+_PLAIN = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
+_SKETCHES = frozenset({"approx_count_distinct", "approx_percentile"})
+
+
+class Reader:
+    """What a pipeline has computed so far."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self.notes: list[str] = []
+        """What the last answer could not tell, in words."""
+
+    def results(self, output: str, include_open: bool = False) -> pa.Table:
+        """The number that stands for each window and key; `include_open` adds windows still open.
+
+        A retracted number does not stand, nor does one that a larger sequence has replaced. An open
+        window has the timing OPEN and no sequence.
+        """
+        self.notes = []
+        book = self._book(output)
+        # The open states first: a window that closes in between is then seen twice, never not at all.
+        still_open = _open_windows(book, self.notes) if include_open else None
+        standing = _standing(book)
+        if still_open is None:
+            return standing
+        order = [(name, "ascending") for name in ("window_start", *book.layout.keys)]
+        return pa.concat_tables([standing, still_open]).sort_by(order)
+
+    def panes(
+        self, output: str, window: datetime | None = None, key: Mapping[str, str | None] | None = None
+    ) -> pa.Table:
+        """Every number ever published and every one taken back, in order of publication.
+
+        `window` keeps the window that holds this moment (UTC unless it says otherwise), `key` the rows
+        whose key columns have these values, written as text; None stands for null.
+        """
+        book = self._book(output)
+        chosen = ["true"]
+        if window is not None:
+            moment = _moment(to_micros(window))
+            chosen.append(f"window_start <= {moment} and {moment} < window_end")
+        chosen += [self._key_is(book, column, text) for column, text in (key or {}).items()]
+        names = book.layout.published.names
+        order = _listed(["batch", "sequence", "op", "window_start", *book.layout.keys])
+        sql = f"select {_listed(names)} from t where {' and '.join(chosen)} order by {order}"
+        return _ask(book.tables.panes, sql, book.layout.published)
+
+    def late(self, output: str) -> pa.Table:
+        """The side output: every event that was fine but late, in order of arrival."""
+        table = self._book(output).tables.late
+        return _public(_ask(table, "select * from t order by batch, arrival_time, origin, position", table.schema))
+
+    def dead_letters(self) -> pa.Table:
+        """Every row that never became an event, and why, in the order in which they were read."""
+        table = self._store().dead_letters
+        return _public(_ask(table, "select * from t order by batch, origin, position", table.schema))
+
+    def watermarks(self) -> pa.Table:
+        """The timeline: one row for each tick of each batch. Before the first watermark it is null.
+
+        `lag` is how far the watermark was behind the tick; after a drain there is none.
+        """
+        names = ["batch", "tick", "at", "watermark", "settled", "kind", "held_by"]
+        schema = pa.schema([WATERMARKS.field(name) for name in names])
+        rows = _ask(self._store().watermarks, f"select {_listed(names)} from t order by batch, tick", schema)
+        ended = pc.equal(rows["watermark"], pa.scalar(END_OF_TIME, pa.int64()).cast(TIMESTAMP))
+        lag = pc.subtract(rows["at"], rows["watermark"])
+        return rows.append_column("lag", pc.if_else(pc.fill_null(ended, False), pa.scalar(None, lag.type), lag))
+
+    def ledger(self) -> pa.Table:
+        """Every line of the ledger: batch, output, unit, received, and what became of it."""
+        return _ask(self._store().ledger, f"select * from t order by batch, output, {_UNIT_ORDER}", LEDGER)
+
+    def ledger_totals(self) -> pa.Table:
+        """The ledger summed up per output and unit."""
+        amounts = ["received", *FATE_COLUMNS]
+        sums = ", ".join(f"sum({_name(amount)}) as {_name(amount)}" for amount in amounts)
+        sql = f"select output, unit, {sums} from t group by output, unit order by output, {_UNIT_ORDER}"
+        schema = pa.schema([field for field in LEDGER if field.name != "batch"])
+        return _ask(self._store().ledger, sql, schema)
+
+    def batches(self) -> int:
+        """How many batches are complete."""
+        return self._store().ledger.last_batch() + 1
+
+    def _store(self) -> Store:
+        pinned = read_pins(self.pipeline.store_path)
+        if pinned is not None and pinned["pipeline"] != self.pipeline.name:
+            raise StoreMismatch(
+                f"store {self.pipeline.store_path} belongs to pipeline {pinned['pipeline']}, "
+                f"not {self.pipeline.name}; correct name or store in the pipeline file"
+            )
+        return open_store(self.pipeline)
+
+    def _book(self, name: str) -> _Book:
+        output = self.pipeline.outputs.get(name)
+        if output is None:
+            raise self._unknown("output", "the pipeline has no such output", name, self.pipeline.outputs)
+        store = self._store()
+        pinned = (read_pins(store.root) or {})["outputs"].get(name)
+        if pinned is None:
+            raise NoStore(f"output {name} has not been computed yet; run the pipeline first")
+        wanted = definition_of(output)
+        changed = [key for key in wanted if pinned.get(key) != wanted[key]]
+        if changed:
+            raise StoreMismatch(
+                f"output {name} was computed with another {' and '.join(changed)} than the pipeline file says "
+                "now; restore the file, or give the changed output a new name and run it"
+            )
+        layout = PaneLayout(output, store.layout)
+        return _Book(output, layout, store.output_tables(name, layout.published))
+
+    def _key_is(self, book: _Book, column: str, text: str | None) -> str:
+        kind = book.layout.keys.get(column)
+        if kind is None:
+            raise self._unknown("key", "the output has no such key column", column, book.layout.keys)
+        if text is None:
+            return f"{_name(column)} is null"
+        try:
+            return f"{_name(column)} = {_literal(text, book.layout.published.field(column).type)}"
+        except (ValueError, pa.ArrowException):
+            problem = Problem(f"key {column}", f"is not a {kind}", text, f"write a value of type {kind}")
+            raise PipelineError([self._ours(problem)]) from None
+
+    def _unknown(self, field: str, message: str, value: str, known: Iterable[str]) -> PipelineError:
+        names = list(known)
+        near = difflib.get_close_matches(value, names, n=1)
+        there = f"there {'are' if len(names) > 1 else 'is'} {', '.join(names)}" if names else "there is none"
+        mend = f"did you mean {near[0]}? {there}" if near else there
+        return PipelineError([self._ours(Problem(field, message, value, mend))])
+
+    def _ours(self, problem: Problem) -> Problem:
+        place = f"pipeline {self.pipeline.name}"
+        return Problem(problem.field, problem.message, problem.value, problem.mend, place)
+
+
+@dataclass(frozen=True)
+class _Book:
+    """One output, its columns and its tables."""
+
+    output: Output
+    layout: PaneLayout
+    tables: OutputTables
+
+    @property
+    def place(self) -> list[str]:
+        return ["window_start", "window_end", *self.layout.keys]
+
+    @property
+    def schema(self) -> pa.Schema:
+        names = [*self.place, *self.layout.values, "sequence", "timing"]
+        return pa.schema([self.layout.published.field(name) for name in names])
+
+
+_UNIT_ORDER = "case unit when 'events' then 0 when 'assignments' then 1 else 2 end, unit"
+
+
+def _standing(book: _Book) -> pa.Table:
+    """As `model.panes.surviving`: the insert with the largest sequence, unless that sequence is retracted."""
+    place = _listed(["window_start", *book.layout.keys])
+    # 'retract' sorts after 'insert', so with `op desc` a retracted sequence is led by its retract.
+    ranked = (
+        f"select *, row_number() over (partition by {place} order by sequence desc, op desc) as {_name(_ROWS)} from t"
+    )
+    columns = _listed(book.schema.names)
+    sql = f"select {columns} from ({ranked}) where {_name(_ROWS)} = 1 and op = 'insert' order by {place}"
+    return _ask(book.tables.panes, sql, book.schema)
+
+
+# Windows still open: their partial states, merged
+
+
+def _open_windows(book: _Book, notes: list[str]) -> pa.Table:
+    """The windows still open, each state merged as far as it can be without Spark."""
+    partials, panes = book.tables.partials, book.tables.panes
+    if not partials.exists:
+        return book.schema.empty_table()
+    merged = [f"count(*) as {_name(_ROWS)}"]
+    for name, aggregate in book.output.aggregates.items():
+        merged.append(f"{_PLAIN.get(aggregate.function, 'max')}({_name(name)}) as {_name(name)}")
+        if parts := _parts(book, aggregate):
+            fields = ", ".join(f"'{part}', {_name(f'{PRIVATE}{name}_{part}')}" for part in parts)
+            merged.append(f"array_agg(named_struct({fields})) as {_name(PRIVATE + name)}")
+    closed, others = "", {}
+    if panes.exists:
+        same = [f"p.{_name(column)} is not distinct from t.{_name(column)}" for column in book.place]
+        closed, others = f"where not exists (select 1 from p where {' and '.join(same)})", {"p": panes}
+    place = _listed(book.place)
+    rows = partials.query(f"select {place}, {', '.join(merged)} from t {closed} group by {place}", **others)
+    columns = {name: rows[name] for name in book.place}
+    counted = rows[_ROWS].to_pylist()
+    for name, aggregate in book.output.aggregates.items():
+        columns[name] = _finished(book, name, aggregate, rows, counted, notes)
+    columns["sequence"] = pa.nulls(rows.num_rows, pa.int64())
+    columns["timing"] = pa.array([OPEN] * rows.num_rows, pa.string())
+    return pa.table(columns).cast(book.schema)
+
+
+def _parts(book: _Book, aggregate: Aggregate) -> tuple[str, ...]:
+    """The private columns (windowing/states.py) that an aggregate is folded from, where it needs any."""
+    if aggregate.function in _PLAIN or aggregate.function in _SKETCHES:
+        return ()
+    if aggregate.function == "avg":
+        return ("sum", "count")
+    exact = types.is_exact(book.layout.events.types[aggregate.column or ""])
+    return ("count", "sum", "squares") if exact else ("count", "mean", "spread")
+
+
+def _finished(
+    book: _Book, name: str, aggregate: Aggregate, rows: pa.Table, counted: Sequence[int], notes: list[str]
+) -> pa.ChunkedArray:
+    """An aggregate's value in each window: exact as stored where there is one state, else folded."""
+    if aggregate.function in _PLAIN or all(count == 1 for count in counted):
+        return rows[name]
+    values = rows[name].to_pylist()
+    kind = book.schema.field(name).type
+    several = [index for index, count in enumerate(counted) if count > 1]
+    if aggregate.function in _SKETCHES:
+        notes.append(
+            f"{name}: {aggregate.function} is known in {len(several)} of the open windows only when they close "
+            "(its sketches are merged by Spark)"
+        )
+        for index in several:
+            values[index] = None
+    else:
+        states = rows[PRIVATE + name].to_pylist()
+        scale = types.scale_of(book.layout.events.types[aggregate.column or ""])
+        for index in several:
+            values[index] = _fold(aggregate.function, states[index], kind, scale)
+    return pa.chunked_array([pa.array(values, kind)])
+
+
+def _fold(function: str, states: Sequence[Mapping[str, Any]], kind: pa.DataType, scale: int) -> Any:
+    """One value of several states, none of them rounded before the end."""
+    known = [state for state in states if state["count"]]
+    count = sum(state["count"] for state in known)
+    if function == "avg":
+        return None if not count else _average([state["sum"] for state in known], count, kind)
+    less = 1 if function in ("variance", "stddev") else 0
+    if count <= less:
+        return None
+    spread = _exact_spread(known, count, scale) if "squares" in states[0] else _chan_spread(known)
+    variance = spread / (count - less)
+    return math.sqrt(variance) if function.startswith("stddev") else variance
+
+
+def _average(sums: Sequence[Any], count: int, kind: pa.DataType) -> Any:
+    if not pa.types.is_decimal(kind):
+        return float(math.fsum(sums) if isinstance(sums[0], float) else sum(sums)) / count
+    with localcontext(prec=76):
+        return (sum(sums) / count).quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP)
+
+
+def _exact_spread(states: Sequence[Mapping[str, Any]], count: int, scale: int) -> float:
+    """Σ(x − mean)² of whole numbers: n·Σx² − (Σx)², over n."""
+    total, squares = (sum(int(state[part]) for state in states) for part in ("sum", "squares"))
+    return (count * squares - total * total) / (count * 10 ** (2 * scale))
+
+
+def _chan_spread(states: Sequence[Mapping[str, Any]]) -> float:
+    """The same of floating point numbers, by Chan's rule for two states."""
+    n, mean, spread = 0, 0.0, 0.0
+    for state in states:
+        m, away = state["count"], state["mean"] - mean
+        spread += state["spread"] + away * away * n * m / (n + m)
+        mean += away * m / (n + m)
+        n += m
+    return spread
+
+
+# SQL without Spark: identifiers quoted by doubling, values as literals of a known type
+
+
+def _name(identifier: str) -> str:
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(_name, names))
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _moment(micros: int) -> str:
+    return f"arrow_cast({micros}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
+
+
+_CASTS: dict[str, str] = {
+    "int8": "Int8",
+    "int16": "Int16",
+    "int32": "Int32",
+    "int64": "Int64",
+    "float": "Float32",
+    "double": "Float64",
+    "bool": "Boolean",
+    "date32[day]": "Date32",
+    "binary": "Binary",
+}
+
+
+def _literal(text: str, kind: pa.DataType) -> str:
+    """A value written as text, as a literal of a column's type; ValueError where it is none."""
+    if pa.types.is_string(kind):
+        return _text(text)
+    if pa.types.is_timestamp(kind):
+        return _moment(to_micros(datetime.fromisoformat(text.strip())))
+    if pa.types.is_decimal(kind):
+        value = pa.scalar(text.strip()).cast(kind).as_py()
+        return f"arrow_cast({_text(format(value, 'f'))}, 'Decimal128({kind.precision}, {kind.scale})')"
+    value = text if pa.types.is_binary(kind) else str(pa.scalar(text.strip()).cast(kind).as_py()).lower()
+    return f"arrow_cast({_text(value)}, '{_CASTS[str(kind)]}')"
+
+
+def _ask(table: Table, sql: str, schema: pa.Schema) -> pa.Table:
+    """The answer in the columns promised; none where the table is not there yet."""
+    if not table.exists:
+        return schema.empty_table()
+    return _like(table.query(sql), schema.field)
+
+
+def _like(rows: pa.Table, field: Callable[[str], pa.Field]) -> pa.Table:
+    return rows.cast(pa.schema([field(name) for name in rows.schema.names]))
+
+
+def _public(rows: pa.Table) -> pa.Table:
+    return rows.select([name for name in rows.schema.names if not name.startswith(PRIVATE)])

@@ -1,0 +1,127 @@
+"""Aggregates: how they are written, what they mean."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scenarios import quick
+
+from latecomer.model.aggregates import FUNCTIONS, Aggregate, parse_aggregate
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("sum(paise)", Aggregate(function="sum", column="paise")),
+        (" SUM ( paise ) ", Aggregate(function="sum", column="paise")),
+        ("count(*)", Aggregate(function="count")),
+        ("count(payer)", Aggregate(function="count", column="payer")),
+        ("mean(fare)", Aggregate(function="avg", column="fare")),
+        ("std(fare)", Aggregate(function="stddev", column="fare")),
+        ("var(fare)", Aggregate(function="variance", column="fare")),
+        ("max(`odd, name`)", Aggregate(function="max", column="odd, name")),
+        ("max(`a``b`)", Aggregate(function="max", column="a`b")),
+        ("percentile_approx(fare, 1)", Aggregate(function="approx_percentile", column="fare", argument=1.0)),
+    ],
+)
+def test_an_aggregate_is_read_as_it_is_written(written: str, read: Aggregate) -> None:
+    assert parse_aggregate(written) == read
+
+
+@pytest.mark.parametrize(
+    ("written", "mend"),
+    [
+        ("paise", r"write function\(column\)"),
+        ("sum(paise", r"write function\(column\)"),
+        ("sum()", r"write function\(column\)"),
+        ("sum(a, b, c)", r"write function\(column\)"),
+        ("sum(a) + 1", r"write function\(column\)"),
+        (7, r"write function\(column\)"),
+        ("median(paise)", "unknown function median; there are sum, count"),
+        ("sum(*)", r"sum needs a column; only count takes \*"),
+        ("sum(paise, 2)", "sum takes one column and nothing else"),
+        ("approx_percentile(fare)", "needs a share from 0 to 1"),
+        ("approx_percentile(fare, 95)", "needs a share from 0 to 1"),
+        ("approx_percentile(fare, -0.1)", "needs a share from 0 to 1"),
+        ("approx_percentile(fare, nan)", "needs a share from 0 to 1"),
+        ("approx_percentile(fare, most)", "needs a share from 0 to 1"),
+    ],
+)
+def test_a_wrong_aggregate_is_refused_with_the_mend(written: object, mend: str) -> None:
+    with pytest.raises(ValueError, match=mend):
+        parse_aggregate(written)
+
+
+@pytest.mark.xfail(strict=True, reason="the argument of count(*, 1) is ignored")
+def test_count_of_rows_takes_no_argument() -> None:
+    with pytest.raises(ValueError, match="nothing else"):
+        parse_aggregate("count(*, 1)")
+
+
+@pytest.mark.parametrize("written", ["sum(paise)", "count(*)", "approx_percentile(fare, 0.95)"])
+def test_an_aggregate_is_written_as_it_was_read(written: str) -> None:
+    assert str(parse_aggregate(written)) == written
+
+
+@pytest.mark.xfail(strict=True, reason="odd column names are written without their backticks")
+@pytest.mark.parametrize("written", ["max(`odd, name`)", "sum(`a(b)`)", "count(`*`)"])
+def test_a_quoted_column_survives_being_written(written: str) -> None:
+    read = parse_aggregate(written)
+    assert parse_aggregate(str(read)) == read
+
+
+@pytest.mark.parametrize(
+    ("written", "values", "result"),
+    [
+        ("sum(x)", [1, None, 2], 3),
+        ("sum(x)", [0.1] * 10, 1.0),
+        ("sum(x)", [Decimal("0.10"), Decimal("0.20")], Decimal("0.30")),
+        ("count(*)", [None, None, 1], 3),
+        ("count(x)", [None, None, 1], 1),
+        ("min(x)", [3, None, -2], -2),
+        ("max(x)", ["a", None, "b"], "b"),
+        ("avg(x)", [1, None, 2], 1.5),
+        ("avg(x)", [Decimal(1), Decimal(2)], Decimal("1.5")),
+        ("variance(x)", [1, 2, None, 3, 4], 5 / 3),
+        ("var_pop(x)", [1, 2, None, 3, 4], 1.25),
+        ("stddev(x)", [2, 4], math.sqrt(2)),
+        ("stddev_pop(x)", [2, 4], 1.0),
+        ("variance(x)", [10**16 + 1, 10**16 + 3], 2.0),
+        ("variance(x)", [7], None),
+        ("var_pop(x)", [7], 0.0),
+        ("approx_count_distinct(x)", [1, 1, None, 2], 2),
+        ("approx_percentile(x, 0.5)", [4, 1, None, 3, 2], 2),
+        ("approx_percentile(x, 0)", [4, 1, 3, 2], 1),
+        ("approx_percentile(x, 0.75)", [4, 1, 3, 2], 3),
+        ("approx_percentile(x, 0.76)", [4, 1, 3, 2], 4),
+        ("approx_percentile(x, 1)", [4, 1, 3, 2], 4),
+    ],
+)
+def test_an_aggregate_ignores_nulls_and_is_exact(written: str, values: list[Any], result: Any) -> None:
+    assert parse_aggregate(written).evaluate(values) == result
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("values", [[], [None, None]])
+def test_counts_of_nothing_are_zero_and_the_rest_is_null(function: str, values: list[None]) -> None:
+    argument = 0.5 if function == "approx_percentile" else None
+    result = Aggregate(function=function, column="x", argument=argument).evaluate(values)
+    assert result == (0 if "count" in function else None)
+
+
+@pytest.mark.xfail(strict=True, reason="a sum of decimals is rounded to Python's 28 digits")
+def test_a_sum_of_long_decimals_is_exact() -> None:
+    assert parse_aggregate("sum(x)").evaluate([Decimal(10) ** 30, Decimal(1)]) == 10**30 + 1
+
+
+@given(st.lists(st.integers(-(10**9), 10**9), min_size=2, max_size=30))
+@quick
+def test_the_moments_are_those_of_the_statistics_module(values: list[int]) -> None:
+    assert parse_aggregate("variance(x)").evaluate(values) == pytest.approx(statistics.variance(values))
+    assert parse_aggregate("stddev_pop(x)").evaluate(values) == pytest.approx(statistics.pstdev(values))

@@ -1,0 +1,94 @@
+"""Durations as people write them, and moments."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+from scenarios import quick
+
+from latecomer.model.durations import (
+    Duration,
+    PositiveDuration,
+    SignedDuration,
+    format_duration,
+    iso,
+    parse_duration,
+    to_micros,
+    to_moment,
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "micros"),
+    [
+        ("1us", 1),
+        ("500ms", 500_000),
+        ("30s", 30_000_000),
+        ("5m", 300_000_000),
+        ("1h", 3_600_000_000),
+        ("1d", 86_400_000_000),
+        ("1h30m", 5_400_000_000),
+        ("-2m30s", -150_000_000),
+        (" 5m ", 300_000_000),
+        ("0", 0),
+        (0, 0),
+        ("0s", 0),
+        (timedelta(milliseconds=1.5), 1_500),
+    ],
+)
+def test_a_duration_is_a_number_and_a_unit(written: object, micros: int) -> None:
+    assert parse_duration(written) == micros
+
+
+@pytest.mark.parametrize(
+    "written", ["", "5", 5, 1.5, "5 m", "m5", "1.5h", "5min", "5M", "--5m", "5m-3s", None, True, False, []]
+)
+def test_anything_else_is_refused_with_the_mend(written: object) -> None:
+    with pytest.raises(ValueError, match="write a number and a unit: 500ms, 30s"):
+        parse_duration(written)
+
+
+@given(st.integers(-(10**18), 10**18))
+@quick
+def test_a_duration_is_read_as_it_was_written(micros: int) -> None:
+    assert parse_duration(format_duration(micros)) == micros
+
+
+@pytest.mark.parametrize(
+    ("micros", "written"), [(0, "0s"), (90_000_000, "1m30s"), (86_400_000_001, "1d1us"), (-1_000, "-1ms")]
+)
+def test_a_duration_is_written_without_needless_parts(micros: int, written: str) -> None:
+    assert format_duration(micros) == written
+
+
+@pytest.mark.parametrize(
+    ("kind", "allowed", "refused"),
+    [(Duration, "0s", "-1us"), (PositiveDuration, "1us", "0s"), (SignedDuration, "-1us", "one")],
+)
+def test_each_kind_of_duration_has_its_own_bound(kind: object, allowed: str, refused: str) -> None:
+    adapter: TypeAdapter[int] = TypeAdapter(kind)
+    assert adapter.dump_python(adapter.validate_python(allowed)) == allowed
+    with pytest.raises(ValidationError):
+        adapter.validate_python(refused)
+
+
+def test_a_moment_without_zone_is_utc() -> None:
+    assert to_micros(datetime(1970, 1, 1, 0, 0, 1)) == 1_000_000  # noqa: DTZ001
+    kolkata = timezone(timedelta(hours=5, minutes=30))
+    assert to_micros(datetime(1970, 1, 1, 5, 30, 1, tzinfo=kolkata)) == 1_000_000
+
+
+@given(st.datetimes(timezones=st.just(UTC)))
+@quick
+def test_moments_keep_every_microsecond(moment: datetime) -> None:
+    assert to_moment(to_micros(moment)) == moment
+
+
+def test_iso_is_utc_without_needless_digits() -> None:
+    assert iso(None) is None
+    assert iso(0) == "1970-01-01T00:00:00Z"
+    assert iso(-1) == "1969-12-31T23:59:59.999999Z"

@@ -1,0 +1,45 @@
+"""Panes: which of the published numbers stands."""
+
+from __future__ import annotations
+
+import pytest
+
+from latecomer.model.panes import Op, Pane, Timing, surviving
+
+
+def insert(sequence: int, start: int = 0, key: tuple[object, ...] = ()) -> Pane:
+    timing = Timing.LATE if sequence else Timing.ON_TIME
+    return Pane(start, start + 10, key, {"n": sequence}, sequence, timing)
+
+
+def retract(sequence: int) -> Pane:
+    return Pane(0, 10, (), {"n": sequence}, sequence, Timing.LATE, Op.RETRACT)
+
+
+@pytest.mark.parametrize(
+    ("published", "standing"),
+    [
+        ([], None),
+        ([insert(0)], 0),
+        ([insert(0), insert(1)], 1),
+        ([insert(0), retract(0), insert(1)], 1),
+        ([insert(0), retract(0)], None),
+        ([insert(0), insert(1), retract(0)], 1),  # a stale retract takes nothing back
+        ([retract(0), insert(0)], 0),  # nor does one of what was never stated
+        ([insert(0), insert(2), insert(1)], 2),  # a stale insert does not win
+        ([insert(0), retract(0), insert(1), retract(1), insert(2)], 2),
+    ],
+)
+def test_the_pane_that_stands(published: list[Pane], standing: int | None) -> None:
+    stands = surviving(published).get((0, ()))
+    assert (stands and stands.sequence) == standing
+
+
+def test_a_pane_published_twice_stands_as_it_was_first() -> None:
+    first, again = insert(0), Pane(0, 10, (), {"n": 99}, 0, Timing.ON_TIME)
+    assert surviving([first, again]) == {(0, ()): first}
+
+
+def test_windows_and_keys_stand_for_themselves() -> None:
+    panes = [insert(0, 0, ("a",)), insert(3, 0, ("b",)), insert(1, 10, ("a",)), insert(0, 0, (None,))]
+    assert surviving(panes) == {(pane.window_start, pane.key): pane for pane in panes}

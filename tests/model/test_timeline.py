@@ -1,0 +1,403 @@
+"""The timeline: boundaries by hand, and that it gives every event the oracle's watermark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scenarios import arrivals, cuts, out_of_step, outputs, quick, thorough, watermarks
+
+from latecomer.config.models import Output
+from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret
+from latecomer.model.panes import Pane, Timing
+from latecomer.model.strategies import Ascending, Bounded, Head, Strategy
+from latecomer.model.timeline import Timeline
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, judge
+from latecomer.model.windows import Tumbling
+
+
+def head(tick: int, newest: int, partition: str = "p", every: int = 10) -> Head:
+    return Head(tick, tick * every, partition, events=1, max_event_time=newest)
+
+
+def ticking(delay: str = "0s", **fields: object) -> Timeline:
+    """A timeline in ticks of ten microseconds."""
+    return Timeline(Bounded(delay, every="10us", **fields))
+
+
+class Reader:
+    """What the engine does around a timeline: cut a batch into heads, join its events to the rows."""
+
+    def __init__(self, strategy: Strategy) -> None:
+        self.timeline = Timeline(strategy)
+        self.position = 0
+        self.in_force: dict[int, int] = {}
+
+    def read(self, batch: Sequence[Arrival]) -> None:
+        every = self.timeline.strategy.every
+        ordered = sorted(enumerate(batch, self.position), key=lambda pair: (pair[1].arrival_time, pair[0]))
+        first = (self.timeline.last_tick or 0) + 1
+        ticks = {
+            position: (first + rank, arrival.arrival_time)
+            if every == "event"
+            else (arrival.arrival_time // every, arrival.arrival_time // every * every)
+            for rank, (position, arrival) in enumerate(ordered)
+        }
+        brought: dict[tuple[int, int, str], list[int]] = {}
+        for position, arrival in ordered:
+            brought.setdefault((*ticks[position], arrival.partition), []).append(arrival.event_time)
+        rows = self.timeline.extend(
+            Head(tick, at, partition, len(times), max(times))
+            for (tick, at, partition), times in brought.items()
+        )
+        watermark = {row.tick: row.watermark for row in rows}
+        self.in_force |= {position: watermark[tick] for position, (tick, _) in ticks.items()}
+        self.position += len(batch)
+
+    def restart(self) -> None:
+        self.timeline = Timeline.restore(self.timeline.strategy, self.timeline.carry())
+
+
+def in_force(batches: Sequence[Sequence[Arrival]], strategy: Strategy) -> dict[int, int]:
+    reader = Reader(strategy)
+    for batch in batches:
+        reader.read(batch)
+    return reader.in_force
+
+
+def by_definition(order: Sequence[Arrival], strategy: Strategy) -> list[int]:
+    """The watermark in force for each event, each from the whole history and nothing remembered."""
+    every = strategy.every
+    ticks: list[tuple[int, int]] = []
+    for place, event in enumerate(order):
+        if every == "event":
+            ticks.append((place, max(before.arrival_time for before in order[: place + 1])))
+        else:
+            tick = max(before.arrival_time // every for before in order[: place + 1])
+            ticks.append((tick, tick * every))
+
+    def allowed(tick: int, at: int) -> int:
+        """What the ticks before this one allow, seen from its time."""
+        past = [(event, when[1]) for event, when in zip(order, ticks, strict=True) if when[0] < tick]
+        if not past:
+            return BEGIN_OF_TIME
+        newest, idle = {}, set()
+        for name in {event.partition for event, _ in past}:
+            newest[name] = max(event.event_time for event, _ in past if event.partition == name)
+            heard = max(when for event, when in past if event.partition == name)
+            if strategy.idle_after is not None and at - heard >= strategy.idle_after:
+                idle.add(name)
+        if idle == newest.keys():
+            return max(newest.values()) - strategy.behind
+        return min(time for name, time in newest.items() if name not in idle) - strategy.behind
+
+    return [max(allowed(*earlier) for earlier in ticks[: place + 1]) for place in range(len(order))]
+
+
+# Boundaries
+
+
+def test_the_first_tick_meets_no_watermark() -> None:
+    (row,) = ticking().extend([head(0, 500)])
+    assert row.watermark == BEGIN_OF_TIME
+
+
+def test_a_tick_counts_only_once_a_later_one_is_seen() -> None:
+    timeline = ticking("3us")
+    assert [row.watermark for row in timeline.extend([head(0, 50), head(1, 60)])] == [BEGIN_OF_TIME, 47]
+    assert timeline.watermark == 47
+
+
+def test_a_tick_that_a_batch_cut_keeps_its_watermark() -> None:
+    timeline = ticking()
+    timeline.extend([head(0, 50), head(1, 60)])
+    assert [row.watermark for row in timeline.extend([head(1, 90)])] == [50]
+    assert [row.watermark for row in timeline.extend([head(2, 0)])] == [90]
+
+
+def test_a_tick_read_out_of_step_is_judged_by_the_watermark_in_force() -> None:
+    timeline = ticking()
+    timeline.extend([head(0, 10), head(5, 60)])
+    (row,) = timeline.extend([head(3, 70)])
+    assert (row.watermark, row.tick) == (10, 3)
+
+
+def test_an_event_tick_is_over_at_once() -> None:
+    timeline = Timeline(Bounded("2us", every="event"))
+    rows = timeline.extend([head(1, 50), head(2, 40), head(3, 60)])
+    assert [(row.watermark, row.settled) for row in rows] == [(BEGIN_OF_TIME, 48), (48, 48), (48, 58)]
+
+
+def test_ascending_has_no_delay() -> None:
+    timeline = Timeline(Ascending(every="event"))
+    timeline.extend([head(1, 50)])
+    assert timeline.watermark == 50
+
+
+def test_the_row_names_the_partition_it_waits_for() -> None:
+    timeline = ticking()
+    rows = timeline.extend([head(0, 90, "fast"), head(0, 20, "slow"), head(1, 99, "fast")])
+    assert [(row.watermark, row.held_by) for row in rows] == [(BEGIN_OF_TIME, None), (20, "slow")]
+
+
+@pytest.mark.parametrize(("tick", "watermark"), [(2, 20), (3, 95)])
+def test_silence_counts_from_idle_after_on(tick: int, watermark: int) -> None:
+    timeline = ticking(idle_after="30us")
+    timeline.extend([head(0, 20, "slow"), head(1, 90, "fast"), head(2, 95, "fast")])
+    timeline.extend([head(tick, 99, "fast")])
+    assert timeline.watermark == watermark
+
+
+def test_a_partition_that_returns_does_not_pull_the_watermark_back() -> None:
+    timeline = ticking(idle_after="30us")
+    timeline.extend([head(0, 20, "slow"), head(2, 90, "fast"), head(4, 95, "fast"), head(5, 30, "slow")])
+    timeline.extend([head(6, 99, "fast")])
+    assert timeline.watermark == 95
+    assert timeline.extend([head(6, 100, "fast")])[0].held_by == "slow"
+
+
+def test_all_idle_means_the_furthest() -> None:
+    timeline = ticking(idle_after="30us")
+    timeline.extend([head(0, 20, "slow"), head(0, 90, "fast"), head(3, 0, "slow")])
+    assert timeline.watermark == 90
+
+
+def test_the_newest_event_time_includes_the_open_tick() -> None:
+    timeline = ticking("7us")
+    assert timeline.newest_event_time == BEGIN_OF_TIME
+    timeline.extend([head(0, 50), head(1, 40)])
+    assert timeline.newest_event_time == 50
+    timeline.extend([head(1, 60)])
+    assert timeline.newest_event_time == 60
+
+
+# Heartbeat and drain
+
+
+def test_a_heartbeat_within_the_open_tick_says_nothing() -> None:
+    timeline = ticking()
+    timeline.extend([head(1, 50)])
+    assert timeline.heartbeat(19) is None
+    assert timeline.watermark == BEGIN_OF_TIME
+
+
+def test_a_heartbeat_before_any_event_says_nothing() -> None:
+    assert ticking(idle_after="10us").heartbeat(1_000) is None
+
+
+def test_a_heartbeat_closes_the_open_tick() -> None:
+    timeline = ticking("5us")
+    timeline.extend([head(1, 50)])
+    row = timeline.heartbeat(20)
+    assert row is not None
+    assert (row.kind, row.tick, row.watermark) == ("heartbeat", 2, 45)
+
+
+def test_a_second_heartbeat_that_would_change_nothing_says_nothing() -> None:
+    timeline = ticking()
+    timeline.extend([head(1, 50)])
+    timeline.heartbeat(20)
+    assert timeline.heartbeat(30) is None
+    assert timeline.watermark == 50
+
+
+def test_without_idle_after_a_heartbeat_never_follows_the_clock() -> None:
+    timeline = ticking()
+    timeline.extend([head(1, 50)])
+    timeline.heartbeat(1_000_000)
+    assert timeline.watermark == 50
+
+
+@pytest.mark.parametrize(("now", "watermark"), [(109, 45), (110, 105)])
+def test_silence_of_all_follows_the_clock_less_the_delay(now: int, watermark: int) -> None:
+    timeline = ticking("5us", idle_after="100us")
+    timeline.extend([head(1, 50)])
+    timeline.heartbeat(now)
+    assert timeline.watermark == watermark
+
+
+def test_one_lively_partition_keeps_the_clock_out() -> None:
+    timeline = ticking(idle_after="100us")
+    timeline.extend([head(1, 50, "silent"), head(9, 60, "lively")])
+    row = timeline.heartbeat(110)
+    assert row is not None
+    assert (row.watermark, row.held_by) == (60, "lively")
+
+
+def test_on_idle_hold_leaves_the_clock_out() -> None:
+    timeline = ticking(idle_after="100us", on_idle="hold")
+    timeline.extend([head(1, 50)])
+    timeline.heartbeat(5_000)
+    assert timeline.watermark == 50
+
+
+def test_the_clock_never_pulls_the_watermark_back() -> None:
+    timeline = ticking(idle_after="100us")
+    timeline.extend([head(1, 9_000)])
+    timeline.heartbeat(500)
+    assert timeline.watermark == 9_000
+
+
+def test_events_in_the_heartbeats_tick_are_judged_by_it() -> None:
+    timeline = ticking(idle_after="100us")
+    timeline.extend([head(1, 50)])
+    timeline.heartbeat(204)
+    assert [row.watermark for row in timeline.extend([head(20, 300)])] == [204]
+
+
+def test_a_drain_ends_every_window() -> None:
+    timeline = ticking()
+    timeline.extend([head(1, 50)])
+    row = timeline.drain()
+    assert (row.kind, row.tick, row.watermark) == ("drain", 2, END_OF_TIME)
+    assert timeline.extend([head(3, 60)])[0].watermark == END_OF_TIME
+
+
+def test_draining_nothing_is_allowed() -> None:
+    assert ticking().drain().watermark == END_OF_TIME
+
+
+@given(out_of_step(rejects=False), watermarks(), st.lists(st.integers(0, 60), max_size=15))
+@quick
+def test_a_heartbeat_that_says_nothing_changes_nothing(
+    batches: list[list[Arrival]], strategy: Strategy, pauses: list[int]
+) -> None:
+    """The engine records no silent heartbeat, so a restart must not depend on one."""
+    beating, recorded = Reader(strategy), Reader(strategy)
+    for number, batch in enumerate(batches):
+        beating.read(batch)
+        recorded.read(batch)
+        for pause in pauses[number : number + 2]:
+            before = beating.timeline.carry()
+            at = beating.timeline.last_at + pause
+            if beating.timeline.heartbeat(at) is None:
+                assert recorded.timeline.heartbeat(at) is None
+                recorded.timeline = Timeline.restore(strategy, before)
+            else:
+                recorded.timeline.heartbeat(at)
+    assert beating.in_force == recorded.in_force
+    assert beating.timeline.watermark == recorded.timeline.watermark
+
+
+# The oracle agrees
+
+
+@given(out_of_step(rejects=False), watermarks())
+@thorough
+def test_every_event_meets_the_oracles_watermark(batches: list[list[Arrival]], strategy: Strategy) -> None:
+    reader = Reader(strategy)
+    after = []
+    for batch in batches:
+        reader.read(batch)
+        after.append(reader.timeline.watermark)
+    told = interpret(batches, strategy, {"out": COUNTING})
+    assert reader.in_force == {event.position: event.watermark for event in told.judged["out"]}
+    assert after == told.watermarks
+
+
+@given(out_of_step(rejects=False), watermarks())
+@quick
+def test_the_oracle_gives_the_watermark_of_the_definition(
+    batches: list[list[Arrival]], strategy: Strategy
+) -> None:
+    judged = interpret(batches, strategy, {"out": COUNTING}).judged["out"]
+    assert [event.watermark for event in judged] == by_definition([e.arrival for e in judged], strategy)
+
+
+@given(out_of_step(rejects=False), watermarks())
+@quick
+def test_the_watermark_never_decreases(batches: list[list[Arrival]], strategy: Strategy) -> None:
+    timeline = Timeline(strategy)
+    reader = Reader(strategy)
+    reader.timeline = timeline
+    marks = []
+    for batch in batches:
+        before = timeline.watermark
+        reader.read(batch)
+        marks += [before, timeline.watermark]
+    assert marks == sorted(marks)
+    assert all(mark <= timeline.watermark for mark in reader.in_force.values())
+
+
+@given(out_of_step(rejects=False), watermarks(), st.lists(st.booleans(), max_size=20))
+@thorough
+def test_a_restart_between_any_two_batches_changes_nothing(
+    batches: list[list[Arrival]], strategy: Strategy, restarts: list[bool]
+) -> None:
+    restarting = Reader(strategy)
+    for number, batch in enumerate(batches):
+        restarting.read(batch)
+        if number < len(restarts) and restarts[number]:
+            restarting.restart()
+    assert restarting.in_force == in_force(batches, strategy)
+
+
+def test_nothing_carried_is_a_fresh_start() -> None:
+    strategy = Bounded("1s")
+    assert Timeline.restore(strategy, None) == Timeline(strategy)
+
+
+@given(out_of_step(rejects=False), watermarks())
+@quick
+def test_a_carry_restores_all_of_the_state(batches: list[list[Arrival]], strategy: Strategy) -> None:
+    reader = Reader(strategy)
+    for batch in batches:
+        reader.read(batch)
+    assert Timeline.restore(strategy, reader.timeline.carry()) == reader.timeline
+
+
+# Batch cuts do not matter
+
+COUNTING = Output(window={"tumbling": "10us"}, aggregates={"rows": "count(*)"})
+
+
+@given(arrivals(rejects=False), cuts(), cuts(), watermarks(), st.integers(0, 20))
+@thorough
+def test_any_two_cuts_give_every_event_one_verdict(
+    read: list[Arrival], one: list[int], other: list[int], strategy: Strategy, lateness: int
+) -> None:
+    window = Tumbling("5us")
+
+    def verdicts(sizes: list[int]) -> list[str]:
+        marks = in_force(cut(read, sizes), strategy)
+        return [
+            judge(window.assign(event.event_time).end, marks[place], lateness)
+            for place, event in enumerate(read)
+        ]
+
+    assert verdicts(one) == verdicts(other)
+
+
+def _told(
+    read: list[Arrival], sizes: list[int], strategy: Strategy, output: Output, drain: bool
+) -> Interpretation:
+    keep = {"out": lambda payload: payload["ok"]}
+    return interpret(cut(read, sizes), strategy, {"out": output}, where=keep, drain=drain)
+
+
+def _on_time(told: Interpretation) -> dict[tuple[int, object], Pane]:
+    return {
+        (pane.window_start, pane.key): pane for pane in told.panes("out") if pane.timing is Timing.ON_TIME
+    }
+
+
+@given(arrivals(), cuts(), cuts(), watermarks(), outputs(), st.booleans())
+@thorough
+def test_any_two_cuts_give_one_outcome(
+    read: list[Arrival], one: list[int], other: list[int], strategy: Strategy, output: Output, drain: bool
+) -> None:
+    """Verdicts, fates, ON_TIME panes, what is still open, and the numbers that stand."""
+    left, right = _told(read, one, strategy, output, drain), _told(read, other, strategy, output, drain)
+    judged_left, judged_right = (
+        [(event.position, event.fate, event.verdict, event.watermark) for event in told.judged["out"]]
+        for told in (left, right)
+    )
+    assert judged_left == judged_right
+    assert _on_time(left) == _on_time(right)
+    assert left.open_windows == right.open_windows
+    standing_left, standing_right = (
+        {place: pane.values for place, pane in told.surviving("out").items()} for told in (left, right)
+    )
+    assert standing_left == standing_right

@@ -1,0 +1,163 @@
+"""Inputs that many tests share: the streams of the seeds, and Hypothesis strategies for arrivals.
+
+Times are microseconds. The random inputs stay within a few dozen microseconds, so that window ends,
+watermarks and silences meet exactly as often as they miss each other.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from latecomer.config.models import Output
+from latecomer.model.durations import UNITS, to_micros
+from latecomer.model.interpreter import Arrival, cut
+from latecomer.model.strategies import Bounded, Strategy
+from latecomer.model.verdicts import LatePolicy, TooLatePolicy
+
+SECOND = UNITS["s"]
+MINUTE = UNITS["m"]
+HOUR = UNITS["h"]
+
+quick = settings(deadline=None, max_examples=80)
+thorough = settings(deadline=None, max_examples=200)
+
+
+def clock(text: str, day: str = "2026-04-25") -> int:
+    """Microseconds of a UTC wall-clock time: `clock("14:00:30")`."""
+    return to_micros(datetime.fromisoformat(f"{day}T{text}").replace(tzinfo=UTC))
+
+
+def one_by_one(arrivals: Sequence[Arrival]) -> list[list[Arrival]]:
+    """Every arrival a batch of its own."""
+    return cut(arrivals, [1] * len(arrivals))
+
+
+# The streams of the seeds
+
+
+def upi_payments(count: int = 600, seed: int = 11) -> list[Arrival]:
+    """The first seed: a payment a second; 92 % prompt, 7 % behind by 20-60 s, 1 % by 15-20 minutes."""
+    rng = random.Random(seed)
+    payments = []
+    for second in range(count):
+        luck = rng.random()
+        shortest, longest = (0, 1) if luck < 0.92 else (20, 60) if luck < 0.99 else (900, 1200)
+        delay = rng.randint(shortest, longest)
+        payload = {"paise": rng.randint(100, 50_000), "txn_id": f"upi_{second:04d}"}
+        payments.append(
+            Arrival(second * SECOND, (second + delay) * SECOND, "", payload, event_id=payload["txn_id"])
+        )
+    return sorted(payments, key=lambda payment: payment.arrival_time)
+
+
+def seven_clicks() -> list[Arrival]:
+    """The third seed: seven clicks around 14:00, in the order in which they came, a second apart."""
+    times = ("14:00:30", "14:02:11", "14:04:50", "14:05:02", "14:03:01", "14:08:30", "13:58:45")
+    return [
+        Arrival(clock(time), clock("14:10:00") + place * SECOND, "", {"user": f"u{place + 1}"})
+        for place, time in enumerate(times)
+    ]
+
+
+def scrambled_units(count: int = 20_000, seed: int = 7) -> list[Arrival]:
+    """The fourth seed: an event each half unit (here a second), delays exponential with mean 6, at most 25."""
+    rng = random.Random(seed)
+    seen = []
+    for number in range(count):
+        event_time = number * 0.5
+        seen.append((event_time + min(rng.expovariate(1 / 6), 25), event_time))
+    seen.sort(key=lambda pair: pair[0])
+    return [Arrival(round(at * SECOND), round(arrived * SECOND)) for arrived, at in seen]
+
+
+def morning_checkouts() -> list[Arrival]:
+    """The fifth seed: E1-E4 of user `ann` for the window 09:00-09:05, amid prompt traffic of others.
+
+    Another user's event each minute, two seconds under way, carries the watermark.
+    """
+    named = [
+        ("E1", "09:02:14", "09:02:18", 100),
+        ("E2", "09:03:55", "09:04:30", 200),
+        ("E3", "09:02:14", "09:34:00", 50),
+        ("E4", "09:02:14", "11:15:00", 75),
+    ]
+    ann = [
+        Arrival(clock(happened), clock(arrived), "", {"user": "ann", "amount": amount}, event_id=name)
+        for name, happened, arrived, amount in named
+    ]
+    others = [
+        Arrival(at, at + 2 * SECOND, "", {"user": "others", "amount": 1})
+        for at in range(clock("09:00:00"), clock("11:20:00"), MINUTE)
+    ]
+    return sorted([*ann, *others], key=lambda arrival: arrival.arrival_time)
+
+
+# Hypothesis strategies
+
+
+_STEPS = st.tuples(
+    st.sampled_from((0, 0, 1, 1, 2, 3, 5, 13)),  # since the arrival before
+    st.sampled_from((0, 0, 0, 1, 2, 3, 5, 8, 13, 21, 34, -1, -4)),  # event time behind arrival
+    st.sampled_from("aaabbc"),
+    st.sampled_from(("x", "y", None)),
+    st.sampled_from((None, -9, 0, 1, 7, 99)),
+    st.sampled_from((True, True, True, False, None)),
+    st.sampled_from((None, None, None, *range(8))),
+    st.sampled_from((False,) * 9 + (True,)),
+)
+
+
+@st.composite
+def arrivals(draw: st.DrawFn, max_size: int = 25, rejects: bool = True) -> list[Arrival]:
+    """Arrivals in arrival order, from up to three partitions, some far behind and some a little ahead.
+
+    With `rejects` there are dead letters and repeated ids among them.
+    """
+    read, now = [], draw(st.integers(-20, 40))
+    for wait, behind, partition, key, paise, ok, event_id, dead in draw(st.lists(_STEPS, max_size=max_size)):
+        now += wait
+        payload = {"key": key, "paise": paise, "ok": ok}
+        read.append(
+            Arrival(now - behind, now, partition, payload, event_id if rejects else None, rejects and dead)
+        )
+    return read
+
+
+@st.composite
+def watermarks(draw: st.DrawFn) -> Strategy:
+    """A bounded watermark: any delay, with and without idleness, ticks of any length or `event`."""
+    return Bounded(
+        f"{draw(st.integers(0, 12))}us",
+        idle_after=draw(st.one_of(st.none(), st.integers(1, 20).map(lambda length: f"{length}us"))),
+        every=draw(st.one_of(st.just("event"), st.integers(1, 9).map(lambda length: f"{length}us"))),
+    )
+
+
+@st.composite
+def outputs(draw: st.DrawFn) -> Output:
+    """An output of any policy, by key or without one."""
+    return Output(
+        window={"tumbling": f"{draw(st.integers(1, 15))}us", "offset": f"{draw(st.integers(-20, 20))}us"},
+        by=draw(st.sampled_from(((), ("key",)))),
+        aggregates={"paise": "sum(paise)", "rows": "count(*)", "largest": "max(paise)"},
+        allowed_lateness=f"{draw(st.integers(0, 25))}us",
+        late=draw(st.sampled_from(LatePolicy)),
+        too_late=draw(st.sampled_from(TooLatePolicy)),
+    )
+
+
+def cuts() -> st.SearchStrategy[list[int]]:
+    """Batch sizes; empty batches among them."""
+    return st.lists(st.integers(0, 6), max_size=15)
+
+
+@st.composite
+def out_of_step(draw: st.DrawFn, rejects: bool = True) -> list[list[Arrival]]:
+    """Batches of a source whose partitions are read out of step: arrival order holds nowhere."""
+    read = draw(arrivals(rejects=rejects))
+    return cut(draw(st.permutations(read)), draw(cuts()))
