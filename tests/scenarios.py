@@ -65,7 +65,7 @@ def seven_clicks() -> list[Arrival]:
 
 
 def scrambled_units(count: int = 20_000, seed: int = 7) -> list[Arrival]:
-    """The fourth seed: an event each half unit (here a second), delays exponential with mean 6, at most 25."""
+    """The fourth seed: an event each half second, delays exponential with mean 6 s, at most 25 s."""
     rng = random.Random(seed)
     seen = []
     for number in range(count):
@@ -118,8 +118,10 @@ def arrivals(draw: st.DrawFn, max_size: int = 25, rejects: bool = True) -> list[
 
     With `rejects` there are dead letters and repeated ids among them.
     """
-    read, now = [], draw(st.integers(-20, 40))
-    for wait, behind, partition, key, paise, ok, event_id, dead in draw(st.lists(_STEPS, max_size=max_size)):
+    size, now = draw(st.integers(0, max_size)), draw(st.integers(-20, 40))
+    steps = draw(st.lists(_STEPS, min_size=size, max_size=size))  # left alone, lists stay short
+    read = []
+    for wait, behind, partition, key, paise, ok, event_id, dead in steps:
         now += wait
         payload = {"key": key, "paise": paise, "ok": ok}
         read.append(

@@ -115,7 +115,11 @@ class Engine:
         with ThreadPoolExecutor(2) as pool:
             prepared = list(pool.map(lambda output: output.prepare(batch), self.outputs))
             entries = self._balanced(batch, received, logged, prepared)
-            list(pool.map(lambda pair: pair[0].publish(batch, pair[1]), zip(self.outputs, prepared, strict=True)))
+            list(
+                pool.map(
+                    lambda pair: pair[0].publish(batch, pair[1]), zip(self.outputs, prepared, strict=True)
+                )
+            )
         self.store.ledger.append(batch.number, as_table(entries))
         failpoint("ledger.committed", batch.number)
         self.last = batch.number
@@ -145,7 +149,9 @@ class Engine:
         """The measures of a batch's duplicates and dead letters."""
         measures, view = self.store.measures(), self.store.layout.view
         duplicates = {measure: quoted(view[measure]) for measure in measures} if received.duplicates else {}
-        dead_letters = {measure: measure_in_raw(measure) for measure in measures} if received.dead_letters else {}
+        dead_letters = (
+            {measure: measure_in_raw(measure) for measure in measures} if received.dead_letters else {}
+        )
         return (
             sum_measures(self.log.aside(self.store.duplicates, batch), duplicates),
             sum_measures(self.log.aside(self.store.dead_letters, batch), dead_letters),
@@ -168,7 +174,9 @@ class Engine:
         """Outputs that were added to an existing store are computed from the log."""
         if self.last < 0:
             return
-        found = self.store.ledger.query("select output, max(batch) as last from t group by output").to_pylist()
+        found = self.store.ledger.query(
+            "select output, max(batch) as last from t group by output"
+        ).to_pylist()
         reached = {row["output"]: row["last"] for row in found}
         newest = max(reached.values(), default=-1)
         for output in self.outputs:
@@ -176,8 +184,9 @@ class Engine:
                 self._compute_from_log(output)
             elif reached[output.name] < newest:
                 raise StoreMismatch(
-                    f"output {output.name} was left out of the pipeline after batch {reached[output.name]}, and "
-                    f"the log has gone on to batch {newest}; give it a new name, and it is computed from the log"
+                    f"output {output.name} was left out of the pipeline after batch {reached[output.name]}, "
+                    f"and the log has gone on to batch {newest}; give it a new name, and it is computed "
+                    "from the log"
                 )
 
     def _compute_from_log(self, output: OutputLogic) -> None:
@@ -206,4 +215,3 @@ class Engine:
             for number, received in sorted(taken.items())
             for entry in entries_of(number, output.name, received, fates.get(number, {}))
         ]
-

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal, localcontext
@@ -82,7 +82,9 @@ class Reader:
     def late(self, output: str) -> pa.Table:
         """The side output: every event that was fine but late, in order of arrival."""
         table = self._book(output).tables.late
-        return _public(_ask(table, "select * from t order by batch, arrival_time, origin, position", table.schema))
+        return _public(
+            _ask(table, "select * from t order by batch, arrival_time, origin, position", table.schema)
+        )
 
     def dead_letters(self) -> pa.Table:
         """Every row that never became an event, and why, in the order in which they were read."""
@@ -99,7 +101,9 @@ class Reader:
         rows = _ask(self._store().watermarks, f"select {_listed(names)} from t order by batch, tick", schema)
         ended = pc.equal(rows["watermark"], pa.scalar(END_OF_TIME, pa.int64()).cast(TIMESTAMP))
         lag = pc.subtract(rows["at"], rows["watermark"])
-        return rows.append_column("lag", pc.if_else(pc.fill_null(ended, False), pa.scalar(None, lag.type), lag))
+        return rows.append_column(
+            "lag", pc.if_else(pc.fill_null(ended, False), pa.scalar(None, lag.type), lag)
+        )
 
     def ledger(self) -> pa.Table:
         """Every line of the ledger: batch, output, unit, received, and what became of it."""
@@ -138,8 +142,8 @@ class Reader:
         changed = [key for key in wanted if pinned.get(key) != wanted[key]]
         if changed:
             raise StoreMismatch(
-                f"output {name} was computed with another {' and '.join(changed)} than the pipeline file says "
-                "now; restore the file, or give the changed output a new name and run it"
+                f"output {name} was computed with another {' and '.join(changed)} than the file says now; "
+                "restore the file, or give the changed output a new name and run it"
             )
         layout = PaneLayout(output, store.layout)
         return _Book(output, layout, store.output_tables(name, layout.published))
@@ -153,15 +157,18 @@ class Reader:
         try:
             return f"{_name(column)} = {_literal(text, book.layout.published.field(column).type)}"
         except (ValueError, pa.ArrowException):
-            problem = Problem(f"key {column}", f"is not a {kind}", text, f"write a value of type {kind}")
+            problem = Problem(
+                f"key {column}", f"is not of type {kind}", text, "write it as the results show it"
+            )
             raise PipelineError([self._ours(problem)]) from None
 
     def _unknown(self, field: str, message: str, value: str, known: Iterable[str]) -> PipelineError:
         names = list(known)
         near = difflib.get_close_matches(value, names, n=1)
         there = f"there {'are' if len(names) > 1 else 'is'} {', '.join(names)}" if names else "there is none"
-        mend = f"did you mean {near[0]}? {there}" if near else there
-        return PipelineError([self._ours(Problem(field, message, value, mend))])
+        if near:
+            there = f"did you mean {near[0]}?" + (f" {there}" if len(names) > 1 else "")
+        return PipelineError([self._ours(Problem(field, message, value, there))])
 
     def _ours(self, problem: Problem) -> Problem:
         place = f"pipeline {self.pipeline.name}"
@@ -193,11 +200,10 @@ def _standing(book: _Book) -> pa.Table:
     """As `model.panes.surviving`: the insert with the largest sequence, unless that sequence is retracted."""
     place = _listed(["window_start", *book.layout.keys])
     # 'retract' sorts after 'insert', so with `op desc` a retracted sequence is led by its retract.
-    ranked = (
-        f"select *, row_number() over (partition by {place} order by sequence desc, op desc) as {_name(_ROWS)} from t"
-    )
+    ranked = f"row_number() over (partition by {place} order by sequence desc, op desc)"
     columns = _listed(book.schema.names)
-    sql = f"select {columns} from ({ranked}) where {_name(_ROWS)} = 1 and op = 'insert' order by {place}"
+    numbered = f"select *, {ranked} as {_name(_ROWS)} from t"
+    sql = f"select {columns} from ({numbered}) where {_name(_ROWS)} = 1 and op = 'insert' order by {place}"
     return _ask(book.tables.panes, sql, book.schema)
 
 
@@ -217,7 +223,7 @@ def _open_windows(book: _Book, notes: list[str]) -> pa.Table:
             merged.append(f"array_agg(named_struct({fields})) as {_name(PRIVATE + name)}")
     closed, others = "", {}
     if panes.exists:
-        same = [f"p.{_name(column)} is not distinct from t.{_name(column)}" for column in book.place]
+        same = [f"(p.{_name(column)} is not distinct from t.{_name(column)})" for column in book.place]
         closed, others = f"where not exists (select 1 from p where {' and '.join(same)})", {"p": panes}
     place = _listed(book.place)
     rows = partials.query(f"select {place}, {', '.join(merged)} from t {closed} group by {place}", **others)
@@ -251,7 +257,7 @@ def _finished(
     several = [index for index, count in enumerate(counted) if count > 1]
     if aggregate.function in _SKETCHES:
         notes.append(
-            f"{name}: {aggregate.function} is known in {len(several)} of the open windows only when they close "
+            f"{name}: {aggregate.function} is known for {len(several)} open windows only when they close "
             "(its sketches are merged by Spark)"
         )
         for index in several:
@@ -271,7 +277,7 @@ def _fold(function: str, states: Sequence[Mapping[str, Any]], kind: pa.DataType,
     if function == "avg":
         return None if not count else _average([state["sum"] for state in known], count, kind)
     less = 1 if function in ("variance", "stddev") else 0
-    if count <= less:
+    if count <= less or any(part is None for state in known for part in state.values()):
         return None
     spread = _exact_spread(known, count, scale) if "squares" in states[0] else _chan_spread(known)
     variance = spread / (count - less)
@@ -286,9 +292,10 @@ def _average(sums: Sequence[Any], count: int, kind: pa.DataType) -> Any:
 
 
 def _exact_spread(states: Sequence[Mapping[str, Any]], count: int, scale: int) -> float:
-    """Σ(x − mean)² of whole numbers: n·Σx² − (Σx)², over n."""
+    """The summed squared distance from the mean, in whole numbers until the division."""
     total, squares = (sum(int(state[part]) for state in states) for part in ("sum", "squares"))
-    return (count * squares - total * total) / (count * 10 ** (2 * scale))
+    whole: int = count * squares - total * total
+    return float(whole / (count * 10 ** (2 * scale)))
 
 
 def _chan_spread(states: Sequence[Mapping[str, Any]]) -> float:
@@ -351,11 +358,9 @@ def _ask(table: Table, sql: str, schema: pa.Schema) -> pa.Table:
     """The answer in the columns promised; none where the table is not there yet."""
     if not table.exists:
         return schema.empty_table()
-    return _like(table.query(sql), schema.field)
-
-
-def _like(rows: pa.Table, field: Callable[[str], pa.Field]) -> pa.Table:
-    return rows.cast(pa.schema([field(name) for name in rows.schema.names]))
+    rows = table.query(sql)
+    # Columns that a later pipeline file no longer names are shown as they are stored.
+    return rows.cast(pa.schema([schema.field(f.name) if f.name in schema.names else f for f in rows.schema]))
 
 
 def _public(rows: pa.Table) -> pa.Table:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
@@ -121,7 +121,11 @@ class _Runner:
             .option("checkpointLocation", str(store.checkpoint))
             .queryName(f"latecomer {store.pipeline.name}")
         )
-        writer = writer.trigger(availableNow=True) if bounded else writer.trigger(processingTime="200 milliseconds")
+        writer = (
+            writer.trigger(availableNow=True)
+            if bounded
+            else writer.trigger(processingTime="200 milliseconds")
+        )
         return writer.start()
 
     def _batch(self, manifest: DataFrame, source_batch: int) -> None:
@@ -132,8 +136,9 @@ class _Runner:
                 files = [SourceFile(row.path, row.landed, row.size) for row in manifest.collect()]
                 self.engine.data(source_batch, sorted(files, key=lambda file: (file.landed, file.path)))
             except BaseException as error:
+                # Whatever it is, Spark must hear of it, or it would wait for ever.
                 self.failure = error
-                raise
+                raise RuntimeError("the batch failed") from None
             finally:
                 self.quiet_since = time.monotonic()
 
@@ -156,7 +161,9 @@ class _Runner:
         cause = self.failure or error
         if isinstance(cause, LatecomerError) or not isinstance(cause, PySparkException):
             return cause
-        return SourceError(f"Spark stopped the batch: {_first_line(cause)} (details in logs/spark.log of the store)")
+        return SourceError(
+            f"Spark stopped the batch: {_first_line(cause)} (details in logs/spark.log of the store)"
+        )
 
 
 def _first_line(error: BaseException) -> str:

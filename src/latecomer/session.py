@@ -46,9 +46,13 @@ def java_version() -> int:
             "(Debian: apt install openjdk-17-jre-headless, macOS: brew install openjdk@17)"
         )
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+        told = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+        ).stderr
     except OSError as error:
-        raise MachineError(f"Java at {java} cannot be started ({error.strerror}); install Java 17 or newer") from None
+        raise MachineError(
+            f"Java at {java} cannot be started ({error.strerror}); install Java 17 or newer"
+        ) from None
     found = re.search(r'version "(?:1\.)?(\d+)', told)
     version = int(found[1]) if found else 0
     if version < JAVA_AT_LEAST:

@@ -10,7 +10,6 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scenarios import arrivals, cuts, out_of_step, outputs, quick, thorough, watermarks
 
 from latecomer.config.models import Output
 from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret
@@ -19,6 +18,7 @@ from latecomer.model.panes import Op, Timing
 from latecomer.model.strategies import Bounded, Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate, LatePolicy, Verdict
 from latecomer.model.windows import Window
+from scenarios import arrivals, cuts, out_of_step, outputs, quick, thorough, watermarks
 
 PER_EVENT = Bounded("0s", every="event")
 
@@ -144,6 +144,14 @@ def test_when_all_partitions_are_idle_the_furthest_counts() -> None:
     assert told.judged["out"][-1].watermark == 50
 
 
+@pytest.mark.parametrize(("every", "held", "freed"), [("10us", 10, 150), ("event", 100, 160)])
+def test_what_is_read_out_of_step_was_heard_of_when_it_was_read(every: str, held: int, freed: int) -> None:
+    fast = [Arrival(time, time, "fast") for time in (100, 130, 140, 150, 160)]
+    batches = [fast[:1], [Arrival(10, 10, "slow")], fast[1:3], fast[3:]]
+    told = interpret(batches, Bounded("0s", every=every, idle_after="50us"), {})
+    assert told.watermarks[2:] == [held, freed]
+
+
 # Fates without a window
 
 
@@ -174,7 +182,7 @@ def test_a_filtered_event_still_moves_the_watermark(answer: bool | None) -> None
         [events(99, 1)],
         PER_EVENT,
         {"kept": counting(late="drop"), "filtered": counting()},
-        where={"filtered": lambda payload: answer},
+        where={"filtered": lambda _: answer},
     )
     assert fates(told, "kept") == [Fate.ON_TIME, Fate.DROPPED]
     assert fates(told, "filtered") == [Fate.FILTERED, Fate.FILTERED]
@@ -183,7 +191,7 @@ def test_a_filtered_event_still_moves_the_watermark(answer: bool | None) -> None
 
 def test_a_predicate_for_no_output_is_refused() -> None:
     with pytest.raises(ValueError, match="where names no output: typo"):
-        interpret([], PER_EVENT, {"out": counting()}, where={"typo": lambda payload: True})
+        interpret([], PER_EVENT, {"out": counting()}, where={"typo": lambda _: True})
 
 
 # Panes

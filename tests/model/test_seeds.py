@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+
+from latecomer.config.models import Output
+from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret
+from latecomer.model.ledger import unbalanced
+from latecomer.model.panes import Op, Pane, Timing
+from latecomer.model.strategies import Bounded
+from latecomer.model.verdicts import Fate, Verdict
 from scenarios import (
     MINUTE,
     SECOND,
@@ -15,13 +22,6 @@ from scenarios import (
     seven_clicks,
     upi_payments,
 )
-
-from latecomer.config.models import Output
-from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret
-from latecomer.model.ledger import unbalanced
-from latecomer.model.panes import Op, Pane, Timing
-from latecomer.model.strategies import Bounded
-from latecomer.model.verdicts import Fate, Verdict
 
 # First seed: payments a minute, three policies, and where each paisa went
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scenarios import arrivals, cuts, out_of_step, outputs, quick, thorough, watermarks
 
 from latecomer.config.models import Output
 from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret
@@ -16,6 +15,7 @@ from latecomer.model.strategies import Ascending, Bounded, Head, Strategy
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, judge
 from latecomer.model.windows import Tumbling
+from scenarios import arrivals, cuts, out_of_step, outputs, quick, thorough, watermarks
 
 
 def head(tick: int, newest: int, partition: str = "p", every: int = 10) -> Head:
@@ -71,7 +71,7 @@ def by_definition(order: Sequence[Arrival], strategy: Strategy) -> list[int]:
     """The watermark in force for each event, each from the whole history and nothing remembered."""
     every = strategy.every
     ticks: list[tuple[int, int]] = []
-    for place, event in enumerate(order):
+    for place in range(len(order)):
         if every == "event":
             ticks.append((place, max(before.arrival_time for before in order[: place + 1])))
         else:
@@ -122,6 +122,20 @@ def test_a_tick_read_out_of_step_is_judged_by_the_watermark_in_force() -> None:
     timeline.extend([head(0, 10), head(5, 60)])
     (row,) = timeline.extend([head(3, 70)])
     assert (row.watermark, row.tick) == (10, 3)
+
+
+@pytest.mark.parametrize("every", ["10us", "event"])
+def test_what_is_read_out_of_step_was_heard_of_when_it_was_read(every: str) -> None:
+    timeline = Timeline(Bounded("0s", every=every, idle_after="50us"))
+    timeline.extend([Head(10, 100, "fast", 1, 100)])
+    # Sent long ago, but it shows that its partition lives: it holds the watermark back from here on.
+    timeline.extend([Head(1 if every == "10us" else 11, 10, "slow", 1, 10)])
+    timeline.extend([Head(13, 130, "fast", 1, 130)])
+    timeline.extend([Head(14, 140, "fast", 1, 140)])
+    assert timeline.watermark == (10 if every == "10us" else 100)
+    timeline.extend([Head(15, 150, "fast", 1, 150)])
+    timeline.extend([Head(16, 160, "fast", 1, 160)])
+    assert timeline.watermark == (150 if every == "10us" else 160)
 
 
 def test_an_event_tick_is_over_at_once() -> None:
@@ -245,6 +259,13 @@ def test_events_in_the_heartbeats_tick_are_judged_by_it() -> None:
     timeline.extend([head(1, 50)])
     timeline.heartbeat(204)
     assert [row.watermark for row in timeline.extend([head(20, 300)])] == [204]
+
+
+def test_ticks_before_the_heartbeats_join_it() -> None:
+    timeline = ticking(idle_after="100us")
+    timeline.extend([head(1, 50)])
+    timeline.heartbeat(204)
+    assert [row.watermark for row in timeline.extend([head(15, 300), head(18, 310)])] == [204, 204]
 
 
 def test_a_drain_ends_every_window() -> None:

@@ -1,0 +1,116 @@
+"""The command line: `latecomer VERB FILE`. One module a verb; each imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from latecomer.cli import (
+    dead_letters,
+    doctor,
+    late,
+    ledger,
+    panes,
+    results,
+    run,
+    schema,
+    validate,
+    watermarks,
+)
+from latecomer.cli.options import WrongUsage
+from latecomer.errors import LatecomerError, PipelineError
+
+__all__ = ["app", "main"]
+
+USAGE, FAILED, UNEXPECTED, INTERRUPTED = 2, 1, 70, 130
+
+app = typer.Typer(
+    name="latecomer",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"latecomer {version('latecomer')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def latecomer(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
+) -> None:
+    """The late-data layer for Apache Spark: every late event has a named fate, every number its history."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+app.command("run")(run.run)
+app.command("results")(results.results)
+app.command("panes")(panes.panes)
+app.command("late")(late.late)
+app.command("dead-letters")(dead_letters.dead_letters)
+app.command("watermarks")(watermarks.watermarks)
+app.command("ledger")(ledger.ledger)
+app.command("validate")(validate.validate)
+app.command("schema")(schema.schema)
+app.command("doctor")(doctor.doctor)
+if importlib.util.find_spec("latecomer.cli.demo") is not None:
+    app.command("demo")(importlib.import_module("latecomer.cli.demo").demo)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a verb and exit: 0 done, 1 failed, 2 wrong usage or pipeline file, 70 a fault of latecomer's."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given or os.environ.get("LATECOMER_DEBUG") == "1"
+    sys.exit(_status([argument for argument in given if argument != "--debug"], debug))
+
+
+def _status(arguments: list[str], debug: bool) -> int:
+    try:
+        status = app(arguments, prog_name="latecomer", standalone_mode=False)
+        sys.stdout.flush()
+    except LatecomerError as error:
+        status = USAGE if isinstance(error, PipelineError | WrongUsage) else FAILED
+        return _told(error, f"error: {error}", status, debug)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read has seen enough; without this Python would complain while flushing at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        if isinstance(error, _USAGE_ERROR):
+            return _told(error, f"error: {error.format_message().replace('Value error, ', '')}", USAGE, debug)
+        reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+        return _told(error, f"unexpected: {reason}; run again with --debug", UNEXPECTED, debug)
+    return status if isinstance(status, int) else 0
+
+
+# typer's own errors (an unknown option, a missing argument) have no public base class.
+_USAGE_ERROR: type[typer.BadParameter] = typer.BadParameter.__mro__[2]
+
+
+def _told(error: BaseException, message: str, status: int, debug: bool) -> int:
+    if debug:
+        traceback.print_exception(error, file=sys.stderr)
+    print(message, file=sys.stderr)
+    return status

@@ -14,6 +14,7 @@ from latecomer.config.models import NAME, Output, Pipeline
 from latecomer.errors import Problem
 from latecomer.model.aggregates import NUMERIC
 from latecomer.model.durations import format_duration
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 
 RESERVED = ("window_start", "window_end", "sequence", "timing", "op", "batch", "fired_at", "watermark")
@@ -104,7 +105,9 @@ def _time_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Pr
             continue
         if types.is_numeric(kind) and unit is None:
             home = "event.unit" if field == "event.time" else "source.files.unit"
-            yield Problem(field, f"is a number ({kind}) without a unit", column, f"add {home}: s, ms, us or ns")
+            yield Problem(
+                field, f"is a number ({kind}) without a unit", column, f"add {home}: s, ms, us or ns"
+            )
         elif kind in ("boolean", "binary"):
             yield Problem(field, f"a {kind} column holds no time", column, "name a column that does")
 
@@ -112,6 +115,8 @@ def _time_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Pr
 def _measures(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
     for index, column in enumerate(pipeline.ledger):
         kind = columns.get(column)
+        if column in (EVENTS, ASSIGNMENTS):
+            yield Problem(f"ledger.{index}", "is counted by the ledger anyway", column, "rename the column")
         if kind is not None and not types.is_exact(kind):
             yield Problem(
                 f"ledger.{index}",

@@ -86,7 +86,9 @@ def list_files(pattern: str) -> list[str]:
     path = Path(pattern)
     found: Iterable[str] = (str(child) for child in path.iterdir()) if path.is_dir() else glob.glob(pattern)
     files = [Path(name) for name in found if not Path(name).name.startswith((".", "_"))]
-    return [str(name) for name in sorted(files, key=lambda name: (name.stat().st_mtime, name)) if name.is_file()]
+    return [
+        str(name) for name in sorted(files, key=lambda name: (name.stat().st_mtime, name)) if name.is_file()
+    ]
 
 
 def infer_columns(files: Sequence[str], file_format: str, delimiter: str = ",") -> dict[str, str]:

@@ -40,8 +40,11 @@ def parse_pipeline(text: str, file: Path) -> Pipeline:
     """The pipeline written in `text`; `file` names it in errors and anchors relative paths."""
     document, lines = _compose(text, file)
     if not isinstance(document, dict):
-        raise _whole_file(file, "is not a mapping of keys to values", "start with `name:`, `store:`, `source:` …")
-    document.pop("base", None) if "base" not in lines else None
+        raise _whole_file(
+            file, "is not a mapping of keys to values", "start with `name:`, `store:`, `source:` …"
+        )
+    if "base" in document:
+        raise PipelineError([_at(Problem("base", "unknown key", mend=_mend_key(("base",))), file, lines)])
     try:
         pipeline = Pipeline.model_validate({**document, "base": file.resolve().parent})
     except ValidationError as error:
@@ -94,7 +97,7 @@ def _compose(text: str, file: Path) -> tuple[Any, dict[Location, int]]:
         node = loader.get_single_node()
         lines: dict[Location, int] = {}
         _number(node, (), lines, file)
-        return (loader.construct_document(node) if node is not None else None), lines  # type: ignore[no-untyped-call]
+        return (loader.construct_document(node) if node is not None else None), lines
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
@@ -109,7 +112,7 @@ def _compose(text: str, file: Path) -> tuple[Any, dict[Location, int]]:
     except (yaml.YAMLError, ValueError, TypeError) as error:
         raise _whole_file(file, f"is not valid YAML: {error}", "check the file") from None
     finally:
-        loader.dispose()  # type: ignore[no-untyped-call]
+        loader.dispose()
 
 
 def _number(node: yaml.Node | None, location: Location, lines: dict[Location, int], file: Path) -> None:
@@ -163,7 +166,7 @@ def _problem(entry: Any, file: Path, lines: Mapping[Location, int]) -> Problem:
         location, value = (*location, "strategy"), entry["ctx"]["tag"]
     elif "; " in message:
         message, mend = message.split("; ", 1)
-    elif kind.endswith("_type") or kind.endswith("_parsing"):
+    elif kind.endswith(("_type", "_parsing")):
         mend = message.replace("Input should be", "write")
         message = "has the wrong kind of value"
     if isinstance(value, dict | BaseModel):

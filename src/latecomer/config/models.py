@@ -165,7 +165,9 @@ class Pipeline(_Model):
         seen: dict[str, str] = {}
         for name in outputs:
             if not NAME.fullmatch(name):
-                raise ValueError(f"output {name!r}: use letters, digits and _ only, not starting with a digit")
+                raise ValueError(
+                    f"output {name!r}: use letters, digits and _ only, not starting with a digit"
+                )
             other = seen.setdefault(name.lower(), name)
             if other != name:
                 raise ValueError(f"outputs {other!r} and {name!r} clash: they differ only in case")

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    WithJsonSchema,
+)
 
 from latecomer.model.verdicts import LatePolicy
 
@@ -72,11 +79,6 @@ def _read_sink(written: object) -> object:
     return SINKS[kind].model_validate(fields)
 
 
-def _is_sink(value: object) -> Sink:
-    assert isinstance(value, Sink)
-    return value
-
-
 _SCHEMA: dict[str, Any] = {
     "oneOf": [
         {
@@ -95,7 +97,4 @@ _SCHEMA: dict[str, Any] = {
         for kind, sink in SINKS.items()
     ]
 }
-AnySink = Annotated[
-    SerializeAsAny[Sink], BeforeValidator(_read_sink), AfterValidator(_is_sink), WithJsonSchema(_SCHEMA)
-]
-SinkKind = Literal["delta", "sqlite", "parquet", "jsonl"]
+AnySink = Annotated[SerializeAsAny[Sink], BeforeValidator(_read_sink), WithJsonSchema(_SCHEMA)]

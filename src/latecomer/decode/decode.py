@@ -54,7 +54,9 @@ def _from_number(name: str, kind: str, unit: Unit) -> str:
         micros = f"try_multiply(cast({name} as bigint), {_MICROS[unit]}L)"
     else:
         micros = f"try_cast(round({name} * {_MICROS[unit]}) as bigint)"
-    return f"case when {micros} between {FIRST_MOMENT} and {END_OF_TIME - 1} then timestamp_micros({micros}) end"
+    return (
+        f"case when {micros} between {FIRST_MOMENT} and {END_OF_TIME - 1} then timestamp_micros({micros}) end"
+    )
 
 
 def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame) -> DataFrame:

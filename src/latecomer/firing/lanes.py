@@ -1,9 +1,9 @@
 """What one pass over a batch yields for an output, lane by lane, as files not yet committed.
 
-    open   states of windows still open          → partials
-    fired  ON_TIME panes of windows that closed  → panes
-    late   what late events add to closed windows, to be merged with their last pane
-    rest   one row for each other fate, for the ledger alone
+open   states of windows still open          → partials
+fired  ON_TIME panes of windows that closed  → panes
+late   what late events add to closed windows, to be merged with their last pane
+rest   one row for each other fate, for the ledger alone
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def write_lanes(
         f"else case {FATE} {rest} end end",
         op=f"'{Op.INSERT}'",
         batch=f"{PRIVATE}batch",
-        fired_at=f"timestamp_micros(case when {fired} then {FIRED_AT} when {FATE} = {late} then {LAST_ARRIVAL} end)",
+        fired_at=f"timestamp_micros(case when {fired} then {FIRED_AT} "
+        f"when {FATE} = {late} then {LAST_ARRIVAL} end)",
         watermark=f"timestamp_micros(case when {fired} then {FIRED_WATERMARK} "
         f"when {FATE} = {late} then {LAST_WATERMARK} end)",
         **{

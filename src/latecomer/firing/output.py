@@ -124,7 +124,10 @@ class OutputLogic:
             .groupBy(BATCH, FATE)
             .agg(
                 F.count(F.lit(1)).cast("decimal(38,6)").alias(EVENT_UNIT),
-                *(F.sum(F.col(f"`{name}`").cast("decimal(38,6)")).alias(f"m{i}") for i, name in enumerate(measures)),
+                *(
+                    F.sum(F.col(f"`{name}`").cast("decimal(38,6)")).alias(f"m{i}")
+                    for i, name in enumerate(measures)
+                ),
             )
         )
         counted: dict[int, dict[str, dict[Fate, Decimal]]] = {}
@@ -137,7 +140,8 @@ class OutputLogic:
 
     def _publish_panes(self, batch: Batch, lanes: Lanes) -> None:
         number, panes = batch.number, self.tables.panes
-        files, folded = list(lanes.files[FIRED]), []
+        files = list(lanes.files[FIRED])
+        folded: list[DataFile] = []
         if lanes.files[LATE]:
             fired = [panes.describe(file) for file in files]
             earlier = touching([*self.recent_panes, *fired], lanes.touched)
@@ -173,7 +177,9 @@ class OutputLogic:
         if len(small) < FOLD_AT:
             return new, []
         root = self.tables.panes.root
-        parts = [pq.read_table(file, partitioning=None) for file in [*(root / file.path for file in small), *new]]
+        parts = [
+            pq.read_table(file, partitioning=None) for file in [*(root / file.path for file in small), *new]
+        ]
         target = new[0].with_name("folded.parquet")
         pq.write_table(pa.concat_tables(parts), target)
         return [target], small
@@ -197,9 +203,15 @@ class OutputLogic:
         if batch.events is not None:
             first = batch.stretch.rows[0][1].watermark if batch.stretch.rows else batch.earliest
             earliest = window.assign(batch.earliest).end
-            bounds.append((max(earliest, window.assign(first).end) if not batch.history else earliest, window.assign(batch.latest).end))
+            bounds.append(
+                (
+                    max(earliest, window.assign(first).end) if not batch.history else earliest,
+                    window.assign(batch.latest).end,
+                )
+            )
         bounds += [
-            (to_micros(file.minimum["window_end"]), to_micros(file.maximum["window_end"])) for file in consumed
+            (to_micros(file.minimum["window_end"]), to_micros(file.maximum["window_end"]))
+            for file in consumed
         ]
         low = min(first for first, _ in bounds)
         high = min(max(last for _, last in bounds), batch.stretch.fires_at)

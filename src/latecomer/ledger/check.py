@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -129,7 +130,9 @@ class _Check:
 
     def _standing(self, output: OutputLogic, column: str) -> Decimal:
         total = Decimal(0)
-        place = ", ".join('"' + name.replace('"', '""') + '"' for name in ("window_start", *output.layout.keys))
+        place = ", ".join(
+            '"' + name.replace('"', '""') + '"' for name in ("window_start", *output.layout.keys)
+        )
         queries = {
             output.tables.partials: f'select sum("{column}") as s from t',
             output.tables.panes: f'select sum("{column}") as s from (select "{column}", row_number() over '
@@ -157,7 +160,10 @@ class _Check:
         units = {unit for _, unit, _ in found} | ({EVENTS} if where == "the side output" else set())
         places = {place for place in written if place[2] in fates and place[1] in units} | set(found)
         for batch, unit, fate in sorted(places):
-            says, has = written.get((batch, unit, fate), Decimal(0)), found.get((batch, unit, fate), Decimal(0))
+            says, has = (
+                written.get((batch, unit, fate), Decimal(0)),
+                found.get((batch, unit, fate), Decimal(0)),
+            )
             if says != has:
                 yield (
                     f"batch {batch}, output {name}, {unit}: the ledger says {fate} {says:f}, {where} {has:f}"
@@ -165,15 +171,20 @@ class _Check:
 
     def _tally(self, rows: DataFrame, columns: Mapping[str, str]) -> dict[tuple[int, str], Decimal]:
         return {
-            (row["batch"], unit): row[unit] for row in self._sums(rows, columns, "batch") for unit in self.units
+            (row["batch"], unit): row[unit]
+            for row in self._sums(rows, columns, "batch")
+            for unit in self.units
         }
 
-    def _sums(self, rows: DataFrame, columns: Mapping[str, str], *by: str) -> list[dict[str, Decimal]]:
-        sums = [F.coalesce(F.sum(F.expr(sql).cast("decimal(38,6)")), F.lit(Decimal(0))) for sql in columns.values()]
+    def _sums(self, rows: DataFrame, columns: Mapping[str, str], *by: str) -> list[dict[str, Any]]:
+        sums = [
+            F.coalesce(F.sum(F.expr(sql).cast("decimal(38,6)")), F.lit(Decimal(0)))
+            for sql in columns.values()
+        ]
         count = F.count(F.lit(1)).cast("decimal(38,6)").alias(EVENTS)
         named = [column.alias(unit) for column, unit in zip(sums, columns, strict=True)]
         complete = rows.where(F.col(by[0]) <= self.last)
-        found: list[dict[str, Decimal]] = complete.groupBy(*by).agg(count, *named).toArrow().to_pylist()
+        found: list[dict[str, Any]] = complete.groupBy(*by).agg(count, *named).toArrow().to_pylist()
         return found
 
     def _table(self, table: Table) -> DataFrame:

@@ -52,7 +52,7 @@ class Aggregate(BaseModel):
     argument: float | None = None
 
     def __str__(self) -> str:
-        column = "*" if self.column is None else self.column
+        column = "*" if self.column is None else _written_name(self.column)
         argument = "" if self.argument is None else f", {self.argument}"
         return f"{self.function}({column}{argument})"
 
@@ -92,8 +92,16 @@ def parse_aggregate(written: object) -> Aggregate:
     elif column == "*":
         if function != "count":
             raise ValueError(f"{function} needs a column; only count takes *")
+        _argument(function, argument)
         return Aggregate(function=function)
     return Aggregate(function=function, column=column, argument=_argument(function, argument))
+
+
+def _written_name(column: str) -> str:
+    """A column as it has to be written to be read back."""
+    if re.fullmatch(r"[^\s,()`*]+", column):
+        return column
+    return "`" + column.replace("`", "``") + "`"
 
 
 def _argument(function: str, written: str | None) -> float | None:
@@ -118,7 +126,10 @@ def _average(values: Sequence[Any], _: float | None) -> Any:
 
 
 def _total(values: Sequence[Any]) -> Any:
-    return math.fsum(values) if isinstance(values[0], float) else sum(values)
+    if isinstance(values[0], float):
+        return math.fsum(values)
+    with localcontext(prec=80):
+        return sum(values)
 
 
 def _moment(values: Sequence[Any], less: int) -> float | None:
@@ -154,5 +165,7 @@ WrittenAggregate = Annotated[
     Aggregate,
     BeforeValidator(parse_aggregate),
     PlainSerializer(str, return_type=str),
-    WithJsonSchema({"type": "string", "examples": ["sum(paise)", "count(*)", "approx_percentile(fare, 0.95)"]}),
+    WithJsonSchema(
+        {"type": "string", "examples": ["sum(paise)", "count(*)", "approx_percentile(fare, 0.95)"]}
+    ),
 ]

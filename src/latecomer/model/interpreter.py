@@ -139,10 +139,12 @@ def interpret(
     where: Mapping[str, Predicate] | None = None,
     measures: Sequence[str] = (),
     drain: bool = False,
+    reach: int | None = None,
 ) -> Interpretation:
     """Judge every arrival, batch by batch, and publish what is due after each.
 
-    `where` holds an output's predicate on the payload; what is not true is filtered.
+    `where` holds an output's predicate on the payload; what is not true is filtered. `reach` is how far
+    behind the watermark of the batch before an event's id is still remembered; None means for ever.
     """
     predicates = dict(where or {})
     if unknown := predicates.keys() - outputs.keys():
@@ -150,11 +152,14 @@ def interpret(
     clock = _Clock(strategy)
     books = {name: _Book(rules, predicates.get(name)) for name, rules in outputs.items()}
     told = Interpretation({name: [] for name in outputs}, {name: [] for name in outputs})
-    ids: set[Hashable] = set()
+    remembered: list[Arrival] = []
     start = 0
     for number, batch in enumerate(batches):
+        if reach is not None:
+            horizon = clock.watermark - reach
+            remembered = [event for event in remembered if event.event_time >= horizon]
         for position, arrival in _as_they_arrived(batch, start):
-            unseen = _fate_without_window(arrival, ids)
+            unseen = _fate_without_window(arrival, remembered)
             watermark = clock.watermark if unseen else clock.in_force_for(arrival)
             for name, book in books.items():
                 if unseen:
@@ -179,15 +184,15 @@ def _as_they_arrived(batch: Sequence[Arrival], start: int) -> list[tuple[int, Ar
     return sorted(enumerate(batch, start), key=lambda read: (read[1].arrival_time, read[0]))
 
 
-def _fate_without_window(arrival: Arrival, ids: set[Hashable]) -> Fate | None:
-    """The fate of a row that no output gets to see; remembers the id of one that they do."""
+def _fate_without_window(arrival: Arrival, remembered: list[Arrival]) -> Fate | None:
+    """The fate of a row that no output gets to see; remembers one with an id that they do."""
     if arrival.dead:
         return Fate.DEAD_LETTER
     if arrival.event_id is None:
         return None
-    if arrival.event_id in ids:
+    if any(event.event_id == arrival.event_id for event in remembered):
         return Fate.DUPLICATE
-    ids.add(arrival.event_id)
+    remembered.append(arrival)
     return None
 
 

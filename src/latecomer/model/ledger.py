@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 from latecomer.model.verdicts import Fate
 
 EVENTS = "events"
 ASSIGNMENTS = "assignments"
+EXACT = 80
+"""Digits enough for any sum of amounts of 38 digits."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +26,14 @@ class Entry:
 
     @property
     def accounted(self) -> Decimal:
-        return sum(self.fates.values(), Decimal(0))
+        with localcontext(prec=EXACT):
+            return sum(self.fates.values(), Decimal(0))
 
     @property
     def difference(self) -> Decimal:
         """Received less accounted for: zero, or something was lost or counted twice."""
-        return self.received - self.accounted
+        with localcontext(prec=EXACT):
+            return self.received - self.accounted
 
     def __str__(self) -> str:
         parts = " + ".join(f"{fate.value} {self.fates.get(fate, Decimal(0)):f}" for fate in Fate)

@@ -82,7 +82,7 @@ class Bounded(Strategy):
     strategy: Literal["bounded"] = "bounded"
     delay: Duration
 
-    def __init__(self, delay: object = None, /, **fields: object) -> None:
+    def __init__(self, delay: object = None, /, **fields: Any) -> None:
         if delay is not None:
             fields["delay"] = delay
         super().__init__(**fields)

@@ -38,9 +38,9 @@ class SinkKeeper:
             behind = sink.last_batch()
             if behind > last:
                 raise SinkError(
-                    f"{sink.kind} sink {sink.path} holds batch {behind} of output {output.name}, and the store "
-                    f"has only come to batch {last}: it was filled from another store; give the sink another "
-                    "path, or remove what it holds"
+                    f"{sink.kind} sink {sink.path} holds batch {behind} of output {output.name}, and the "
+                    f"store has only come to batch {last}: it was filled from another store; give the sink "
+                    "another path, or remove what it holds"
                 )
             if behind < last and output.tables.panes.exists:
                 missing = output.tables.panes.query(

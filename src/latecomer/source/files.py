@@ -173,7 +173,9 @@ class FileSource:
     def _unreadable(self, spark: SparkSession, broken: Iterable[tuple[SourceFile, str]]) -> DataFrame:
         """One row for each file that cannot be read, to be filed as a dead letter."""
         rows = [(reason, file.path, 0, file.landed) for file, reason in broken]
-        reasons = spark.createDataFrame(rows, f"{BROKEN} string, {ORIGIN} string, {POSITION} bigint, landed bigint")
+        reasons = spark.createDataFrame(
+            rows, f"{BROKEN} string, {ORIGIN} string, {POSITION} bigint, landed bigint"
+        )
         return reasons.select(
             *(F.lit(None).cast(kind).alias(column) for column, kind in self.columns.items()),
             F.lit(None).cast("string").alias(CORRUPT),

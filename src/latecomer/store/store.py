@@ -1,11 +1,11 @@
 """The store: every table of a pipeline, and what is pinned about it.
 
-    store/
-      pipeline.json                       the pinned columns and output definitions
-      events/ duplicates/ dead_letters/   what was received
-      watermarks/ ledger/                 the timeline, and the proof
-      outputs/NAME/partials/ panes/ late/ one of each per output
-      checkpoint/                         Spark's own
+store/
+  pipeline.json                       the pinned columns and output definitions
+  events/ duplicates/ dead_letters/   what was received
+  watermarks/ ledger/                 the timeline, and the proof
+  outputs/NAME/partials/ panes/ late/ one of each per output
+  checkpoint/                         Spark's own
 """
 
 from __future__ import annotations

@@ -88,7 +88,9 @@ class Table:
         described = [self.describe(file) for file in files]
         now = int(time.time() * 1000)
         added = [
-            AddAction(file.path, file.size, {}, now, True, _statistics(file)) for file in described if file.rows
+            AddAction(file.path, file.size, {}, now, True, _statistics(file))
+            for file in described
+            if file.rows
         ]
         removed = [RemoveAction(file.path, True, now, file.size, {}) for file in remove]
         delta.create_write_transaction(

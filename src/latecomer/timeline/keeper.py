@@ -138,7 +138,9 @@ class TimelineKeeper:
                     "settled": moments([_stored(row.settled) for row in rows]),
                     "kind": [row.kind for row in rows],
                     "held_by": pa.array([row.held_by for row in rows], pa.string()),
-                    "partitions": pa.array([_partitions(row) for row in rows], self.table.schema.field("partitions").type),
+                    "partitions": pa.array(
+                        [_partitions(row) for row in rows], self.table.schema.field("partitions").type
+                    ),
                     "carry": pa.array([None] * (len(rows) - 1) + [carry], pa.string()),
                 }
             ),

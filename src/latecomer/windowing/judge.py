@@ -63,14 +63,26 @@ def with_window(seen: DataFrame, window: Tumbling) -> DataFrame:
     if window.zone == "UTC":
         start = f"{TIME} - pmod({TIME} - {window.offset}L, {window.size}L)"
         return seen.withColumn(START, F.expr(start)).withColumn(END, F.expr(f"{START} + {window.size}L"))
-    local = f"{PRIVATE}local"
-    wall = f"unix_micros(from_utc_timestamp(timestamp_micros({TIME}), '{window.zone}'))"
-    return (
+    local, zone, frame = f"{PRIVATE}local", window.zone, window.frame
+    wall = f"unix_micros(from_utc_timestamp(timestamp_micros({TIME}), '{zone}'))"
+    # At a clock change the wall clock can mislead by one frame.
+    framed = (
+        f"case when {TIME} < {_utc(local, zone)} then {local} - {frame}L "
+        f"when {TIME} >= {_utc(f'{local} + {frame}L', zone)} then {local} + {frame}L else {local} end"
+    )
+    days = (
         seen.withColumn(local, F.expr(wall))
-        .withColumn(local, F.expr(f"{local} - pmod({local} - {window.offset}L, {window.size}L)"))
-        .withColumn(START, F.expr(_utc(local, window.zone)))
-        .withColumn(END, F.expr(_utc(f"{local} + {window.size}L", window.zone)))
+        .withColumn(local, F.expr(f"{local} - pmod({local} - {window.offset}L, {frame}L)"))
+        .withColumn(local, F.expr(framed))
+        .withColumn(START, F.expr(_utc(local, zone)))
+        .withColumn(END, F.expr(_utc(f"{local} + {frame}L", zone)))
         .drop(local)
+    )
+    if window.size == frame:
+        return days
+    start = f"{TIME} - pmod({TIME} - {START}, {window.size}L)"
+    return days.withColumn(START, F.expr(start)).withColumn(
+        END, F.expr(f"least({START} + {window.size}L, {END})")
     )
 
 

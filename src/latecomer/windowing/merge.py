@@ -130,7 +130,9 @@ class Merger:
         """The private columns that hold what a batch added, for the ledger."""
         return [new_column(column) for column in (EVENTS, *map(measure_column, self.measures))]
 
-    def _inputs(self, origin: Literal["from_event", "from_state"], without: Sequence[str] = ()) -> list[Column]:
+    def _inputs(
+        self, origin: Literal["from_event", "from_state"], without: Sequence[str] = ()
+    ) -> list[Column]:
         return [
             F.expr(sql).alias(name)
             for state in self.states
@@ -156,4 +158,3 @@ class Merger:
 
 
 FIRING = ("sequence", "timing", "op", "batch", "fired_at", "watermark")
-

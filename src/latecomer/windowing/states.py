@@ -87,7 +87,9 @@ def _state(name: str, aggregate: Aggregate, layout: PaneLayout) -> StateLogic:
     column = "1" if aggregate.column is None else quoted(aggregate.column)
     match aggregate.function:
         case "sum":
-            return _plain(name, f"cast({column} as {value_type})", f"cast(sum({quoted(name)}) as {value_type})")
+            return _plain(
+                name, f"cast({column} as {value_type})", f"cast(sum({quoted(name)}) as {value_type})"
+            )
         case "count":
             return _plain(name, f"if({column} is null, 0L, 1L)", f"sum({quoted(name)})")
         case "min" | "max":
@@ -163,8 +165,9 @@ def _float_moment(name: str, column: str, function: str) -> StateLogic:
     )
     # Chan's rule for two states, folded over the list of them.
     fold = (
-        f"aggregate({quoted(states)}, {quoted(merged)}, (a, b) -> case when a.n = 0 then b when b.n = 0 then a "
-        "else named_struct('n', a.n + b.n, 'm', a.m + (b.m - a.m) * b.n / (a.n + b.n), "
+        f"aggregate({quoted(states)}, {quoted(merged)}, (a, b) -> "
+        "case when a.n = 0 then b when b.n = 0 then a else "
+        "named_struct('n', a.n + b.n, 'm', a.m + (b.m - a.m) * b.n / (a.n + b.n), "
         "'d', a.d + b.d + (b.m - a.m) * (b.m - a.m) * a.n * b.n / (a.n + b.n)) end)"
     )
     variance = f"try_divide(({fold}).d, cast(({fold}).n - {less} as double))"
@@ -207,9 +210,7 @@ def _percentile(name: str, column: str, kind: str, share: float) -> StateLogic:
     sketch, single, states = (_part(name, part) for part in ("sketch", "single", "states"))
     whole = kind in types.INTEGERS
     held, family = ("bigint", "bigint") if whole else ("double", "double")
-    merged = (
-        f"aggregate({quoted(states)}, {quoted(single)}, (a, b) -> kll_sketch_merge_{family}(a, b))"
-    )
+    merged = f"aggregate({quoted(states)}, {quoted(single)}, (a, b) -> kll_sketch_merge_{family}(a, b))"
     return StateLogic(
         {sketch: "binary"},
         {single: f"cast({column} as {held})", states: "cast(null as binary)"},

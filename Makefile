@@ -1,0 +1,59 @@
+# `make demo` and `make test` do all the set-up themselves: they need Python >= 3.11, Java >= 17 and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test test-long bench lint types unit setup format clean help
+
+help:
+	@echo "make demo       the Diwali scenario: what latecomer does, in two minutes"
+	@echo "make test       every check and test"
+	@echo "make test-long  the tests that take longer"
+	@echo "make bench      latecomer beside Spark's own streaming aggregation"
+
+demo: $(VENV)/.run
+	$(BIN)/latecomer demo
+
+test: lint types unit
+
+setup: $(VENV)/.dev
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+unit: $(VENV)/.dev
+	$(BIN)/pytest -n 2 --dist loadfile -m "not long" --cov --cov-report=term:skip-covered
+
+test-long: $(VENV)/.dev
+	$(BIN)/pytest -m long
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m bench
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed, and $(PYTHON) is $$($(PYTHON) -V 2>&1); install it or call make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "Python's venv module is missing; install it (Debian: apt install python3-venv)"; exit 1; }
+
+$(VENV)/.run: requirements/run.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --require-hashes -r requirements/run.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
+	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*

@@ -1,0 +1,12 @@
+"""`latecomer dead-letters`: what never became an event."""
+
+from __future__ import annotations
+
+from latecomer.cli.options import File, Format, Formatted, Limit, open_reader
+
+
+def dead_letters(file: File, form: Formatted = Format.TABLE, limit: Limit = None) -> None:
+    """Show the rows that could not be read as events, and why."""
+    from latecomer.cli.render import show
+
+    show(open_reader(file).dead_letters(), form, "there are no dead letters", limit)

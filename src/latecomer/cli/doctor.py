@@ -1,0 +1,220 @@
+"""`latecomer doctor`: is everything there that a run needs?"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from latecomer.errors import LatecomerError
+
+if TYPE_CHECKING:
+    from latecomer.config.models import Pipeline
+
+LOW_DISK = 1 << 30
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at: what was found and, where it is a problem, how to mend it."""
+
+    what: str
+    found: str
+    mend: str | None = None
+
+    def __str__(self) -> str:
+        mark = "ok     " if self.mend is None else "problem"
+        mend = "" if self.mend is None else f"\n         mend: {self.mend}"
+        return f"{mark}  {self.what}: {self.found}{mend}"
+
+
+def doctor(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]", help="A pipeline file, to look at its source and store too.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Check Java, Spark, packages, memory and, with FILE, the source and the store. Exit 1 on a problem."""
+    problems = 0
+    for finding in examine(file):
+        typer.echo(str(finding))
+        problems += finding.mend is not None
+    if problems:
+        typer.echo(f"{problems} problem{'' if problems == 1 else 's'} found")
+        raise typer.Exit(1)
+
+
+def examine(file: Path | None) -> Iterator[Finding]:
+    """Every finding, in the order in which a run would stumble over it."""
+    yield Finding("python", platform.python_version())
+    yield from packages()
+    yield java()
+    yield from machine()
+    if file is not None:
+        yield from _of_pipeline(file)
+
+
+def packages() -> Iterator[Finding]:
+    """The packages that latecomer declares, against the versions it asks for."""
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    for requirement in requires("latecomer") or []:
+        asked = re.fullmatch(r"([A-Za-z0-9_.-]+)\s*(.*)", requirement.split(";")[0].strip())
+        if asked is None or "extra ==" in requirement:
+            continue
+        name, bounds = asked[1], asked[2]
+        try:
+            found = version(name)
+        except PackageNotFoundError:
+            yield Finding(name, "not installed", f'pip install "{name}{bounds}"')
+            continue
+        mend = None if within(found, bounds) else f'latecomer needs {bounds}: pip install "{name}{bounds}"'
+        yield Finding(name, found, mend)
+
+
+def within(version: str, bounds: str) -> bool:
+    """Whether a version lies within bounds such as `>=4.1.1,<4.2`.
+
+    >>> within("4.1.1", "<4.2,>=4.1.1"), within("4.2.0", "<4.2,>=4.1.1")
+    (True, False)
+    """
+    number = _numbers(version)
+    for operator, bound in re.findall(r"(>=|<)\s*([0-9][0-9.]*)", bounds):
+        if (number >= _numbers(bound)) is not (operator == ">="):
+            return False
+    return True
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    release = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(part) for part in (release[0] if release else "0").split("."))
+
+
+def java() -> Finding:
+    """The Java that Spark would start."""
+    try:
+        from latecomer.session import java_version
+
+        return Finding("java", str(java_version()))
+    except ImportError as error:
+        return Finding("java", f"pyspark cannot be imported ({error})", "install pyspark first")
+    except LatecomerError as error:
+        found, _, mend = str(error).partition("; ")
+        return Finding("java", found, mend or "install Java 17 or newer")
+
+
+def machine() -> Iterator[Finding]:
+    """Cores, and memory against what Spark's driver is given."""
+    yield Finding("cores", str(_cores()))
+    memory, wanted = _memory(), os.environ.get("LATECOMER_MEMORY", "2g")
+    asked = _bytes(wanted)
+    said = f"{memory / (1 << 30):.1f} GiB, Spark takes up to {wanted} (LATECOMER_MEMORY)"
+    if asked is None:
+        yield Finding("memory", f"LATECOMER_MEMORY is {wanted!r}", "write it as Spark does, as in 2g or 800m")
+    elif asked > memory:
+        yield Finding("memory", said, "set LATECOMER_MEMORY to less than the machine has")
+    else:
+        yield Finding("memory", said)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _memory() -> int:
+    """What this process may use: the machine's memory, or the container's share of it."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            memory = min(memory, int(Path(limit).read_text(encoding="ascii")))
+        except (OSError, ValueError):
+            continue
+    return memory
+
+
+def _bytes(written: str) -> int | None:
+    found = re.fullmatch(r"(\d+)([kmgt]?)b?", written.strip().lower())
+    return None if found is None else int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[found[2]]
+
+
+def _of_pipeline(file: Path) -> Iterator[Finding]:
+    from latecomer.cli.options import load
+    from latecomer.config.columns import list_files
+    from latecomer.config.load import check_against
+    from latecomer.store.store import source_columns
+
+    try:
+        pipeline = load(file)
+    except LatecomerError as error:
+        yield Finding("pipeline", str(error), "correct the pipeline file")
+        return
+    yield Finding("pipeline", f"{pipeline.name}, outputs {', '.join(pipeline.outputs)}")
+    try:
+        files = list_files(pipeline.source_path)
+        if files:
+            check_against(pipeline, source_columns(pipeline), file)
+        yield Finding("source", f"{len(files)} files at {pipeline.source_path}")
+    except (LatecomerError, OSError) as error:
+        yield Finding("source", str(error), "correct the source, or the pipeline file")
+    yield from store(pipeline)
+
+
+def store(pipeline: Pipeline) -> Iterator[Finding]:
+    """Whether the store can be written, who holds it, and what is in it."""
+    root = pipeline.store_path
+    nearest = next(path for path in (root, *root.parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        yield Finding("store", f"{root} cannot be written", f"make {nearest} a folder that you may write")
+        return
+    made = "writable" if root.exists() else "not made yet, and it can be"
+    yield Finding("store", f"{root}, {made}")
+    free = shutil.disk_usage(nearest).free
+    low = "free some, or move the store" if free < LOW_DISK else None
+    yield Finding("disk", f"{free / (1 << 30):.1f} GiB free", low)
+    if not root.exists():
+        return
+    yield Finding("in use", holder(root) or "by nobody")
+    yield from _tables(pipeline)
+
+
+def holder(root: Path) -> str | None:
+    """Who holds the store. The lock is asked for and let go at once."""
+    try:
+        with open(root / ".lock", encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return f"by {lock.read().strip() or 'another process'}"
+    except OSError:
+        return None
+    return None
+
+
+def _tables(pipeline: Pipeline) -> Iterator[Finding]:
+    from latecomer.store.store import open_store
+
+    try:
+        found = open_store(pipeline)
+        tables = [found.events, found.duplicates, found.dead_letters, found.watermarks, found.ledger]
+        for name in pipeline.outputs:
+            kept = found.output_tables(name, found.ledger.schema)
+            tables += [kept.partials, kept.panes, kept.late]
+        for table in tables:
+            if table.exists:
+                files = table.files()
+                rows = sum(file.rows for file in files)
+                name = table.root.relative_to(found.root).as_posix()
+                yield Finding(f"table {name}", f"{rows} rows in {len(files)} files")
+    except LatecomerError as error:
+        reason, _, mend = str(error).partition("; ")
+        yield Finding("tables", reason, mend or "run the pipeline first")

@@ -1,0 +1,219 @@
+"""What a run shows while it runs, and at its end."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from latecomer.cli.options import Format
+from latecomer.cli.render import moment, moment_in_words, print_table
+from latecomer.model.durations import format_duration
+from latecomer.model.ledger import EVENTS
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+
+if TYPE_CHECKING:
+    from latecomer.pipeline import BatchReport
+
+TOLD = (Fate.LATE_ACCEPTED, Fate.SIDE_OUTPUT, Fate.DROPPED)
+"""The fates that a line of progress names; the summary names all."""
+
+
+@dataclass
+class Totals:
+    """The batches of this run, added up."""
+
+    batches: int = 0
+    last_batch: int | None = None
+    rows: int = 0
+    events: int = 0
+    dead_letters: int = 0
+    seconds: float = 0.0
+    watermark: int = BEGIN_OF_TIME
+    newest_arrival: int = BEGIN_OF_TIME
+    received: dict[str, Decimal] = field(default_factory=dict)
+    fates: dict[str, dict[Fate, Decimal]] = field(default_factory=dict)
+
+    def add(self, report: BatchReport) -> None:
+        self.batches += 1
+        self.last_batch = report.batch
+        self.rows += report.received.rows
+        self.events += report.received.events
+        self.dead_letters += report.received.dead_letters
+        self.seconds += report.seconds
+        self.watermark, self.newest_arrival = report.watermark, report.newest_arrival
+        for output, (received, fates) in by_output(report).items():
+            self.received[output] = self.received.get(output, Decimal(0)) + received
+            sums = self.fates.setdefault(output, dict.fromkeys(Fate, Decimal(0)))
+            for fate, count in fates.items():
+                sums[fate] += count
+
+
+def by_output(report: BatchReport) -> dict[str, tuple[Decimal, Mapping[Fate, Decimal]]]:
+    """For each output what it received and what became of it, in events."""
+    return {entry.output: (entry.received, entry.fates) for entry in report.entries if entry.unit == EVENTS}
+
+
+def lag(watermark: int, newest_arrival: int) -> int | None:
+    """How far the watermark is behind the newest arrival, where both are known."""
+    if BEGIN_OF_TIME in (watermark, newest_arrival) or watermark == END_OF_TIME:
+        return None
+    return newest_arrival - watermark
+
+
+def rate(rows: int, seconds: float) -> int:
+    return round(rows / seconds) if seconds > 0 else 0
+
+
+def as_json(report: BatchReport) -> dict[str, Any]:
+    """A batch as one JSON object."""
+    received = report.received
+    behind = lag(report.watermark, report.newest_arrival)
+    return {
+        "batch": report.batch,
+        "kind": report.kind,
+        "rows": received.rows,
+        "events": received.events,
+        "duplicates": received.duplicates,
+        "dead_letters": received.dead_letters,
+        "seconds": round(report.seconds, 3),
+        "rows_per_second": rate(received.rows, report.seconds),
+        "watermark": moment(report.watermark),
+        "newest_arrival": moment(report.newest_arrival),
+        "lag_seconds": None if behind is None else behind / 1_000_000,
+        "outputs": {
+            output: {"received": int(count), **{fate.value: int(fates.get(fate, 0)) for fate in Fate}}
+            for output, (count, fates) in by_output(report).items()
+        },
+    }
+
+
+def as_line(report: BatchReport) -> str:
+    """A batch as one line of text."""
+    said = f"batch {report.batch}"
+    if report.kind != "data":
+        said += f" ({report.kind})"
+    speed = rate(report.received.rows, report.seconds)
+    said += f": {report.received.rows} rows in {report.seconds:.1f} s ({speed} rows/s), "
+    said += watermark_in_words(report.watermark, report.newest_arrival)
+    if report.received.dead_letters:
+        said += f", {report.received.dead_letters} dead letters"
+    for output, (_, fates) in by_output(report).items():
+        counts = [f"{int(fates[fate])} {in_words(fate)}" for fate in TOLD if fates.get(fate)]
+        if counts:
+            said += f"; {output}: {', '.join(counts)}"
+    return said
+
+
+def watermark_in_words(watermark: int, newest_arrival: int) -> str:
+    behind = lag(watermark, newest_arrival)
+    suffix = "" if behind is None else f" ({format_duration(behind)} behind)"
+    return f"watermark {moment_in_words(watermark)}{suffix}"
+
+
+def in_words(fate: Fate) -> str:
+    return fate.value.replace("_", " ")
+
+
+class Progress(Protocol):
+    """Whoever is told of batches."""
+
+    def __call__(self, report: BatchReport) -> None: ...
+
+
+@contextmanager
+def progress(form: Format, totals: Totals) -> Iterator[Progress]:
+    """Tell each batch as it is done: rows on standard output for JSON and CSV; for people on standard
+    error, live on a terminal and a line a batch elsewhere."""
+    if form is Format.JSON:
+        yield lambda report: _out(json.dumps(as_json(report)))
+    elif form is Format.CSV:
+        yield _csv_rows()
+    elif sys.stderr.isatty():
+        with _live(totals) as told:
+            yield told
+    else:
+        yield lambda report: print(as_line(report), file=sys.stderr, flush=True)
+
+
+def _out(line: str) -> None:
+    print(line, flush=True)
+
+
+def _csv_rows() -> Progress:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    named = ["batch", "kind", "seconds", "watermark", "output", "received", *(fate.value for fate in Fate)]
+    writer.writerow(named)
+
+    def told(report: BatchReport) -> None:
+        told = as_json(report)
+        for output, counts in (told["outputs"] or {"": {}}).items():
+            of_output = [output, *(counts.get(name) for name in named[5:])]
+            writer.writerow([*(told[name] for name in named[:4]), *of_output])
+        sys.stdout.flush()
+
+    return told
+
+
+@contextmanager
+def _live(totals: Totals) -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.spinner import Spinner
+
+    # While the JVM starts, descriptors 1 and 2 are lent to it: the status needs one of its own.
+    with os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace") as terminal:
+        spinner = Spinner("dots", "starting Spark …")
+        with Live(
+            spinner,
+            console=Console(file=terminal),
+            transient=True,
+            refresh_per_second=8,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        ):
+            yield lambda report: spinner.update(text=_status(report, totals))
+
+
+def _status(report: BatchReport, totals: Totals) -> Any:
+    from rich.text import Text
+
+    speed = rate(report.received.rows, report.seconds)
+    lines = [
+        f"batch {report.batch}  {speed} rows/s  {watermark_in_words(report.watermark, report.newest_arrival)}"
+        f"  {totals.dead_letters} dead letters"
+    ]
+    for output, fates in totals.fates.items():
+        counts = "  ".join(f"{in_words(fate)} {int(fates[fate])}" for fate in TOLD)
+        lines.append(f"  {output}  {counts}")
+    return Text("\n".join(lines))
+
+
+def print_summary(totals: Totals) -> None:
+    """The run in two tables on standard output: the whole, and the fates of events per output."""
+    whole = {
+        "batches": pa.array([totals.batches]),
+        "rows": pa.array([totals.rows]),
+        "events": pa.array([totals.events]),
+        "seconds": pa.array([Decimal(f"{totals.seconds:.1f}")]),
+        "rows/s": pa.array([rate(totals.rows, totals.seconds)]),
+        "watermark": pa.array([moment_in_words(totals.watermark)]),
+    }
+    print_table(pa.table(whole))
+    if not totals.fates:
+        return
+    names = list(totals.fates)
+    received = [int(totals.received[name]) for name in names]
+    columns = {"output": pa.array(names), "received": pa.array(received)}
+    for fate in Fate:
+        columns[in_words(fate)] = pa.array([int(totals.fates[name][fate]) for name in names], pa.int64())
+    print(flush=True)
+    print_table(pa.table(columns))

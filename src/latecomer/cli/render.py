@@ -1,0 +1,234 @@
+"""Rows as a table, JSON or CSV. Nothing is rounded in any of them."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TextIO
+
+import pyarrow as pa
+
+from latecomer.cli.options import Format
+from latecomer.model.durations import format_duration, iso
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+
+if TYPE_CHECKING:
+    from rich.console import JustifyMethod
+
+MISSING = "-"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def show(
+    rows: pa.Table,
+    form: Format,
+    empty: str,
+    limit: int | None = None,
+    short_decimals: bool = False,
+    out: TextIO | None = None,
+) -> None:
+    """Print the rows on standard output, or the sentence that says why there are none.
+
+    `short_decimals` leaves out the zeros at the end of each decimal, for columns of mixed units.
+    """
+    out = out or sys.stdout
+    shown = rows if limit is None else rows.slice(0, limit)
+    if form is Format.JSON:
+        _print_json(shown, out)
+    elif form is Format.CSV:
+        _print_csv(shown, short_decimals, out)
+    elif not rows.num_rows:
+        print(empty, file=out)
+    else:
+        print_table(shown, short_decimals, out)
+    if shown.num_rows < rows.num_rows:
+        note(f"the first {shown.num_rows} of {rows.num_rows} rows")
+
+
+def note(text: str) -> None:
+    """A remark beside the answer, on standard error."""
+    print(f"note: {text}", file=sys.stderr)
+
+
+def moment(micros: int | None) -> str | None:
+    """A watermark or an arrival in ISO-8601; None before the first."""
+    return None if micros is None or micros == BEGIN_OF_TIME else iso(micros)
+
+
+def moment_in_words(micros: int | None) -> str:
+    """The same for people."""
+    return "end of time" if micros == END_OF_TIME else moment(micros) or "none yet"
+
+
+def _print_json(rows: pa.Table, out: TextIO) -> None:
+    columns = [json_values(column) for column in rows.columns]
+    opened = "[\n"
+    for values in zip(*columns, strict=True):
+        out.write(opened + json.dumps(dict(zip(rows.schema.names, values, strict=True)), ensure_ascii=False))
+        opened = ",\n"
+    out.write("[]\n" if opened == "[\n" else "\n]\n")
+
+
+def _print_csv(rows: pa.Table, short_decimals: bool, out: TextIO) -> None:
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(rows.schema.names)
+    writer.writerows(zip(*(_csv_values(column, short_decimals) for column in rows.columns), strict=True))
+
+
+def json_values(column: pa.ChunkedArray) -> list[Any]:
+    """A column for JSON: moments as ISO-8601 in UTC, whole decimals as numbers and others as exact text,
+    durations in seconds, bytes as base64."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return _each(column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()), iso)
+    if pa.types.is_duration(kind):
+        return _each(column.cast(pa.duration("us")).cast(pa.int64()), _seconds)
+    if pa.types.is_decimal(kind):
+        return _each(column, lambda value: int(value) if value == value.to_integral_value() else f"{value:f}")
+    if pa.types.is_floating(kind):
+        return _each(column, lambda value: value if math.isfinite(value) else _unusual(value))
+    if pa.types.is_date(kind):
+        return _each(column, lambda value: value.isoformat())
+    if pa.types.is_binary(kind):
+        return _each(column, lambda value: base64.b64encode(value).decode())
+    listed: list[Any] = column.to_pylist()
+    return listed
+
+
+def _csv_values(column: pa.ChunkedArray, short_decimals: bool) -> list[Any]:
+    if pa.types.is_boolean(column.type):
+        return _each(column, lambda value: str(value).lower())
+    if pa.types.is_decimal(column.type):
+        return _each(column, shortest if short_decimals else lambda value: f"{value:f}")
+    return json_values(column)
+
+
+def _table_values(column: pa.ChunkedArray, short_decimals: bool) -> list[str]:
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        values = _each(column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()), moment_in_words)
+    elif pa.types.is_duration(kind):
+        values = _each(column.cast(pa.duration("us")).cast(pa.int64()), format_duration)
+    else:
+        values = _csv_values(column, short_decimals)
+    return [MISSING if value is None else _harmless(str(value)) for value in values]
+
+
+def _each(column: pa.ChunkedArray, change: Callable[[Any], Any]) -> list[Any]:
+    return [None if value is None else change(value) for value in column.to_pylist()]
+
+
+def _seconds(micros: int) -> int | float:
+    return micros // 1_000_000 if micros % 1_000_000 == 0 else micros / 1_000_000
+
+
+def _unusual(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def shortest(value: Decimal) -> str:
+    """A decimal without zeros at its end.
+
+    >>> shortest(Decimal("600.000000")), shortest(Decimal("0.250000"))
+    ('600', '0.25')
+    """
+    text = f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _harmless(text: str) -> str:
+    """Text that cannot move the cursor: what events bring is shown, never obeyed."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+# Tables
+
+
+def print_table(rows: pa.Table, short_decimals: bool = False, out: TextIO | None = None) -> None:
+    """A table: framed on a terminal, else plain and as wide as it needs to be."""
+    out = out or sys.stdout
+    cells = [_table_values(column, short_decimals) for column in rows.columns]
+    names = [_harmless(name) for name in rows.schema.names]
+    kinds = [field.type for field in rows.schema]
+    if out.isatty():
+        _print_framed(names, kinds, cells, out)
+    else:
+        out.writelines(line + "\n" for line in _plain_lines(names, kinds, cells))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_duration(kind)
+    )
+
+
+def _plain_lines(
+    names: Sequence[str], kinds: Sequence[pa.DataType], cells: Sequence[Sequence[str]]
+) -> Iterator[str]:
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, [name, *column])) for name, column in zip(names, cells, strict=True)]
+    right = [_is_number(kind) for kind in kinds]
+    for line in (names, *zip(*cells, strict=True)):
+        padded = [
+            " " * (width - cell_len(cell)) + cell if number else cell + " " * (width - cell_len(cell))
+            for cell, width, number in zip(line, widths, right, strict=True)
+        ]
+        yield "  ".join(padded).rstrip()
+
+
+def _print_framed(
+    names: Sequence[str], kinds: Sequence[pa.DataType], cells: Sequence[Sequence[str]], out: TextIO
+) -> None:
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=out)
+    table = Table(header_style="bold", show_edge=False, pad_edge=False)
+    whole = [not (pa.types.is_string(kind) or pa.types.is_binary(kind)) for kind in kinds]
+    widths = _fitted(
+        [max(map(cell_len, [name, *column])) for name, column in zip(names, cells, strict=True)],
+        [None if uncut else max(cell_len(name), 12) for name, uncut in zip(names, whole, strict=True)],
+        console.width - _GAP * (len(names) - 1),
+    )
+    for name, kind, width in zip(names, kinds, widths, strict=True):
+        side: JustifyMethod = "right" if _is_number(kind) else "left"
+        table.add_column(Text(name), justify=side, width=width, overflow="fold")
+    for line in zip(*cells, strict=True):
+        table.add_row(*(Text(cell) for cell in line))
+    # Numbers are never cut: on a narrow terminal the lines grow longer than it instead.
+    console.width = max(console.width, sum(widths) + _GAP * (len(names) - 1))
+    console.print(table)
+
+
+_GAP = 3
+
+
+def _fitted(widths: Sequence[int], least: Sequence[int | None], room: int) -> list[int]:
+    """Widths that fit into the room, as far as the columns that may be folded can give way.
+
+    >>> _fitted([20, 9, 40], [None, 9, 12], 50)
+    [20, 9, 21]
+    """
+    fitted = list(widths)
+    while sum(fitted) > room:
+        spare = [
+            (width, index)
+            for index, (width, at_least) in enumerate(zip(fitted, least, strict=True))
+            if at_least is not None and width > at_least
+        ]
+        if not spare:
+            break
+        fitted[max(spare)[1]] -= 1
+    return fitted

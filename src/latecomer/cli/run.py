@@ -1,0 +1,49 @@
+"""`latecomer run`: the pipeline at work."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from latecomer.cli.options import File, Format, Formatted, hush_spark, load
+from latecomer.errors import MachineError
+
+if TYPE_CHECKING:
+    from latecomer.pipeline import BatchReport
+
+
+def run(
+    file: File,
+    once: Annotated[bool, typer.Option("--once", help="Read all that is there, then stop.")] = False,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Likewise, and close every window: the input has ended.")
+    ] = False,
+    form: Formatted = Format.TABLE,
+) -> None:
+    """Run the pipeline until stopped (Ctrl-C finishes the batch under way first)."""
+    pipeline = load(file)
+    from latecomer.cli.progress import Totals, print_summary, progress
+
+    try:
+        from latecomer.run import run as run_pipeline
+
+        hush_spark()
+    except ImportError as error:
+        raise MachineError(f"Spark cannot be imported ({error}); latecomer doctor says why") from error
+
+    totals, stop = Totals(), threading.Event()
+    with progress(form, totals) as tell:
+
+        def watch(report: BatchReport) -> None:
+            totals.add(report)
+            tell(report)
+
+        run_pipeline(pipeline, once=once, drain=drain, watch=watch, stop=stop, file=file)
+    if stop.is_set():
+        when = "before the first batch" if totals.last_batch is None else f"after batch {totals.last_batch}"
+        print(f"stopped {when}; the store is consistent", file=sys.stderr)
+    if form is Format.TABLE:
+        print_summary(totals)

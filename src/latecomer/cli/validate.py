@@ -1,0 +1,117 @@
+"""`latecomer validate`: the pipeline checked, and told in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import typer
+
+from latecomer.cli.options import File, load
+from latecomer.model.durations import format_duration
+
+if TYPE_CHECKING:
+    from latecomer.config.models import Output, Pipeline
+    from latecomer.model.strategies import Strategy
+
+
+def validate(file: File) -> None:
+    """Check the pipeline file and the source's columns, and say in words what the pipeline does."""
+    from latecomer.config.columns import list_files
+    from latecomer.config.load import check_against
+    from latecomer.store.store import read_pins, source_columns
+
+    pipeline = load(file)
+    files = list_files(pipeline.source_path)
+    pinned = read_pins(pipeline.store_path) is not None
+    declared = pipeline.source.columns is not None
+    columns: Mapping[str, str] | None = None
+    if files or pinned or declared:
+        columns = source_columns(pipeline)
+        check_against(pipeline, columns, file)
+    origin = "pinned by the store" if pinned else "declared" if declared else "inferred from the files"
+    for line in _described(pipeline, len(files), columns, origin):
+        typer.echo(line)
+
+
+def _described(
+    pipeline: Pipeline, files: int, columns: Mapping[str, str] | None, origin: str
+) -> Iterator[str]:
+    yield f"pipeline {pipeline.name} is valid"
+    yield f"store      {pipeline.store_path}"
+    there = f"{files or 'no'} file{'' if files == 1 else 's'} there now"
+    yield f"source     {pipeline.source.files.format} files {pipeline.source_path} ({there})"
+    if columns is None:
+        yield "columns    could not be checked yet: there is no file, and source.schema is not declared"
+    else:
+        listed = ", ".join(f"{column} {kind}" for column, kind in columns.items())
+        yield f"columns    {listed} ({origin})"
+    yield f"event      {_event(pipeline)}"
+    yield f"watermark  {_watermark(pipeline.watermark, pipeline.partition_column)}"
+    for name, output in pipeline.outputs.items():
+        yield f"output     {name}: {_numbers(output)}"
+        yield f"           {_lateness(output)}; {_sinks(output)}"
+    if pipeline.ledger:
+        yield f"ledger     also sums {', '.join(pipeline.ledger)}"
+    if any(output.where for output in pipeline.outputs.values()):
+        yield "where      predicates are checked by Spark when the pipeline runs"
+
+
+def _event(pipeline: Pipeline) -> str:
+    event, order_by = pipeline.event, pipeline.source.files.order_by
+    arrived = f"arrived at {order_by}" if order_by else "arrived when its file was last modified"
+    repeats = f"repeated {event.id} are duplicates" if event.id else "duplicates are not looked for"
+    return f"happened at {event.time}, {arrived}; {repeats}"
+
+
+def _watermark(strategy: Strategy, partition: str | None) -> str:
+    newest = "the newest event time seen"
+    said = f"{newest} less {format_duration(strategy.behind)}" if strategy.behind else newest
+    if partition:
+        said += f", in each {partition}; the slowest {partition} decides"
+    if strategy.idle_after is not None:
+        what = partition or "source"
+        said += f"; a {what} silent for {format_duration(strategy.idle_after)} no longer holds it back"
+        follows = "it follows the clock" if strategy.on_idle == "advance" else "it stays where it is"
+        said += f", and when all are silent {follows}"
+    if strategy.max_future is not None:
+        ahead = format_duration(strategy.max_future)
+        said += f"; events more than {ahead} ahead of their arrival are dead letters"
+    if strategy.every == "event":
+        return f"{said}; it moves with every event"
+    return f"{said}; it moves every {format_duration(strategy.every)} of arrival time"
+
+
+def _numbers(output: Output) -> str:
+    window = output.window
+    said = f"each {format_duration(window.size)}"
+    if window.zone != "UTC":
+        said += f" in {window.zone}"
+    if window.offset:
+        said += f" moved by {format_duration(window.offset)}"
+    if output.by:
+        said += f" and {', '.join(output.by)}"
+    said += ": " + ", ".join(f"{name} = {aggregate}" for name, aggregate in output.aggregates.items())
+    return said + (f", of events where {output.where}" if output.where else "")
+
+
+_LATE = {
+    "update": "update the number",
+    "retract": "retract the number and publish it anew",
+    "side_output": "go to the side output",
+    "drop": "are dropped",
+}
+
+
+def _lateness(output: Output) -> str:
+    beyond = _LATE[output.too_late]
+    if not output.allowed_lateness:
+        return f"events that come after their window has closed {beyond}"
+    allowed = format_duration(output.allowed_lateness)
+    return f"events up to {allowed} late {_LATE[output.late]}, later ones {beyond}"
+
+
+def _sinks(output: Output) -> str:
+    if not output.sinks:
+        return "no sink, results stay in the store"
+    return "written to " + ", ".join(f"{sink.kind} {sink.path}" for sink in output.sinks)

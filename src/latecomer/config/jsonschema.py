@@ -1,0 +1,102 @@
+"""The JSON Schema of a pipeline file, for editors: the YAML as people write it, not the models' insides.
+
+It accepts what the loader accepts, except for what no schema can say (columns that do not exist, pairs
+that lose data): those the loader tells, with the line.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from latecomer.config.models import NAME, Pipeline
+from latecomer.model.aggregates import FUNCTIONS, SYNONYMS
+from latecomer.model.durations import format_duration
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+_PARTS = "([0-9]+(us|ms|s|m|h|d))+"
+_EXAMPLES = ["500ms", "30s", "5m", "1h", "1d"]
+_ZERO = {"const": 0}
+
+
+def _duration(pattern: str, *others: dict[str, Any]) -> dict[str, Any]:
+    written = {"type": "string", "pattern": pattern, "examples": _EXAMPLES}
+    return {"anyOf": [written, *others]} if others else written
+
+
+_POSITIVE = f"^(?=.*[1-9]){_PARTS}$"
+_OFF = ({"enum": ["off", False]}, {"type": "null"})
+_DURATIONS: dict[str, dict[str, Any]] = {
+    "tumbling": _duration(_POSITIVE),
+    "offset": _duration(f"^(-?{_PARTS}|-?0)$", _ZERO),
+    "delay": _duration(f"^({_PARTS}|0)$", _ZERO),
+    "allowed_lateness": _duration(f"^({_PARTS}|0)$", _ZERO),
+    "idle_after": _duration(_POSITIVE, *_OFF),
+    "max_future": _duration(_POSITIVE, *_OFF),
+    "every": _duration(_POSITIVE, {"const": "event"}),
+}
+"""Property → how it is written. The models hold microseconds, the file durations."""
+
+
+def pipeline_schema() -> dict[str, Any]:
+    """The schema, as a document that stands alone."""
+    schema = _tidy(Pipeline.model_json_schema(by_alias=True))
+    definitions = schema.pop("$defs")
+    del schema["properties"]["base"]
+    schema["properties"]["name"]["pattern"] = _whole(NAME.pattern)
+    schema["properties"]["outputs"]["propertyNames"] = {"pattern": _whole(NAME.pattern)}
+    # Only `bounded` may leave its name out, so every other strategy must say it.
+    del schema["properties"]["watermark"]["discriminator"]
+    for choice in schema["properties"]["watermark"]["oneOf"]:
+        strategy = definitions[choice["$ref"].rpartition("/")[2]]
+        if strategy["properties"]["strategy"]["const"] != "bounded":
+            strategy["required"] = [*strategy.get("required", []), "strategy"]
+    output = definitions["Output"]["properties"]
+    output["too_late"] = {
+        "anyOf": [{"$ref": output["too_late"]["$ref"]}, {"type": "null"}],
+        "description": output["too_late"]["description"],
+    }
+    output["aggregates"] |= {
+        "minProperties": 1,
+        "propertyNames": {"pattern": _whole(NAME.pattern)},
+        "description": f"name: function(column); the functions are {', '.join((*FUNCTIONS, *SYNONYMS))}",
+    }
+    return {
+        "$schema": DIALECT,
+        "title": "latecomer pipeline",
+        **schema,
+        "description": "A pipeline of latecomer, the late-data layer for Apache Spark.",
+        "$defs": definitions,
+    }
+
+
+def _whole(pattern: str) -> str:
+    return f"^{pattern}$"
+
+
+def _tidy(node: Any, holds_names: bool = False) -> Any:
+    """Without the titles that repeat a name, and with durations as they are written."""
+    if isinstance(node, list):
+        return [_tidy(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if holds_names:
+        return {name: _property(name, _tidy(value)) for name, value in node.items()}
+    tidy = {
+        key: _tidy(value, holds_names=key in ("properties", "$defs"))
+        for key, value in node.items()
+        if key != "title" and (key != "default" or value not in (None, [], {"late": "batch"}))
+    }
+    if "description" in tidy:
+        tidy["description"] = " ".join(tidy["description"].split("\n\n")[0].split())
+    return tidy
+
+
+def _property(name: str, written: dict[str, Any]) -> dict[str, Any]:
+    duration = _DURATIONS.get(name)
+    if duration is None or written.get("type") == "object":
+        return written
+    kept = {key: written[key] for key in ("description",) if key in written}
+    if isinstance(default := written.get("default"), int):
+        kept["default"] = format_duration(default)
+    return {**kept, **duration}

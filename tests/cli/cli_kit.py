@@ -1,0 +1,156 @@
+"""A store made by hand, row by row, so that reading it needs no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from latecomer.config.load import load_pipeline
+from latecomer.config.models import Pipeline
+from latecomer.model.durations import UNITS
+from latecomer.store.layout import DEAD_LETTERS, LEDGER, WATERMARKS, PaneLayout, arrow_type
+from latecomer.store.store import OutputTables, Store
+from latecomer.windowing.states import states_of
+
+MINUTE = UNITS["m"]
+NOON = 1_777_118_400_000_000
+"""2026-04-25T12:00:00Z."""
+
+PIPELINE = """
+name: upi
+store: ./lake
+source:
+  files: {path: "arrivals/*.json", order_by: arrival_time}
+  schema:
+    event_time: timestamp
+    arrival_time: timestamp
+    txn_id: string
+    merchant: string
+    paise: bigint
+    fee: decimal(18,2)
+    km: double
+    shop: int
+    payer: string
+event: {time: event_time, id: txn_id}
+watermark: {delay: 30s}
+outputs:
+  minute_totals:
+    window: {tumbling: 1m}
+    by: [merchant]
+    aggregates: {paise: sum(paise), payments: count(*)}
+    allowed_lateness: 5m
+    late: retract
+    sinks: [{sqlite: results.db}]
+  everything:
+    window: {tumbling: 1m}
+    aggregates:
+      total: sum(paise)
+      filled: count(fee)
+      first: min(merchant)
+      largest: max(fee)
+      mean: avg(paise)
+      mean_fee: avg(fee)
+      mean_km: avg(km)
+      spread: variance(paise)
+      spread_fee: stddev(fee)
+      spread_km: stddev_pop(km)
+      payers: approx_count_distinct(payer)
+      median: approx_percentile(paise, 0.5)
+  by_shop:
+    window: {tumbling: 1m}
+    by: [merchant, shop]
+    aggregates: {payments: count(*)}
+ledger: [paise]
+"""
+
+
+@dataclass
+class Lake:
+    """A pipeline's file and store, filled row by row."""
+
+    file: Path
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return load_pipeline(self.file)
+
+    @property
+    def store(self) -> Store:
+        pipeline = self.pipeline
+        assert pipeline.source.columns is not None
+        return Store(pipeline, pipeline.source.columns)
+
+    def tables(self, output: str) -> OutputTables:
+        store = self.store
+        layout = PaneLayout(store.pipeline.outputs[output], store.layout)
+        states = states_of(layout, store.measures())
+        private = [(name, arrow_type(kind)) for state in states for name, kind in state.columns.items()]
+        return store.output_tables(output, pa.schema([*layout.published, *private]))
+
+    def panes(self, output: str, batch: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        table = self.tables(output).panes
+        table.append(batch, rows_of(table.schema, [{"batch": batch, **row} for row in rows]))
+
+    def partials(self, output: str, batch: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        table = self.tables(output).partials
+        table.append(batch, rows_of(table.schema, rows))
+
+    def late(self, output: str, batch: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        table = self.tables(output).late
+        table.append(batch, rows_of(table.schema, [{"batch": batch, **row} for row in rows]))
+
+    def watermarks(self, batch: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        filled = [{"batch": batch, "kind": "tick", "carry": "{}", **row} for row in rows]
+        self.store.watermarks.append(batch, rows_of(WATERMARKS, filled))
+
+    def dead_letters(self, batch: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        self.store.dead_letters.append(
+            batch, rows_of(DEAD_LETTERS, [{"batch": batch, **row} for row in rows])
+        )
+
+    def ledger(self, batch: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        nothing = {name: Decimal(0) for name in LEDGER.names[3:]}
+        filled = [{**nothing, "batch": batch, "unit": "events", **row} for row in rows]
+        self.store.ledger.append(batch, rows_of(LEDGER, filled))
+
+
+def rows_of(schema: pa.Schema, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    columns = {field.name: pa.array([row.get(field.name) for row in rows], field.type) for field in schema}
+    return pa.table(columns, schema=schema)
+
+
+def pane(
+    minute: int, sequence: int | None, op: str = "insert", timing: str = "ON_TIME", **values: Any
+) -> dict[str, Any]:
+    """A pane of the window that starts `minute` minutes after noon."""
+    start = NOON + minute * MINUTE
+    fired = {"fired_at": start + 2 * MINUTE, "watermark": start + MINUTE}
+    return {
+        "window_start": start,
+        "window_end": start + MINUTE,
+        "sequence": sequence,
+        "op": op,
+        "timing": timing,
+        **fired,
+        **values,
+    }
+
+
+def at(minute: int, second: int = 0) -> datetime:
+    return datetime(2026, 4, 25, 12, minute, second, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Said:
+    status: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Said]

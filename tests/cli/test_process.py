@@ -1,0 +1,64 @@
+"""The command line as a process of its own: what it imports, and how it ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+from cli_kit import Lake, pane
+
+PROGRAM = "import sys; from latecomer.cli import main; main()"
+
+
+def python(code: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+def test_the_command_line_starts_without_spark_and_arrow() -> None:
+    said = python("import sys, latecomer.cli; print({'pyspark', 'pyarrow', 'deltalake'} & set(sys.modules))")
+    assert said.stdout == "set()\n"
+
+
+def test_reading_needs_no_spark(lake: Lake) -> None:
+    lake.panes("minute_totals", 0, [pane(0, 0, merchant="a", paise=5, payments=1)])
+    forbidden = "import sys; sys.modules['pyspark'] = None; from latecomer.cli import main; main()"
+    verbs = [
+        ["results", lake.file, "minute_totals", "--open"],
+        ["panes", lake.file, "minute_totals"],
+        ["late", lake.file, "minute_totals"],
+        ["dead-letters", lake.file],
+        ["watermarks", lake.file],
+        ["ledger", lake.file],
+        ["validate", lake.file],
+        ["schema"],
+    ]
+    for verb in verbs:
+        said = python(forbidden, *verb)
+        assert (said.returncode, said.stderr) == (0, ""), verb
+
+
+def test_without_spark_a_run_says_so(lake: Lake) -> None:
+    said = python(
+        "import sys; sys.modules['pyspark'] = None; from latecomer.cli import main; main()", "run", lake.file
+    )
+    assert said.returncode == 1
+    assert said.stderr.startswith("error: Spark cannot be imported")
+    doctor = python(
+        "import sys; sys.modules['pyspark'] = None; from latecomer.cli import main; main()", "doctor"
+    )
+    assert doctor.returncode == 1
+    assert "problem  java: pyspark cannot be imported" in doctor.stdout
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(lake: Lake) -> None:
+    rows = [pane(minute, 0, merchant="m" * 200, paise=minute) for minute in range(2000)]
+    lake.panes("minute_totals", 0, rows)
+    command = [sys.executable, "-c", PROGRAM, "results", str(lake.file), "minute_totals"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from cli_kit import MINUTE, NOON
+
+from latecomer.cli.options import Format
+from latecomer.cli.progress import Totals, as_json, as_line, print_summary, progress
+from latecomer.log.events import Received
+from latecomer.model.ledger import Entry
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+from latecomer.pipeline import BatchReport
+
+
+def report(batch: int = 0, **changes: Any) -> BatchReport:
+    fates = {Fate.ON_TIME: Decimal(7), Fate.LATE_ACCEPTED: Decimal(2), Fate.DEAD_LETTER: Decimal(1)}
+    entries = [
+        Entry(batch, "totals", "events", Decimal(10), fates),
+        Entry(batch, "totals", "paise", Decimal("99.5"), {Fate.ON_TIME: Decimal("99.5")}),
+    ]
+    told: dict[str, Any] = {
+        "batch": batch,
+        "kind": "data",
+        "received": Received(rows=10, events=9, duplicates=0, dead_letters=1),
+        "seconds": 0.5,
+        "watermark": NOON,
+        "newest_arrival": NOON + MINUTE,
+        "entries": entries,
+    }
+    return BatchReport(**{**told, **changes})
+
+
+def test_a_batch_as_a_line() -> None:
+    assert as_line(report(3)) == (
+        "batch 3: 10 rows in 0.5 s (20 rows/s), watermark 2026-04-25T12:00:00Z (1m behind), "
+        "1 dead letters; totals: 2 late accepted"
+    )
+
+
+def test_a_batch_before_the_first_watermark_and_after_the_last() -> None:
+    first = report(watermark=BEGIN_OF_TIME, newest_arrival=BEGIN_OF_TIME)
+    assert "watermark none yet," in as_line(first)
+    assert (as_json(first)["watermark"], as_json(first)["lag_seconds"]) == (None, None)
+    last = report(kind="drain", watermark=END_OF_TIME, seconds=0.0, received=Received(0, 0, 0, 0), entries=[])
+    assert as_line(last) == "batch 0 (drain): 0 rows in 0.0 s (0 rows/s), watermark end of time"
+    assert as_json(last)["watermark"] == "9999-12-31T23:59:59.999999Z"
+
+
+def test_batches_as_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress(Format.JSON, Totals()) as tell:
+        tell(report(0))
+        tell(report(1))
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["batch"] for row in rows] == [0, 1]
+    assert rows[0]["lag_seconds"] == 60
+    assert rows[0]["outputs"]["totals"]["late_accepted"] == 2
+
+
+def test_batches_as_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress(Format.CSV, Totals()) as tell:
+        tell(report(0))
+        tell(report(1, kind="drain", entries=[]))
+    data, drain = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (data["output"], data["on_time"], data["received"]) == ("totals", "7", "10")
+    assert (drain["kind"], drain["output"]) == ("drain", "")
+
+
+def test_away_from_a_terminal_progress_is_a_line_a_batch_on_stderr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with progress(Format.TABLE, Totals()) as tell:
+        tell(report())
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("batch 0: 10 rows")
+
+
+def test_the_summary_adds_up_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    totals = Totals()
+    for batch in range(2):
+        totals.add(report(batch))
+    print_summary(totals)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["2", "20", "18", "1.0", "20", "2026-04-25T12:00:00Z"]
+    assert lines[4].split() == ["totals", "20", "14", "4", "0", "0", "0", "0", "2"]
+
+
+def test_a_run_without_a_batch_has_a_summary_too(capsys: pytest.CaptureFixture[str]) -> None:
+    print_summary(Totals())
+    assert capsys.readouterr().out.splitlines()[1].split() == ["0", "0", "0", "0.0", "0", "none", "yet"]

@@ -1,0 +1,194 @@
+"""The JSON Schema and the loader must agree: on what is right and on what is wrong."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cli_kit import PIPELINE, Cli
+
+from latecomer.config.jsonschema import DIALECT, pipeline_schema
+from latecomer.config.load import parse_pipeline
+from latecomer.errors import PipelineError
+
+SCHEMA = pipeline_schema()
+KNOWN = {
+    *("$schema", "$defs", "$ref", "title", "description", "examples", "default", "type", "properties"),
+    *("required", "additionalProperties", "propertyNames", "items", "anyOf", "oneOf", "enum", "const"),
+    *("pattern", "minLength", "maxLength", "minimum", "minProperties"),
+}
+TYPES = {
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "null": lambda value: value is None,
+}
+
+
+def fits(value: Any, schema: Any) -> bool:
+    """A validator for the few keywords that our schema uses."""
+    if isinstance(schema, bool):
+        return schema
+    if "$ref" in schema and not fits(value, SCHEMA["$defs"][schema["$ref"].removeprefix("#/$defs/")]):
+        return False
+    properties = schema.get("properties", {})
+    rules = [
+        "type" not in schema or TYPES[schema["type"]](value),
+        "const" not in schema or _same(value, schema["const"]),
+        "enum" not in schema or any(_same(value, choice) for choice in schema["enum"]),
+        "anyOf" not in schema or any(fits(value, choice) for choice in schema["anyOf"]),
+        "oneOf" not in schema or sum(fits(value, choice) for choice in schema["oneOf"]) == 1,
+    ]
+    if isinstance(value, str):
+        rules.append(re.search(schema.get("pattern", ""), value) is not None)
+        rules.append(schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value)))
+    if isinstance(value, int):
+        rules.append(value >= schema.get("minimum", value))
+    if isinstance(value, list):
+        rules += [fits(item, schema.get("items", True)) for item in value]
+    if isinstance(value, dict):
+        rules.append(len(value) >= schema.get("minProperties", 0))
+        rules += [name in value for name in schema.get("required", [])]
+        for name, item in value.items():
+            rules.append(fits(name, schema.get("propertyNames", True)))
+            rules.append(fits(item, properties.get(name, schema.get("additionalProperties", True))))
+    return all(rules)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def loads(document: Any) -> bool:
+    try:
+        parse_pipeline(yaml.safe_dump(document), Path("pipeline.yaml"))
+    except PipelineError:
+        return False
+    return True
+
+
+def changed(path: str, value: Any) -> Any:
+    """The pipeline with one value put in, or with a key left out (`...`)."""
+    document = copy.deepcopy(yaml.safe_load(PIPELINE))
+    *steps, last = path.split(".")
+    node = document
+    for step in steps:
+        node = node[step]
+    if value is ...:
+        del node[last]
+    else:
+        node[last] = value
+    return document
+
+
+MINUTES = "outputs.minute_totals"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("name", "upi"),
+        ("watermark", {"strategy": "bounded", "delay": "30s"}),
+        ("watermark", {"delay": 0}),
+        ("watermark", {"strategy": "ascending"}),
+        ("watermark", {"strategy": "ascending", "idle_after": "2m", "on_idle": "hold", "every": "event"}),
+        ("watermark", {"delay": "1h30m", "max_future": False, "every": "500ms"}),
+        ("watermark", {"delay": "0s", "max_future": "off", "idle_after": None}),
+        (f"{MINUTES}.window", {"tumbling": "1d", "offset": "-6h", "zone": "Asia/Kolkata"}),
+        (f"{MINUTES}.window", {"tumbling": "1m", "offset": 0}),
+        (f"{MINUTES}.allowed_lateness", 0),
+        (f"{MINUTES}.allowed_lateness", "0"),
+        (f"{MINUTES}.too_late", "drop"),
+        (f"{MINUTES}.too_late", None),
+        (f"{MINUTES}.sinks", [{"sqlite": {"path": "x.db", "table": "t"}}, {"delta": "./d"}, {"jsonl": "j"}]),
+        (f"{MINUTES}.trigger", {"late": "batch"}),
+        (f"{MINUTES}.by", ...),
+        (f"{MINUTES}.where", "paise > 0"),
+        ("source.schema", ...),
+        ("ledger", []),
+    ],
+)
+def test_what_the_loader_takes_the_schema_takes(path: str, value: Any) -> None:
+    document = changed(path, value)
+    assert loads(document)
+    assert fits(document, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("name", "two words"),
+        ("name", ...),
+        ("store", ""),
+        ("colour", "red"),
+        ("outputs", {}),
+        ("outputs.two words", {"window": {"tumbling": "1m"}, "aggregates": {"n": "count(*)"}}),
+        ("watermark", {}),
+        ("watermark", {"idle_after": "2m"}),
+        ("watermark", {"strategy": "ascending", "delay": "30s"}),
+        ("watermark", {"strategy": "hopeful", "delay": "30s"}),
+        ("watermark", {"delay": "-30s"}),
+        ("watermark", {"delay": 30}),
+        ("watermark", {"delay": "30s", "every": "0s"}),
+        ("watermark", {"delay": "30s", "idle_after": "soon"}),
+        (f"{MINUTES}.window", {"tumbling": "0s"}),
+        (f"{MINUTES}.window", {"tumbling": 60}),
+        (f"{MINUTES}.window", "1m"),
+        (f"{MINUTES}.aggregates", {}),
+        (f"{MINUTES}.aggregates", {"two words": "count(*)"}),
+        (f"{MINUTES}.late", "sometimes"),
+        (f"{MINUTES}.sinks", [{"oracle": "x"}]),
+        (f"{MINUTES}.sinks", [{"sqlite": "x.db", "delta": "d"}]),
+        (f"{MINUTES}.sinks", ["x.db"]),
+        (f"{MINUTES}.window", ...),
+        ("source.files.max_files_per_batch", 0),
+    ],
+)
+def test_what_the_loader_refuses_the_schema_refuses(path: str, value: Any) -> None:
+    document = changed(path, value)
+    assert not loads(document)
+    assert not fits(document, SCHEMA)
+
+
+def test_base_is_no_key_of_the_file() -> None:
+    assert not fits(changed("base", "/tmp"), SCHEMA)
+
+
+def test_the_schema_is_a_schema() -> None:
+    assert SCHEMA["$schema"] == DIALECT
+    _well_formed(SCHEMA)
+
+
+def _well_formed(schema: Any) -> None:
+    if isinstance(schema, bool):
+        return
+    assert set(schema) <= KNOWN, set(schema) - KNOWN
+    if "$ref" in schema:
+        assert schema["$ref"].removeprefix("#/$defs/") in SCHEMA["$defs"]
+    if "type" in schema:
+        assert schema["type"] in TYPES
+    re.compile(schema.get("pattern", ""))
+    assert set(schema.get("required", [])) <= set(schema.get("properties", {}))
+    if "default" in schema:
+        assert fits(schema["default"], {key: value for key, value in schema.items() if key != "default"})
+    for holder in ("properties", "$defs"):
+        for inner in schema.get(holder, {}).values():
+            _well_formed(inner)
+    for holder in ("items", "additionalProperties", "propertyNames"):
+        _well_formed(schema.get(holder, True))
+    for holder in ("anyOf", "oneOf"):
+        for inner in schema.get(holder, []):
+            _well_formed(inner)
+
+
+def test_the_verb_prints_it(cli: Cli) -> None:
+    said = cli("schema")
+    assert said.status == 0
+    assert json.loads(said.out) == SCHEMA

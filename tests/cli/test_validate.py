@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_kit import PIPELINE, Cli, Lake
+
+UNDECLARED = """
+name: upi
+store: ./lake
+source: {files: {path: "arrivals/*.json", order_by: arrived}}
+event: {time: at, partition: tower}
+watermark: {delay: 30s, idle_after: 2m, max_future: off}
+outputs:
+  totals:
+    window: {tumbling: 1d, zone: Asia/Kolkata}
+    by: [merchant]
+    where: "paise > 0"
+    aggregates: {paise: sum(paise)}
+    allowed_lateness: 5m
+    late: update
+  counts:
+    window: {tumbling: 1m}
+    aggregates: {n: count(*)}
+    late: drop
+"""
+
+
+@pytest.fixture
+def undeclared(tmp_path: Path) -> Path:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(UNDECLARED, encoding="utf-8")
+    return file
+
+
+def arrive(folder: Path, **row: object) -> None:
+    (folder / "arrivals").mkdir(exist_ok=True)
+    (folder / "arrivals" / "1.json").write_text(json.dumps(row) + "\n", encoding="utf-8")
+
+
+def test_a_pipeline_is_told_in_words(undeclared: Path, cli: Cli) -> None:
+    arrive(
+        undeclared.parent,
+        at="2026-04-25T12:00:00Z",
+        arrived="2026-04-25T12:00:01Z",
+        tower="n",
+        merchant="a",
+        paise=1,
+    )
+    said = cli("validate", undeclared)
+    assert (said.status, said.err) == (0, "")
+    for part in (
+        "pipeline upi is valid",
+        "(1 file there now)",
+        "paise bigint (inferred from the files)",
+        "the newest event time seen less 30s, in each tower; the slowest tower decides",
+        "a tower silent for 2m no longer holds it back",
+        "totals: each 1d in Asia/Kolkata and merchant: paise = sum(paise), of events where paise > 0",
+        "events up to 5m late update the number, later ones go to the side output",
+        "counts: each 1m: n = count(*)",
+        "events that come after their window has closed are dropped",
+    ):
+        assert part in said.out
+
+
+def test_without_files_the_rest_is_still_checked(undeclared: Path, cli: Cli) -> None:
+    said = cli("validate", undeclared)
+    assert said.status == 0
+    assert "could not be checked yet" in said.out
+    undeclared.write_text(UNDECLARED.replace("5m", "5 apples"), encoding="utf-8")
+    assert cli("validate", undeclared).status == 2
+
+
+def test_a_column_that_is_not_there_is_told_with_its_line(undeclared: Path, cli: Cli) -> None:
+    arrive(undeclared.parent, at="2026-04-25T12:00:00Z", arrived=1, tower="n", merchants="a", paise=1)
+    said = cli("validate", undeclared)
+    assert (said.status, said.out) == (2, "")
+    assert (
+        f"{undeclared}:10: outputs.totals.by[0]: the source has no such column (value: 'merchant')"
+        in said.err
+    )
+    assert "did you mean merchants?" in said.err
+
+
+def test_declared_and_pinned_columns(unrun: Lake, cli: Cli) -> None:
+    assert "payer string (declared)" in cli("validate", unrun.file).out
+    unrun.store.pin()
+    assert "payer string (pinned by the store)" in cli("validate", unrun.file).out
+    unrun.file.write_text(PIPELINE.replace("km: double", "km: float"), encoding="utf-8")
+    said = cli("validate", unrun.file)
+    assert said.status == 1
+    assert "source.schema differs from the columns pinned in the store: km" in said.err
+
+
+def test_a_file_that_is_not_there(tmp_path: Path, cli: Cli) -> None:
+    said = cli("validate", tmp_path / "nope.yaml")
+    assert said.status == 2
+    assert "there is no such file" in said.err

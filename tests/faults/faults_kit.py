@@ -1,0 +1,134 @@
+"""A small pipeline that goes through every commit there is, and everything it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from latecomer.config.load import load_pipeline
+from latecomer.config.models import Pipeline
+from latecomer.store.store import open_store
+from latecomer.store.table import Table
+
+PIPELINE = """\
+name: killed
+store: ./store
+source:
+  files: {path: in, order_by: arrival_time, max_files_per_batch: 1}
+event: {time: event_time, id: txn, partition: tower}
+watermark: {delay: 10s}
+ledger: [paise]
+outputs:
+  totals:
+    window: {tumbling: 1m}
+    by: [merchant]
+    aggregates: {paise: sum(paise), payments: count(*), spread: stddev(paise), payers: approx_count_distinct(txn)}
+    allowed_lateness: 90s
+    late: update
+    sinks: [{sqlite: results.db}, {delta: results}]
+  alerts:
+    window: {tumbling: 1m}
+    aggregates: {paise: sum(paise)}
+    allowed_lateness: 90s
+    late: retract
+    sinks: [{jsonl: alerts}, {parquet: changes}]
+"""
+START = datetime(2026, 11, 8, 14, 0, tzinfo=UTC)
+
+BOUNDARIES = (
+    "events.written",
+    "dead_letters.committed",
+    "duplicates.committed",
+    "events.committed",
+    "watermarks.committed",
+    "totals.panes.written",
+    "totals.panes.committed",
+    "totals.late.written",
+    "totals.late.committed",
+    "totals.partials.committed",
+    "alerts.panes.committed",
+    "alerts.late.committed",
+    "alerts.partials.committed",
+    "ledger.committed",
+    "sink.sqlite.written",
+    "sink.delta.written",
+    "sink.jsonl.written",
+    "sink.parquet.written",
+    "sinks.applied",
+)
+QUIET_BOUNDARIES = (
+    "watermarks.committed",
+    "totals.panes.committed",
+    "totals.partials.committed",
+    "ledger.committed",
+    "sinks.applied",
+)
+"""A drain receives nothing: these are the steps it has."""
+
+
+def write_pipeline(folder: Path) -> Path:
+    """Four files of payments: prompt, late, too late, sent twice, and unreadable."""
+    (folder / "in").mkdir(parents=True)
+    for number in range(4):
+        file = folder / "in" / f"{number}.json"
+        with open(file, "w", encoding="utf-8") as lines:
+            for step in range(30):
+                second = number * 60 + step * 2
+                behind = (0, 1, 3, 70, 0, 240, 2)[step % 7]
+                nth = number * 30 + step - (1 if step % 11 == 10 else 0)
+                if step % 13 == 12:
+                    lines.write("{not json\n")
+                    continue
+                lines.write(json.dumps(_payment(nth, second, behind if step % 11 != 10 else 0)) + "\n")
+        os.utime(file, (1_000_000 + number, 1_000_000 + number))
+    path = folder / "pipeline.yaml"
+    path.write_text(PIPELINE, encoding="utf-8")
+    return path
+
+
+def _payment(nth: int, second: int, behind: int) -> dict[str, Any]:
+    arrived = START + timedelta(seconds=second)
+    return {
+        "txn": f"t{nth}",
+        "tower": f"tower{nth % 2}",
+        "merchant": ("amul", "bata", None)[nth % 3],
+        "paise": 100 + nth * 7,
+        "event_time": (arrived - timedelta(seconds=behind)).isoformat(),
+        "arrival_time": arrived.isoformat(),
+    }
+
+
+def left_behind(path: Path) -> dict[str, list[str]]:
+    """Every row of every table and sink, in an order of its own; only file names may differ."""
+    pipeline = load_pipeline(path)
+    store = open_store(pipeline)
+    tables = {
+        name: getattr(store, name)
+        for name in ("events", "duplicates", "dead_letters", "watermarks", "ledger")
+    }
+    for output in pipeline.outputs:
+        kept = store.output_tables(output, None)
+        tables |= {f"{output}.{name}": getattr(kept, name) for name in ("partials", "panes", "late")}
+    found = {name: _rows(table, pipeline) for name, table in tables.items()}
+    with sqlite3.connect(path.parent / "results.db") as database:
+        found["sqlite"] = sorted(map(repr, database.execute("select * from totals").fetchall()))
+    database.close()
+    found["delta"] = _rows(Table(path.parent / "results", None), pipeline)
+    found["jsonl"] = [
+        line
+        for file in sorted((path.parent / "alerts").glob("*.jsonl"))
+        for line in file.read_text(encoding="utf-8").splitlines()
+    ]
+    found["parquet"] = sorted(file.name for file in (path.parent / "changes").glob("*.parquet"))
+    return found
+
+
+def _rows(table: Table, pipeline: Pipeline) -> list[str]:
+    if not table.exists:
+        return []
+    here = str(pipeline.base)
+    return sorted(repr(row).replace(here, "") for row in table.query("select * from t").to_pylist())

@@ -1,0 +1,65 @@
+"""A run that is interrupted anywhere and started again leaves the same as one that was not.
+
+Here the process goes on and only the run dies, so that every boundary can be tried by itself;
+test_killed.py does the same to real processes with SIGKILL.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from faults.faults_kit import BOUNDARIES, QUIET_BOUNDARIES, left_behind, write_pipeline
+from latecomer.config.load import load_pipeline
+from latecomer.ledger.check import check_ledger
+from latecomer.run import run
+from latecomer.store import failpoints
+
+
+class Died(BaseException):
+    """Stands for the end of the process: nothing that handles ordinary errors may catch it."""
+
+
+@pytest.fixture(scope="module")
+def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    file = write_pipeline(tmp_path_factory.mktemp("undisturbed"))
+    run(load_pipeline(file), drain=True, spark=spark)
+    return left_behind(file)
+
+
+@pytest.fixture
+def deadly(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    def die(*_: object) -> None:
+        raise Died
+
+    monkeypatch.setattr(failpoints.os, "kill", die)
+    return monkeypatch
+
+
+def test_an_undisturbed_run_reaches_every_table_and_sink(undisturbed: dict[str, list[str]]) -> None:
+    empty = [name for name, rows in undisturbed.items() if not rows]
+    # Once everything is drained no window is open.
+    assert empty == ["totals.partials", "alerts.partials"]
+
+
+@pytest.mark.parametrize(
+    "boundary", [f"{name}@2" for name in BOUNDARIES] + [f"{name}@4" for name in QUIET_BOUNDARIES]
+)
+def test_interrupted_and_started_again(
+    spark: SparkSession,
+    tmp_path: Path,
+    undisturbed: dict[str, list[str]],
+    deadly: pytest.MonkeyPatch,
+    boundary: str,
+) -> None:
+    file = write_pipeline(tmp_path)
+    deadly.setenv(failpoints.VARIABLE, boundary)
+    with pytest.raises(Died):
+        run(load_pipeline(file), drain=True, spark=spark)
+    deadly.delenv(failpoints.VARIABLE)
+    pipeline = load_pipeline(file)
+    run(pipeline, drain=boundary.endswith("@2"), once=True, spark=spark)
+    assert left_behind(file) == undisturbed
+    assert check_ledger(pipeline, spark) == []

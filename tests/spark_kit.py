@@ -1,0 +1,200 @@
+"""The engine driven batch by batch on real Spark, and held against the oracle.
+
+Arrivals become JSON lines, a file a batch; the engine reads them as it reads any file. Then everything
+it stored is compared with what the interpreter says: verdict by verdict, pane by pane, entry by entry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from latecomer.config.models import Event, Files, Output, Pipeline, Source
+from latecomer.model.durations import to_micros
+from latecomer.model.interpreter import Arrival, Interpretation, interpret
+from latecomer.model.ledger import Entry
+from latecomer.model.panes import Op, Pane, Timing
+from latecomer.model.strategies import Strategy
+from latecomer.model.verdicts import Fate
+from latecomer.pipeline import Engine
+from latecomer.session import own_session
+from latecomer.source.files import SourceFile
+from latecomer.store.store import Store, open_store
+from latecomer.timeline.keeper import TimelineKeeper
+from latecomer.windowing.judge import BATCH, FATE, FATES, WATERMARK, as_seen, judged
+
+COLUMNS = {"at": "bigint", "seen": "bigint", "part": "string", "id": "string"}
+PAYLOAD = {"key": "string", "paise": "bigint", "ok": "boolean"}
+Predicate = Callable[[Mapping[str, Any]], bool | None]
+
+
+@dataclass
+class Bench:
+    """A pipeline over arrivals written as files, one folder a test."""
+
+    spark: SparkSession
+    folder: Path
+    strategy: Strategy
+    outputs: Mapping[str, Output]
+    payload: Mapping[str, str]
+    measures: Sequence[str] = ("paise",)
+    ids: bool = True
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return Pipeline(
+            name="bench",
+            store=str(self.folder / "store"),
+            source=Source(
+                files=Files(path=str(self.folder / "in"), order_by="seen"),
+                columns={**COLUMNS, **self.payload},
+            ),
+            event=Event(time="at", id="id" if self.ids else None, partition="part", unit="us"),
+            watermark=self.strategy,
+            outputs=dict(self.outputs),
+            ledger=tuple(self.measures),
+        )
+
+    def write(self, number: int, batch: Sequence[Arrival]) -> SourceFile:
+        """A batch's arrivals as one file of JSON lines; a dead one has no event time."""
+        (self.folder / "in").mkdir(parents=True, exist_ok=True)
+        file = self.folder / "in" / f"{number:04d}.json"
+        with open(file, "w", encoding="utf-8") as lines:
+            for arrival in batch:
+                row = {
+                    "at": None if arrival.dead else arrival.event_time,
+                    "seen": arrival.arrival_time,
+                    "part": arrival.partition,
+                    "id": None if arrival.event_id is None else str(arrival.event_id),
+                    **{
+                        name: _written(value)
+                        for name, value in arrival.payload.items()
+                        if name in self.payload
+                    },
+                }
+                lines.write(json.dumps(row) + "\n")
+        return SourceFile(file.as_uri(), number, file.stat().st_size)
+
+    def engine(self) -> Engine:
+        engine = Engine(own_session(self.spark), Store(self.pipeline, self.pipeline.source.columns or {}))
+        engine.start()
+        return engine
+
+    def run(self, batches: Sequence[Sequence[Arrival]], drain: bool = False, restart: bool = False) -> Store:
+        """Run every batch; with `restart`, through an engine of its own, as after a restart."""
+        engine = self.engine()
+        for number, batch in enumerate(batches):
+            engine.data(number, [self.write(number, batch)])
+            if restart:
+                engine.sinks.close()
+                engine = self.engine()
+        if drain:
+            engine.drain()
+        engine.sinks.close()
+        return open_store(self.pipeline)
+
+    def oracle(
+        self, batches: Sequence[Sequence[Arrival]], drain: bool = False, **where: Predicate
+    ) -> Interpretation:
+        return interpret(
+            batches, self.strategy, self.outputs, where=where, measures=self.measures, drain=drain
+        )
+
+    def judgements(self, store: Store, output: str) -> dict[tuple[int, int], tuple[Fate, int]]:
+        """Batch and position → fate and watermark at arrival, as the Spark path judges them."""
+        engine = Engine(own_session(self.spark), store)
+        keeper = TimelineKeeper(store.watermarks, self.strategy)
+        timeline = keeper.stretch(0, engine.last).frame(self.spark, with_batch=True)
+        events = engine.log.everything()
+        seen = as_seen(events, store.layout, F.col("position").alias("nth"))
+        rows = judged(seen, timeline, self.outputs[output]).select(BATCH, "nth", FATE, WATERMARK)
+        return {
+            (row[BATCH], row["nth"]): (FATES[row[FATE]], row[WATERMARK]) for row in rows.toArrow().to_pylist()
+        }
+
+
+def _written(value: Any) -> Any:
+    return str(value) if isinstance(value, Decimal) else value
+
+
+def stored_panes(store: Store, output: str) -> list[tuple[int, Pane]]:
+    """Everything published, with its batch, in order of publication."""
+    rules = store.pipeline.outputs[output]
+    table = store.output_tables(output, None).panes
+    if not table.exists:
+        return []
+    rows = table.query("select * from t order by batch, sequence, case when op = 'retract' then 1 else 0 end")
+    return [
+        (
+            row["batch"],
+            Pane(
+                to_micros(row["window_start"]),
+                to_micros(row["window_end"]),
+                tuple(row[name] for name in rules.by),
+                {name: row[name] for name in rules.aggregates},
+                row["sequence"],
+                Timing(row["timing"]),
+                Op(row["op"]),
+            ),
+        )
+        for row in rows.to_pylist()
+    ]
+
+
+def stored_entries(store: Store) -> list[Entry]:
+    return [
+        Entry(
+            row["batch"],
+            row["output"],
+            row["unit"],
+            row["received"],
+            {fate: row[fate.value] for fate in Fate},
+        )
+        for row in store.ledger.query("select * from t").to_pylist()
+    ]
+
+
+def comparable(panes: Sequence[tuple[int, Pane]]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Panes by identity: what is published, when, in which role → its values."""
+    return {
+        (batch, pane.window_start, pane.window_end, pane.key, pane.sequence, pane.timing, pane.op): dict(
+            pane.values
+        )
+        for batch, pane in panes
+    }
+
+
+def as_lines(entries: Sequence[Entry]) -> dict[tuple[Any, ...], tuple[Decimal, ...]]:
+    """Ledger entries by identity; batches that received nothing have none."""
+    return {
+        (entry.batch, entry.output, entry.unit): (
+            entry.received,
+            *(entry.fates.get(fate, Decimal(0)) for fate in Fate),
+        )
+        for entry in entries
+        if any(each.received for each in entries if each.batch == entry.batch)
+    }
+
+
+def assert_same(
+    bench: Bench, store: Store, told: Interpretation, reading: Sequence[Sequence[Arrival]]
+) -> None:
+    """The store says what the oracle says."""
+    places = [(number, nth) for number, batch in enumerate(reading) for nth in range(len(batch))]
+    for output in bench.outputs:
+        expected = {
+            places[judged_.position]: (judged_.fate, judged_.watermark)
+            for judged_ in told.judged[output]
+            if judged_.fate not in (Fate.DUPLICATE, Fate.DEAD_LETTER)
+        }
+        assert bench.judgements(store, output) == expected
+        published = [(each.batch, each.pane) for each in told.published[output]]
+        assert comparable(stored_panes(store, output)) == comparable(published)
+    assert as_lines(stored_entries(store)) == as_lines(told.ledger)
