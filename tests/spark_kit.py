@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
 from latecomer.model.durations import to_micros
@@ -113,7 +112,7 @@ class Bench:
         keeper = TimelineKeeper(store.watermarks, self.strategy)
         timeline = keeper.stretch(0, engine.last).frame(self.spark, with_batch=True)
         events = engine.log.everything()
-        seen = as_seen(events, store.layout, F.col("position").alias("nth"))
+        seen = as_seen(events, store.layout, "position as nth")
         rows = judged(seen, timeline, self.outputs[output]).select(BATCH, "nth", FATE, WATERMARK)
         return {
             (row[BATCH], row["nth"]): (FATES[row[FATE]], row[WATERMARK]) for row in rows.toArrow().to_pylist()

@@ -48,17 +48,29 @@ def run(
     check_against(pipeline, columns, file)
     store = Store(pipeline, columns)
     stopping = stop or threading.Event()
-    with exclusive(store.root), _stopped_by_signals(stopping):
+    with exclusive(store.root):
         session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "spark.log"))
-        _check_predicates(session, store, file)
-        engine = Engine(session, store, watch)
-        try:
-            engine.start()
-            _Runner(engine, session, stopping).run(once or drain)
-            if drain and not stopping.is_set():
-                engine.drain()
-        finally:
-            engine.sinks.close()
+        # PySpark takes SIGINT for itself when it starts, so ours comes after.
+        with _stopped_by_signals(stopping):
+            _run(Engine(session, store, watch), session, stopping, once or drain, drain, file)
+
+
+def _run(
+    engine: Engine,
+    session: SparkSession,
+    stopping: threading.Event,
+    bounded: bool,
+    drain: bool,
+    file: str | Path | None,
+) -> None:
+    try:
+        _check_predicates(session, engine.store, file)
+        engine.start()
+        _Runner(engine, session, stopping).run(bounded)
+        if drain and not stopping.is_set():
+            engine.drain()
+    finally:
+        engine.sinks.close()
 
 
 def _check_predicates(spark: SparkSession, store: Store, file: str | Path | None) -> None:

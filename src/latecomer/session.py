@@ -32,6 +32,8 @@ SETTINGS = {
     "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Without it every function call asks the JVM several times for the sake of error messages.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
 
@@ -73,7 +75,7 @@ def build_session(pipeline: str, log: Path | None = None, **settings: str) -> Sp
         "spark.master": os.environ.get("LATECOMER_MASTER", "local[*]"),
         "spark.sql.shuffle.partitions": str(cores),
         "spark.driver.memory": os.environ.get("LATECOMER_MEMORY", "2g"),
-        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:+PerfDisableSharedMem",
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:+PerfDisableSharedMem -XX:-DontCompileHugeMethods",
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir(), "latecomer-warehouse")),
         **settings,
     }

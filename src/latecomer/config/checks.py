@@ -29,6 +29,12 @@ def check(pipeline: Pipeline) -> list[Problem]:
         problems += _unsafe_lateness(pipeline, name, output)
         problems += _sinks_that_cannot(name, output)
         problems += _output_names(name, output)
+    if re.search(r"%[0-9A-Fa-f]{2}", str(pipeline.store_path)):
+        problems.append(
+            Problem(
+                "store", "a path with % and two digits cannot be opened", pipeline.store, "rename the folder"
+            )
+        )
     files, event = pipeline.source.files, pipeline.event
     if files.partition and event.partition and files.partition != event.partition:
         problems.append(

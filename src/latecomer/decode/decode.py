@@ -10,7 +10,7 @@ from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Unit
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.source.files import BROKEN, CORRUPT, LANDED, ORIGIN, POSITION
+from latecomer.source.files import BROKEN, CORRUPT, FULL_ORIGIN, LANDED, ORIGIN, POSITION
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import quoted
 
@@ -22,41 +22,39 @@ EVENTS, BEHIND, DUPLICATES, DEAD_LETTERS = "events", "behind", "duplicates", "de
 """The lanes of a batch. Events behind the watermark are kept in files of their own, so that they do
 not widen the time range of every file."""
 
+TIME, ARRIVAL = f"{PRIVATE}time", f"{PRIVATE}arrival"
 FIRST_MOMENT = -62_135_596_800_000_000  # 0001-01-01T00:00:00Z
 _MICROS: dict[Unit, int] = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _HAS_ZONE = r"(Z|[+-]\d\d(:?\d\d)?|\[.+\]| ?[A-Z][A-Za-z]+/[A-Za-z_]+)$"
 
 
-def moment(column: str, kind: str, unit: Unit | None, zone: str) -> Column:
-    """A written time as a timestamp; null where it cannot be read."""
+def micros(column: str, kind: str, unit: Unit | None, zone: str) -> str:
+    """A written time in microseconds; null where it cannot be read. Each text is parsed once."""
     name = quoted(column)
     if kind == "string":
-        parsed = f"case when {name} like '____-__-__%' then try_cast({name} as timestamp) end"
+        # A cast alone would take `2026` for a year and `12:30` for today. The session runs in UTC, so a
+        # final Z says nothing new, and without it Spark need not look the zone up.
+        bare = f"trim(TRAILING 'Z' FROM {name})"
+        dated = f"octet_length({name}) >= 10 and instr({name}, '-') = 5"
+        parsed = f"case when {dated} then try_cast({bare} as timestamp) end"
         if zone != "UTC":
-            local = f"to_utc_timestamp({parsed}, '{zone}')"
-            parsed = f"if({name} rlike '{_HAS_ZONE}', {parsed}, {local})"
-    elif kind == "timestamp":
-        parsed = name
-    elif kind in ("timestamp_ntz", "date"):
-        parsed = f"to_utc_timestamp(cast({name} as timestamp), '{zone}')"
-    else:
-        return F.expr(_from_number(name, kind, unit or "s"))
-    micros = f"unix_micros({parsed})"
-    return F.expr(f"case when {micros} between {FIRST_MOMENT} and {END_OF_TIME - 1} then {parsed} end")
+            parsed = f"if({name} rlike '{_HAS_ZONE}', {parsed}, to_utc_timestamp({parsed}, '{zone}'))"
+        return f"unix_micros({parsed})"
+    if kind == "timestamp":
+        return f"unix_micros({name})"
+    if kind in ("timestamp_ntz", "date"):
+        return f"unix_micros(to_utc_timestamp(cast({name} as timestamp), '{zone}'))"
+    return _from_number(name, kind, unit or "s")
 
 
 def _from_number(name: str, kind: str, unit: Unit) -> str:
     if unit == "ns":
-        micros = f"try_cast(floor({name} / 1000) as bigint)"
         if kind in types.INTEGERS:
-            micros = f"(({name} - pmod({name}, 1000)) div 1000)"
-    elif kind in types.INTEGERS:
-        micros = f"try_multiply(cast({name} as bigint), {_MICROS[unit]}L)"
-    else:
-        micros = f"try_cast(round({name} * {_MICROS[unit]}) as bigint)"
-    return (
-        f"case when {micros} between {FIRST_MOMENT} and {END_OF_TIME - 1} then timestamp_micros({micros}) end"
-    )
+            return f"(({name} - pmod({name}, 1000)) div 1000)"
+        return f"try_cast(floor({name} / 1000) as bigint)"
+    if kind in types.INTEGERS:
+        return f"try_multiply(cast({name} as bigint), {_MICROS[unit]}L)"
+    return f"try_cast(round({name} * {_MICROS[unit]}) as bigint)"
 
 
 def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame) -> DataFrame:
@@ -66,18 +64,21 @@ def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame) -> DataFram
     """
     pipeline, columns = layout.pipeline, layout.columns
     event, order_by = pipeline.event, pipeline.source.files.order_by
-    event_time = moment(event.time, columns[event.time], event.unit, event.zone)
-    arrival = F.col(LANDED)
+    arrival = f"unix_micros({LANDED})"
     if order_by is not None:
-        arrival = moment(order_by, columns[order_by], pipeline.arrival_unit, event.zone)
-    timed = rows.withColumn(f"{PRIVATE}event_time", event_time).withColumn(f"{PRIVATE}arrival_time", arrival)
-    timed = timed.withColumn(REASON, F.expr(_reason(layout)))
+        arrival = micros(order_by, columns[order_by], pipeline.arrival_unit, event.zone)
+    timed = rows.withColumns(
+        {
+            TIME: F.expr(micros(event.time, columns[event.time], event.unit, event.zone)),
+            ARRIVAL: F.expr(arrival),
+        }
+    ).withColumn(REASON, F.expr(_reason(layout)))
     placed = timed.crossJoin(F.broadcast(params))
     return placed.select(
-        F.col(f"{PRIVATE}event_time").alias("event_time"),
-        F.coalesce(f"{PRIVATE}arrival_time", LANDED).alias("arrival_time"),
+        F.expr(f"timestamp_micros({_possible(TIME)})").alias("event_time"),
+        F.expr(f"coalesce(timestamp_micros({_possible(ARRIVAL)}), {LANDED})").alias("arrival_time"),
         _text(pipeline.partition_column).alias("source_partition"),
-        F.col(ORIGIN).alias("origin"),
+        F.expr(f"if({REASON} is null, {ORIGIN}, {FULL_ORIGIN})").alias("origin"),
         F.col(POSITION).alias("position"),
         _text(event.id).alias("event_id"),
         _text(event.producer).alias("producer"),
@@ -90,10 +91,15 @@ def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame) -> DataFram
         F.expr(_raw(layout)).alias(RAW),
         F.expr(
             f"case when {REASON} is not null then '{DEAD_LETTERS}' "
-            f"when unix_micros({PRIVATE}event_time) < {PRIVATE}behind then '{BEHIND}' else '{EVENTS}' end"
+            f"when {TIME} < {PRIVATE}behind then '{BEHIND}' else '{EVENTS}' end"
         ).alias(LANE),
         F.col(LANDED),
     )
+
+
+def _possible(column: str) -> str:
+    """Microseconds within the calendar, null beyond it."""
+    return f"if({column} between {FIRST_MOMENT} and {END_OF_TIME - 1}, {column}, null)"
 
 
 def marked_duplicates(events: DataFrame, known_ids: DataFrame | None) -> DataFrame:
@@ -124,29 +130,32 @@ def _payload(column: str, kind: str) -> Column:
 def _tick(layout: EventLayout) -> Column:
     every = layout.pipeline.watermark.every
     if every == "event":
-        in_order = Window.orderBy(f"{PRIVATE}arrival_time", LANDED, ORIGIN, POSITION)
+        in_order = Window.orderBy(ARRIVAL, LANDED, ORIGIN, POSITION)
         return F.row_number().over(in_order).cast("bigint") + F.col(f"{PRIVATE}first_tick")
-    arrival = f"unix_micros(coalesce({PRIVATE}arrival_time, {LANDED}))"
+    arrival = f"coalesce({ARRIVAL}, unix_micros({LANDED}))"
     return F.expr(f"({arrival} - pmod({arrival}, {every}L)) div {every}L")
 
 
 def _reason(layout: EventLayout) -> str:
     pipeline = layout.pipeline
     order_by, max_future = pipeline.source.files.order_by, pipeline.watermark.max_future
-    time, event_time, arrival = quoted(pipeline.event.time), f"{PRIVATE}event_time", f"{PRIVATE}arrival_time"
     cases = [
         f"when {BROKEN} is not null then 'unreadable_file'",
         f"when {CORRUPT} is not null then 'unreadable'",
-        f"when {time} is null then 'no_event_time'",
-        f"when {event_time} is null then 'unreadable_event_time'",
+        _unreadable(TIME, pipeline.event.time, "event_time"),
     ]
     if order_by is not None:
-        cases.append(f"when {quoted(order_by)} is null then 'no_arrival_time'")
-        cases.append(f"when {arrival} is null then 'unreadable_arrival_time'")
+        cases.append(_unreadable(ARRIVAL, order_by, "arrival_time"))
     if max_future is not None:
-        ahead = f"unix_micros({event_time}) - unix_micros({arrival})"
-        cases.append(f"when {ahead} > {max_future}L then 'too_far_ahead'")
+        cases.append(f"when {TIME} - {ARRIVAL} > {max_future}L then 'too_far_ahead'")
     return f"case {' '.join(cases)} end"
+
+
+def _unreadable(micros_column: str, column: str, what: str) -> str:
+    return (
+        f"when {_possible(micros_column)} is null "
+        f"then if({quoted(column)} is null, 'no_{what}', 'unreadable_{what}')"
+    )
 
 
 def _raw(layout: EventLayout) -> str:

@@ -51,9 +51,7 @@ def write_late_panes(
     prior = _prior(schema) if retracting else None
     if earlier:
         held = _standing(spark.read.schema(schema).parquet(*earlier), delta, merger)
-        whole = (
-            F.struct(*(F.col(quoted(name)) for name in held.columns)).alias(_PRIOR) if retracting else None
-        )
+        whole = [f"struct({', '.join(map(quoted, held.columns))}) as {_PRIOR}"] if retracting else []
         inputs = inputs if prior is None else inputs.withColumn(_PRIOR, prior)
         inputs = inputs.unionByName(merger.of_states(held, Fate.LATE_ACCEPTED, more=whole))
     merged = merger.merge(inputs, first=_PRIOR if retracting and earlier else None)

@@ -19,7 +19,7 @@ _ROW = f"{PRIVATE}row"
 
 def side_output(events: DataFrame, timeline: DataFrame, output: Output, layout: EventLayout) -> DataFrame:
     """Events with the fate side output, each with the window it missed and the watermark it met."""
-    whole = F.struct(*(F.col(quoted(name)) for name in layout.stored)).alias(_ROW)
+    whole = f"struct({', '.join(map(quoted, layout.stored))}) as {_ROW}"
     seen = as_seen(events, layout, whole)
     late = f"{WATERMARK} < {END} + {output.allowed_lateness}L"
     aside = judged(seen, timeline, output).where(F.col(FATE) == CODES[Fate.SIDE_OUTPUT])

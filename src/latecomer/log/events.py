@@ -24,6 +24,11 @@ from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import Store
 from latecomer.store.table import DataFile, Table, batch_of, parquet_files
 
+UNIQUE = {
+    f"parquet.enable.dictionary#{column}": "false"
+    for column in ("event_time", "arrival_time", "position", "event_id")
+}
+"""Columns in which hardly a value comes twice: a dictionary would only cost time."""
 LEAST_BYTES, MOST_BYTES = 4 << 20, 128 << 20
 
 
@@ -76,7 +81,7 @@ class EventLog:
         folder = self.store.events.new_folder(batch)
         if len(files) > tasks:
             decodes = decodes.coalesce(tasks)
-        decodes.drop(LANDED).write.partitionBy(decode.LANE).parquet(str(folder))
+        decodes.drop(LANDED).write.options(**UNIQUE).partitionBy(decode.LANE).parquet(str(folder))
         failpoint("events.written", batch)
         counts = {}
         for lane, table in tables.items():

@@ -27,6 +27,7 @@ from latecomer.store.sql import ddl, quoted
 
 CORRUPT = f"{PRIVATE}corrupt"
 ORIGIN = f"{PRIVATE}origin"
+FULL_ORIGIN = f"{PRIVATE}full_origin"
 POSITION = f"{PRIVATE}position"
 LANDED = f"{PRIVATE}landed"
 BROKEN = f"{PRIVATE}broken"
@@ -139,10 +140,16 @@ class FileSource:
             *(F.col(quoted(column)) for column in self.columns),
             F.col(CORRUPT),
             F.lit(None).cast("string").alias(BROKEN),
-            F.col("_metadata.file_path").alias(ORIGIN),
+            F.col("_metadata.file_path" if self._many_folders else "_metadata.file_name").alias(ORIGIN),
+            F.col("_metadata.file_path").alias(FULL_ORIGIN),
             position.alias(POSITION),
             F.col("_metadata.file_modification_time").alias(LANDED),
         )
+
+    @property
+    def _many_folders(self) -> bool:
+        """Whether files of several folders are read, so that a file's name alone does not tell it apart."""
+        return any(mark in str(Path(self.pipeline.source_path).parent) for mark in "*?[{")
 
     def _sorted_out(
         self, files: Sequence[SourceFile]
@@ -181,6 +188,7 @@ class FileSource:
             F.lit(None).cast("string").alias(CORRUPT),
             BROKEN,
             ORIGIN,
+            F.col(ORIGIN).alias(FULL_ORIGIN),
             POSITION,
             F.timestamp_micros("landed").alias(LANDED),
         )

@@ -132,6 +132,7 @@ class Store:
             "partition": self.pipeline.partition_column,
             "order_by": files.order_by,
             "every": self.pipeline.watermark.every,
+            "ledger": sorted(self.pipeline.ledger),
         }
         before = pinned.get("event", definition)
         changed = [key for key in definition if before.get(key) != definition[key]]

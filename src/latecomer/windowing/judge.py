@@ -6,7 +6,7 @@ generated code stays the same from batch to batch and is compiled once.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
@@ -36,14 +36,14 @@ CODES: dict[Fate, int] = {
 FATES = {code: fate for fate, code in CODES.items()}
 
 
-def as_seen(events: DataFrame, layout: EventLayout, *more: Column) -> DataFrame:
+def as_seen(events: DataFrame, layout: EventLayout, *more: str) -> DataFrame:
     """The log under the source's own column names, with the envelope's times in microseconds."""
-    return events.select(
-        *(F.col(quoted(stored)).alias(column) for column, stored in layout.view.items()),
-        F.unix_micros("event_time").alias(TIME),
-        F.unix_micros("arrival_time").alias(ARRIVAL),
-        F.col("tick").alias(TICK),
-        F.col("batch").alias(BATCH),
+    return events.selectExpr(
+        *(f"{quoted(stored)} as {quoted(column)}" for column, stored in layout.view.items()),
+        f"unix_micros(event_time) as {TIME}",
+        f"unix_micros(arrival_time) as {ARRIVAL}",
+        f"tick as {TICK}",
+        f"batch as {BATCH}",
         *more,
     )
 
@@ -61,8 +61,10 @@ def judged(seen: DataFrame, timeline: DataFrame, output: Output) -> DataFrame:
 def with_window(seen: DataFrame, window: Tumbling) -> DataFrame:
     """Add the window's start and end, in microseconds."""
     if window.zone == "UTC":
-        start = f"{TIME} - pmod({TIME} - {window.offset}L, {window.size}L)"
-        return seen.withColumn(START, F.expr(start)).withColumn(END, F.expr(f"{START} + {window.size}L"))
+        into = f"pmod({TIME} - {window.offset}L, {window.size}L)"
+        return seen.selectExpr(
+            "*", f"{TIME} - {into} as {START}", f"{TIME} - {into} + {window.size}L as {END}"
+        )
     local, zone, frame = f"{PRIVATE}local", window.zone, window.frame
     wall = f"unix_micros(from_utc_timestamp(timestamp_micros({TIME}), '{zone}'))"
     # At a clock change the wall clock can mislead by one frame.

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
@@ -22,6 +22,7 @@ from latecomer.windowing.states import EVENTS, StateLogic, measure_column, new_c
 LAST_ARRIVAL = f"{PRIVATE}last_arrival"
 LAST_WATERMARK = f"{PRIVATE}last_watermark"
 LAST_SEQUENCE = f"{PRIVATE}last_sequence"
+_LASTS = (LAST_ARRIVAL, LAST_WATERMARK, LAST_SEQUENCE)
 _KEY = f"{PRIVATE}key_"
 
 
@@ -54,33 +55,32 @@ class Merger:
     def of_events(self, judged: DataFrame) -> DataFrame:
         """Each event as inputs. Events that enter no window lose their group: only their count matters."""
         enters = f"{FATE} <= {CODES[Fate.LATE_ACCEPTED]}"
-        return judged.select(
-            F.expr(f"if({enters}, {START}, null)").alias(START),
-            F.expr(f"if({enters}, {END}, null)").alias(END),
-            *(F.expr(f"if({enters}, {quoted(key)}, null)").alias(_KEY + key) for key in self.layout.keys),
-            F.col(FATE),
-            F.col(ARRIVAL).alias(LAST_ARRIVAL),
-            F.col(WATERMARK).alias(LAST_WATERMARK),
-            F.lit(None).cast("bigint").alias(LAST_SEQUENCE),
+        return judged.selectExpr(
+            f"if({enters}, {START}, null) as {START}",
+            f"if({enters}, {END}, null) as {END}",
+            *(f"if({enters}, {quoted(key)}, null) as {quoted(_KEY + key)}" for key in self.layout.keys),
+            FATE,
+            f"{ARRIVAL} as {LAST_ARRIVAL}",
+            f"{WATERMARK} as {LAST_WATERMARK}",
+            f"cast(null as bigint) as {LAST_SEQUENCE}",
             *self._inputs("from_event"),
         )
 
     def of_states(
-        self, panes: DataFrame, fate: Fate, fresh: bool = False, more: Column | None = None
+        self, panes: DataFrame, fate: Fate, fresh: bool = False, more: Sequence[str] = ()
     ) -> DataFrame:
         """Stored states as inputs; `fresh` ones still count as what this batch added."""
-        kept = [F.col(quoted(name)).alias(name) for name in self.new_columns] if fresh else []
-        return panes.select(
-            F.unix_micros("window_start").alias(START),
-            F.unix_micros("window_end").alias(END),
-            *(F.col(quoted(key)).alias(_KEY + key) for key in self.layout.keys),
-            F.expr(f"cast({CODES[fate]} as tinyint)").alias(FATE),
-            F.unix_micros("fired_at").alias(LAST_ARRIVAL),
-            F.unix_micros("watermark").alias(LAST_WATERMARK),
-            F.col("sequence").alias(LAST_SEQUENCE),
-            *kept,
+        return panes.selectExpr(
+            f"unix_micros(window_start) as {START}",
+            f"unix_micros(window_end) as {END}",
+            *(f"{quoted(key)} as {quoted(_KEY + key)}" for key in self.layout.keys),
+            f"cast({CODES[fate]} as tinyint) as {FATE}",
+            f"unix_micros(fired_at) as {LAST_ARRIVAL}",
+            f"unix_micros(watermark) as {LAST_WATERMARK}",
+            f"sequence as {LAST_SEQUENCE}",
+            *(map(quoted, self.new_columns) if fresh else ()),
             *self._inputs("from_state", without=self.new_columns if fresh else ()),
-            *([] if more is None else [more]),
+            *more,
         )
 
     def merge(self, inputs: DataFrame, first: str | None = None) -> DataFrame:
@@ -91,9 +91,7 @@ class Merger:
         kept = [] if first is None else [F.first(first, ignorenulls=True).alias(first)]
         keys = [_KEY + key for key in self.layout.keys]
         merged = inputs.groupBy(START, END, *keys, FATE).agg(
-            F.max(LAST_ARRIVAL).alias(LAST_ARRIVAL),
-            F.max(LAST_WATERMARK).alias(LAST_WATERMARK),
-            F.max(LAST_SEQUENCE).alias(LAST_SEQUENCE),
+            *(F.max(name).alias(name) for name in _LASTS),
             *(F.expr(sql).alias(name) for state in self.states for name, sql in state.merge.items()),
             *kept,
         )
@@ -102,27 +100,25 @@ class Merger:
             for state in self.states
             for name, sql in (state.finish or {name: quoted(name) for name in state.merge}).items()
         }
-        return merged.select(
+        return merged.selectExpr(
             START,
             END,
-            *(F.col(_KEY + key).alias(key) for key in self.layout.keys),
+            *(f"{quoted(_KEY + key)} as {quoted(key)}" for key in self.layout.keys),
             FATE,
-            LAST_ARRIVAL,
-            LAST_WATERMARK,
-            LAST_SEQUENCE,
-            *(F.expr(sql).alias(name) for name, sql in finished.items()),
-            *([] if first is None else [F.col(first)]),
+            *_LASTS,
+            *(f"{sql} as {quoted(name)}" for name, sql in finished.items()),
+            *([] if first is None else [first]),
         )
 
     def published(self, merged: DataFrame, **columns: str) -> DataFrame:
         """Merged rows in the shape of panes; `columns` gives the SQL of the firing columns."""
-        return merged.select(
-            F.timestamp_micros(START).alias("window_start"),
-            F.timestamp_micros(END).alias("window_end"),
-            *(F.col(quoted(name)) for name in (*self.layout.keys, *self.layout.values)),
-            *(F.expr(columns[name]).alias(name) for name in FIRING),
-            *(F.col(quoted(name)) for name in self.state_columns),
-            *(F.expr(sql).alias(name) for name, sql in columns.items() if name not in FIRING),
+        return merged.selectExpr(
+            f"timestamp_micros({START}) as window_start",
+            f"timestamp_micros({END}) as window_end",
+            *map(quoted, (*self.layout.keys, *self.layout.values)),
+            *(f"{columns[name]} as {name}" for name in FIRING),
+            *map(quoted, self.state_columns),
+            *(f"{sql} as {name}" for name, sql in columns.items() if name not in FIRING),
         )
 
     @cached_property
@@ -130,11 +126,9 @@ class Merger:
         """The private columns that hold what a batch added, for the ledger."""
         return [new_column(column) for column in (EVENTS, *map(measure_column, self.measures))]
 
-    def _inputs(
-        self, origin: Literal["from_event", "from_state"], without: Sequence[str] = ()
-    ) -> list[Column]:
+    def _inputs(self, origin: Literal["from_event", "from_state"], without: Sequence[str] = ()) -> list[str]:
         return [
-            F.expr(sql).alias(name)
+            f"{sql} as {quoted(name)}"
             for state in self.states
             for name, sql in getattr(state, origin).items()
             if name not in without

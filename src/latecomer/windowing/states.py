@@ -116,9 +116,12 @@ def _part(name: str, part: str) -> str:
 def _average(name: str, column: str, kind: str, value_type: str) -> StateLogic:
     total, count = _part(name, "sum"), _part(name, "count")
     held = f"decimal(38,{types.scale_of(kind)})" if types.is_exact(kind) else "double"
-    ratio = f"try_divide({quoted(total)}, {quoted(count)})"
-    if types.is_exact(kind) and not types.is_decimal(kind):
-        ratio = f"try_divide(cast({quoted(total)} as double), {quoted(count)})"
+    t, n = quoted(total), quoted(count)
+    ratio = f"try_divide(cast({t} as double), {n})"
+    if types.is_decimal(kind):
+        # Spark gives a quotient the fewer digits the longer its terms may be.
+        short = f"try_divide(try_cast({t} as decimal(30,{types.scale_of(kind)})), cast({n} as decimal(10,0)))"
+        ratio = f"coalesce({short}, try_divide({t}, {n}))"
     return StateLogic(
         {total: held, count: "bigint"},
         {total: f"cast({column} as {held})", count: f"if({column} is null, 0L, 1L)"},
@@ -129,27 +132,41 @@ def _average(name: str, column: str, kind: str, value_type: str) -> StateLogic:
 
 
 def _exact_moment(name: str, column: str, scale: int, function: str) -> StateLogic:
-    count, total, squares = (_part(name, part) for part in ("count", "sum", "squares"))
-    whole = f"cast({column} * {10**scale} as {WHOLE})" if scale else f"cast({column} as {WHOLE})"
-    n, s, q = (quoted(part) for part in (count, total, squares))
+    count, total, squares, rough = (_part(name, part) for part in ("count", "sum", "squares", "rough"))
+    n, s, q, r = (quoted(part) for part in (count, total, squares, rough))
+    whole = f"try_cast(try_multiply({column}, cast({10**scale} as decimal(38,0))) as {WHOLE})"
+    if not scale:
+        whole = f"cast({column} as {WHOLE})"
     less = "1" if function in ("variance", "stddev") else "0"
-    # n·Σx² − (Σx)² in whole numbers; in doubles only where 38 digits are not enough.
+    # n·Σx² − (Σx)² in whole numbers; where 38 digits are not enough, from the doubles beside them.
     exact = f"try_subtract(try_multiply(cast({n} as decimal(19,0)), {q}), try_multiply({s}, {s}))"
-    rough = f"(cast({n} as double) * cast({q} as double) - cast({s} as double) * cast({s} as double))"
-    spread = f"greatest(coalesce(cast({exact} as double), {rough}), 0D) / {10.0 ** (2 * scale)!r}D"
+    doubled = f"(cast({n} as double) * {r} - cast({s} as double) * cast({s} as double))"
+    spread = f"greatest(coalesce(cast({exact} as double), {doubled}), 0D) / {10.0 ** (2 * scale)!r}D"
     variance = f"try_divide({spread}, cast({n} as double) * cast({n} - {less} as double))"
     value = f"sqrt({variance})" if function.startswith("stddev") else variance
+    square = f"try_cast(try_multiply({whole}, {whole}) as {WHOLE})"
     return StateLogic(
-        {count: "bigint", total: WHOLE, squares: WHOLE},
+        {count: "bigint", total: WHOLE, squares: WHOLE, rough: "double"},
         {
             count: f"if({column} is null, 0L, 1L)",
-            total: whole,
-            squares: f"cast(try_multiply({whole}, {whole}) as {WHOLE})",
+            total: f"if({column} is null, cast(0 as {WHOLE}), {whole})",
+            squares: f"if({column} is null, cast(0 as {WHOLE}), {square})",
+            rough: f"cast({whole} as double) * cast({whole} as double)",
         },
-        {count: n, total: s, squares: q},
-        {count: f"sum({n})", total: f"cast(sum({s}) as {WHOLE})", squares: f"cast(sum({q}) as {WHOLE})"},
-        {count: n, total: s, squares: q, name: f"cast({value} as double)"},
+        {count: n, total: s, squares: q, rough: r},
+        {
+            count: f"sum({n})",
+            total: _unless_lost(s),
+            squares: _unless_lost(q),
+            rough: f"sum({r})",
+        },
+        {count: n, total: s, squares: q, rough: r, name: f"cast({value} as double)"},
     )
+
+
+def _unless_lost(column: str) -> str:
+    """A sum that is null, and stays null, once a term or the sum itself had too many digits."""
+    return f"if(count(1) = count({column}), cast(try_sum({column}) as {WHOLE}), null)"
 
 
 def _float_moment(name: str, column: str, function: str) -> StateLogic:

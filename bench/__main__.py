@@ -1,0 +1,114 @@
+"""`make bench`: writes the events, runs both contenders on them, and says how they compare.
+
+Machines are noisy, so figures are ratios within one run: above 1, latecomer is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.workload import in_order, write_events
+from latecomer.session import build_session
+
+console = Console(width=110)
+
+
+def contend(name: str, source: Path, rows: int, **more: Any) -> dict[str, Any]:
+    """One contender, in a process of its own, on a fresh store."""
+    work = Path(tempfile.mkdtemp(prefix="latecomer-bench-"))
+    options = [text for key, value in more.items() for text in (f"--{key.replace('_', '-')}", str(value))]
+    command = [sys.executable, "-m", "bench.contenders", name, str(source), str(work), "--rows", str(rows), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    shutil.rmtree(work, ignore_errors=True)
+    if done.returncode:
+        raise SystemExit(f"{name} failed:\n{done.stderr[-3000:]}")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def throughput(source: Path, events: int) -> None:
+    table = Table(title=f"{events:,} events, 1-minute windows, 10k keys, 0.5 % very late")
+    for column in ("rows a batch", "contender", "rows/s", "s a batch", "peak memory", "latecomer / native"):
+        table.add_column(column, justify="right")
+    for rows in (1_000_000, 250_000):
+        found = {name: contend(name, source, rows) for name in ("native", "latecomer")}
+        ratio = found["native"]["seconds"] / found["latecomer"]["seconds"]
+        for name, result in found.items():
+            table.add_row(
+                f"{rows:,}",
+                "native + archive" if name == "native" else name,
+                f"{events / result['seconds']:,.0f}",
+                f"{statistics.median(result['batches']):.2f}",
+                f"{result['peak'] / 2**20:,.0f} MiB",
+                f"{ratio:.2f}" if name == "latecomer" else "",
+            )
+    console.print(table)
+
+
+def lateness(source: Path) -> None:
+    table = Table(title="memory against allowed lateness (batches of 1M)")
+    for column in ("allowed lateness", "peak memory", "heap after collection", "s a batch"):
+        table.add_column(column, justify="right")
+    for allowed in ("10m", "24h"):
+        result = contend("latecomer", source, 1_000_000, lateness=allowed)
+        table.add_row(
+            allowed,
+            f"{result['peak'] / 2**20:,.0f} MiB",
+            f"{result['heap'] / 2**20:,.0f} MiB",
+            f"{statistics.median(result['batches']):.2f}",
+        )
+    console.print(table)
+
+
+def endurance(source: Path, rows: int) -> None:
+    result = contend("latecomer", source, rows, rows_a_file=rows)
+    batches = result["batches"]
+    table = Table(title=f"time of a batch against the length of the run ({len(batches)} batches of {rows:,})")
+    for column in ("around batch", "median seconds", "against batch 20"):
+        table.add_column(column, justify="right")
+    early = statistics.median(batches[15:26])
+    for batch in (20, 60, 100, 150, 200):
+        around = statistics.median(batches[batch - 5 : batch + 6])
+        table.add_row(str(batch), f"{around:.2f}", f"{around / early:.2f}")
+    console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--events", type=int, default=10_000_000)
+    parser.add_argument("--only", choices=["throughput", "lateness", "endurance"])
+    asked = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="latecomer-events-"))
+    try:
+        spark = build_session("bench events")
+        console.print(f"writing {asked.events:,} events …")
+        write_events(spark, folder / "large", asked.events)
+        write_events(spark, folder / "small", 2_060_000, rows_a_file=10_000)
+        spark.stop()
+        in_order(folder / "large")
+        in_order(folder / "small")
+        parts = {
+            "throughput": lambda: throughput(folder / "large", asked.events),
+            "lateness": lambda: lateness(folder / "large"),
+            "endurance": lambda: endurance(folder / "small", 10_000),
+        }
+        for name, part in parts.items():
+            if asked.only in (None, name):
+                part()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""The two that are compared, each in a process of its own: `python -m bench.contenders NAME …`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import threading
+import time
+from pathlib import Path
+
+import psutil
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from bench.workload import COLUMNS, DELAY, ROWS_A_FILE
+from latecomer.config.models import Event, Files, Output, Pipeline, Source
+from latecomer.model.strategies import Bounded
+from latecomer.run import run
+from latecomer.session import build_session
+from latecomer.store.sql import ddl
+
+
+class Memory:
+    """The most memory that this process and the JVM below it held together, sampled."""
+
+    def __init__(self) -> None:
+        self.peak = 0
+        self._done = threading.Event()
+        threading.Thread(target=self._sample, daemon=True).start()
+
+    def _sample(self) -> None:
+        me = psutil.Process()
+        while not self._done.wait(0.1):
+            try:
+                family = [me, *me.children(recursive=True)]
+                self.peak = max(self.peak, sum(process.memory_info().rss for process in family))
+            except psutil.NoSuchProcess:
+                continue
+
+
+def latecomer(
+    spark: SparkSession, source: Path, work: Path, files_a_batch: int, lateness: str
+) -> tuple[float, list[float]]:
+    pipeline = Pipeline(
+        name="bench",
+        store=str(work / "store"),
+        source=Source(
+            files=Files(path=str(source), order_by="arrival_time", max_files_per_batch=files_a_batch),
+            columns=COLUMNS,
+        ),
+        event=Event(time="event_time", partition="tower"),
+        watermark=Bounded("30s"),
+        outputs={
+            "minute": Output(
+                window={"tumbling": "1m"},
+                by=["merchant"],
+                aggregates={"paise": "sum(paise)", "payments": "count(*)"},
+                allowed_lateness=lateness,
+                late="update",
+            )
+        },
+        ledger=("paise",),
+    )
+    batches: list[float] = []
+    began = time.monotonic()
+    run(pipeline, once=True, spark=spark, watch=lambda report: batches.append(report.seconds))
+    return time.monotonic() - began, batches
+
+
+def native(
+    spark: SparkSession, source: Path, work: Path, files_a_batch: int, _: str
+) -> tuple[float, list[float]]:
+    """Spark's aggregation, and beside it the archive that a user needs to be able to correct later."""
+
+    def rows() -> F.DataFrame:
+        read = spark.readStream.schema(ddl(COLUMNS)).option("maxFilesPerTrigger", files_a_batch).json(str(source))
+        return read.withColumn("event_time", F.col("event_time").cast("timestamp"))
+
+    began = time.monotonic()
+    totals = (
+        rows()
+        .withWatermark("event_time", DELAY)
+        .groupBy(F.window("event_time", "1 minute"), "merchant")
+        .agg(F.sum("paise").alias("paise"), F.count("*").alias("payments"))
+        .writeStream.format("parquet")
+        .option("path", str(work / "totals"))
+        .option("checkpointLocation", str(work / "totals-checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    archive = (
+        rows()
+        .writeStream.format("parquet")
+        .option("path", str(work / "archive"))
+        .option("checkpointLocation", str(work / "archive-checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    totals.awaitTermination()
+    archive.awaitTermination()
+    seconds = time.monotonic() - began
+    batches = [
+        progress["durationMs"]["triggerExecution"] / 1000 for progress in totals.recentProgress if progress["numInputRows"]
+    ]
+    return seconds, batches
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("name", choices=["latecomer", "native"])
+    parser.add_argument("source", type=Path)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--rows", type=int, required=True)
+    parser.add_argument("--rows-a-file", type=int, default=ROWS_A_FILE)
+    parser.add_argument("--lateness", default="10m")
+    asked = parser.parse_args()
+    memory = Memory()
+    settings = {"spark.driver.memory": "4g", "spark.sql.streaming.numRecentProgressUpdates": "1000"}
+    spark = build_session(asked.name, **settings)
+    contender = {"latecomer": latecomer, "native": native}[asked.name]
+    seconds, batches = contender(spark, asked.source, asked.work, asked.rows // asked.rows_a_file, asked.lateness)
+    runtime = spark._jvm.java.lang.Runtime.getRuntime()  # type: ignore[union-attr]
+    spark._jvm.java.lang.System.gc()  # type: ignore[union-attr]
+    held = runtime.totalMemory() - runtime.freeMemory()
+    print(json.dumps({"seconds": seconds, "batches": batches, "peak": memory.peak, "heap": held}))
+
+
+if __name__ == "__main__":
+    main()
