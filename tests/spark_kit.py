@@ -102,8 +102,15 @@ class Bench:
     def oracle(
         self, batches: Sequence[Sequence[Arrival]], drain: bool = False, **where: Predicate
     ) -> Interpretation:
+        reach = max(output.allowed_lateness + output.window.size for output in self.outputs.values())
         return interpret(
-            batches, self.strategy, self.outputs, where=where, measures=self.measures, drain=drain
+            batches,
+            self.strategy,
+            self.outputs,
+            where=where,
+            measures=self.measures,
+            drain=drain,
+            reach=reach if self.ids else None,
         )
 
     def judgements(self, store: Store, output: str) -> dict[tuple[int, int], tuple[Fate, int]]:

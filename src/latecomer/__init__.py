@@ -1,1 +1,75 @@
-"""The late-data layer for Apache Spark."""
+"""The late-data layer for Apache Spark: every late event has a named fate, every number its history.
+
+from latecomer import load_pipeline, run, Reader
+
+pipeline = load_pipeline("pipeline.yaml")
+run(pipeline, once=True)
+Reader(pipeline).results("minute_totals")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from latecomer.config.load import load_pipeline
+from latecomer.config.models import Event, Files, Output, Pipeline, Source
+from latecomer.config.sinks import DeltaSink, JsonlSink, ParquetSink, SqliteSink
+from latecomer.errors import (
+    LatecomerError,
+    LedgerError,
+    MachineError,
+    NoStore,
+    PipelineError,
+    SinkError,
+    SourceError,
+    StoreError,
+    StoreInUse,
+    StoreMismatch,
+)
+from latecomer.model.strategies import Ascending, Bounded
+from latecomer.model.windows import Tumbling
+
+if TYPE_CHECKING:
+    from latecomer.pipeline import BatchReport
+    from latecomer.reader import Reader
+    from latecomer.run import run
+
+__all__ = [
+    "Ascending",
+    "BatchReport",
+    "Bounded",
+    "DeltaSink",
+    "Event",
+    "Files",
+    "JsonlSink",
+    "LatecomerError",
+    "LedgerError",
+    "MachineError",
+    "NoStore",
+    "Output",
+    "ParquetSink",
+    "Pipeline",
+    "PipelineError",
+    "Reader",
+    "SinkError",
+    "Source",
+    "SourceError",
+    "SqliteSink",
+    "StoreError",
+    "StoreInUse",
+    "StoreMismatch",
+    "Tumbling",
+    "load_pipeline",
+    "run",
+]
+
+_WITH_SPARK_OR_DELTA = {"BatchReport": "pipeline", "Reader": "reader", "run": "run"}
+"""Loaded when asked for: the rest answers without Spark."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WITH_SPARK_OR_DELTA:
+        from importlib import import_module
+
+        return getattr(import_module(f"latecomer.{_WITH_SPARK_OR_DELTA[name]}"), name)
+    raise AttributeError(f"module 'latecomer' has no attribute {name!r}")

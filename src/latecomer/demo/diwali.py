@@ -108,7 +108,7 @@ def _line(number: int, tower: str, happened: float, arrived: float, rng: random.
         {
             "txn_id": f"upi{number:07d}",
             "tower": tower,
-            "paise": rng.randint(100, 5_000_000),
+            "paise": rng.randint(100, 50_000),
             "event_time": _iso(happened),
             "arrival_time": _iso(arrived),
         }

@@ -1,0 +1,149 @@
+"""`latecomer demo`: Diwali night, the same arrivals through four outputs, side by side."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from latecomer.cli.options import hush_spark
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from latecomer.pipeline import BatchReport
+    from latecomer.reader import Reader
+
+FATES = ("on_time", "late_accepted", "side_output", "dropped", "duplicate", "filtered", "dead_letter")
+SAID = {
+    "dashboard": "drop",
+    "warehouse": "update",
+    "cfo_report": "side output",
+    "alerts": "retract",
+}
+
+
+def demo(
+    folder: Annotated[
+        Path | None, typer.Option(help="Where to put the scenario; a temporary folder if not said.")
+    ] = None,
+) -> None:
+    """Run the Diwali scenario: 300,000 payments, one tower sixteen minutes late, four late policies."""
+    from rich.console import Console
+
+    from latecomer.config.load import load_pipeline
+    from latecomer.demo.diwali import write_scenario
+    from latecomer.errors import LatecomerError
+    from latecomer.reader import Reader
+    from latecomer.run import run
+    from latecomer.session import java_version
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 110
+    began = time.monotonic()
+    java_version()
+    home = (folder or Path(tempfile.mkdtemp(prefix="latecomer-demo-"))).resolve()
+    if folder is not None and home.exists() and any(home.iterdir()):
+        raise LatecomerError(f"--folder {folder}: is not empty; name a new folder")
+    hush_spark()
+    with console.status("writing the payments of Diwali night …") as status:
+        file, payments = write_scenario(home)
+        console.print(f"{payments:,} UPI payments, 19:25 to 19:50 IST, from eight towers.")
+        console.print(
+            "At 19:30:14 the tower in Lucknow goes silent; at 19:47:22 it sends what it had buffered:\n"
+            "1,824 payments of the minute 19:30, closed and published sixteen minutes before.\n"
+        )
+        status.update("starting Spark …")
+
+        def told(report: BatchReport) -> None:
+            status.update(
+                f"batch {report.batch + 1}: {report.received.rows:,} rows in {report.seconds:.1f} s"
+            )
+
+        run(load_pipeline(file), drain=True, watch=told, file=file)
+    reader = Reader(load_pipeline(file))
+    _the_minute(console, reader)
+    _the_ledger(console, reader)
+    console.print(f"\n{time.monotonic() - began:.0f} seconds, Spark's start included. Look further:")
+    for line in (
+        f"latecomer panes {file} warehouse --window 2026-11-08T14:00:00Z",
+        f"latecomer panes {file} alerts --window 2026-11-08T14:00:00Z --key tower=lucknow",
+        f"latecomer late {file} cfo_report --limit 5",
+        f"latecomer ledger {file} --check",
+    ):
+        console.print(f"  {line}", soft_wrap=True)
+
+
+def _the_minute(console: Console, reader: Reader) -> None:
+    """What each output says of the minute 19:30: first, and now."""
+    from latecomer.demo.diwali import CLOSED_MINUTE
+
+    table = _table("The minute 19:30 IST, by late policy")
+    for column in ("", "late", "first published", "stands now", "payments", "set aside"):
+        table.add_column(column, justify="left" if column in ("", "late") else "right", no_wrap=True)
+    for name, policy in SAID.items():
+        published = reader.panes(name, window=CLOSED_MINUTE).to_pylist()
+        standing = [row for row in reader.results(name).to_pylist() if row["window_start"] == CLOSED_MINUTE]
+        aside = [row for row in reader.late(name).to_pylist() if row["window_start"] == CLOSED_MINUTE]
+        table.add_row(
+            name,
+            policy,
+            rupees(sum(pane["paise"] for pane in published if pane["timing"] == "ON_TIME")),
+            rupees(sum(row["paise"] for row in standing)),
+            f"{sum(row['payments'] for row in standing):,}",
+            rupees(sum(row["paise"] for row in aside)),
+        )
+    console.print(table)
+
+
+def _the_ledger(console: Console, reader: Reader) -> None:
+    """Received, and what became of it: a column an output, in payments and in rupees."""
+    totals = reader.ledger_totals().to_pylist()
+    for unit, title, shown in (
+        ("events", "The ledger in payments", _count),
+        ("paise", "The ledger in rupees, to the paisa", rupees),
+    ):
+        lines = {row["output"]: row for row in totals if row["unit"] == unit}
+        table = _table(title)
+        table.add_column("", no_wrap=True)
+        for name in SAID:
+            table.add_column(name, justify="right", no_wrap=True)
+        for fate in ("received", *FATES):
+            table.add_row(fate.replace("_", " "), *(shown(lines[name][fate]) for name in SAID))
+        left = [lines[name]["received"] - sum((lines[name][f] for f in FATES), Decimal(0)) for name in SAID]
+        table.add_row("unaccounted for", *(f"{amount:f}" if amount else "0" for amount in left))
+        console.print(table)
+
+
+def _table(title: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+
+
+def _count(amount: Any) -> str:
+    return f"{int(amount):,}" if amount else "-"
+
+
+def rupees(paise: Any) -> str:
+    """Paise as rupees, grouped as in India.
+
+    >>> rupees(3128450000_00)
+    '3,12,84,50,000.00'
+    """
+    if not paise:
+        return "-"
+    whole, rest = divmod(int(paise), 100)
+    head, tail = str(whole)[:-3], str(whole)[-3:]
+    groups: list[str] = []
+    while head:
+        groups.insert(0, head[-2:])
+        head = head[:-2]
+    return ",".join([*groups, tail]) + f".{rest:02d}"

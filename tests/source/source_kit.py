@@ -1,0 +1,93 @@
+"""Small pipelines over a folder of files, run once, and their tables read back."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from latecomer.config.models import Pipeline
+from latecomer.run import run
+from latecomer.store.store import Store, open_store
+from latecomer.store.table import Table
+
+COUNTED = {"totals": {"window": {"tumbling": "1m"}, "aggregates": {"n": "count(*)"}}}
+LANDED = 1_794_146_400  # 2026-11-08T14:00:00Z
+
+
+def pipeline_in(
+    folder: Path,
+    *,
+    files: Mapping[str, Any] | None = None,
+    schema: Mapping[str, str] | None = None,
+    event: Mapping[str, Any] | None = None,
+    watermark: Mapping[str, Any] | None = None,
+    outputs: Mapping[str, Any] | None = None,
+    ledger: Sequence[str] = (),
+) -> Pipeline:
+    """A pipeline over `folder`/in with a store beside it; what is not said is as plain as can be."""
+    (folder / "in").mkdir(parents=True, exist_ok=True)
+    return Pipeline.model_validate(
+        {
+            "name": "sourced",
+            "store": "store",
+            "base": folder,
+            "source": {"files": {"path": "in", **(files or {})}, "schema": schema},
+            "event": {"time": "at", **(event or {})},
+            "watermark": {"delay": "10s", **(watermark or {})},
+            "outputs": outputs or COUNTED,
+            "ledger": list(ledger),
+        }
+    )
+
+
+def landed(file: Path, nth: int = 0) -> Path:
+    """Give a file a time of landing, so that files are found in a known order."""
+    os.utime(file, (LANDED + nth, LANDED + nth))
+    return file
+
+
+def write_text(folder: Path, name: str, text: str | bytes, nth: int = 0) -> Path:
+    file = folder / "in" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    return landed(file, nth)
+
+
+def write_json(folder: Path, name: str, rows: Iterable[Mapping[str, Any]], nth: int = 0) -> Path:
+    return write_text(folder, name, "".join(json.dumps(row) + "\n" for row in rows), nth)
+
+
+def run_once(pipeline: Pipeline, spark: SparkSession, drain: bool = False) -> Store:
+    """Everything that is there, and the store as it then is."""
+    run(pipeline, once=True, drain=drain, spark=spark)
+    return open_store(pipeline)
+
+
+def rows_of(table: Table, sql: str) -> list[dict[str, Any]]:
+    """The answer to a query; nothing where the table was never needed."""
+    found: list[dict[str, Any]] = table.query(sql).to_pylist() if table.exists else []
+    return found
+
+
+def dead_letters(store: Store) -> list[tuple[str, str, str, int]]:
+    """Reason, raw text, file name and position of each dead letter, in reading order."""
+    found = rows_of(store.dead_letters, "select * from t order by batch, origin, position")
+    return [(row["reason"], row["raw"], row["origin"].rsplit("/", 1)[-1], row["position"]) for row in found]
+
+
+def ledger_lines(store: Store, output: str) -> dict[tuple[int, str], dict[str, int | float]]:
+    """Batch and unit → what was received and each fate that is not nought."""
+    found = rows_of(store.ledger, f"select * from t where output = '{output}'")
+    return {
+        (row["batch"], row["unit"]): {
+            name: float(amount) if amount % 1 else int(amount)
+            for name, amount in row.items()
+            if name not in ("batch", "output", "unit") and amount
+        }
+        for row in found
+    }
