@@ -28,7 +28,17 @@ def contend(name: str, source: Path, rows: int, **more: Any) -> dict[str, Any]:
     """One contender, in a process of its own, on a fresh store."""
     work = Path(tempfile.mkdtemp(prefix="latecomer-bench-"))
     options = [text for key, value in more.items() for text in (f"--{key.replace('_', '-')}", str(value))]
-    command = [sys.executable, "-m", "bench.contenders", name, str(source), str(work), "--rows", str(rows), *options]
+    command = [
+        sys.executable,
+        "-m",
+        "bench.contenders",
+        name,
+        str(source),
+        str(work),
+        "--rows",
+        str(rows),
+        *options,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     shutil.rmtree(work, ignore_errors=True)
     if done.returncode:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from bench.workload import COLUMNS, DELAY, ROWS_A_FILE
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
 from latecomer.model.strategies import Bounded
-from latecomer.run import run
+from latecomer.running import run
 from latecomer.session import build_session
 from latecomer.store.sql import ddl
 
@@ -73,7 +73,11 @@ def native(
     """Spark's aggregation, and beside it the archive that a user needs to be able to correct later."""
 
     def rows() -> F.DataFrame:
-        read = spark.readStream.schema(ddl(COLUMNS)).option("maxFilesPerTrigger", files_a_batch).json(str(source))
+        read = (
+            spark.readStream.schema(ddl(COLUMNS))
+            .option("maxFilesPerTrigger", files_a_batch)
+            .json(str(source))
+        )
         return read.withColumn("event_time", F.col("event_time").cast("timestamp"))
 
     began = time.monotonic()
@@ -100,7 +104,9 @@ def native(
     archive.awaitTermination()
     seconds = time.monotonic() - began
     batches = [
-        progress["durationMs"]["triggerExecution"] / 1000 for progress in totals.recentProgress if progress["numInputRows"]
+        progress["durationMs"]["triggerExecution"] / 1000
+        for progress in totals.recentProgress
+        if progress["numInputRows"]
     ]
     return seconds, batches
 
@@ -118,7 +124,9 @@ def main() -> None:
     settings = {"spark.driver.memory": "4g", "spark.sql.streaming.numRecentProgressUpdates": "1000"}
     spark = build_session(asked.name, **settings)
     contender = {"latecomer": latecomer, "native": native}[asked.name]
-    seconds, batches = contender(spark, asked.source, asked.work, asked.rows // asked.rows_a_file, asked.lateness)
+    seconds, batches = contender(
+        spark, asked.source, asked.work, asked.rows // asked.rows_a_file, asked.lateness
+    )
     runtime = spark._jvm.java.lang.Runtime.getRuntime()  # type: ignore[union-attr]
     spark._jvm.java.lang.System.gc()  # type: ignore[union-attr]
     held = runtime.totalMemory() - runtime.freeMemory()

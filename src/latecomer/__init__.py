@@ -32,7 +32,7 @@ from latecomer.model.windows import Tumbling
 if TYPE_CHECKING:
     from latecomer.pipeline import BatchReport
     from latecomer.reader import Reader
-    from latecomer.run import run
+    from latecomer.running import run
 
 __all__ = [
     "Ascending",
@@ -63,7 +63,7 @@ __all__ = [
     "run",
 ]
 
-_WITH_SPARK_OR_DELTA = {"BatchReport": "pipeline", "Reader": "reader", "run": "run"}
+_WITH_SPARK_OR_DELTA = {"BatchReport": "pipeline", "Reader": "reader", "run": "running"}
 """Loaded when asked for: the rest answers without Spark."""
 
 

@@ -71,9 +71,9 @@ QUIET_BOUNDARIES = (
 
 
 def write_pipeline(folder: Path) -> Path:
-    """Four files of payments: prompt, late, too late, sent twice, and unreadable."""
+    """Three files of payments: prompt, late, too late, sent twice, and unreadable."""
     (folder / "in").mkdir(parents=True)
-    for number in range(4):
+    for number in range(3):
         file = folder / "in" / f"{number}.json"
         with open(file, "w", encoding="utf-8") as lines:
             for step in range(30):

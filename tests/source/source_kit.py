@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Pipeline
-from latecomer.run import run
+from latecomer.running import run
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
 

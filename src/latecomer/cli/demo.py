@@ -40,7 +40,7 @@ def demo(
     from latecomer.demo.diwali import write_scenario
     from latecomer.errors import LatecomerError
     from latecomer.reader import Reader
-    from latecomer.run import run
+    from latecomer.running import run
     from latecomer.session import java_version
 
     console = Console(highlight=False)

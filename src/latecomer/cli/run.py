@@ -28,7 +28,7 @@ def run(
     from latecomer.cli.progress import Totals, print_summary, progress
 
     try:
-        from latecomer.run import run as run_pipeline
+        from latecomer.running import run as run_pipeline
 
         hush_spark()
     except ImportError as error:

@@ -130,6 +130,13 @@ def _measures(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Proble
                 column,
                 f"declare it in source.schema as an integer or a decimal, such as {column}: decimal(18,2)",
             )
+        elif kind is not None and (types.scale_of(kind) > 6 or types.whole_digits(kind) > 32):
+            yield Problem(
+                f"ledger.{index}",
+                f"a {kind} column has more digits than the ledger keeps (32 before the point, 6 after)",
+                column,
+                "leave it out of the ledger, or declare fewer digits",
+            )
 
 
 def _aggregate_types(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:

@@ -72,6 +72,12 @@ def scale_of(kind: str) -> int:
     return int(match[2]) if match else 0
 
 
+def whole_digits(kind: str) -> int:
+    """Digits before the point of an exact type."""
+    match = _DECIMAL.fullmatch(kind)
+    return int(match[1]) - int(match[2]) if match else 19
+
+
 def is_exact(kind: str) -> bool:
     """Whether sums of the type are exact, in any order."""
     return kind in INTEGERS or is_decimal(kind)

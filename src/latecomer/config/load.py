@@ -109,6 +109,8 @@ def _compose(text: str, file: Path) -> tuple[Any, dict[Location, int]]:
             line=line,
         )
         raise PipelineError([problem]) from None
+    except RecursionError:
+        raise _whole_file(file, "refers to itself", "write every value out, without anchors") from None
     except (yaml.YAMLError, ValueError, TypeError) as error:
         raise _whole_file(file, f"is not valid YAML: {error}", "check the file") from None
     finally:

@@ -139,7 +139,7 @@ def _bounded_unless_said(written: object) -> object:
 
 
 class Pipeline(_Model):
-    """A whole pipeline. `Pipeline.load("pipeline.yaml")` reads the same from a file."""
+    """A whole pipeline. `load_pipeline("pipeline.yaml")` reads the same from a file."""
 
     name: str
     store: str = Field(min_length=1, description="a folder, relative to the pipeline file")

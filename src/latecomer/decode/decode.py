@@ -9,7 +9,6 @@ from pyspark.sql.window import Window
 from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Unit
-from latecomer.model.verdicts import END_OF_TIME
 from latecomer.source.files import BROKEN, CORRUPT, FULL_ORIGIN, LANDED, ORIGIN, POSITION
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import quoted
@@ -23,9 +22,12 @@ EVENTS, BEHIND, DUPLICATES, DEAD_LETTERS = "events", "behind", "duplicates", "de
 not widen the time range of every file."""
 
 TIME, ARRIVAL = f"{PRIVATE}time", f"{PRIVATE}arrival"
-FIRST_MOMENT = -62_135_596_800_000_000  # 0001-01-01T00:00:00Z
+FIRST_MOMENT = -62_104_060_800_000_000  # 0002-01-01T00:00:00Z
+LAST_MOMENT = 253_370_764_800_000_000  # 9999-01-01T00:00:00Z
+"""The calendar less a year at either end: an event's window and its wall clock have to fit as well."""
 _MICROS: dict[Unit, int] = {"s": 1_000_000, "ms": 1_000, "us": 1}
-_HAS_ZONE = r"(Z|[+-]\d\d(:?\d\d)?|\[.+\]| ?[A-Z][A-Za-z]+/[A-Za-z_]+)$"
+_NO_ZONE = "^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ][0-9:.]*)? *$"
+"""A date, perhaps a time of day, and nothing after it. Spark would eat a backslash."""
 
 
 def micros(column: str, kind: str, unit: Unit | None, zone: str) -> str:
@@ -38,7 +40,7 @@ def micros(column: str, kind: str, unit: Unit | None, zone: str) -> str:
         dated = f"octet_length({name}) >= 10 and instr({name}, '-') = 5"
         parsed = f"case when {dated} then try_cast({bare} as timestamp) end"
         if zone != "UTC":
-            parsed = f"if({name} rlike '{_HAS_ZONE}', {parsed}, to_utc_timestamp({parsed}, '{zone}'))"
+            parsed = f"if({name} rlike '{_NO_ZONE}', to_utc_timestamp({parsed}, '{zone}'), {parsed})"
         return f"unix_micros({parsed})"
     if kind == "timestamp":
         return f"unix_micros({name})"
@@ -50,11 +52,11 @@ def micros(column: str, kind: str, unit: Unit | None, zone: str) -> str:
 def _from_number(name: str, kind: str, unit: Unit) -> str:
     if unit == "ns":
         if kind in types.INTEGERS:
-            return f"(({name} - pmod({name}, 1000)) div 1000)"
-        return f"try_cast(floor({name} / 1000) as bigint)"
+            return f"(try_subtract({name}, pmod({name}, 1000)) div 1000)"
+        return f"try_cast(floor(try_divide({name}, 1000)) as bigint)"
     if kind in types.INTEGERS:
         return f"try_multiply(cast({name} as bigint), {_MICROS[unit]}L)"
-    return f"try_cast(round({name} * {_MICROS[unit]}) as bigint)"
+    return f"try_cast(round(try_multiply({name}, {_MICROS[unit]})) as bigint)"
 
 
 def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame) -> DataFrame:
@@ -99,7 +101,7 @@ def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame) -> DataFram
 
 def _possible(column: str) -> str:
     """Microseconds within the calendar, null beyond it."""
-    return f"if({column} between {FIRST_MOMENT} and {END_OF_TIME - 1}, {column}, null)"
+    return f"if({column} between {FIRST_MOMENT} and {LAST_MOMENT}, {column}, null)"
 
 
 def marked_duplicates(events: DataFrame, known_ids: DataFrame | None) -> DataFrame:
@@ -132,7 +134,7 @@ def _tick(layout: EventLayout) -> Column:
     if every == "event":
         in_order = Window.orderBy(ARRIVAL, LANDED, ORIGIN, POSITION)
         return F.row_number().over(in_order).cast("bigint") + F.col(f"{PRIVATE}first_tick")
-    arrival = f"coalesce({ARRIVAL}, unix_micros({LANDED}))"
+    arrival = f"coalesce({_possible(ARRIVAL)}, unix_micros({LANDED}))"
     return F.expr(f"({arrival} - pmod({arrival}, {every}L)) div {every}L")
 
 

@@ -201,7 +201,9 @@ class OutputLogic:
         """The window ends that may close in this batch."""
         window, bounds = self.output.window, []
         if batch.events is not None:
+            # On time is only what ends after the watermark that the batch began with.
             first = batch.stretch.rows[0][1].watermark if batch.stretch.rows else batch.earliest
+            first = min(max(first, batch.earliest), batch.latest)
             earliest = window.assign(batch.earliest).end
             bounds.append(
                 (

@@ -95,5 +95,5 @@ def sum_measures(rows: DataFrame, columns: Mapping[str, str]) -> dict[str, Decim
 
 def measure_in_raw(measure: str) -> str:
     """A measure read out of a dead letter's raw text, as far as it can be."""
-    path = measure.replace("'", "")
-    return f"try_cast(get_json_object({quoted('raw')}, '$.{path}') as decimal(38,6))"
+    path = measure.replace("\\", "").replace("'", "").replace('"', "")
+    return f"try_cast(get_json_object({quoted('raw')}, \"$['{path}']\") as decimal(38,6))"

@@ -11,6 +11,7 @@ import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import combinations
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -33,7 +34,8 @@ LANDED = f"{PRIVATE}landed"
 BROKEN = f"{PRIVATE}broken"
 
 _ROW_BITS = (1 << 33) - 1
-_WIDENINGS = {("tinyint", "smallint"), ("smallint", "int"), ("int", "bigint"), ("float", "double")}
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_WIDENINGS = {("float", "double"), *combinations(_INTEGERS, 2)}
 _FOREVER = "100000d"
 
 
@@ -100,17 +102,23 @@ class FileSource:
         groups: dict[tuple[str, ...], list[str]] = {}
         for file in files:
             header = self._header(file) if settings.header else tuple(self.columns)
-            groups.setdefault(header, []).append(file.path)
+            if header:  # else there is nothing but blank lines
+                groups.setdefault(header, []).append(file.path)
         parts = []
         for header, paths in groups.items():
-            # A column that is not pinned is read as text and left out.
-            layout = {name: self.columns.get(name, "string") for name in header}
+            # A column that is not pinned is read as text, under a name that clashes with none, and left out.
+            layout = {
+                name if name in self.columns else f"{PRIVATE}extra_{nth}": self.columns.get(name, "string")
+                for nth, name in enumerate(header)
+            }
             part = (
                 spark.read.schema(ddl({**layout, CORRUPT: "string"}))
                 .option("columnNameOfCorruptRecord", CORRUPT)
                 .option("mode", "PERMISSIVE")
                 .option("header", settings.header)
                 .option("sep", settings.delimiter)
+                .option("escape", '"')  # a quote within quotes is doubled
+                .option("columnPruning", False)  # or a row too short or too long would pass
                 .csv(paths)
             )
             missing = [F.lit(None).cast(kind).alias(n) for n, kind in self.columns.items() if n not in layout]
@@ -120,8 +128,8 @@ class FileSource:
     def _header(self, file: SourceFile) -> tuple[str, ...]:
         delimiter = self.pipeline.source.files.delimiter
         try:
-            with open(file.local, encoding="utf-8", newline="") as lines:
-                return tuple(next(csv.reader(lines, delimiter=delimiter), ()))
+            with open(file.local, encoding="utf-8-sig", newline="") as lines:
+                return tuple(next(filter(None, csv.reader(lines, delimiter=delimiter)), ()))
         except (OSError, UnicodeDecodeError):
             return tuple(self.columns)
 
@@ -155,26 +163,47 @@ class FileSource:
         self, files: Sequence[SourceFile]
     ) -> tuple[list[SourceFile], list[tuple[SourceFile, str]]]:
         """The files that Spark can read, and those it cannot, with the reason."""
-        if self.pipeline.source.files.format != "parquet":
+        settings = self.pipeline.source.files
+        if settings.format == "parquet":
+            misfit = self._misfit
+        elif settings.format == "csv" and settings.header:
+            misfit = self._misled
+        else:
             return list(files), []
         readable, broken = [], []
         for file in files:
-            reason = self._misfit(file)
+            reason = misfit(file)
             if reason is None:
                 readable.append(file)
             else:
                 broken.append((file, reason))
         return readable, broken
 
+    def _misled(self, file: SourceFile) -> str | None:
+        """Why a CSV file's header cannot be followed."""
+        known = [name for name in self._header(file) if name in self.columns]
+        if len(known) > len(set(known)):
+            return f"the header names a column twice: {', '.join(known)}"
+        if not known and self._header(file):
+            return f"the header names none of the columns {', '.join(self.columns)}"
+        return None
+
     def _misfit(self, file: SourceFile) -> str | None:
+        """Why Spark could not read a Parquet file as pinned."""
         try:
-            found = arrow_columns(pq.read_schema(file.local))
+            schema = pq.read_schema(file.local)
         except (OSError, pa.ArrowInvalid) as error:
             return f"not a readable Parquet file: {error}"
+        found = arrow_columns(schema)
         for column, pinned in self.columns.items():
-            kind = found.get(column)
-            if kind is not None and kind != pinned and (kind, pinned) not in _WIDENINGS:
+            if column not in schema.names or pa.types.is_null(schema.field(column).type):
+                continue
+            stored = schema.field(column).type
+            kind = found.get(column, str(stored))
+            if kind != pinned and (kind, pinned) not in _WIDENINGS:
                 return f"column {column} is {kind}, pinned as {pinned}"
+            if pa.types.is_timestamp(stored) and stored.unit == "ns":
+                return f"column {column} holds nanoseconds, which Spark cannot read: write microseconds"
         return None
 
     def _unreadable(self, spark: SparkSession, broken: Iterable[tuple[SourceFile, str]]) -> DataFrame:

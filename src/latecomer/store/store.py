@@ -131,6 +131,9 @@ class Store:
             "id": event.id,
             "partition": self.pipeline.partition_column,
             "order_by": files.order_by,
+            "zone": event.zone,
+            "unit": event.unit,
+            "arrival_unit": self.pipeline.arrival_unit,
             "every": self.pipeline.watermark.every,
             "ledger": sorted(self.pipeline.ledger),
         }
@@ -156,7 +159,7 @@ def open_store(pipeline: Pipeline) -> Store:
 def source_columns(pipeline: Pipeline) -> dict[str, str]:
     """The source's columns: declared, else pinned by an earlier run, else inferred from the files there."""
     pinned = read_pins(pipeline.store_path)
-    declared = pipeline.source.columns
+    declared = _as_read(pipeline)
     if pinned is not None:
         columns: dict[str, str] = pinned["columns"]
         if declared is not None and any(columns.get(name) != kind for name, kind in declared.items()):
@@ -167,7 +170,7 @@ def source_columns(pipeline: Pipeline) -> dict[str, str]:
             )
         return columns
     if declared is not None:
-        return dict(declared)
+        return declared
     files = list_files(pipeline.source_path)
     if not files:
         raise SourceError(
@@ -175,6 +178,18 @@ def source_columns(pipeline: Pipeline) -> dict[str, str]:
             "correct source.files.path, wait for the first file, or declare source.schema"
         )
     return infer_columns(files, pipeline.source.files.format, pipeline.source.files.delimiter)
+
+
+def _as_read(pipeline: Pipeline) -> dict[str, str] | None:
+    """The declared columns. In a text file a time is read as text, so that `event.zone` can apply to it."""
+    declared, files = pipeline.source.columns, pipeline.source.files
+    if declared is None or files.format == "parquet":
+        return declared
+    times = (pipeline.event.time, files.order_by)
+    return {
+        column: "string" if column in times and kind in ("timestamp", "timestamp_ntz", "date") else kind
+        for column, kind in declared.items()
+    }
 
 
 def definition_of(output: Output) -> dict[str, Any]:

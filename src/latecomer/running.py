@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from latecomer.config import checks
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
 from latecomer.errors import LatecomerError, PipelineError, Problem, SourceError
@@ -44,6 +45,9 @@ def run(
     Bring your own `spark`, or a local one is started. `watch` is told of every batch. `stop` ends a
     continuous run after the batch under way; so do SIGINT and SIGTERM in the main thread.
     """
+    problems = checks.check(pipeline)
+    if problems:
+        raise PipelineError(problems)
     columns = source_columns(pipeline)
     check_against(pipeline, columns, file)
     store = Store(pipeline, columns)
@@ -52,7 +56,8 @@ def run(
         session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "spark.log"))
         # PySpark takes SIGINT for itself when it starts, so ours comes after.
         with _stopped_by_signals(stopping):
-            _run(Engine(session, store, watch), session, stopping, once or drain, drain, file)
+            _check_predicates(session, store, file)
+            _run(Engine(session, store, watch), session, stopping, once or drain, drain)
 
 
 def _run(
@@ -61,10 +66,8 @@ def _run(
     stopping: threading.Event,
     bounded: bool,
     drain: bool,
-    file: str | Path | None,
 ) -> None:
     try:
-        _check_predicates(session, engine.store, file)
         engine.start()
         _Runner(engine, session, stopping).run(bounded)
         if drain and not stopping.is_set():
@@ -106,7 +109,12 @@ class _Runner:
         self.stopping = stopping
         self.turn = threading.Lock()
         self.failure: BaseException | None = None
+        self._hear()
+
+    def _hear(self) -> None:
+        """From here on silence counts: nothing more to read, the arrival clock at the last arrival."""
         self.quiet_since = time.monotonic()
+        self.quiet_from = self.engine.keeper.timeline.last_at
 
     def run(self, bounded: bool) -> None:
         query = self._start(bounded)
@@ -121,6 +129,8 @@ class _Runner:
                 query.awaitTermination()
         except StreamingQueryException as error:
             raise self._told(error) from None
+        finally:
+            query.stop()
         if self.failure is not None:
             raise self._told(self.failure)
 
@@ -152,19 +162,16 @@ class _Runner:
                 self.failure = error
                 raise RuntimeError("the batch failed") from None
             finally:
-                self.quiet_since = time.monotonic()
+                self._hear()
 
     def _beat(self) -> None:
         """A heartbeat, while no batch runs: the arrival clock has gone on since the last arrival."""
-        if self.engine.pipeline.watermark.idle_after is None:
-            return
         if not self.turn.acquire(blocking=False):
             return
         try:
             silent = time.monotonic() - self.quiet_since
-            last = self.engine.keeper.timeline.last_at
-            if silent >= HEARTBEAT_SECONDS and last != BEGIN_OF_TIME:
-                self.engine.heartbeat(last + int(silent * 1_000_000))
+            if silent >= HEARTBEAT_SECONDS and self.quiet_from != BEGIN_OF_TIME:
+                self.engine.heartbeat(self.quiet_from + int(silent * 1_000_000))
         finally:
             self.turn.release()
 

@@ -1,0 +1,46 @@
+"""Sinks behind a running engine: down and up again, added later, and filled from another store."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from faults.faults_kit import left_behind, write_pipeline
+from latecomer.config.load import load_pipeline
+from latecomer.errors import SinkError
+from latecomer.running import run
+
+
+def test_a_sink_that_was_down_or_added_later_ends_up_the_same(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_pipeline(tmp_path / "undisturbed")
+    run(load_pipeline(file), drain=True, spark=spark)
+    expected = left_behind(file)
+
+    disturbed = write_pipeline(tmp_path / "disturbed")
+    text = disturbed.read_text(encoding="utf-8")
+    # One sink is not there yet, and another is locked by somebody else.
+    disturbed.write_text(text.replace("{jsonl: alerts}, ", ""), encoding="utf-8")
+    monkeypatch.setattr("latecomer.sink.sqlite.BUSY_SECONDS", 0.2, raising=False)
+    run_until_first_batch = load_pipeline(disturbed)
+    with sqlite3.connect(tmp_path / "disturbed" / "results.db", isolation_level=None) as other:
+        other.execute("create table if not exists held (x)")
+        other.execute("begin exclusive")
+        with pytest.raises(SinkError, match=r"sqlite sink .*results\.db.*Nothing is lost"):
+            run(run_until_first_batch, drain=True, spark=spark)
+        other.execute("rollback")
+        other.execute("drop table held")
+    other.close()
+    disturbed.write_text(text, encoding="utf-8")
+    run(load_pipeline(disturbed), drain=True, spark=spark)
+    assert left_behind(disturbed) == expected
+
+    # The store is lost and the sinks are not: they would look as if they were far ahead.
+    shutil.rmtree(tmp_path / "disturbed" / "store")
+    with pytest.raises(SinkError, match="filled from another store"):
+        run(load_pipeline(disturbed), once=True, spark=spark)
