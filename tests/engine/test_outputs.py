@@ -149,7 +149,7 @@ def _left_out_for_a_batch(bench: Bench) -> None:
     ],
 )
 def test_a_changed_definition_is_refused(from_the_start: Bench, field: str, change: dict[str, Any]) -> None:
-    changed = Output.model_validate({**dict(FILTERED), **change})
+    changed = Output.model_validate({**FILTERED.model_dump(), **change})
     outputs = {**from_the_start.outputs, "filtered": changed}
     bench = bench_of(from_the_start.spark, from_the_start.folder, **outputs)
     with pytest.raises(StoreMismatch, match=f"output filtered was computed with another {field}"):
@@ -160,7 +160,7 @@ def test_a_changed_policy_holds_from_the_next_batch_and_the_ledger_still_checks(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     rules: list[dict[str, Any]] = [
-        {"late": "update", "allowed_lateness": "90s"},
+        {"late": "update", "allowed_lateness": "20s"},
         {"late": "drop", "allowed_lateness": "0s"},
         {"late": "retract", "allowed_lateness": "10m", "too_late": "drop"},
     ]

@@ -14,11 +14,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING
 
 from latecomer.errors import SourceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SAMPLE_FILES = 20
 SAMPLE_ROWS = 2_000
@@ -103,7 +104,7 @@ def infer_columns(files: Sequence[str], file_format: str, delimiter: str = ",") 
     for name in files[:SAMPLE_FILES]:
         try:
             found = _INFER[file_format](name, delimiter)
-        except (OSError, UnicodeDecodeError, pa.ArrowInvalid):
+        except (OSError, ValueError):
             continue  # an unreadable file becomes dead letters, it does not decide the columns
         for column, kind in found.items():
             columns[column] = _common(columns.get(column), kind)
@@ -143,6 +144,8 @@ def _infer_csv(name: str, delimiter: str) -> dict[str, str]:
 
 
 def _infer_parquet(name: str, _: str) -> dict[str, str]:
+    import pyarrow.parquet as pq  # Arrow is loaded only where it is needed: the command line starts faster
+
     return arrow_columns(pq.read_schema(name))
 
 
@@ -191,6 +194,8 @@ def arrow_columns(schema: pa.Schema) -> dict[str, str]:
 
 
 def _arrow_kind(kind: pa.DataType) -> str | None:
+    import pyarrow as pa
+
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     if pa.types.is_timestamp(kind):

@@ -162,8 +162,12 @@ def source_columns(pipeline: Pipeline) -> dict[str, str]:
     declared = _as_read(pipeline)
     if pinned is not None:
         columns: dict[str, str] = pinned["columns"]
-        if declared is not None and any(columns.get(name) != kind for name, kind in declared.items()):
-            differs = [name for name, kind in declared.items() if columns.get(name) != kind]
+        differs = [
+            name
+            for name, kind in (declared or {}).items()
+            if columns.get(name) not in (kind, (pipeline.source.columns or {})[name])
+        ]
+        if differs:
             raise StoreMismatch(
                 f"source.schema differs from the columns pinned in the store: {', '.join(differs)}; "
                 "restore the declared types, or start a new store"
