@@ -182,7 +182,12 @@ def test_numbers_too_long_for_exact_squares_are_near_and_stop_nothing(
     )
     most = Decimal("9" * 34 + ".9999")
     rows = {
-        "apart": [(9 * 10**18, most), (-9 * 10**18, -most), (9 * 10**18, most), (-(1 << 63), Decimal(1))],
+        "apart": [
+            (9 * 10**18, most),
+            (-9 * 10**18, most.copy_negate()),
+            (9 * 10**18, most),
+            (-(1 << 63), Decimal(1)),
+        ],
         "alike": [(9 * 10**18, most), (9 * 10**18, most), (9 * 10**18, most), (9 * 10**18, most)],
     }
     events = [

@@ -171,6 +171,7 @@ def test_a_changed_policy_holds_from_the_next_batch_and_the_ledger_still_checks(
         engine.sinks.close()
     assert check_ledger(bench.pipeline, spark) == []
     events = [entry for entry in stored_entries(bench.engine().store) if entry.unit == "events"]
+    events.sort(key=lambda entry: entry.batch)
     had = [{fate.value for fate, amount in entry.fates.items() if amount} for entry in events]
     assert "late_accepted" in had[0]
     assert "side_output" in had[0]
