@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -178,7 +179,7 @@ class _Runner:
     def _told(self, error: BaseException) -> BaseException:
         """The error behind Spark's: latecomer's own as it is, Spark's in one sentence."""
         cause = self.failure or error
-        if isinstance(cause, LatecomerError) or not isinstance(cause, PySparkException):
+        if isinstance(cause, LatecomerError) or not isinstance(cause, PySparkException | Py4JJavaError):
             return cause
         return SourceError(
             f"Spark stopped the batch: {_first_line(cause)} (details in logs/spark.log of the store)"
@@ -186,7 +187,8 @@ class _Runner:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0]
+    told = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
+    return told.strip().splitlines()[0]
 
 
 @contextmanager

@@ -150,7 +150,6 @@ def test_csv_columns_are_inferred_from_names_and_texts(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.xfail(strict=True, reason="inference reads utf-8, not utf-8-sig")
 def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
     excel = write_text(tmp_path, "a.csv", "\ufefftxn,paise\r\na1,5\r\n")
     assert infer_columns([str(excel)], "csv") == {"txn": "string", "paise": "bigint"}

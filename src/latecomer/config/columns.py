@@ -130,7 +130,7 @@ def _infer_json(name: str, _: str) -> dict[str, str]:
 
 
 def _infer_csv(name: str, delimiter: str) -> dict[str, str]:
-    with open(name, encoding="utf-8", newline="") as lines:
+    with open(name, encoding="utf-8-sig", newline="") as lines:
         rows: Iterator[list[str]] = csv.reader(lines, delimiter=delimiter)
         header = next(rows, None)
         if not header:

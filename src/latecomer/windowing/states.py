@@ -121,7 +121,8 @@ def _average(name: str, column: str, kind: str, value_type: str) -> StateLogic:
     if types.is_decimal(kind):
         # Spark gives a quotient the fewer digits the longer its terms may be.
         short = f"try_divide(try_cast({t} as decimal(30,{types.scale_of(kind)})), cast({n} as decimal(10,0)))"
-        ratio = f"coalesce({short}, try_divide({t}, {n}))"
+        whole = f"try_divide({t}, {n})"
+        ratio = f"coalesce(try_cast({short} as {value_type}), try_cast({whole} as {value_type}))"
     return StateLogic(
         {total: held, count: "bigint"},
         {total: f"cast({column} as {held})", count: f"if({column} is null, 0L, 1L)"},
@@ -132,35 +133,42 @@ def _average(name: str, column: str, kind: str, value_type: str) -> StateLogic:
 
 
 def _exact_moment(name: str, column: str, scale: int, function: str) -> StateLogic:
-    count, total, squares, rough = (_part(name, part) for part in ("count", "sum", "squares", "rough"))
-    n, s, q, r = (quoted(part) for part in (count, total, squares, rough))
+    parts = ("count", "sum", "squares", "rough_sum", "rough_squares")
+    count, total, squares, rough_sum, rough_squares = (_part(name, part) for part in parts)
+    n, s, q, rs, rq = (quoted(part) for part in (count, total, squares, rough_sum, rough_squares))
     whole = f"try_cast(try_multiply({column}, cast({10**scale} as decimal(38,0))) as {WHOLE})"
     if not scale:
         whole = f"cast({column} as {WHOLE})"
+    square = f"try_cast(try_multiply({whole}, {whole}) as {WHOLE})"
     less = "1" if function in ("variance", "stddev") else "0"
     # n·Σx² − (Σx)² in whole numbers; where 38 digits are not enough, from the doubles beside them.
     exact = f"try_subtract(try_multiply(cast({n} as decimal(19,0)), {q}), try_multiply({s}, {s}))"
-    doubled = f"(cast({n} as double) * {r} - cast({s} as double) * cast({s} as double))"
-    spread = f"greatest(coalesce(cast({exact} as double), {doubled}), 0D) / {10.0 ** (2 * scale)!r}D"
-    variance = f"try_divide({spread}, cast({n} as double) * cast({n} - {less} as double))"
+    doubled = f"cast({n} as double) * {rq} - {rs} * {rs}"
+    spread = f"coalesce(cast({exact} as double) / {10.0 ** (2 * scale)!r}D, {doubled})"
+    positive = f"if({spread} < 0D, 0D, {spread})"
+    variance = f"try_divide({positive}, cast({n} as double) * cast({n} - {less} as double))"
     value = f"sqrt({variance})" if function.startswith("stddev") else variance
-    square = f"try_cast(try_multiply({whole}, {whole}) as {WHOLE})"
     return StateLogic(
-        {count: "bigint", total: WHOLE, squares: WHOLE, rough: "double"},
+        {count: "bigint", total: WHOLE, squares: WHOLE, rough_sum: "double", rough_squares: "double"},
         {
             count: f"if({column} is null, 0L, 1L)",
             total: f"if({column} is null, cast(0 as {WHOLE}), {whole})",
             squares: f"if({column} is null, cast(0 as {WHOLE}), {square})",
-            rough: f"cast({whole} as double) * cast({whole} as double)",
+            rough_sum: f"cast({column} as double)",
+            rough_squares: f"cast({column} as double) * cast({column} as double)",
         },
-        {count: n, total: s, squares: q, rough: r},
+        {count: n, total: s, squares: q, rough_sum: rs, rough_squares: rq},
         {
             count: f"sum({n})",
             total: _unless_lost(s),
             squares: _unless_lost(q),
-            rough: f"sum({r})",
+            rough_sum: f"sum({rs})",
+            rough_squares: f"sum({rq})",
         },
-        {count: n, total: s, squares: q, rough: r, name: f"cast({value} as double)"},
+        {
+            **{part: quoted(part) for part in (count, total, squares, rough_sum, rough_squares)},
+            name: f"cast({value} as double)",
+        },
     )
 
 
