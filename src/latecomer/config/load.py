@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from latecomer.config import checks
 from latecomer.config.models import Event, Files, Output, Pipeline, Source, Trigger
+from latecomer.config.sinks import SqliteSink
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.strategies import Ascending, Bounded
 from latecomer.model.windows import Tumbling
@@ -199,6 +200,8 @@ def _keys_of(location: Location, parent: str | int | None) -> list[str]:
         model: type[BaseModel] = Pipeline
     elif len(location) == 3 and location[0] == "outputs":
         model = Output
+    elif "sinks" in location:
+        return list(SqliteSink.model_fields)
     elif parent == "watermark":
         return sorted({*Bounded.model_fields, *Ascending.model_fields})
     else:

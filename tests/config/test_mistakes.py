@@ -1,0 +1,132 @@
+"""Every mistake in a pipeline file is told with file, line, field, value and mend, before Spark starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from latecomer.config.load import check_against, parse_pipeline
+from latecomer.errors import PipelineError
+
+GOOD = """\
+name: upi
+store: ./lake
+source:
+  files: {path: "arrivals/*.json", order_by: arrival_time}
+  schema: {event_time: string, arrival_time: string, txn: string, tower: string, paise: bigint, fare: double}
+event: {time: event_time, id: txn, partition: tower}
+watermark: {strategy: bounded, delay: 30s, idle_after: 2m}
+ledger: [paise]
+outputs:
+  totals:
+    window: {tumbling: 1m}
+    by: [tower]
+    aggregates: {paise: sum(paise), payments: count(*)}
+    allowed_lateness: 5m
+    late: update
+    sinks: [{sqlite: results.db}]
+"""
+
+
+def problems(text: str, folder: Path) -> list[str]:
+    file = folder / "pipeline.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(PipelineError) as caught:
+        _load(text, file)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def _load(text: str, file: Path) -> None:
+    pipeline = parse_pipeline(text, file)
+    check_against(pipeline, pipeline.source.columns or {}, file)
+
+
+def test_the_good_one_is_good(tmp_path: Path) -> None:
+    pipeline = parse_pipeline(GOOD, tmp_path / "pipeline.yaml")
+    check_against(pipeline, pipeline.source.columns or {})
+    assert pipeline.store_path == tmp_path / "lake"
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "line", "field", "mend"),
+    [
+        ("partition: tower", "partitin: tower", 6, "event.partitin", "did you mean partition?"),
+        ("delay: 30s", "delay: 30 seconds", 7, "watermark.delay", "write a number and a unit"),
+        ("strategy: bounded", "strategy: bounde", 7, "watermark.strategy", "use 'bounded', 'ascending'"),
+        ("by: [tower]", "by: [towr]", 12, "outputs.totals.by[0]", "did you mean tower?"),
+        ("sum(paise)", "sum(pais)", 13, "outputs.totals.aggregates.paise", "did you mean paise?"),
+        ("sum(paise)", "sum(txn)", 13, "outputs.totals.aggregates.paise", "declare the column as a number"),
+        ("sum(paise)", "total(paise)", 13, "outputs.totals.aggregates.paise", "there are sum, count"),
+        ("late: update", "late: updat", 15, "outputs.totals.late", "'update'"),
+        ("sqlite: results.db", "jsonl: changes", 16, "outputs.totals.sinks[0]", "use late: retract"),
+        ("sqlite: results.db", "sqlit: results.db", 16, "outputs.totals.sinks[0]", "there are delta, sqlite"),
+        (
+            "sqlite: results.db",
+            "sqlite: {path: r.db, tabel: x}",
+            16,
+            "outputs.totals.sinks[0].tabel",
+            "did you mean table?",
+        ),
+        ("ledger: [paise]", "ledger: [fare]", 8, "ledger[0]", "decimal(18,2)"),
+        ("tower: string", "tower: text8", 5, "source.schema", "there are"),
+        ("time: event_time", "time: paise", 6, "event.time", "add event.unit"),
+        ("payments: count", "tower: count", 13, "outputs.totals.aggregates.tower", "choose another name"),
+        (
+            "payments: count",
+            "sequence: count",
+            13,
+            "outputs.totals.aggregates.sequence",
+            "choose another name",
+        ),
+        (
+            "allowed_lateness: 5m",
+            "allowed_lateness: 1m\n    too_late: drop",
+            14,
+            "outputs.totals.allowed_lateness",
+            "too_late: side_output",
+        ),
+        ("tumbling: 1m", "tumbling: 7h, zone: Asia/Kolkata", 11, "outputs.totals.window", "write 1h, 6h, 1d"),
+        ("name: upi", "name: upi\nbase: x", 2, "base", "the keys here are"),
+        ("name: upi", "name: upi\nname: again", 2, "name", "keep one of the two"),
+        ("store: ./lake", "store: [", 4, "pipeline file", "check indentation"),
+    ],
+)
+def test_a_mistake_names_its_place_and_its_mend(
+    tmp_path: Path, written: str, instead: str, line: int, field: str, mend: str
+) -> None:
+    told = problems(GOOD.replace(written, instead, 1), tmp_path)
+    assert any(f"pipeline.yaml:{line}: {field}: " in each and mend in each for each in told), told
+
+
+def test_every_mistake_is_told_not_only_the_first(tmp_path: Path) -> None:
+    text = GOOD.replace("delay: 30s", "delay: soon").replace("late: update", "late: maybe")
+    assert len(problems(text, tmp_path)) == 2
+
+
+def test_two_outputs_must_not_share_a_sink(tmp_path: Path) -> None:
+    again = (
+        GOOD[GOOD.index("  totals:") :]
+        .replace("totals:", "others:")
+        .replace("results.db", "{path: results.db, table: totals}")
+    )
+    (told,) = problems(GOOD + again, tmp_path)
+    assert "writes where output totals writes already" in told
+
+
+def test_outputs_that_differ_only_in_case_clash(tmp_path: Path) -> None:
+    again = GOOD[GOOD.index("  totals:") :].replace("totals:", "Totals:")
+    assert "differ only in case" in problems(GOOD + again, tmp_path)[0]
+
+
+def test_json_is_accepted_as_yaml(tmp_path: Path) -> None:
+    import json
+
+    import yaml
+
+    as_json = json.dumps(yaml.safe_load(GOOD), indent=1)
+    assert parse_pipeline(as_json, tmp_path / "p.json") == parse_pipeline(GOOD, tmp_path / "p.yaml")
+
+
+def test_a_file_that_refers_to_itself_is_refused(tmp_path: Path) -> None:
+    assert "refers to itself" in problems("a: &x [*x]\n", tmp_path)[0]
