@@ -30,6 +30,7 @@ from latecomer.ledger.book import (
 )
 from latecomer.log.events import EventLog, Received
 from latecomer.model.ledger import Entry
+from latecomer.model.verdicts import END_OF_TIME
 from latecomer.sink.keeper import SinkKeeper
 from latecomer.source.files import SourceFile
 from latecomer.store.failpoints import failpoint
@@ -100,7 +101,9 @@ class Engine:
         return True
 
     def drain(self) -> None:
-        """The input has ended: close every window."""
+        """The input has ended: close every window. Twice is once."""
+        if self.keeper.timeline.watermark == END_OF_TIME:
+            return
         row = self.keeper.timeline.drain()
         self._quiet(self.keeper.advance(self.last + 1, row), "drain")
 
