@@ -138,7 +138,8 @@ class _Check:
         queries = {
             output.tables.partials: f'select sum("{column}") as s from t',
             output.tables.panes: f'select sum("{column}") as s from (select "{column}", row_number() over '
-            f"(partition by {place} order by sequence desc) as nth from t where op = 'insert' and batch <= {self.last}) where nth = 1",
+            f"(partition by {place} order by sequence desc) as nth from t "
+            f"where op = 'insert' and batch <= {self.last}) where nth = 1",
         }
         for table, sql in queries.items():
             if table.exists:
