@@ -25,6 +25,7 @@ from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.layout import FATE_COLUMNS, LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
+from latecomer.store.sql import double_quoted
 from latecomer.store.store import OutputTables, Store, definition_of, open_store, read_pins
 from latecomer.store.table import Table
 
@@ -112,7 +113,7 @@ class Reader:
     def ledger_totals(self) -> pa.Table:
         """The ledger summed up per output and unit."""
         amounts = ["received", *FATE_COLUMNS]
-        sums = ", ".join(f"sum({_name(amount)}) as {_name(amount)}" for amount in amounts)
+        sums = ", ".join(f"sum({double_quoted(amount)}) as {double_quoted(amount)}" for amount in amounts)
         sql = f"select output, unit, {sums} from t group by output, unit order by output, {_UNIT_ORDER}"
         schema = pa.schema([field for field in LEDGER if field.name != "batch"])
         return _ask(self._store().ledger, sql, schema)
@@ -153,9 +154,9 @@ class Reader:
         if kind is None:
             raise self._unknown("key", "the output has no such key column", column, book.layout.keys)
         if text is None:
-            return f"{_name(column)} is null"
+            return f"{double_quoted(column)} is null"
         try:
-            return f"{_name(column)} = {_literal(text, book.layout.published.field(column).type)}"
+            return f"{double_quoted(column)} = {_literal(text, book.layout.published.field(column).type)}"
         except (ValueError, pa.ArrowException):
             problem = Problem(
                 f"key {column}", f"is not of type {kind}", text, "write it as the results show it"
@@ -202,8 +203,8 @@ def _standing(book: _Book) -> pa.Table:
     # 'retract' sorts after 'insert', so with `op desc` a retracted sequence is led by its retract.
     ranked = f"row_number() over (partition by {place} order by sequence desc, op desc)"
     columns = _listed(book.schema.names)
-    numbered = f"select *, {ranked} as {_name(_ROWS)} from t"
-    sql = f"select {columns} from ({numbered}) where {_name(_ROWS)} = 1 and op = 'insert' order by {place}"
+    numbered = f"select *, {ranked} as {double_quoted(_ROWS)} from t"
+    sql = f"select {columns} from ({numbered}) where {double_quoted(_ROWS)} = 1 and op = 'insert' order by {place}"
     return _ask(book.tables.panes, sql, book.schema)
 
 
@@ -215,15 +216,20 @@ def _open_windows(book: _Book, notes: list[str]) -> pa.Table:
     partials, panes = book.tables.partials, book.tables.panes
     if not partials.exists:
         return book.schema.empty_table()
-    merged = [f"count(*) as {_name(_ROWS)}"]
+    merged = [f"count(*) as {double_quoted(_ROWS)}"]
     for name, aggregate in book.output.aggregates.items():
-        merged.append(f"{_PLAIN.get(aggregate.function, 'max')}({_name(name)}) as {_name(name)}")
+        merged.append(
+            f"{_PLAIN.get(aggregate.function, 'max')}({double_quoted(name)}) as {double_quoted(name)}"
+        )
         if parts := _parts(book, aggregate):
-            fields = ", ".join(f"'{part}', {_name(f'{PRIVATE}{name}_{part}')}" for part in parts)
-            merged.append(f"array_agg(named_struct({fields})) as {_name(PRIVATE + name)}")
+            fields = ", ".join(f"'{part}', {double_quoted(f'{PRIVATE}{name}_{part}')}" for part in parts)
+            merged.append(f"array_agg(named_struct({fields})) as {double_quoted(PRIVATE + name)}")
     closed, others = "", {}
     if panes.exists:
-        same = [f"(p.{_name(column)} is not distinct from t.{_name(column)})" for column in book.place]
+        same = [
+            f"(p.{double_quoted(column)} is not distinct from t.{double_quoted(column)})"
+            for column in book.place
+        ]
         closed, others = f"where not exists (select 1 from p where {' and '.join(same)})", {"p": panes}
     place = _listed(book.place)
     rows = partials.query(f"select {place}, {', '.join(merged)} from t {closed} group by {place}", **others)
@@ -312,12 +318,8 @@ def _chan_spread(states: Sequence[Mapping[str, Any]]) -> float:
 # SQL without Spark: identifiers quoted by doubling, values as literals of a known type
 
 
-def _name(identifier: str) -> str:
-    return '"' + identifier.replace('"', '""') + '"'
-
-
 def _listed(names: Iterable[str]) -> str:
-    return ", ".join(map(_name, names))
+    return ", ".join(map(double_quoted, names))
 
 
 def _text(value: str) -> str:

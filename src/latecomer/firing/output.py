@@ -20,6 +20,7 @@ from latecomer.model.ledger import EVENTS as EVENT_UNIT
 from latecomer.model.verdicts import Fate
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import PaneLayout
+from latecomer.store.sql import quoted
 from latecomer.store.store import Store
 from latecomer.store.table import DataFile, parquet_files
 from latecomer.timeline.keeper import Stretch
@@ -125,7 +126,7 @@ class OutputLogic:
             .agg(
                 F.count(F.lit(1)).cast("decimal(38,6)").alias(EVENT_UNIT),
                 *(
-                    F.sum(F.col(f"`{name}`").cast("decimal(38,6)")).alias(f"m{i}")
+                    F.sum(F.col(quoted(name)).cast("decimal(38,6)")).alias(f"m{i}")
                     for i, name in enumerate(measures)
                 ),
             )
@@ -238,7 +239,7 @@ class OutputLogic:
         return self.spark.read.schema(self.merger.ddl()).parquet(*self.tables.partials.paths(files))
 
     def _params(self, batch: int) -> DataFrame:
-        return self.spark.createDataFrame(pa.table({"_lc_batch": pa.array([batch], pa.int64())}))
+        return self.spark.createDataFrame(pa.table({BATCH: pa.array([batch], pa.int64())}))
 
 
 def _moved(files: Sequence[Path], folder: Path) -> list[Path]:

@@ -19,7 +19,7 @@ from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.verdicts import Fate
 from latecomer.session import build_session, own_session
 from latecomer.store.layout import FATE_COLUMNS
-from latecomer.store.sql import quoted
+from latecomer.store.sql import double_quoted, quoted
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
 from latecomer.timeline.keeper import TimelineKeeper
@@ -132,9 +132,7 @@ class _Check:
 
     def _standing(self, output: OutputLogic, column: str) -> Decimal:
         total = Decimal(0)
-        place = ", ".join(
-            '"' + name.replace('"', '""') + '"' for name in ("window_start", *output.layout.keys)
-        )
+        place = ", ".join(map(double_quoted, ("window_start", *output.layout.keys)))
         queries = {
             output.tables.partials: f'select sum("{column}") as s from t',
             output.tables.panes: f'select sum("{column}") as s from (select "{column}", row_number() over '

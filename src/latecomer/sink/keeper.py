@@ -8,6 +8,7 @@ from latecomer.errors import SinkError
 from latecomer.firing.output import OutputLogic
 from latecomer.sink import SinkLogic, open_sink
 from latecomer.sink.base import PaneShape
+from latecomer.store.sql import double_quoted
 from latecomer.store.store import Store
 
 _SQL_ORDER = "order by sequence, case when op = 'retract' then 1 else 0 end"
@@ -61,7 +62,7 @@ class SinkKeeper:
 
     def _apply(self, output: OutputLogic, sink: SinkLogic, batch: int) -> None:
         columns = [field for field in output.layout.published.names if field != "watermark"]
-        names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
+        names = ", ".join(map(double_quoted, columns))
         panes = output.tables.panes.query(f"select {names} from t where batch = {batch} {_SQL_ORDER}")
         if panes.num_rows:
             sink.apply(batch, panes)

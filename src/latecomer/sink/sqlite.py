@@ -19,6 +19,7 @@ from latecomer.config.sinks import SqliteSink
 from latecomer.model.panes import Op
 from latecomer.sink.base import PaneShape, SinkLogic, differing, first_line, plain
 from latecomer.store.failpoints import failpoint
+from latecomer.store.sql import double_quoted
 
 BUSY_SECONDS = 5.0
 PROGRESS = "latecomer_progress"
@@ -49,9 +50,9 @@ class SqliteLogic(SinkLogic):
             return self._progress(database)
 
     def _apply(self, batch: int, panes: pa.Table) -> None:
-        table = _quoted(self._table)
-        same = " AND ".join(f"{_quoted(name)} IS ?" for name in self.shape.place)
-        names = ", ".join(map(_quoted, self._columns))
+        table = double_quoted(self._table)
+        same = " AND ".join(f"{double_quoted(name)} IS ?" for name in self.shape.place)
+        names = ", ".join(map(double_quoted, self._columns))
         marks = ", ".join("?" * len(self._columns))
         retract = f"DELETE FROM {table} WHERE {same} AND sequence = ?"
         supersede = f"DELETE FROM {table} WHERE {same} AND sequence < ?"
@@ -89,10 +90,12 @@ class SqliteLogic(SinkLogic):
             f"CREATE TABLE IF NOT EXISTS {PROGRESS} (sink_table TEXT PRIMARY KEY COLLATE NOCASE, "
             "pipeline TEXT NOT NULL, output TEXT NOT NULL, batch INTEGER NOT NULL)"
         )
-        table = _quoted(self._table)
+        table = double_quoted(self._table)
         found = {row[1]: row[2] for row in database.execute(f"PRAGMA table_info({table})")}
         if not found:
-            columns = ", ".join(f"{_quoted(name)} {kind}".rstrip() for name, kind in self._columns.items())
+            columns = ", ".join(
+                f"{double_quoted(name)} {kind}".rstrip() for name, kind in self._columns.items()
+            )
             database.execute(f"CREATE TABLE {table} ({columns})")
             # The progress of a table that was dropped goes with it: the new one is filled from the start.
             database.execute(f"DELETE FROM {PROGRESS} WHERE sink_table = ?", (self._table,))
@@ -101,8 +104,10 @@ class SqliteLogic(SinkLogic):
                 f"the table {self._table} has other columns ({difference})",
                 "drop or rename it, or give the sink another table",
             )
-        place = ", ".join(map(_quoted, self.shape.place))
-        database.execute(f"CREATE INDEX IF NOT EXISTS {_quoted(_INDEX + self._table)} ON {table} ({place})")
+        place = ", ".join(map(double_quoted, self.shape.place))
+        database.execute(
+            f"CREATE INDEX IF NOT EXISTS {double_quoted(_INDEX + self._table)} ON {table} ({place})"
+        )
         self._claim(database)
 
     def _claim(self, database: sqlite3.Connection) -> None:
@@ -178,7 +183,3 @@ def _storable(column: pa.ChunkedArray) -> list[Any]:
         # SQLite would store NaN as null, which is another key.
         return ["NaN" if v is not None and math.isnan(v) else v for v in values]
     return values
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""Identifiers and schemas in Spark's words."""
+"""Identifiers and schemas, as each SQL wants them written."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ def quoted(name: str) -> str:
     '`a``b`'
     """
     return "`" + name.replace("`", "``") + "`"
+
+
+def double_quoted(name: str) -> str:
+    """An identifier by the standard's rule: for DataFusion and SQLite.
+
+    >>> double_quoted('a"b')
+    '"a""b"'
+    """
+    return '"' + name.replace('"', '""') + '"'
 
 
 def ddl(columns: Mapping[str, str]) -> str:
