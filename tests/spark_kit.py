@@ -102,7 +102,7 @@ class Bench:
     def oracle(
         self, batches: Sequence[Sequence[Arrival]], drain: bool = False, **where: Predicate
     ) -> Interpretation:
-        reach = max(output.allowed_lateness + output.window.size for output in self.outputs.values())
+        reach = max(output.allowed_lateness + output.window.reach for output in self.outputs.values())
         return interpret(
             batches,
             self.strategy,

@@ -27,7 +27,8 @@ from latecomer.errors import (
     StoreMismatch,
 )
 from latecomer.model.strategies import Ascending, Bounded
-from latecomer.model.windows import Tumbling
+from latecomer.model.triggers import Count, Every, Trigger
+from latecomer.model.windows import Calendar, Global, Session, Sliding, Tumbling
 
 if TYPE_CHECKING:
     from latecomer.pipeline import BatchReport
@@ -38,9 +39,13 @@ __all__ = [
     "Ascending",
     "BatchReport",
     "Bounded",
+    "Calendar",
+    "Count",
     "DeltaSink",
     "Event",
+    "Every",
     "Files",
+    "Global",
     "JsonlSink",
     "LatecomerError",
     "LedgerError",
@@ -51,13 +56,16 @@ __all__ = [
     "Pipeline",
     "PipelineError",
     "Reader",
+    "Session",
     "SinkError",
+    "Sliding",
     "Source",
     "SourceError",
     "SqliteSink",
     "StoreError",
     "StoreInUse",
     "StoreMismatch",
+    "Trigger",
     "Tumbling",
     "load_pipeline",
     "run",

@@ -199,7 +199,7 @@ _UNIT_ORDER = "case unit when 'events' then 0 when 'assignments' then 1 else 2 e
 
 def _standing(book: _Book) -> pa.Table:
     """As `model.panes.surviving`: the insert with the largest sequence, unless that sequence is retracted."""
-    place = _listed(["window_start", *book.layout.keys])
+    place = _listed(book.place)
     # 'retract' sorts after 'insert', so with `op desc` a retracted sequence is led by its retract.
     ranked = f"row_number() over (partition by {place} order by sequence desc, op desc)"
     columns = _listed(book.schema.names)

@@ -93,7 +93,9 @@ def test_what_stands_is_what_the_model_says(steps: list[tuple[int, str | None, O
             values = {"merchant": one.key[0], "paise": one.values["paise"]}
             lake.panes("minute_totals", batch, [pane(minute, one.sequence, one.op, **values)])
         found = {
-            (to_micros(row["window_start"]), (row["merchant"],)): row["sequence"]
+            (to_micros(row["window_start"]), to_micros(row["window_end"]), (row["merchant"],)): row[
+                "sequence"
+            ]
             for row in Reader(lake.pipeline).results("minute_totals").to_pylist()
         }
     assert found == {place: one.sequence for place, one in surviving(history).items()}

@@ -56,7 +56,7 @@ AGGREGATES = {
 OUTPUT = Output(
     window={"tumbling": "1m"}, by=["key"], aggregates=AGGREGATES, allowed_lateness="1h", late="update"
 )
-Place = tuple[int, tuple[Any, ...]]
+Place = tuple[int, int, tuple[Any, ...]]
 
 
 def arrivals() -> list[Arrival]:
@@ -100,7 +100,7 @@ def _iso(moment: datetime | None) -> str | None:
 def expected(events: Sequence[Arrival]) -> dict[Place, list[Mapping[str, Any]]]:
     groups: dict[Place, list[Mapping[str, Any]]] = {}
     for each in events:
-        place = OUTPUT.window.assign(each.event_time).start, (each.payload["key"],)
+        place = *OUTPUT.window.assign(each.event_time), (each.payload["key"],)
         groups.setdefault(place, []).append(each.payload)
     return groups
 
@@ -199,7 +199,7 @@ def test_numbers_too_long_for_exact_squares_are_near_and_stop_nothing(
     bench = Bench(spark, tmp_path, Bounded("0s"), {"all": output}, payload, measures=(), ids=False)
     store = bench.run(cut(events, [3]), drain=True)
     standing = surviving(pane for _, pane in stored_panes(store, "all"))
-    for (_, (key,)), pane in standing.items():
+    for (_, _, (key,)), pane in standing.items():
         for name, aggregate in output.aggregates.items():
             values = [huge if aggregate.column == "huge" else long for huge, long in rows[key]]
             meant, found = aggregate.evaluate(values), pane.values[name]

@@ -339,7 +339,7 @@ def test_what_stands_in_the_end_is_what_was_accepted(
 ) -> None:
     told = told_of(batches, strategy, output)
     accepted = Counter(
-        (event.window.start, tuple(event.arrival.payload[column] for column in output.by))
+        (*event.window, tuple(event.arrival.payload[column] for column in output.by))
         for event in told.judged["out"]
         if event.window and event.fate in (Fate.ON_TIME, Fate.LATE_ACCEPTED)
     )

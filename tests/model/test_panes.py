@@ -31,15 +31,15 @@ def retract(sequence: int) -> Pane:
     ],
 )
 def test_the_pane_that_stands(published: list[Pane], standing: int | None) -> None:
-    stands = surviving(published).get((0, ()))
+    stands = surviving(published).get((0, 10, ()))
     assert (stands and stands.sequence) == standing
 
 
 def test_a_pane_published_twice_stands_as_it_was_first() -> None:
     first, again = insert(0), Pane(0, 10, (), {"n": 99}, 0, Timing.ON_TIME)
-    assert surviving([first, again]) == {(0, ()): first}
+    assert surviving([first, again]) == {(0, 10, ()): first}
 
 
 def test_windows_and_keys_stand_for_themselves() -> None:
     panes = [insert(0, 0, ("a",)), insert(3, 0, ("b",)), insert(1, 10, ("a",)), insert(0, 0, (None,))]
-    assert surviving(panes) == {(pane.window_start, pane.key): pane for pane in panes}
+    assert surviving(panes) == {pane.place: pane for pane in panes}

@@ -67,8 +67,8 @@ def _retracts_cancel(store: object, output: str) -> None:
     """For each window and key at most one pane survives, and each retract names the pane before it."""
     panes = [pane for _, pane in stored_panes(store, output)]  # type: ignore[arg-type]
     standing = surviving(panes)
-    for place in {(pane.window_start, pane.key) for pane in panes}:
-        history = [pane for pane in panes if (pane.window_start, pane.key) == place]
+    for place in {pane.place for pane in panes}:
+        history = [pane for pane in panes if pane.place == place]
         inserts = [pane.sequence for pane in history if pane.op is Op.INSERT]
         assert inserts == list(range(len(inserts)))
         assert standing[place].sequence == inserts[-1]

@@ -120,12 +120,12 @@ class Place:
 
 
 def expected(
-    standing: dict[tuple[int, tuple[Any, ...]], Pane],
+    standing: dict[tuple[int, int, tuple[Any, ...]], Pane],
 ) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     """What the model says stands, as `Place.standing` reads it."""
     return {
         (_text(to_moment(start)), *key): (one.sequence, str(one.timing), *map(_text, one.values.values()))
-        for (start, key), one in standing.items()
+        for (start, _, key), one in standing.items()
     }
 
 

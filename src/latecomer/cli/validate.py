@@ -9,6 +9,9 @@ import typer
 
 from latecomer.cli.options import File, load
 from latecomer.model.durations import format_duration
+from latecomer.model.panes import Accumulation
+from latecomer.model.triggers import Count, Every
+from latecomer.model.windows import AnyWindow, Calendar, Global, Session, Sliding, Tumbling
 
 if TYPE_CHECKING:
     from latecomer.config.models import Output, Pipeline
@@ -50,7 +53,7 @@ def _described(
     yield f"watermark  {_watermark(pipeline.watermark, pipeline.partition_column)}"
     for name, output in pipeline.outputs.items():
         yield f"output     {name}: {_numbers(output)}"
-        yield f"           {_lateness(output)}; {_sinks(output)}"
+        yield f"           {_lateness(output)}{_firings(output)}; {_sinks(output)}"
     if pipeline.ledger:
         yield f"ledger     also sums {', '.join(pipeline.ledger)}"
     if any(output.where for output in pipeline.outputs.values()):
@@ -82,13 +85,47 @@ def _watermark(strategy: Strategy, partition: str | None) -> str:
     return f"{said}; it moves every {format_duration(strategy.every)} of arrival time"
 
 
-def _numbers(output: Output) -> str:
-    window = output.window
-    said = f"each {format_duration(window.size)}"
-    if window.zone != "UTC":
+def _window(window: AnyWindow) -> str:
+    match window:
+        case Tumbling():
+            said = f"each {format_duration(window.size)}"
+        case Sliding():
+            said = f"each {format_duration(window.size)}, every {format_duration(window.every)}"
+        case Session():
+            said = f"each session with gaps under {format_duration(window.gap)}"
+            said += f", at most {format_duration(window.max)} long" if window.max else ""
+        case Calendar():
+            said = f"each {window.calendar}"
+        case Global():
+            said = "all of time, told in full at a drain"
+    if isinstance(window, Tumbling | Calendar) and window.zone != "UTC":
         said += f" in {window.zone}"
-    if window.offset:
+    if isinstance(window, Tumbling | Sliding) and window.offset:
         said += f" moved by {format_duration(window.offset)}"
+    return said
+
+
+def _firings(output: Output) -> str:
+    """What is published besides one pane when a window closes and one for each batch of late events."""
+    early, late, said = output.trigger.early, output.trigger.late, ""
+    if isinstance(early, Every):
+        clock = "event time" if early.clock == "event" else "arrival time"
+        said += f"; open windows are told every {format_duration(early.every)} of {clock}"
+    elif early is not None:
+        said += f"; open windows are told at every {early.count} events"
+    if isinstance(late, Every):
+        said += f"; late events are told every {format_duration(late.every)}"
+    elif isinstance(late, Count):
+        said += f"; late events are told {late.count} at a time"
+    if output.accumulation is Accumulation.DISCARDING:
+        said += "; panes are to be added up"
+    if output.emit_empty:
+        said += "; windows without events are told too"
+    return said
+
+
+def _numbers(output: Output) -> str:
+    said = _window(output.window)
     if output.by:
         said += f" and {', '.join(output.by)}"
     said += ": " + ", ".join(f"{name} = {aggregate}" for name, aggregate in output.aggregates.items())

@@ -12,12 +12,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from latecomer.config import columns as types
 from latecomer.config.models import NAME, Output, Pipeline
 from latecomer.errors import Problem
-from latecomer.model.aggregates import NUMERIC
+from latecomer.model.aggregates import ADDITIVE, NUMERIC
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
+from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
+from latecomer.model.windows import Global, Session
 
-RESERVED = ("window_start", "window_end", "sequence", "timing", "op", "batch", "fired_at", "watermark")
+RESERVED = (
+    "window_start",
+    "window_end",
+    "sequence",
+    "timing",
+    "op",
+    "is_last",
+    "batch",
+    "fired_at",
+    "watermark",
+)
 PRIVATE = "_lc_"
 _UNSTORABLE = re.compile(r"[ ,;{}()\n\t=]")
 
@@ -27,6 +39,8 @@ def check(pipeline: Pipeline) -> list[Problem]:
     problems = list(_clashing_sinks(pipeline))
     for name, output in pipeline.outputs.items():
         problems += _unsafe_lateness(pipeline, name, output)
+        problems += _accumulation(name, output)
+        problems += _empty_windows(name, output)
         problems += _sinks_that_cannot(name, output)
         problems += _output_names(name, output)
     if re.search(r"%[0-9A-Fa-f]{2}", str(pipeline.store_path)):
@@ -170,15 +184,51 @@ def _unsafe_lateness(pipeline: Pipeline, name: str, output: Output) -> Iterator[
         )
 
 
+def _accumulation(name: str, output: Output) -> Iterator[Problem]:
+    if output.late is LatePolicy.RETRACT and output.accumulation is not Accumulation.RETRACTING:
+        yield Problem(
+            f"outputs.{name}.accumulation",
+            "late: retract takes back every pane it replaces",
+            output.accumulation.value,
+            "leave accumulation out, or use late: update",
+        )
+    if output.accumulation is Accumulation.DISCARDING:
+        for aggregate_name, aggregate in output.aggregates.items():
+            if aggregate.function not in ADDITIVE:
+                yield Problem(
+                    f"outputs.{name}.aggregates.{aggregate_name}",
+                    f"{aggregate.function} cannot be added up from the panes of accumulation: discarding",
+                    str(aggregate),
+                    "use sum, count, min or max, or accumulation: accumulating",
+                )
+
+
+def _empty_windows(name: str, output: Output) -> Iterator[Problem]:
+    if output.emit_empty and isinstance(output.window, Session | Global):
+        yield Problem(
+            f"outputs.{name}.emit_empty",
+            f"there are no empty windows where the window is {output.window.kind}",
+            True,
+            "leave emit_empty out, or use tumbling, sliding or calendar windows",
+        )
+
+
 def _sinks_that_cannot(name: str, output: Output) -> Iterator[Problem]:
     for index, sink in enumerate(output.sinks):
-        if not sink.takes(output.late):
-            yield Problem(
-                f"outputs.{name}.sinks.{index}",
-                f"{sink.kind} is append only and cannot take the updates of late: {output.late}",
-                {sink.kind: sink.path},
-                "use late: retract, drop or side_output, or a sink that upserts (delta, sqlite)",
+        if sink.takes(output.accumulation, output.replaces):
+            continue
+        if sink.upserts:
+            message = (
+                f"{sink.kind} keeps one pane of each window and key, and discarding panes have to be added up"
             )
+            mend = "use accumulation: accumulating or retracting, or a change stream (parquet, jsonl)"
+        elif output.trigger.early is not None:
+            message = f"{sink.kind} is append only and cannot take the updates of an early trigger"
+            mend = "use accumulation: retracting or discarding, or a sink that upserts (delta, sqlite)"
+        else:
+            message = f"{sink.kind} is append only and cannot take the updates of late: {output.late}"
+            mend = "use late: retract, drop or side_output, or a sink that upserts (delta, sqlite)"
+        yield Problem(f"outputs.{name}.sinks.{index}", message, {sink.kind: sink.path}, mend)
 
 
 def _output_names(name: str, output: Output) -> Iterator[Problem]:

@@ -28,12 +28,14 @@ _POSITIVE = f"^(?=.*[1-9]){_PARTS}$"
 _OFF = ({"enum": ["off", False]}, {"type": "null"})
 _DURATIONS: dict[str, dict[str, Any]] = {
     "tumbling": _duration(_POSITIVE),
+    "sliding": _duration(_POSITIVE),
+    "session": _duration(_POSITIVE),
+    "max": _duration(_POSITIVE, {"type": "null"}),
     "offset": _duration(f"^(-?{_PARTS}|-?0)$", _ZERO),
     "delay": _duration(f"^({_PARTS}|0)$", _ZERO),
     "allowed_lateness": _duration(f"^({_PARTS}|0)$", _ZERO),
     "idle_after": _duration(_POSITIVE, *_OFF),
     "max_future": _duration(_POSITIVE, *_OFF),
-    "every": _duration(_POSITIVE, {"const": "event"}),
 }
 """Property → how it is written. The models hold microseconds, the file durations."""
 
@@ -55,6 +57,10 @@ def pipeline_schema() -> dict[str, Any]:
     output["too_late"] = {
         "anyOf": [{"$ref": output["too_late"]["$ref"]}, {"type": "null"}],
         "description": output["too_late"]["description"],
+    }
+    output["accumulation"] = {
+        "anyOf": [{"$ref": output["accumulation"]["$ref"]}, {"type": "null"}],
+        "description": output["accumulation"]["description"],
     }
     output["aggregates"] |= {
         "minProperties": 1,
@@ -85,7 +91,7 @@ def _tidy(node: Any, holds_names: bool = False) -> Any:
     tidy = {
         key: _tidy(value, holds_names=key in ("properties", "$defs"))
         for key, value in node.items()
-        if key != "title" and (key != "default" or value not in (None, [], {"late": "batch"}))
+        if key != "title" and (key != "default" or value not in (None, [], {"early": None, "late": "batch"}))
     }
     if "description" in tidy:
         tidy["description"] = " ".join(tidy["description"].split("\n\n")[0].split())
@@ -94,6 +100,9 @@ def _tidy(node: Any, holds_names: bool = False) -> Any:
 
 def _property(name: str, written: dict[str, Any]) -> dict[str, Any]:
     duration = _DURATIONS.get(name)
+    if name == "every":  # a tick may also be one event
+        ticks = "event" in written.get("examples", ())
+        duration = _duration(_POSITIVE, *([{"const": "event"}] if ticks else []))
     if duration is None or written.get("type") == "object":
         return written
     kept = {key: written[key] for key in ("description",) if key in written}

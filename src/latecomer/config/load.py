@@ -11,11 +11,12 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from latecomer.config import checks
-from latecomer.config.models import Event, Files, Output, Pipeline, Source, Trigger
+from latecomer.config.models import Event, Files, Output, Pipeline, Source
 from latecomer.config.sinks import SqliteSink
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.strategies import Ascending, Bounded
-from latecomer.model.windows import Tumbling
+from latecomer.model.triggers import Count, Every, Trigger
+from latecomer.model.windows import KINDS
 
 MAX_BYTES = 1_000_000
 MAX_NODES = 20_000
@@ -45,7 +46,9 @@ def parse_pipeline(text: str, file: Path) -> Pipeline:
             file, "is not a mapping of keys to values", "start with `name:`, `store:`, `source:` …"
         )
     if "base" in document:
-        raise PipelineError([_at(Problem("base", "unknown key", mend=_mend_key(("base",))), file, lines)])
+        raise PipelineError(
+            [_at(Problem("base", "unknown key", mend=_mend_key(("base",), lines)), file, lines)]
+        )
     try:
         pipeline = Pipeline.model_validate({**document, "base": file.resolve().parent})
     except ValidationError as error:
@@ -148,7 +151,6 @@ _MODELS: dict[str, type[BaseModel]] = {
     "source": Source,
     "files": Files,
     "event": Event,
-    "window": Tumbling,
     "trigger": Trigger,
 }
 
@@ -159,7 +161,7 @@ def _problem(entry: Any, file: Path, lines: Mapping[Location, int]) -> Problem:
     kind, value, mend = entry["type"], entry.get("input"), None
     message = entry["msg"].removeprefix("Value error, ")
     if kind == "extra_forbidden":
-        message, mend = "unknown key", _mend_key(location)
+        message, mend = "unknown key", _mend_key(location, lines)
     elif kind == "missing":
         message, value, mend = "is missing", None, f"add {location[-1]}:"
     elif kind in ("enum", "literal_error"):
@@ -188,20 +190,24 @@ def _written_location(loc: Sequence[str | int], lines: Mapping[Location, int]) -
     return location
 
 
-def _mend_key(location: Location) -> str:
+def _mend_key(location: Location, lines: Mapping[Location, int]) -> str:
     key, parent = str(location[-1]), location[-2] if len(location) > 1 else None
-    known = [*_keys_of(location, parent)]
+    known = _keys_of(location, parent, lines)
     near = difflib.get_close_matches(key, known, n=1)
     return f"did you mean {near[0]}?" if near else f"the keys here are {', '.join(known)}"
 
 
-def _keys_of(location: Location, parent: str | int | None) -> list[str]:
+def _keys_of(location: Location, parent: str | int | None, lines: Mapping[Location, int]) -> list[str]:
     if parent is None:
         model: type[BaseModel] = Pipeline
     elif len(location) == 3 and location[0] == "outputs":
         model = Output
     elif "sinks" in location:
         return list(SqliteSink.model_fields)
+    elif parent == "window":
+        model = next(KINDS[kind] for kind in KINDS if (*location[:-1], kind) in lines)
+    elif parent in ("early", "late"):
+        model = Count if (*location[:-1], "count") in lines else Every
     elif parent == "watermark":
         return sorted({*Bounded.model_fields, *Ascending.model_fields})
     else:

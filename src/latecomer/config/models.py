@@ -24,9 +24,12 @@ from latecomer.config.columns import normal_type
 from latecomer.config.sinks import AnySink
 from latecomer.model.aggregates import WrittenAggregate
 from latecomer.model.durations import Duration
+from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import AnyStrategy
+from latecomer.model.triggers import Trigger
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
-from latecomer.model.windows import Tumbling, Zone
+from latecomer.model.windows import AnyWindow
+from latecomer.model.zones import Zone
 
 Unit = Literal["s", "ms", "us", "ns"]
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -93,16 +96,10 @@ def _aggregates_as_mapping(value: object) -> object:
     return value
 
 
-class Trigger(_Model):
-    """When panes fire besides at the watermark. Late panes fire once a batch."""
-
-    late: Literal["batch"] = "batch"
-
-
 class Output(_Model):
     """One number per window and key, and what happens to events that are late for it."""
 
-    window: Tumbling
+    window: AnyWindow
     by: tuple[str, ...] = ()
     where: str | None = Field(None, description="an SQL predicate; what it excludes is counted as filtered")
     aggregates: Annotated[dict[str, WrittenAggregate], BeforeValidator(_aggregates_as_mapping)]
@@ -114,15 +111,28 @@ class Output(_Model):
         validate_default=False,
     )
     trigger: Trigger = Trigger()
+    accumulation: Accumulation = Field(
+        None,  # type: ignore[assignment]  # filled below, from `late`
+        description="retracting with late: retract, else accumulating",
+        validate_default=False,
+    )
+    emit_empty: bool = Field(
+        False, description="a key that has had events gets a pane for a window without any, too"
+    )
     sinks: tuple[AnySink, ...] = ()
 
     @model_validator(mode="before")
     @classmethod
-    def _too_late_follows_late(cls, fields: Any) -> Any:
-        if isinstance(fields, dict) and fields.get("too_late") is None:
-            drops = fields.get("late") == LatePolicy.DROP
-            return {**fields, "too_late": TooLatePolicy.DROP if drops else TooLatePolicy.SIDE_OUTPUT}
-        return fields
+    def _defaults_that_follow_late(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict):
+            return fields
+        drops = fields.get("late") == LatePolicy.DROP
+        retracts = fields.get("late") == LatePolicy.RETRACT
+        following = {
+            "too_late": TooLatePolicy.DROP if drops else TooLatePolicy.SIDE_OUTPUT,
+            "accumulation": Accumulation.RETRACTING if retracts else Accumulation.ACCUMULATING,
+        }
+        return {**fields, **{key: value for key, value in following.items() if fields.get(key) is None}}
 
     @field_validator("where")
     @classmethod
@@ -130,6 +140,11 @@ class Output(_Model):
         if where is not None and not where.strip():
             raise ValueError("an empty predicate; leave `where` out to keep every event")
         return where
+
+    @property
+    def replaces(self) -> bool:
+        """Whether a pane may take the place of an earlier one."""
+        return self.trigger.early is not None or self.late.accepts
 
 
 def _bounded_unless_said(written: object) -> object:

@@ -13,21 +13,26 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from latecomer.model.verdicts import LatePolicy
+from latecomer.model.panes import Accumulation
+
+UPSERTED = frozenset({Accumulation.ACCUMULATING, Accumulation.RETRACTING})
+CHANGES = frozenset({Accumulation.DISCARDING, Accumulation.RETRACTING})
 
 
 class Sink(BaseModel):
-    """What a sink can take: an append-only sink cannot overwrite what it was given."""
+    """What a sink can take: one that upserts keeps one pane of each window and key, an append-only one
+    cannot overwrite what it was given."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     kind: ClassVar[str]
     upserts: ClassVar[bool] = True
+    accepts: ClassVar[frozenset[Accumulation]] = UPSERTED
 
     path: str = Field(min_length=1)
 
-    def takes(self, late: LatePolicy) -> bool:
-        """Whether the sink can absorb the corrections of a late policy."""
-        return self.upserts or late is not LatePolicy.UPDATE
+    def takes(self, accumulation: Accumulation, replaces: bool) -> bool:
+        """Whether the sink can take the panes; `replaces` says that one may take another's place."""
+        return accumulation in self.accepts or (accumulation is Accumulation.ACCUMULATING and not replaces)
 
     def target(self, output: str) -> str:
         """What the sink writes to: two outputs must not share it."""
@@ -55,6 +60,7 @@ class ParquetSink(Sink):
 
     kind: ClassVar[str] = "parquet"
     upserts: ClassVar[bool] = False
+    accepts: ClassVar[frozenset[Accumulation]] = CHANGES
 
 
 class JsonlSink(Sink):
@@ -62,6 +68,7 @@ class JsonlSink(Sink):
 
     kind: ClassVar[str] = "jsonl"
     upserts: ClassVar[bool] = False
+    accepts: ClassVar[frozenset[Accumulation]] = CHANGES
 
 
 SINKS: dict[str, type[Sink]] = {sink.kind: sink for sink in (DeltaSink, SqliteSink, ParquetSink, JsonlSink)}

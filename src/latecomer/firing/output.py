@@ -18,6 +18,7 @@ from latecomer.firing.side_output import write_side_output
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import EVENTS as EVENT_UNIT
 from latecomer.model.verdicts import Fate
+from latecomer.model.windows import Session
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import PaneLayout
 from latecomer.store.sql import quoted
@@ -201,15 +202,16 @@ class OutputLogic:
     def _ends(self, batch: Batch, consumed: Sequence[DataFile]) -> Iterable[int]:
         """The window ends that may close in this batch."""
         window, bounds = self.output.window, []
+        assert not isinstance(window, Session), "sessions have no ends of their own"  # noqa: S101
         if batch.events is not None:
             # On time is only what ends after the watermark that the batch began with.
             first = batch.stretch.rows[0][1].watermark if batch.stretch.rows else batch.earliest
             first = min(max(first, batch.earliest), batch.latest)
-            earliest = window.assign(batch.earliest).end
+            earliest = window.assign_all(batch.earliest)[0].end
             bounds.append(
                 (
-                    max(earliest, window.assign(first).end) if not batch.history else earliest,
-                    window.assign(batch.latest).end,
+                    max(earliest, window.assign_all(first)[0].end) if not batch.history else earliest,
+                    window.assign_all(batch.latest)[-1].end,
                 )
             )
         bounds += [
@@ -220,7 +222,7 @@ class OutputLogic:
         high = min(max(last for _, last in bounds), batch.stretch.fires_at)
         if high < low:
             return []
-        if (high - low) // window.size <= MOST_ENDS:
+        if (high - low) // window.step <= MOST_ENDS:
             return window.ends(low - 1, high)
         return self._ends_found(batch, consumed)
 

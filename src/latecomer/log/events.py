@@ -174,7 +174,7 @@ class EventLog:
     def _known_ids(self, timeline: Timeline) -> DataFrame | None:
         """The ids in the log that a duplicate could still do harm with: as far back as lateness reaches."""
         outputs = self.store.pipeline.outputs.values()
-        reach = max(output.allowed_lateness + output.window.size for output in outputs)
+        reach = max(output.allowed_lateness + output.window.reach for output in outputs)
         horizon = min(timeline.watermark, timeline.newest_event_time) - reach
         since = to_moment(max(horizon, decode.FIRST_MOMENT))
         files = [file for file in self.store.events.files() if file.maximum["event_time"] >= since]

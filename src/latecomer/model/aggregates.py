@@ -40,6 +40,8 @@ FUNCTIONS = (
 )
 NUMERIC = frozenset({"sum", "avg", "variance", "var_pop", "stddev", "stddev_pop", "approx_percentile"})
 """The functions that take numbers only."""
+ADDITIVE = frozenset({"sum", "count", "min", "max"})
+"""The functions whose results over parts give the result over the whole."""
 
 
 class Aggregate(BaseModel):
@@ -68,6 +70,23 @@ class Aggregate(BaseModel):
         if not present:
             return None
         return _EVALUATE[self.function](present, self.argument)
+
+    def of_nothing(self) -> int | None:
+        """What an empty window says: counts and sums are 0, and nothing has no largest value.
+
+        >>> parse_aggregate("sum(paise)").of_nothing()
+        0
+        """
+        return 0 if self.function in ("sum", "count", "approx_count_distinct") else None
+
+    def add_up(self, results: Sequence[Any]) -> Any:
+        """The result over the whole, from those over its parts; for additive functions only."""
+        if self.function not in ADDITIVE:
+            raise ValueError(f"{self.function} of parts does not give {self.function} of the whole")
+        present = [result for result in results if result is not None]
+        if not present:
+            return None
+        return _EVALUATE["sum" if self.function == "count" else self.function](present, None)
 
 
 def parse_aggregate(written: object) -> Aggregate:

@@ -115,8 +115,8 @@ class Interpretation:
     def panes(self, output: str) -> list[Pane]:
         return [published.pane for published in self.published[output]]
 
-    def surviving(self, output: str) -> dict[tuple[int, Key], Pane]:
-        """The pane that stands for each window start and key."""
+    def surviving(self, output: str) -> dict[tuple[int, int, Key], Pane]:
+        """The pane that stands for each window and key."""
         return surviving(self.panes(output))
 
 

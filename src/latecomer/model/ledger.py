@@ -23,6 +23,10 @@ class Entry:
     unit: str
     received: Decimal
     fates: Mapping[Fate, Decimal] = field(default_factory=dict)
+    partly_late: int = 0
+    """Events with windows of different fates. Not part of the balance, and counted in events only."""
+    late_at_source: int = 0
+    """Events behind the watermark when they arrived. Likewise."""
 
     @property
     def accounted(self) -> Decimal:

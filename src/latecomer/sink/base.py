@@ -37,7 +37,7 @@ class PaneShape:
     @property
     def place(self) -> tuple[str, ...]:
         """The columns that say which number this is: one pane at most stands for each."""
-        return ("window_start", *self.keys)
+        return ("window_start", "window_end", *self.keys)
 
     @property
     def standing(self) -> pa.Schema:

@@ -20,11 +20,10 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from latecomer.config.sinks import DeltaSink
-from latecomer.model.panes import Op, Pane, Timing, surviving
+from latecomer.model.panes import Op, Pane, Place, Timing, surviving
 from latecomer.sink.base import PaneShape, SinkLogic, bounds, differing, first_line, micros
 from latecomer.store.failpoints import failpoint
 
-Place = tuple[int, tuple[Any, ...]]
 _NAN = float("nan")
 _PUTS, _STORED = "_lc_puts", "_lc_stored"
 
@@ -189,14 +188,13 @@ def settle(places: Sequence[Place], panes: pa.Table, stored: dict[Place, int]) -
 
 
 def _pane(place: Place, sequence: int, op: Op, row: int | None) -> Pane:
-    window_start, key = place
-    return Pane(window_start, window_start, key, {"row": row}, sequence, Timing.ON_TIME, op)
+    return Pane(*place, {"row": row}, sequence, Timing.ON_TIME, op)
 
 
 def _places(rows: pa.Table, shape: PaneShape) -> list[Place]:
     keys = [_comparable(rows[key]) for key in shape.keys]
     of_rows = zip(*keys, strict=True) if keys else ((),) * rows.num_rows
-    return list(zip(micros(rows["window_start"]), of_rows, strict=True))
+    return list(zip(micros(rows["window_start"]), micros(rows["window_end"]), of_rows, strict=True))
 
 
 def _comparable(column: pa.ChunkedArray) -> list[Any]:

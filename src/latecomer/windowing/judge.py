@@ -55,6 +55,7 @@ def judged(seen: DataFrame, timeline: DataFrame, output: Output) -> DataFrame:
     """
     on = [column for column in (BATCH, TICK) if column in timeline.columns]
     with_watermark = seen.join(F.broadcast(timeline), on)
+    assert isinstance(output.window, Tumbling)  # noqa: S101 - the other windows follow
     return with_window(with_watermark, output.window).withColumn(FATE, F.expr(_fate(output)))
 
 

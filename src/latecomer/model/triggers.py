@@ -1,0 +1,115 @@
+"""Triggers: when panes fire besides when the watermark closes a window."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from latecomer.model.durations import PositiveDuration
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Every(_Model):
+    """At the multiples of an interval: `Every("1m")`.
+
+    By the arrival clock, or with `clock="event"` by the watermark, counted from each window's start.
+    """
+
+    every: PositiveDuration
+    clock: Literal["arrival", "event"] = "arrival"
+
+    def __init__(self, every: object = None, /, **fields: Any) -> None:
+        if every is not None:
+            fields["every"] = every
+        super().__init__(**fields)
+
+
+class Count(_Model):
+    """At so many events: `Count(100)`."""
+
+    count: Annotated[int, Field(strict=True, ge=1)]
+
+    def __init__(self, count: object = None, /, **fields: Any) -> None:
+        if count is not None:
+            fields["count"] = count
+        super().__init__(**fields)
+
+
+def _read_early(written: object) -> object:
+    if written is None or isinstance(written, Every | Count):
+        return written
+    if isinstance(written, dict):
+        return _read_rule(written)
+    return Every(written)
+
+
+def _read_late(written: object) -> object:
+    if written == "batch" or isinstance(written, Count):
+        return written
+    if isinstance(written, str) and written.startswith("every "):
+        return Every(written.removeprefix("every ").strip())
+    rule = _read_rule(written) if isinstance(written, dict) else written
+    if not isinstance(rule, Every | Count):
+        raise ValueError("is no trigger; write batch, every 30s or {count: 100}")
+    if isinstance(rule, Every) and rule.clock != "arrival":
+        raise ValueError("late panes follow the arrival clock; leave clock out")
+    return rule
+
+
+def _read_rule(written: dict[str, Any]) -> Every | Count:
+    if ("every" in written) == ("count" in written):
+        raise ValueError("needs one of every and count; write {every: 1m} or {count: 100}")
+    return Count.model_validate(written) if "count" in written else Every.model_validate(written)
+
+
+_INTERVAL = "(?=.*[1-9])([0-9]+(us|ms|s|m|h|d))+"
+
+
+def _schema(text: dict[str, Any], every: dict[str, Any]) -> dict[str, Any]:
+    interval = {"type": "string", "pattern": f"^{_INTERVAL}$", "examples": ["30s", "1m"]}
+    return {
+        "anyOf": [
+            text,
+            {
+                "type": "object",
+                "properties": {"every": interval, **every},
+                "required": ["every"],
+                "additionalProperties": False,
+            },
+            {
+                "type": "object",
+                "properties": {"count": {"type": "integer", "minimum": 1}},
+                "required": ["count"],
+                "additionalProperties": False,
+            },
+        ]
+    }
+
+
+_EARLY = _schema(
+    {"type": "string", "pattern": f"^{_INTERVAL}$", "examples": ["1m"]},
+    {"clock": {"enum": ["arrival", "event"]}},
+)
+_EARLY["anyOf"].append({"type": "null"})
+_LATE = _schema(
+    {"type": "string", "pattern": f"^(batch|every +{_INTERVAL})$", "examples": ["batch", "every 30s"]},
+    {"clock": {"const": "arrival"}},
+)
+
+
+class Trigger(_Model):
+    """When panes fire before a window closes (`early`), and when late events are told (`late`)."""
+
+    early: Annotated[Every | Count | None, BeforeValidator(_read_early), WithJsonSchema(_EARLY)] = Field(
+        default=None, description="publish open windows too: 1m, {every: 1m, clock: event} or {count: 100}"
+    )
+    late: Annotated[Literal["batch"] | Every | Count, BeforeValidator(_read_late), WithJsonSchema(_LATE)] = (
+        Field(
+            default="batch",
+            description="late panes once a batch, every 30s, or {count: 100} late events a pane",
+        )
+    )

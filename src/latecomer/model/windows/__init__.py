@@ -1,0 +1,60 @@
+"""Windows: which stretches of event time an event belongs to.
+
+Pure arithmetic on microseconds. A window `[start, end)` holds the events with
+`start <= event_time < end`; its end is what the watermark is compared with. All but sessions depend on
+nothing but the event's own time: `assign_all` says which windows hold it, `ends` where windows end.
+`reach` is the length that no window exceeds.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from latecomer.model.windows.base import FIRST_MOMENT, FOREVER, Window, Windows
+from latecomer.model.windows.calendar import Calendar
+from latecomer.model.windows.session import Session
+from latecomer.model.windows.sliding import Sliding
+from latecomer.model.windows.tumbling import Tumbling
+from latecomer.model.windows.whole import Global
+
+__all__ = [
+    "FIRST_MOMENT",
+    "FOREVER",
+    "KINDS",
+    "AnyWindow",
+    "Calendar",
+    "FixedWindow",
+    "Global",
+    "Session",
+    "Sliding",
+    "Tumbling",
+    "Window",
+    "Windows",
+]
+
+KINDS: dict[str, type[Windows]] = {each.kind: each for each in (Tumbling, Sliding, Session, Calendar, Global)}
+
+
+def _read_window(written: object) -> object:
+    if isinstance(written, Windows):
+        return written
+    choices = (
+        "write {tumbling: 1m}, {sliding: 5m, every: 1m}, {session: 30m}, {calendar: day} or {global: true}"
+    )
+    if not isinstance(written, dict):
+        raise ValueError(f"is not a window; {choices}")
+    named = [kind for kind in KINDS if kind in written]
+    if len(named) > 1:
+        raise ValueError(f"is {' and '.join(named)} at once; keep one of them")
+    if not named:
+        near = [match for key in written for match in difflib.get_close_matches(str(key), KINDS, n=1)]
+        raise ValueError(f"names no window; {f'did you mean {near[0]}?' if near else choices}")
+    return KINDS[named[0]].model_validate(written)
+
+
+AnyWindow = Annotated[Tumbling | Sliding | Session | Calendar | Global, BeforeValidator(_read_window)]
+FixedWindow = Tumbling | Sliding | Calendar | Global
+"""The windows that an event's time alone decides."""

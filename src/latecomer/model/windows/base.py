@@ -1,0 +1,34 @@
+"""What all windows share."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+FIRST_MOMENT = -62_135_596_800_000_000
+"""0001-01-01T00:00:00Z."""
+FOREVER = 1 << 62
+"""Longer than all of time."""
+
+
+class Window(NamedTuple):
+    """A half-open stretch of event time, in microseconds since the epoch."""
+
+    start: int
+    end: int
+
+    def overlaps(self, other: Window) -> bool:
+        return self.start < other.end and other.start < self.end
+
+
+class Windows(BaseModel):
+    """What all share: written `{KIND: …}`, and in Python with that value first."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    kind: ClassVar[str]
+
+    def __init__(self, value: object = None, /, **fields: Any) -> None:
+        if value is not None:
+            fields[self.kind] = value
+        super().__init__(**fields)

@@ -1,0 +1,59 @@
+"""Windows that overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Self
+
+from pydantic import model_validator
+
+from latecomer.model.durations import PositiveDuration, SignedDuration, format_duration
+from latecomer.model.windows.base import Window, Windows
+
+
+class Sliding(Windows):
+    """Windows of one length that start every so often: `Sliding("5m", every="1m")`.
+
+    >>> Sliding("3us", every="2us").assign_all(4)
+    (Window(start=2, end=5), Window(start=4, end=7))
+    """
+
+    kind: ClassVar[str] = "sliding"
+
+    sliding: PositiveDuration
+    every: PositiveDuration
+    offset: SignedDuration = 0
+
+    @model_validator(mode="after")
+    def _leaves_no_gap(self) -> Self:
+        if self.every > self.size:
+            raise ValueError(
+                "between two windows there would be events in none; "
+                f"write every: {format_duration(self.size)} or less"
+            )
+        return self
+
+    @property
+    def size(self) -> int:
+        return self.sliding
+
+    @property
+    def step(self) -> int:
+        """From one window's end to the next."""
+        return self.every
+
+    @property
+    def reach(self) -> int:
+        """No window is longer."""
+        return self.size
+
+    def assign_all(self, event_time: int) -> tuple[Window, ...]:
+        """Every window that holds this event time, ascending by start."""
+        newest = event_time - (event_time - self.offset) % self.every
+        starts = range(newest, event_time - self.size, -self.every)
+        return tuple(Window(start, start + self.size) for start in reversed(starts))
+
+    def ends(self, after: int, until: int) -> Iterator[int]:
+        """Every window end in `(after, until]`, ascending."""
+        first = after - (after - self.offset - self.size) % self.every + self.every
+        yield from range(first, until + 1, self.every)

@@ -1,0 +1,49 @@
+"""One window for everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_serializer
+
+from latecomer.model.verdicts import END_OF_TIME
+from latecomer.model.windows.base import FIRST_MOMENT, FOREVER, Window, Windows
+
+
+class Global(Windows):
+    """One window for all of time, which only a drain closes: `Global()`, `{global: true}`.
+
+    >>> Global().assign_all(0) == (Window(FIRST_MOMENT, END_OF_TIME),)
+    True
+    """
+
+    kind: ClassVar[str] = "global"
+
+    whole: Literal[True] = Field(alias="global")
+
+    def __init__(self, value: Literal[True] = True, /, **fields: Any) -> None:
+        super().__init__(**{self.kind: value, **fields})
+
+    @model_serializer
+    def _written(self) -> dict[str, bool]:
+        return {self.kind: True}
+
+    @property
+    def step(self) -> int:
+        """From one window's end to the next."""
+        return FOREVER
+
+    @property
+    def reach(self) -> int:
+        """No window is longer."""
+        return FOREVER
+
+    def assign_all(self, event_time: int) -> tuple[Window, ...]:
+        """The one window there is."""
+        return (Window(FIRST_MOMENT, END_OF_TIME),)
+
+    def ends(self, after: int, until: int) -> Iterator[int]:
+        """Every window end in `(after, until]`, ascending."""
+        if after < END_OF_TIME <= until:
+            yield END_OF_TIME

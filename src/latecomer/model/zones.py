@@ -1,0 +1,63 @@
+"""Wall clocks: time zones, and the instants at which their clocks show a time.
+
+A wall-clock time is held as microseconds too, as if it were UTC.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from functools import cache
+from typing import Annotated
+from zoneinfo import ZoneInfo, available_timezones
+
+from pydantic import AfterValidator
+
+from latecomer.model.durations import to_micros
+
+_EPOCH_NAIVE = datetime(1970, 1, 1)  # noqa: DTZ001 - wall-clock arithmetic, on purpose without zone
+
+
+@cache
+def _zones() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
+def _known_zone(name: str) -> str:
+    if name not in _zones():
+        raise ValueError("not a time zone; write an IANA name such as Asia/Kolkata or UTC")
+    return name
+
+
+Zone = Annotated[str, AfterValidator(_known_zone)]
+
+
+def to_local(micros: int, zone: str) -> int:
+    """The wall clock in `zone` at a UTC instant."""
+    return (_wall(micros, zone) - _EPOCH_NAIVE) // timedelta(microseconds=1)
+
+
+def to_utc(local: int, zone: str) -> int:
+    """The UTC instant at which the wall clock in `zone` shows `local`; the earlier of two."""
+    return _instant(_EPOCH_NAIVE + timedelta(microseconds=local), zone)
+
+
+def day_of(micros: int, zone: str) -> date:
+    """The date in `zone` at a UTC instant."""
+    return _wall(micros, zone).date()
+
+
+def midnight(day: date, zone: str) -> int:
+    """The UTC instant at which a day begins in `zone`.
+
+    Where the clock jumps over midnight, the day begins with the jump.
+    """
+    return _instant(datetime(day.year, day.month, day.day), zone)  # noqa: DTZ001
+
+
+def _wall(micros: int, zone: str) -> datetime:
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    return moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
+
+
+def _instant(wall: datetime, zone: str) -> int:
+    return to_micros(wall.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC))
