@@ -11,7 +11,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -23,7 +22,8 @@ from latecomer.errors import LatecomerError, PipelineError, Problem, SourceError
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.pipeline import BatchReport, Engine
 from latecomer.session import build_session, own_session
-from latecomer.source.files import FileSource, SourceFile
+from latecomer.source.files import FileSource, SourceFile, promised
+from latecomer.spark_errors import SPARK_ERRORS, first_line
 from latecomer.store.lock import exclusive
 from latecomer.store.sql import ddl
 from latecomer.store.store import Store, source_columns
@@ -89,7 +89,7 @@ def _check_predicates(spark: SparkSession, store: Store, file: str | Path | None
             if kind != "boolean":
                 reason = f"is not a predicate: it yields {kind}"
         except PySparkException as error:
-            reason = f"Spark cannot use this predicate: {_first_line(error)}"
+            reason = f"Spark cannot use this predicate: {first_line(error)}"
         if reason is not None:
             problem = Problem(
                 f"outputs.{name}.where",
@@ -156,14 +156,21 @@ class _Runner:
             if self.stopping.is_set():
                 raise InterruptedError("stopping")
             try:
-                files = [SourceFile(row.path, row.landed, row.size) for row in manifest.collect()]
-                self.engine.data(source_batch, sorted(files, key=lambda file: (file.landed, file.path)))
+                self.engine.data(source_batch, self._files(manifest, source_batch))
             except BaseException as error:
                 # Whatever it is, Spark must hear of it, or it would wait for ever.
                 self.failure = error
                 raise RuntimeError("the batch failed") from None
             finally:
                 self._hear()
+
+    def _files(self, manifest: DataFrame, source_batch: int) -> list[SourceFile]:
+        """A batch's files, each once, in reading order; among them those that have gone since."""
+        found = {SourceFile(row.path, row.landed, row.size) for row in manifest.collect()}
+        here = {file.local for file in found}
+        named = promised(self.engine.store.checkpoint, source_batch)
+        gone = [file for file in named if file.local not in here]
+        return sorted([*found, *gone], key=lambda file: (file.landed, file.path))
 
     def _beat(self) -> None:
         """A heartbeat, while no batch runs: the arrival clock has gone on since the last arrival."""
@@ -179,16 +186,11 @@ class _Runner:
     def _told(self, error: BaseException) -> BaseException:
         """The error behind Spark's: latecomer's own as it is, Spark's in one sentence."""
         cause = self.failure or error
-        if isinstance(cause, LatecomerError) or not isinstance(cause, PySparkException | Py4JJavaError):
+        if isinstance(cause, LatecomerError) or not isinstance(cause, SPARK_ERRORS):
             return cause
         return SourceError(
-            f"Spark stopped the batch: {_first_line(cause)} (details in logs/spark.log of the store)"
+            f"Spark stopped the batch: {first_line(cause)} (details in logs/spark.log of the store)"
         )
-
-
-def _first_line(error: BaseException) -> str:
-    told = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
-    return told.strip().splitlines()[0]
 
 
 @contextmanager

@@ -27,6 +27,8 @@ SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.compression.codec": "snappy",
     "spark.sql.maxConcurrentOutputFileWriters": "8",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
     "spark.sql.streaming.minBatchesToRetain": "100",
     "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",

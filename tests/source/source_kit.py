@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Pipeline
@@ -60,6 +63,12 @@ def write_text(folder: Path, name: str, text: str | bytes, nth: int = 0) -> Path
 
 def write_json(folder: Path, name: str, rows: Iterable[Mapping[str, Any]], nth: int = 0) -> Path:
     return write_text(folder, name, "".join(json.dumps(row) + "\n" for row in rows), nth)
+
+
+def parquet_bytes(**columns: pa.Array) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    return file.getvalue()
 
 
 def run_once(pipeline: Pipeline, spark: SparkSession, drain: bool = False) -> Store:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.config.columns import infer_columns
@@ -18,6 +16,7 @@ from source.source_kit import (
     dead_letters,
     landed,
     ledger_lines,
+    parquet_bytes,
     pipeline_in,
     rows_of,
     run_once,
@@ -167,12 +166,6 @@ def test_csv_without_header_goes_by_the_declared_order(spark: SparkSession, tmp_
     ]
 
 
-def parquet_bytes(**columns: pa.Array) -> bytes:
-    file = io.BytesIO()
-    pq.write_table(pa.table(columns), file)
-    return file.getvalue()
-
-
 def test_a_parquet_file_that_does_not_fit_is_one_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
     moments = pa.array([1_794_146_400_000_000], pa.timestamp("us", "UTC"))
     good = pa.array([5], pa.int64())
@@ -214,17 +207,3 @@ def test_a_parquet_file_that_does_not_fit_is_one_dead_letter(spark: SparkSession
     assert told["r"] == "column paise is string, pinned as bigint"
     assert "nanoseconds" in told["u"]
     assert ledger_lines(store, "totals")[1, "events"] == {"received": 9, "on_time": 3, "dead_letter": 6}
-
-
-@pytest.mark.xfail(strict=True, reason="only footers are looked at before Spark reads the files")
-def test_a_parquet_file_damaged_in_the_middle_does_not_stop_the_others(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    pipeline = pipeline_in(tmp_path, files={"format": "parquet"})
-    whole = parquet_bytes(txn=pa.array([f"t{nth}" for nth in range(3000)]), at=pa.array([AT] * 3000))
-    damaged = whole[:200] + bytes(byte ^ 0x5A for byte in whole[200:5000]) + whole[5000:]
-    write_text(tmp_path, "a.parquet", parquet_bytes(txn=pa.array(["a1"]), at=pa.array([AT])))
-    write_text(tmp_path, "b.parquet", damaged, 1)
-    store = run_once(pipeline, spark)
-    assert events(store, "txn") == [("a1",)]
-    assert [reason for reason, *_ in dead_letters(store)] == ["unreadable_file"]

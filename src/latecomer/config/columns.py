@@ -7,14 +7,17 @@ a later file cannot change a type behind anyone's back.
 
 from __future__ import annotations
 
+import bz2
 import csv
 import glob
+import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from latecomer.errors import SourceError
 
@@ -98,13 +101,25 @@ def list_files(pattern: str) -> list[str]:
     ]
 
 
+def open_text(
+    name: str | Path, *, encoding: str = "utf-8", errors: str | None = None, newline: str | None = None
+) -> TextIO:
+    """A text file, decompressed if its name says that it is compressed, as Spark does."""
+    match Path(name).suffix:
+        case ".gz":
+            return gzip.open(name, "rt", encoding=encoding, errors=errors, newline=newline)
+        case ".bz2":
+            return bz2.open(name, "rt", encoding=encoding, errors=errors, newline=newline)
+    return open(name, encoding=encoding, errors=errors, newline=newline)
+
+
 def infer_columns(files: Sequence[str], file_format: str, delimiter: str = ",") -> dict[str, str]:
     """Column names and types from the first rows of a few files."""
     columns: dict[str, str] = {}
     for name in files[:SAMPLE_FILES]:
         try:
             found = _INFER[file_format](name, delimiter)
-        except (OSError, ValueError):
+        except (OSError, EOFError, ValueError, csv.Error, zlib.error):
             continue  # an unreadable file becomes dead letters, it does not decide the columns
         for column, kind in found.items():
             columns[column] = _common(columns.get(column), kind)
@@ -117,7 +132,7 @@ def infer_columns(files: Sequence[str], file_format: str, delimiter: str = ",") 
 
 def _infer_json(name: str, _: str) -> dict[str, str]:
     columns: dict[str, str] = {}
-    with open(name, encoding="utf-8") as lines:
+    with open_text(name) as lines:
         for line in islice(lines, SAMPLE_ROWS):
             try:
                 row = json.loads(line)
@@ -130,7 +145,7 @@ def _infer_json(name: str, _: str) -> dict[str, str]:
 
 
 def _infer_csv(name: str, delimiter: str) -> dict[str, str]:
-    with open(name, encoding="utf-8-sig", newline="") as lines:
+    with open_text(name, encoding="utf-8-sig", newline="") as lines:
         rows: Iterator[list[str]] = csv.reader(lines, delimiter=delimiter)
         header = next(rows, None)
         if not header:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -18,7 +18,8 @@ from latecomer.model.strategies import Head
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.session import own_session
-from latecomer.source.files import LANDED, FileSource, SourceFile
+from latecomer.source.files import LANDED, NONE, FileSource, SourceFile
+from latecomer.spark_errors import SPARK_ERRORS
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import Store
@@ -71,28 +72,19 @@ class EventLog:
         }
         if self.store.events.holds(batch):
             return self._recount(batch)
-        tasks = self._share_out(files)
-        rows = self.source.read(self._reading, files)
-        observed = Observation()
-        counted = rows.observe(observed, F.count(F.lit(1)).alias("rows"))
-        decodes = decoded(counted, self.store.layout, self._params(batch, timeline))
-        if self.store.pipeline.event.id is not None:
-            decodes = marked_duplicates(decodes, self._known_ids(timeline))
-        folder = self.store.events.new_folder(batch)
-        if len(files) > tasks:
-            decodes = decodes.coalesce(tasks)
-        decodes.drop(LANDED).write.options(**UNIQUE).partitionBy(decode.LANE).parquet(str(folder))
+        try:
+            folder, rows = self._write_lanes(batch, files, timeline)
+        except SPARK_ERRORS:
+            aside = self.source.unreadable(self._reading, files)
+            if not aside:
+                raise
+            folder, rows = self._write_lanes(batch, files, timeline, aside)
         failpoint("events.written", batch)
         counts = {}
         for lane, table in tables.items():
             counts[lane] = self._commit(batch, table, self._lane_files(folder, lane, table))
             failpoint(f"{table.root.name}.committed", batch)
-        return Received(
-            int(observed.get["rows"]),
-            counts[decode.EVENTS],
-            counts[decode.DUPLICATES],
-            counts[decode.DEAD_LETTERS],
-        )
+        return Received(rows, counts[decode.EVENTS], counts[decode.DUPLICATES], counts[decode.DEAD_LETTERS])
 
     def batch(self, batch: int) -> DataFrame:
         """The events of one batch."""
@@ -150,6 +142,27 @@ class EventLog:
         if not files:
             return self.spark.createDataFrame([], schema)
         return self.spark.read.schema(schema).parquet(*self.store.events.paths(files))
+
+    def _write_lanes(
+        self,
+        batch: int,
+        files: Sequence[SourceFile],
+        timeline: Timeline,
+        aside: Mapping[SourceFile, str] = NONE,
+    ) -> tuple[Path, int]:
+        """Write all lanes into a folder that no commit names; tells it, and how many rows were read."""
+        tasks = self._share_out(files)
+        rows = self.source.read(self._reading, files, aside)
+        observed = Observation()
+        counted = rows.observe(observed, F.count(F.lit(1)).alias("rows"))
+        decodes = decoded(counted, self.store.layout, self._params(batch, timeline))
+        if self.store.pipeline.event.id is not None:
+            decodes = marked_duplicates(decodes, self._known_ids(timeline))
+        folder = self.store.events.new_folder(batch)
+        if len(files) > tasks:
+            decodes = decodes.coalesce(tasks)
+        decodes.drop(LANDED).write.options(**UNIQUE).partitionBy(decode.LANE).parquet(str(folder))
+        return folder, int(observed.get["rows"])
 
     def _params(self, batch: int, timeline: Timeline) -> DataFrame:
         row = {

@@ -2,28 +2,32 @@
 
 The stream carries a manifest, not the data: path, modification time and size of each new file. So a
 batch knows exactly which files it is made of, reads them with the plain batch reader (columns pruned,
-positions kept), and can set aside a file that cannot be read before Spark trips over it.
+positions kept), and can set aside a file that cannot be read.
 """
 
 from __future__ import annotations
 
 import csv
+import json
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 from pathlib import Path
-from urllib.parse import unquote, urlparse
+from types import MappingProxyType
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.columns import arrow_columns
+from latecomer.config.columns import arrow_columns, open_text
 from latecomer.config.models import Pipeline
 from latecomer.errors import SourceError
+from latecomer.spark_errors import SPARK_ERRORS, root_cause
 from latecomer.store.sql import ddl, quoted
 
 CORRUPT = f"{PRIVATE}corrupt"
@@ -36,6 +40,7 @@ BROKEN = f"{PRIVATE}broken"
 _ROW_BITS = (1 << 33) - 1
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _WIDENINGS = {("float", "double"), *combinations(_INTEGERS, 2)}
+_PATTERN = set("*?[]{}\\")
 _FOREVER = "100000d"
 
 
@@ -49,7 +54,10 @@ class SourceFile:
 
     @property
     def local(self) -> Path:
-        return Path(unquote(urlparse(self.path).path))
+        return Path("/" + self.path.removeprefix("file:").lstrip("/"))
+
+
+NONE: Mapping[SourceFile, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -75,44 +83,67 @@ class FileSource:
             "path", F.unix_micros("modificationTime").alias("landed"), F.col("length").alias("size")
         )
 
-    def read(self, spark: SparkSession, files: Sequence[SourceFile]) -> DataFrame:
-        """The rows of a batch's files: the source's columns, and where each row stands."""
-        readable, broken = self._sorted_out(files)
+    def read(
+        self, spark: SparkSession, files: Sequence[SourceFile], aside: Mapping[SourceFile, str] = NONE
+    ) -> DataFrame:
+        """The rows of a batch's files: the source's columns, and where each row stands.
+
+        A file that is set `aside`, with the reason, is one row; so is one that can be seen not to fit.
+        """
+        for file in files:
+            _require_present(file)
+        readable, broken = self._sorted_out(files, aside)
         parts = [self._numbered(part) for part in self._parts(spark, readable)]
         if broken or not parts:
             parts.append(self._unreadable(spark, broken))
         return reduce(lambda left, right: left.unionByName(right), parts)
 
+    def unreadable(self, spark: SparkSession, files: Sequence[SourceFile]) -> dict[SourceFile, str]:
+        """The files that Spark cannot read to the end, with the reason, found by halving."""
+        try:
+            self.read(spark, files).write.format("noop").mode("overwrite").save()
+        except SPARK_ERRORS as error:
+            if len(files) == 1:
+                return {files[0]: f"Spark cannot read it to the end: {root_cause(error)}"}
+            half = len(files) // 2
+            return self.unreadable(spark, files[:half]) | self.unreadable(spark, files[half:])
+        return {}
+
     def _parts(self, spark: SparkSession, files: Sequence[SourceFile]) -> list[DataFrame]:
         if not files:
             return []
-        reader = spark.read.option("columnNameOfCorruptRecord", CORRUPT).option("mode", "PERMISSIVE")
+        reader = _reader(spark).option("columnNameOfCorruptRecord", CORRUPT).option("mode", "PERMISSIVE")
         declared = ddl({**self.columns, CORRUPT: "string"})
         match self.pipeline.source.files.format:
             case "json":
-                return [reader.schema(declared).json([file.path for file in files])]
+                return [reader.schema(declared).json(paths) for paths in _together(files)]
             case "parquet":
-                plain = spark.read.schema(ddl(self.columns)).parquet(*(file.path for file in files))
-                return [plain.withColumn(CORRUPT, F.lit(None).cast("string"))]
+                plain = [
+                    _reader(spark).schema(ddl(self.columns)).parquet(*paths) for paths in _together(files)
+                ]
+                return [part.withColumn(CORRUPT, F.lit(None).cast("string")) for part in plain]
         return self._csv_parts(spark, files)
 
     def _csv_parts(self, spark: SparkSession, files: Sequence[SourceFile]) -> list[DataFrame]:
         """Files grouped by header: a column is found by its name, wherever it stands."""
         settings = self.pipeline.source.files
-        groups: dict[tuple[str, ...], list[str]] = {}
+        groups: dict[tuple[str, ...], list[SourceFile]] = {}
         for file in files:
             header = self._header(file) if settings.header else tuple(self.columns)
             if header:  # else there is nothing but blank lines
-                groups.setdefault(header, []).append(file.path)
+                groups.setdefault(header, []).append(file)
         parts = []
-        for header, paths in groups.items():
+        for header, paths in (
+            (header, paths) for header, group in groups.items() for paths in _together(group)
+        ):
             # A column that is not pinned is read as text, under a name that clashes with none, and left out.
             layout = {
                 name if name in self.columns else f"{PRIVATE}extra_{nth}": self.columns.get(name, "string")
                 for nth, name in enumerate(header)
             }
             part = (
-                spark.read.schema(ddl({**layout, CORRUPT: "string"}))
+                _reader(spark)
+                .schema(ddl({**layout, CORRUPT: "string"}))
                 .option("columnNameOfCorruptRecord", CORRUPT)
                 .option("mode", "PERMISSIVE")
                 .option("header", settings.header)
@@ -128,10 +159,10 @@ class FileSource:
     def _header(self, file: SourceFile) -> tuple[str, ...]:
         delimiter = self.pipeline.source.files.delimiter
         try:
-            with open(file.local, encoding="utf-8-sig", newline="") as lines:
+            with open_text(file.local, encoding="utf-8-sig", errors="replace", newline="") as lines:
                 return tuple(next(filter(None, csv.reader(lines, delimiter=delimiter)), ()))
-        except (OSError, UnicodeDecodeError):
-            return tuple(self.columns)
+        except (OSError, EOFError, zlib.error):
+            return tuple(self.columns)  # Spark trips over it too, and then it is set aside
 
     def _numbered(self, part: DataFrame) -> DataFrame:
         """Add where each row stands: file, position in it, and when the file landed.
@@ -160,35 +191,38 @@ class FileSource:
         return any(mark in str(Path(self.pipeline.source_path).parent) for mark in "*?[{")
 
     def _sorted_out(
-        self, files: Sequence[SourceFile]
+        self, files: Sequence[SourceFile], aside: Mapping[SourceFile, str]
     ) -> tuple[list[SourceFile], list[tuple[SourceFile, str]]]:
         """The files that Spark can read, and those it cannot, with the reason."""
-        settings = self.pipeline.source.files
-        if settings.format == "parquet":
-            misfit = self._misfit
-        elif settings.format == "csv" and settings.header:
-            misfit = self._misled
-        else:
-            return list(files), []
         readable, broken = [], []
         for file in files:
-            reason = misfit(file)
+            reason = aside.get(file) or self._misfit(file)
             if reason is None:
                 readable.append(file)
             else:
                 broken.append((file, reason))
         return readable, broken
 
+    def _misfit(self, file: SourceFile) -> str | None:
+        settings = self.pipeline.source.files
+        if settings.format == "parquet":
+            return self._misshapen(file)
+        return self._misled(file) if settings.format == "csv" and settings.header else None
+
     def _misled(self, file: SourceFile) -> str | None:
         """Why a CSV file's header cannot be followed."""
-        known = [name for name in self._header(file) if name in self.columns]
+        try:
+            header = self._header(file)
+        except csv.Error as error:
+            return f"the header cannot be read: {error}"
+        known = [name for name in header if name in self.columns]
         if len(known) > len(set(known)):
             return f"the header names a column twice: {', '.join(known)}"
-        if not known and self._header(file):
+        if header and not known:
             return f"the header names none of the columns {', '.join(self.columns)}"
         return None
 
-    def _misfit(self, file: SourceFile) -> str | None:
+    def _misshapen(self, file: SourceFile) -> str | None:
         """Why Spark could not read a Parquet file as pinned."""
         try:
             schema = pq.read_schema(file.local)
@@ -221,6 +255,52 @@ class FileSource:
             POSITION,
             F.timestamp_micros("landed").alias(LANDED),
         )
+
+
+def promised(checkpoint: Path, batch: int) -> list[SourceFile]:
+    """The files that Spark's checkpoint names for a batch of the stream.
+
+    A file that is gone by the time a batch is run, or run again, is left out of it without a word.
+    The checkpoint still names it.
+    """
+    log = checkpoint / "sources" / "0"
+    found = []
+    for number in range(_offset(checkpoint, batch - 1) + 1, _offset(checkpoint, batch) + 1):
+        plain = log / str(number)
+        lines = (plain if plain.exists() else log / f"{number}.compact").read_text("utf-8").splitlines()
+        found += [json.loads(line) for line in lines if line.endswith(f'"batchId":{number}}}')]
+    return [SourceFile(unquote(entry["path"]), entry["timestamp"] * 1000, 0) for entry in found]
+
+
+def _offset(checkpoint: Path, batch: int) -> int:
+    if batch < 0:
+        return -1
+    last_line = (checkpoint / "offsets" / str(batch)).read_text("utf-8").splitlines()[-1]
+    return int(json.loads(last_line)["logOffset"])
+
+
+def _reader(spark: SparkSession) -> DataFrameReader:
+    """A reader that takes a path for what it is, not for a pattern."""
+    return spark.read.option("__globPaths__", "false")
+
+
+def _together(files: Sequence[SourceFile]) -> list[list[str]]:
+    """Paths that may be read in one go. Spark reads files more than once if one looks like a pattern."""
+    odd = [[file.path] for file in files if _PATTERN & set(file.path)]
+    plain = [file.path for file in files if not _PATTERN & set(file.path)]
+    return [plain, *odd] if plain else odd
+
+
+def _require_present(file: SourceFile) -> None:
+    """What is damaged can be set aside; what is not there may come back, and is waited for."""
+    try:
+        with open(file.local, "rb"):
+            return
+    except OSError as error:
+        raise SourceError(
+            f"{file.local} was found, and now it cannot be opened ({error.strerror}); bring it back and run "
+            "again, or put an empty file in its place to go on without it"
+        ) from None
 
 
 def _split(pattern: str) -> tuple[str, str | None]:
