@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import time
@@ -29,6 +30,7 @@ from latecomer.store.sql import ddl
 from latecomer.store.store import Store, source_columns
 
 HEARTBEAT_SECONDS = 1.0
+_NOW = re.compile(r"""\b(date|timestamp\w*)\s*['"]\s*(now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
 
 
 def run(
@@ -78,16 +80,20 @@ def _run(
 
 
 def _check_predicates(spark: SparkSession, store: Store, file: str | Path | None) -> None:
-    """`where` must be a predicate that Spark understands, over columns that exist."""
+    """`where` must be a predicate that Spark understands, over columns that exist, and say the same of an
+    event each time."""
     empty = spark.createDataFrame([], ddl(store.layout.types))
     for name, output in store.pipeline.outputs.items():
         if output.where is None:
             continue
         reason = None
         try:
-            kind = empty.selectExpr(f"({output.where}) as kept").schema[0].dataType.simpleString()
+            asked = empty.selectExpr(f"({output.where}) as kept")
+            kind = asked.schema[0].dataType.simpleString()
             if kind != "boolean":
                 reason = f"is not a predicate: it yields {kind}"
+            elif _wavers(asked, output.where):
+                reason = "may say otherwise of the same event when it is asked again"
         except PySparkException as error:
             reason = f"Spark cannot use this predicate: {first_line(error)}"
         if reason is not None:
@@ -95,10 +101,28 @@ def _check_predicates(spark: SparkSession, store: Store, file: str | Path | None
                 f"outputs.{name}.where",
                 reason,
                 output.where,
-                f"write an SQL condition over {', '.join(store.columns)}",
+                f"write an SQL condition over {', '.join(store.columns)} alone",
                 str(file) if file else None,
             )
             raise PipelineError([problem])
+
+
+def _wavers(asked: DataFrame, where: str) -> bool:
+    """Whether a predicate depends on more than the event: on chance, the clock, the session, other tables.
+
+    Spark counts the time of the query as a constant, and reads `timestamp 'now'` as the time of parsing.
+    """
+    jvm: Any = asked.sparkSession._jvm
+    catalyst = jvm.org.apache.spark.sql.catalyst
+    rules, patterns = catalyst.optimizer, catalyst.trees.TreePattern
+    plan = rules.ReplaceExpressions.apply(asked._jdf.queryExecution().analyzed())
+    return (
+        not plan.deterministic()
+        or plan.containsPattern(patterns.CURRENT_LIKE())
+        or plan.containsPattern(patterns.PLAN_EXPRESSION())
+        or not rules.SpecialDatetimeValues.apply(plan).fastEquals(plan)
+        or _NOW.search(where) is not None
+    )
 
 
 class _Runner:
