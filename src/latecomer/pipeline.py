@@ -31,6 +31,7 @@ from latecomer.ledger.book import (
 from latecomer.log.events import EventLog, Received
 from latecomer.model.ledger import Entry
 from latecomer.model.verdicts import END_OF_TIME
+from latecomer.overflow import overflow_told
 from latecomer.sink.keeper import SinkKeeper
 from latecomer.source.files import SourceFile
 from latecomer.store.failpoints import failpoint
@@ -116,11 +117,12 @@ class Engine:
         self, batch: Batch, received: Received, logged: dict[str, Decimal], began: float, kind: str
     ) -> None:
         with ThreadPoolExecutor(2) as pool:
-            prepared = list(pool.map(lambda output: output.prepare(batch), self.outputs))
+            prepared = list(pool.map(lambda output: self._prepared(output, batch), self.outputs))
             entries = self._balanced(batch, received, logged, prepared)
             list(
                 pool.map(
-                    lambda pair: pair[0].publish(batch, pair[1]), zip(self.outputs, prepared, strict=True)
+                    lambda pair: self._publish(pair[0], batch, pair[1]),
+                    zip(self.outputs, prepared, strict=True),
                 )
             )
         self.store.ledger.append(batch.number, as_table(entries))
@@ -133,6 +135,14 @@ class Engine:
         self.watch(
             BatchReport(batch.number, kind, received, seconds, timeline.watermark, timeline.last_at, entries)
         )
+
+    def _prepared(self, output: OutputLogic, batch: Batch) -> Prepared:
+        with overflow_told(output.name, output.layout, self.store.measures()):
+            return output.prepare(batch)
+
+    def _publish(self, output: OutputLogic, batch: Batch, prepared: Prepared) -> None:
+        with overflow_told(output.name, output.layout, self.store.measures()):
+            output.publish(batch, prepared)
 
     def _balanced(
         self, batch: Batch, received: Received, logged: dict[str, Decimal], prepared: Sequence[Prepared]
@@ -198,10 +208,10 @@ class Engine:
         stretch = self.keeper.stretch(0, self.last)
         seen = events if heads.heads else None
         batch = Batch(self.last, stretch, seen, heads.earliest, heads.latest, history=True)
-        prepared = output.prepare(batch)
+        prepared = self._prepared(output, batch)
         entries = self._past_entries(output, batch)
         require_balance(entries)
-        output.publish(batch, prepared)
+        self._publish(output, batch, prepared)
         self.store.ledger.append(self.last, as_table(entries), f"latecomer:{output.name}")
 
     def _past_entries(self, output: OutputLogic, batch: Batch) -> list[Entry]:
