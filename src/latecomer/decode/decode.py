@@ -22,6 +22,9 @@ EVENTS, BEHIND, DUPLICATES, DEAD_LETTERS = "events", "behind", "duplicates", "de
 not widen the time range of every file."""
 
 TIME, ARRIVAL = f"{PRIVATE}time", f"{PRIVATE}arrival"
+BATCH, FIRST_TICK = f"{PRIVATE}batch", f"{PRIVATE}first_tick"
+WATERMARK, NEWEST = f"{PRIVATE}watermark", f"{PRIVATE}newest"
+"""What a batch is told: its number, the last tick before it, the watermark, and when its newest file landed."""
 FIRST_MOMENT = -62_104_060_800_000_000  # 0002-01-01T00:00:00Z
 LAST_MOMENT = 253_370_764_800_000_000  # 9999-01-01T00:00:00Z
 """The calendar less a year at either end: an event's window and its wall clock have to fit as well."""
@@ -62,9 +65,11 @@ def _from_number(name: str, kind: str, unit: Unit) -> str:
 def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame) -> DataFrame:
     """Rows of the source → the columns of the event log, plus REASON, RAW and LANE.
 
-    `params` is one row: batch, first_tick (for `every: event`) and behind (the watermark so far).
+    `params` is one row: BATCH, FIRST_TICK (for `every: event`), WATERMARK (so far) and NEWEST.
     """
     pipeline, columns = layout.pipeline, layout.columns
+    if LANDED not in rows.columns:
+        params = params.withColumn(LANDED, F.timestamp_micros(NEWEST))
     event, order_by = pipeline.event, pipeline.source.files.order_by
     arrival = f"unix_micros({LANDED})"
     if order_by is not None:
@@ -82,18 +87,24 @@ def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame) -> DataFram
         _text(pipeline.partition_column).alias("source_partition"),
         F.expr(f"if({REASON} is null, {ORIGIN}, {FULL_ORIGIN})").alias("origin"),
         F.col(POSITION).alias("position"),
-        _text(event.id).alias("event_id"),
-        _text(event.producer).alias("producer"),
-        _text(event.producer_seq).alias("producer_seq"),
+        *(
+            _text(column).alias(name)
+            for name, column in (
+                ("event_id", event.id),
+                ("producer", event.producer),
+                ("producer_seq", event.producer_seq),
+            )
+            if column is not None
+        ),
         F.lit(1).alias("schema_id"),
-        F.col(f"{PRIVATE}batch").alias("batch"),
+        F.col(BATCH).alias("batch"),
         _tick(layout).alias("tick"),
         *(_payload(column, columns[column]).alias(stored) for column, stored in layout.payload.items()),
         F.col(REASON),
         F.expr(_raw(layout)).alias(RAW),
         F.expr(
             f"case when {REASON} is not null then '{DEAD_LETTERS}' "
-            f"when {TIME} < {PRIVATE}behind then '{BEHIND}' else '{EVENTS}' end"
+            f"when {TIME} < {WATERMARK} then '{BEHIND}' else '{EVENTS}' end"
         ).alias(LANE),
         F.col(LANDED),
     )
@@ -133,7 +144,7 @@ def _tick(layout: EventLayout) -> Column:
     every = layout.pipeline.watermark.every
     if every == "event":
         in_order = Window.orderBy(ARRIVAL, LANDED, ORIGIN, POSITION)
-        return F.row_number().over(in_order).cast("bigint") + F.col(f"{PRIVATE}first_tick")
+        return F.row_number().over(in_order).cast("bigint") + F.col(FIRST_TICK)
     arrival = f"coalesce({_possible(ARRIVAL)}, unix_micros({LANDED}))"
     return F.expr(f"({arrival} - pmod({arrival}, {every}L)) div {every}L")
 

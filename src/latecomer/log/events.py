@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.decode import decode
@@ -153,25 +153,24 @@ class EventLog:
         """Write all lanes into a folder that no commit names; tells it, and how many rows were read."""
         tasks = self._share_out(files)
         rows = self.source.read(self._reading, files, aside)
-        observed = Observation()
-        counted = rows.observe(observed, F.count(F.lit(1)).alias("rows"))
-        decodes = decoded(counted, self.store.layout, self._params(batch, timeline))
+        decodes = decoded(rows.frame, self.store.layout, self._params(batch, files, timeline))
         if self.store.pipeline.event.id is not None:
             decodes = marked_duplicates(decodes, self._known_ids(timeline))
         folder = self.store.events.new_folder(batch)
         if len(files) > tasks:
             decodes = decodes.coalesce(tasks)
         decodes.drop(LANDED).write.options(**UNIQUE).partitionBy(decode.LANE).parquet(str(folder))
-        return folder, int(observed.get["rows"])
+        return folder, rows.counted()
 
-    def _params(self, batch: int, timeline: Timeline) -> DataFrame:
+    def _params(self, batch: int, files: Sequence[SourceFile], timeline: Timeline) -> DataFrame:
         row = {
-            "_lc_batch": [batch],
-            "_lc_first_tick": [timeline.last_tick or 0],
-            "_lc_behind": [timeline.watermark],
+            decode.BATCH: batch,
+            decode.FIRST_TICK: timeline.last_tick or 0,
+            decode.WATERMARK: timeline.watermark,
+            decode.NEWEST: max(file.landed for file in files),
         }
         return self._reading.createDataFrame(
-            pa.table({name: pa.array(values, pa.int64()) for name, values in row.items()})
+            pa.table({name: pa.array([value], pa.int64()) for name, value in row.items()})
         )
 
     def _share_out(self, files: Sequence[SourceFile]) -> int:

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
@@ -36,6 +36,7 @@ FULL_ORIGIN = f"{PRIVATE}full_origin"
 POSITION = f"{PRIVATE}position"
 LANDED = f"{PRIVATE}landed"
 BROKEN = f"{PRIVATE}broken"
+READ = f"{PRIVATE}read"
 
 _ROW_BITS = (1 << 33) - 1
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
@@ -58,6 +59,19 @@ class SourceFile:
 
 
 NONE: Mapping[SourceFile, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a batch, and how many were read: counted where they come in, before anything is done."""
+
+    frame: DataFrame
+    counts: Sequence[Observation]
+    broken: int
+
+    def counted(self) -> int:
+        """How many rows there were, once they have been read; a file set aside is one."""
+        return self.broken + sum(int(count.get[READ]) for count in self.counts)
 
 
 @dataclass(frozen=True)
@@ -85,7 +99,7 @@ class FileSource:
 
     def read(
         self, spark: SparkSession, files: Sequence[SourceFile], aside: Mapping[SourceFile, str] = NONE
-    ) -> DataFrame:
+    ) -> Rows:
         """The rows of a batch's files: the source's columns, and where each row stands.
 
         A file that is set `aside`, with the reason, is one row; so is one that can be seen not to fit.
@@ -93,15 +107,19 @@ class FileSource:
         for file in files:
             _require_present(file)
         readable, broken = self._sorted_out(files, aside)
-        parts = [self._numbered(part) for part in self._parts(spark, readable)]
+        counts, parts = [], []
+        for part in self._parts(spark, readable):
+            counts.append(Observation())
+            parts.append(self._numbered(part.observe(counts[-1], F.count(F.lit(1)).alias(READ))))
         if broken or not parts:
             parts.append(self._unreadable(spark, broken))
-        return reduce(lambda left, right: left.unionByName(right), parts)
+        frame = reduce(lambda left, right: left.unionByName(right), parts)
+        return Rows(frame, counts, len(broken))
 
     def unreadable(self, spark: SparkSession, files: Sequence[SourceFile]) -> dict[SourceFile, str]:
         """The files that Spark cannot read to the end, with the reason, found by halving."""
         try:
-            self.read(spark, files).write.format("noop").mode("overwrite").save()
+            self.read(spark, files).frame.write.format("noop").mode("overwrite").save()
         except SPARK_ERRORS as error:
             if len(files) == 1:
                 return {files[0]: f"Spark cannot read it to the end: {root_cause(error)}"}
@@ -153,7 +171,8 @@ class FileSource:
                 .csv(paths)
             )
             missing = [F.lit(None).cast(kind).alias(n) for n, kind in self.columns.items() if n not in layout]
-            parts.append(part.select("*", "_metadata", *missing) if missing else part)
+            kept = ("*", "_metadata") if self.tells_landing else ("*",)
+            parts.append(part.select(*kept, *missing) if missing else part)
         return parts
 
     def _header(self, file: SourceFile) -> tuple[str, ...]:
@@ -165,25 +184,33 @@ class FileSource:
             return tuple(self.columns)  # Spark trips over it too, and then it is set aside
 
     def _numbered(self, part: DataFrame) -> DataFrame:
-        """Add where each row stands: file, position in it, and when the file landed.
+        """Add where each row stands: file, position in it, and, if asked for, when the file landed.
 
         A row's number within its part of the file plus the byte at which that part starts is unique
-        and ascending; in a file that was not split it is the row's number.
+        and ascending; in a file that was not split it is the row's number. `_metadata` is avoided where
+        it can be: a single column of it makes Spark copy every row once more.
         """
         if self.pipeline.source.files.format == "parquet":
-            position = F.col("_metadata.row_index")
+            position = "_metadata.row_index"
         else:
-            row = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_BITS))
-            position = F.col("_metadata.file_block_start") + row
-        return part.select(
-            *(F.col(quoted(column)) for column in self.columns),
-            F.col(CORRUPT),
-            F.lit(None).cast("string").alias(BROKEN),
-            F.col("_metadata.file_path" if self._many_folders else "_metadata.file_name").alias(ORIGIN),
-            F.col("_metadata.file_path").alias(FULL_ORIGIN),
-            position.alias(POSITION),
-            F.col("_metadata.file_modification_time").alias(LANDED),
+            position = f"input_file_block_start() + (monotonically_increasing_id() & {_ROW_BITS}L)"
+        path, name = "input_file_name()", "substring_index(input_file_name(), '/', -1)"
+        return part.selectExpr(
+            *map(quoted, self.columns),
+            CORRUPT,
+            f"cast(null as string) as {BROKEN}",
+            f"{path if self._many_folders else name} as {ORIGIN}",
+            f"{path} as {FULL_ORIGIN}",
+            f"{position} as {POSITION}",
+            *([f"_metadata.file_modification_time as {LANDED}"] if self.tells_landing else []),
         )
+
+    @property
+    def tells_landing(self) -> bool:
+        """Whether each row says when its file landed: as its arrival, or to order it among equals."""
+        pipeline = self.pipeline
+        by_landing = pipeline.source.files.order_by is None
+        return by_landing or pipeline.event.id is not None or pipeline.watermark.every == "event"
 
     @property
     def _many_folders(self) -> bool:
@@ -253,7 +280,7 @@ class FileSource:
             ORIGIN,
             F.col(ORIGIN).alias(FULL_ORIGIN),
             POSITION,
-            F.timestamp_micros("landed").alias(LANDED),
+            *([F.timestamp_micros("landed").alias(LANDED)] if self.tells_landing else []),
         )
 
 
