@@ -36,6 +36,16 @@ on_spark = settings(
 many_on_spark = settings(on_spark, max_examples=60)
 
 
+Example = tuple[list[list[Arrival]], Strategy, tuple[Output, Output], bool, bool]
+"""Batches, a strategy, two outputs, whether to drain and whether to restart after each batch."""
+
+
+def examples(most_batches: int) -> st.SearchStrategy[Example]:
+    sizes = cuts().map(lambda sizes: sizes[: most_batches - 1])
+    batches = st.builds(cut, arrivals(), sizes)
+    return st.tuples(batches, watermarks(), st.tuples(outputs(), outputs()), st.booleans(), st.booleans())
+
+
 def filtered(output: Output) -> Output:
     """The same output, for the events that are ok."""
     return output.model_copy(update={"where": "ok"})
@@ -77,25 +87,10 @@ def _retracts_cancel(store: object, output: str) -> None:
             assert undone.values == taken_back.values
 
 
-@given(
-    arrivals(),
-    cuts().map(lambda sizes: sizes[:3]),
-    watermarks(),
-    st.tuples(outputs(), outputs()),
-    st.booleans(),
-    st.booleans(),
-)
+@given(examples(most_batches=4))
 @on_spark
-def test_spark_equals_the_oracle(
-    spark: SparkSession,
-    read: list[Arrival],
-    sizes: list[int],
-    strategy: Strategy,
-    both: tuple[Output, Output],
-    drain: bool,
-    restart: bool,
-) -> None:
-    run_and_compare(spark, cut(read, sizes), strategy, both, drain, restart)
+def test_spark_equals_the_oracle(spark: SparkSession, example: Example) -> None:
+    run_and_compare(spark, *example)
 
 
 @given(out_of_step().map(lambda batches: batches[:4]), watermarks(), st.tuples(outputs(), outputs()))
@@ -140,22 +135,7 @@ def test_any_two_cuts_give_the_same_on_time_panes_and_finals(
 
 
 @pytest.mark.long
-@given(
-    arrivals(),
-    cuts().map(lambda sizes: sizes[:4]),
-    watermarks(),
-    st.tuples(outputs(), outputs()),
-    st.booleans(),
-    st.booleans(),
-)
+@given(examples(most_batches=5))
 @many_on_spark
-def test_spark_equals_the_oracle_on_many_examples(
-    spark: SparkSession,
-    read: list[Arrival],
-    sizes: list[int],
-    strategy: Strategy,
-    both: tuple[Output, Output],
-    drain: bool,
-    restart: bool,
-) -> None:
-    run_and_compare(spark, cut(read, sizes), strategy, both, drain, restart)
+def test_spark_equals_the_oracle_on_many_examples(spark: SparkSession, example: Example) -> None:
+    run_and_compare(spark, *example)
