@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from latecomer.config.models import Output
 from latecomer.model.durations import UNITS, to_micros
 from latecomer.model.interpreter import Arrival, cut
-from latecomer.model.strategies import Bounded, Strategy
+from latecomer.model.strategies import Adaptive, Ascending, Bounded, Percentile, Punctuated, Strategy
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 
 SECOND = UNITS["s"]
@@ -130,14 +130,58 @@ def arrivals(draw: st.DrawFn, max_size: int = 25, rejects: bool = True) -> list[
     return read
 
 
+def micros(least: int, most: int) -> st.SearchStrategy[str]:
+    """A duration of so many microseconds."""
+    return st.integers(least, most).map(lambda length: f"{length}us")
+
+
+@st.composite
+def rhythms(draw: st.DrawFn) -> dict[str, object]:
+    """What every strategy has: with and without idleness, ticks of any length or `event`."""
+    return {
+        "idle_after": draw(st.one_of(st.none(), micros(1, 20))),
+        "every": draw(st.one_of(st.just("event"), micros(1, 9))),
+    }
+
+
+@st.composite
+def delays(draw: st.DrawFn) -> dict[str, object]:
+    """A delay, and now and then another one for some partitions."""
+    some = st.dictionaries(st.sampled_from("abc"), micros(0, 12), max_size=2)
+    return {"delay": draw(micros(0, 12)), "delays": draw(st.one_of(st.just({}), some))}
+
+
+@st.composite
+def bounded(draw: st.DrawFn) -> Bounded:
+    """A bounded watermark with one delay for all partitions."""
+    return Bounded(draw(micros(0, 12)), **draw(rhythms()))
+
+
 @st.composite
 def watermarks(draw: st.DrawFn) -> Strategy:
-    """A bounded watermark: any delay, with and without idleness, ticks of any length or `event`."""
-    return Bounded(
-        f"{draw(st.integers(0, 12))}us",
-        idle_after=draw(st.one_of(st.none(), st.integers(1, 20).map(lambda length: f"{length}us"))),
-        every=draw(st.one_of(st.just("event"), st.integers(1, 9).map(lambda length: f"{length}us"))),
-    )
+    """A watermark of any strategy, small enough to slide, widen and be marked within a few events.
+
+    The marks are in the payload of `arrivals`: `ok` marks the event's own time, `paise` is a time.
+    """
+    kind = draw(st.sampled_from((Bounded, Bounded, Ascending, Percentile, Adaptive, Punctuated)))
+    fields = draw(rhythms())
+    if kind in (Bounded, Percentile, Punctuated):
+        fields |= draw(delays())
+    if kind is Percentile:
+        p = draw(st.sampled_from((0.1, 0.25, 0.5, 0.75, 0.8)))
+        least = {0.75: 4, 0.8: 5}.get(p, 2)
+        fields |= {"p": p, "of": draw(st.integers(least, 8)), "resolution": draw(micros(1, 6))}
+    elif kind is Adaptive:
+        fields |= {
+            "completeness": draw(st.sampled_from((0.25, 0.5, 0.9, 1))),
+            "of": draw(st.integers(1, 8)),
+            "at_least": draw(micros(0, 5)),
+            "at_most": draw(micros(5, 30)),
+            "resolution": draw(micros(1, 6)),
+        }
+    elif kind is Punctuated:
+        fields |= {"marker": draw(st.sampled_from(("ok", "paise"))), "max_future": draw(micros(5, 60))}
+    return kind(**fields)
 
 
 @st.composite

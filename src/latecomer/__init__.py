@@ -26,7 +26,17 @@ from latecomer.errors import (
     StoreInUse,
     StoreMismatch,
 )
-from latecomer.model.strategies import Ascending, Bounded
+from latecomer.model.durations import Duration
+from latecomer.model.strategies import (
+    Adaptive,
+    Ascending,
+    Bounded,
+    Head,
+    Needs,
+    Percentile,
+    Punctuated,
+    Strategy,
+)
 from latecomer.model.triggers import Count, Every, Trigger
 from latecomer.model.windows import Calendar, Global, Session, Sliding, Tumbling
 
@@ -36,25 +46,31 @@ if TYPE_CHECKING:
     from latecomer.running import run
 
 __all__ = [
+    "Adaptive",
     "Ascending",
     "BatchReport",
     "Bounded",
     "Calendar",
     "Count",
     "DeltaSink",
+    "Duration",
     "Event",
     "Every",
     "Files",
     "Global",
+    "Head",
     "JsonlSink",
     "LatecomerError",
     "LedgerError",
     "MachineError",
+    "Needs",
     "NoStore",
     "Output",
     "ParquetSink",
+    "Percentile",
     "Pipeline",
     "PipelineError",
+    "Punctuated",
     "Reader",
     "Session",
     "SinkError",
@@ -65,6 +81,7 @@ __all__ = [
     "StoreError",
     "StoreInUse",
     "StoreMismatch",
+    "Strategy",
     "Trigger",
     "Tumbling",
     "load_pipeline",

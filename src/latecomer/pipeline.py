@@ -86,7 +86,7 @@ class Engine:
         began, number = time.monotonic(), self.last + 1
         received = self.log.write(number, files, self.keeper.timeline)
         events = self.log.batch(number)
-        heads = self.log.heads(events)
+        heads = self.log.heads(events, self.pipeline.watermark.needs)
         stretch = self.keeper.extend(number, source_batch, heads.heads)
         failpoint("watermarks.committed", number)
         batch = Batch(number, stretch, events if received.events else None, heads.earliest, heads.latest)

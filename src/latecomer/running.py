@@ -82,25 +82,28 @@ def _run(
 def _check_predicates(spark: SparkSession, store: Store, file: str | Path | None) -> None:
     """`where` must be a predicate that Spark understands, over columns that exist, and say the same of an
     event each time."""
+    pipeline = store.pipeline
+    written = {f"outputs.{name}.where": output.where for name, output in pipeline.outputs.items()}
+    written["watermark.where"] = pipeline.watermark.needs.where
     empty = spark.createDataFrame([], ddl(store.layout.types))
-    for name, output in store.pipeline.outputs.items():
-        if output.where is None:
+    for field, where in written.items():
+        if where is None:
             continue
         reason = None
         try:
-            asked = empty.selectExpr(f"({output.where}) as kept")
+            asked = empty.selectExpr(f"({where}) as kept")
             kind = asked.schema[0].dataType.simpleString()
             if kind != "boolean":
                 reason = f"is not a predicate: it yields {kind}"
-            elif _wavers(asked, output.where):
+            elif _wavers(asked, where):
                 reason = "may say otherwise of the same event when it is asked again"
         except PySparkException as error:
             reason = f"Spark cannot use this predicate: {first_line(error)}"
         if reason is not None:
             problem = Problem(
-                f"outputs.{name}.where",
+                field,
                 reason,
-                output.where,
+                where,
                 f"write an SQL condition over {', '.join(store.columns)} alone",
                 str(file) if file else None,
             )

@@ -20,7 +20,8 @@ SCHEMA = pipeline_schema()
 KNOWN = {
     *("$schema", "$defs", "$ref", "title", "description", "examples", "default", "type", "properties"),
     *("required", "additionalProperties", "propertyNames", "items", "anyOf", "oneOf", "enum", "const"),
-    *("pattern", "minLength", "maxLength", "minimum", "minProperties"),
+    *("pattern", "minLength", "maxLength", "minimum", "maximum", "minProperties"),
+    *("exclusiveMinimum", "exclusiveMaximum"),
 }
 TYPES = {
     "object": lambda value: isinstance(value, dict),
@@ -28,6 +29,7 @@ TYPES = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
     "null": lambda value: value is None,
 }
 
@@ -49,8 +51,10 @@ def fits(value: Any, schema: Any) -> bool:
     if isinstance(value, str):
         rules.append(re.search(schema.get("pattern", ""), value) is not None)
         rules.append(schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value)))
-    if isinstance(value, int):
-        rules.append(value >= schema.get("minimum", value))
+    if isinstance(value, int | float):
+        rules.append(schema.get("minimum", value) <= value <= schema.get("maximum", value))
+        rules.append(schema.get("exclusiveMinimum", value - 1) < value)
+        rules.append(value < schema.get("exclusiveMaximum", value + 1))
     if isinstance(value, list):
         rules += [fits(item, schema.get("items", True)) for item in value]
     if isinstance(value, dict):
@@ -101,6 +105,12 @@ MINUTES = "outputs.minute_totals"
         ("watermark", {"strategy": "ascending", "idle_after": "2m", "on_idle": "hold", "every": "event"}),
         ("watermark", {"delay": "1h30m", "max_future": False, "every": "500ms"}),
         ("watermark", {"delay": "0s", "max_future": "off", "idle_after": None}),
+        ("watermark", {"strategy": "percentile"}),
+        ("watermark", {"strategy": "percentile", "p": 0.9, "of": 50, "delay": "5s", "resolution": "100ms"}),
+        ("watermark", {"strategy": "adaptive", "completeness": 1, "at_least": "5s", "at_most": "1h"}),
+        ("watermark", {"strategy": "punctuated", "where": "paise = 0", "delay": "1s"}),
+        ("watermark", {"strategy": "punctuated", "marker": "event_time"}),
+        ("watermark", {"strategy": "cli_kit_rules:Own", "options": {"patience": 3}, "idle_after": "2m"}),
         (f"{MINUTES}.window", {"tumbling": "1d", "offset": "-6h", "zone": "Asia/Kolkata"}),
         (f"{MINUTES}.window", {"tumbling": "1m", "offset": 0}),
         (f"{MINUTES}.allowed_lateness", 0),
@@ -138,6 +148,16 @@ def test_what_the_loader_takes_the_schema_takes(path: str, value: Any) -> None:
         ("watermark", {"delay": 30}),
         ("watermark", {"delay": "30s", "every": "0s"}),
         ("watermark", {"delay": "30s", "idle_after": "soon"}),
+        ("watermark", {"delay": "30s", "delays": {"tower-7": "-5m"}}),
+        ("watermark", {"strategy": "percentile", "p": 1}),
+        ("watermark", {"strategy": "percentile", "p": "most"}),
+        ("watermark", {"strategy": "percentile", "of": 0}),
+        ("watermark", {"strategy": "adaptive", "delay": "5s"}),
+        ("watermark", {"strategy": "adaptive", "completeness": 0}),
+        ("watermark", {"strategy": "adaptive", "resolution": "0s"}),
+        ("watermark", {"strategy": "punctuated", "mark": "paise"}),
+        ("watermark", {"strategy": "cli_kit_rules:Own", "patience": 3}),
+        ("watermark", {"strategy": "cli_kit_rules:"}),
         (f"{MINUTES}.window", {"tumbling": "0s"}),
         (f"{MINUTES}.window", {"tumbling": 60}),
         (f"{MINUTES}.window", "1m"),

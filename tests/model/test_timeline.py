@@ -15,7 +15,8 @@ from latecomer.model.strategies import Ascending, Bounded, Head, Strategy
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, judge
 from latecomer.model.windows import Tumbling
-from scenarios import arrivals, cuts, out_of_step, outputs, quick, thorough, watermarks
+from scenarios import arrivals, bounded, cuts, out_of_step, outputs, quick, thorough, watermarks
+from timeline_kit import Reader
 
 
 def head(tick: int, newest: int, partition: str = "p", every: int = 10) -> Head:
@@ -27,39 +28,6 @@ def ticking(delay: str = "0s", **fields: object) -> Timeline:
     return Timeline(Bounded(delay, every="10us", **fields))
 
 
-class Reader:
-    """What the engine does around a timeline: cut a batch into heads, join its events to the rows."""
-
-    def __init__(self, strategy: Strategy) -> None:
-        self.timeline = Timeline(strategy)
-        self.position = 0
-        self.in_force: dict[int, int] = {}
-
-    def read(self, batch: Sequence[Arrival]) -> None:
-        every = self.timeline.strategy.every
-        ordered = sorted(enumerate(batch, self.position), key=lambda pair: (pair[1].arrival_time, pair[0]))
-        first = (self.timeline.last_tick or 0) + 1
-        ticks = {
-            position: (first + rank, arrival.arrival_time)
-            if every == "event"
-            else (arrival.arrival_time // every, arrival.arrival_time // every * every)
-            for rank, (position, arrival) in enumerate(ordered)
-        }
-        brought: dict[tuple[int, int, str], list[int]] = {}
-        for position, arrival in ordered:
-            brought.setdefault((*ticks[position], arrival.partition), []).append(arrival.event_time)
-        rows = self.timeline.extend(
-            Head(tick, at, partition, len(times), max(times))
-            for (tick, at, partition), times in brought.items()
-        )
-        watermark = {row.tick: row.watermark for row in rows}
-        self.in_force |= {position: watermark[tick] for position, (tick, _) in ticks.items()}
-        self.position += len(batch)
-
-    def restart(self) -> None:
-        self.timeline = Timeline.restore(self.timeline.strategy, self.timeline.carry())
-
-
 def in_force(batches: Sequence[Sequence[Arrival]], strategy: Strategy) -> dict[int, int]:
     reader = Reader(strategy)
     for batch in batches:
@@ -67,7 +35,7 @@ def in_force(batches: Sequence[Sequence[Arrival]], strategy: Strategy) -> dict[i
     return reader.in_force
 
 
-def by_definition(order: Sequence[Arrival], strategy: Strategy) -> list[int]:
+def by_definition(order: Sequence[Arrival], strategy: Bounded) -> list[int]:
     """The watermark in force for each event, each from the whole history and nothing remembered."""
     every = strategy.every
     ticks: list[tuple[int, int]] = []
@@ -90,8 +58,8 @@ def by_definition(order: Sequence[Arrival], strategy: Strategy) -> list[int]:
             if strategy.idle_after is not None and at - heard >= strategy.idle_after:
                 idle.add(name)
         if idle == newest.keys():
-            return max(newest.values()) - strategy.behind
-        return min(time for name, time in newest.items() if name not in idle) - strategy.behind
+            return max(newest.values()) - strategy.delay
+        return min(time for name, time in newest.items() if name not in idle) - strategy.delay
 
     return [max(allowed(*earlier) for earlier in ticks[: place + 1]) for place in range(len(order))]
 
@@ -318,10 +286,10 @@ def test_every_event_meets_the_oracles_watermark(batches: list[list[Arrival]], s
     assert after == told.watermarks
 
 
-@given(out_of_step(rejects=False), watermarks())
+@given(out_of_step(rejects=False), bounded())
 @quick
 def test_the_oracle_gives_the_watermark_of_the_definition(
-    batches: list[list[Arrival]], strategy: Strategy
+    batches: list[list[Arrival]], strategy: Bounded
 ) -> None:
     judged = interpret(batches, strategy, {"out": COUNTING}).judged["out"]
     assert [event.watermark for event in judged] == by_definition([e.arrival for e in judged], strategy)

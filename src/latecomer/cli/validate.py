@@ -10,6 +10,7 @@ import typer
 from latecomer.cli.options import File, load
 from latecomer.model.durations import format_duration
 from latecomer.model.panes import Accumulation
+from latecomer.model.strategies import Adaptive, Ascending, Bounded, Percentile, Punctuated
 from latecomer.model.triggers import Count, Every
 from latecomer.model.windows import AnyWindow, Calendar, Global, Session, Sliding, Tumbling
 
@@ -56,7 +57,7 @@ def _described(
         yield f"           {_lateness(output)}{_firings(output)}; {_sinks(output)}"
     if pipeline.ledger:
         yield f"ledger     also sums {', '.join(pipeline.ledger)}"
-    if any(output.where for output in pipeline.outputs.values()):
+    if pipeline.watermark.needs.where or any(output.where for output in pipeline.outputs.values()):
         yield "where      predicates are checked by Spark when the pipeline runs"
 
 
@@ -68,10 +69,11 @@ def _event(pipeline: Pipeline) -> str:
 
 
 def _watermark(strategy: Strategy, partition: str | None) -> str:
-    newest = "the newest event time seen"
-    said = f"{newest} less {format_duration(strategy.behind)}" if strategy.behind else newest
+    said = _followed(strategy)
     if partition:
         said += f", in each {partition}; the slowest {partition} decides"
+    for name, delay in getattr(strategy, "delays", {}).items():
+        said += f"; {name} is given {format_duration(delay)}"
     if strategy.idle_after is not None:
         what = partition or "source"
         said += f"; a {what} silent for {format_duration(strategy.idle_after)} no longer holds it back"
@@ -83,6 +85,30 @@ def _watermark(strategy: Strategy, partition: str | None) -> str:
     if strategy.every == "event":
         return f"{said}; it moves with every event"
     return f"{said}; it moves every {format_duration(strategy.every)} of arrival time"
+
+
+def _followed(strategy: Strategy) -> str:
+    """What a partition's own watermark follows."""
+    match strategy:
+        case Bounded():
+            said = "the newest event time seen"
+        case Ascending():
+            return "the newest event time seen"
+        case Percentile():
+            said = f"the {strategy.p:g} quantile of the event times of the newest {strategy.of} events"
+        case Adaptive():
+            least, most = format_duration(strategy.at_least), format_duration(strategy.at_most)
+            return (
+                f"the newest event time seen less a delay between {least} and {most} that lets "
+                f"{strategy.completeness:g} of the newest {strategy.of} events come in time"
+            )
+        case Punctuated(where=None):
+            said = f"the newest mark in {strategy.marker}"
+        case Punctuated():
+            said = f"the newest event time where {strategy.where}"
+        case _:
+            return f"as {type(strategy).__module__}:{type(strategy).__qualname__} decides"
+    return f"{said} less {format_duration(strategy.delay)}" if strategy.delay else said
 
 
 def _window(window: AnyWindow) -> str:

@@ -36,7 +36,7 @@ _UNSTORABLE = re.compile(r"[ ,;{}()\n\t=]")
 
 def check(pipeline: Pipeline) -> list[Problem]:
     """Problems that need no columns."""
-    problems = list(_clashing_sinks(pipeline))
+    problems = [*_clashing_sinks(pipeline), *_delays_without_partitions(pipeline)]
     for name, output in pipeline.outputs.items():
         problems += _unsafe_lateness(pipeline, name, output)
         problems += _accumulation(name, output)
@@ -97,6 +97,7 @@ def _used_columns(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
         "event.producer_seq": event.producer_seq,
         "source.files.order_by": files.order_by,
         "source.files.partition": files.partition,
+        "watermark.marker": pipeline.watermark.needs.marker,
     }
     yield from ((field, column) for field, column in named.items() if column is not None)
     yield from ((f"ledger.{index}", column) for index, column in enumerate(pipeline.ledger))
@@ -119,12 +120,13 @@ def _time_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Pr
     for field, column, unit in (
         ("event.time", pipeline.event.time, pipeline.event.unit),
         ("source.files.order_by", files.order_by, pipeline.arrival_unit),
+        ("watermark.marker", pipeline.watermark.needs.marker, pipeline.event.unit),
     ):
         kind = columns.get(column) if column else None
-        if kind is None:
+        if kind is None or (field == "watermark.marker" and kind == "boolean"):
             continue
         if types.is_numeric(kind) and unit is None:
-            home = "event.unit" if field == "event.time" else "source.files.unit"
+            home = "source.files.unit" if field == "source.files.order_by" else "event.unit"
             yield Problem(
                 field, f"is a number ({kind}) without a unit", column, f"add {home}: s, ms, us or ns"
             )
@@ -181,6 +183,17 @@ def _unsafe_lateness(pipeline: Pipeline, name: str, output: Output) -> Iterator[
             "dropped as too late",
             format_duration(output.allowed_lateness),
             f"set allowed_lateness: {format_duration(idle_after)} or more, or too_late: side_output",
+        )
+
+
+def _delays_without_partitions(pipeline: Pipeline) -> Iterator[Problem]:
+    delays = getattr(pipeline.watermark, "delays", {})
+    if delays and pipeline.partition_column is None:
+        yield Problem(
+            "watermark.delays",
+            "names partitions, and there is no partition column",
+            sorted(delays),
+            "name the column in event.partition, or leave delays out",
         )
 
 

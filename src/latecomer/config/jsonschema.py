@@ -34,6 +34,9 @@ _DURATIONS: dict[str, dict[str, Any]] = {
     "offset": _duration(f"^(-?{_PARTS}|-?0)$", _ZERO),
     "delay": _duration(f"^({_PARTS}|0)$", _ZERO),
     "allowed_lateness": _duration(f"^({_PARTS}|0)$", _ZERO),
+    "at_least": _duration(f"^({_PARTS}|0)$", _ZERO),
+    "at_most": _duration(f"^({_PARTS}|0)$", _ZERO),
+    "resolution": _duration(_POSITIVE),
     "idle_after": _duration(_POSITIVE, *_OFF),
     "max_future": _duration(_POSITIVE, *_OFF),
 }
@@ -48,11 +51,12 @@ def pipeline_schema() -> dict[str, Any]:
     schema["properties"]["name"]["pattern"] = _whole(NAME.pattern)
     schema["properties"]["outputs"]["propertyNames"] = {"pattern": _whole(NAME.pattern)}
     # Only `bounded` may leave its name out, so every other strategy must say it.
-    del schema["properties"]["watermark"]["discriminator"]
     for choice in schema["properties"]["watermark"]["oneOf"]:
         strategy = definitions[choice["$ref"].rpartition("/")[2]]
-        if strategy["properties"]["strategy"]["const"] != "bounded":
-            strategy["required"] = [*strategy.get("required", []), "strategy"]
+        if strategy["properties"]["strategy"].get("const") != "bounded":
+            strategy["required"] = sorted({*strategy.get("required", []), "strategy"})
+        if "delays" in strategy["properties"]:
+            strategy["properties"]["delays"]["additionalProperties"] = _DURATIONS["delay"]
     output = definitions["Output"]["properties"]
     output["too_late"] = {
         "anyOf": [{"$ref": output["too_late"]["$ref"]}, {"type": "null"}],

@@ -10,11 +10,11 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from latecomer.config import checks
+from latecomer.config import checks, custom
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
 from latecomer.config.sinks import SqliteSink
 from latecomer.errors import PipelineError, Problem
-from latecomer.model.strategies import Ascending, Bounded
+from latecomer.model.strategies import STRATEGIES
 from latecomer.model.triggers import Count, Every, Trigger
 from latecomer.model.windows import KINDS
 
@@ -146,7 +146,7 @@ def _number(node: yaml.Node | None, location: Location, lines: dict[Location, in
             _number(value, (*location, index), lines, file)
 
 
-_STEPS = frozenset({"bounded", "ascending", "function-before", "function-after"})
+_STEPS = frozenset({*STRATEGIES, "function-before", "function-after", "function-wrap"})
 _MODELS: dict[str, type[BaseModel]] = {
     "source": Source,
     "files": Files,
@@ -161,11 +161,14 @@ def _problem(entry: Any, file: Path, lines: Mapping[Location, int]) -> Problem:
     kind, value, mend = entry["type"], entry.get("input"), None
     message = entry["msg"].removeprefix("Value error, ")
     if kind == "extra_forbidden":
-        message, mend = "unknown key", _mend_key(location, lines)
+        message, mend = "unknown key", _mend_key(location, lines, entry["loc"])
     elif kind == "missing":
         message, value, mend = "is missing", None, f"add {location[-1]}:"
     elif kind in ("enum", "literal_error"):
         message, mend = "is not one of the choices", f"use {entry['ctx']['expected']}"
+    elif kind == custom.MISTAKE:
+        location = (*location, *entry["ctx"]["field"].split("."))
+        message, value, mend = (entry["ctx"][part] for part in ("message", "value", "mend"))
     elif kind == "union_tag_invalid":
         message, mend = "unknown strategy", f"use {entry['ctx']['expected_tags']}"
         location, value = (*location, "strategy"), entry["ctx"]["tag"]
@@ -190,9 +193,11 @@ def _written_location(loc: Sequence[str | int], lines: Mapping[Location, int]) -
     return location
 
 
-def _mend_key(location: Location, lines: Mapping[Location, int]) -> str:
+def _mend_key(location: Location, lines: Mapping[Location, int], steps: Sequence[str | int] = ()) -> str:
     key, parent = str(location[-1]), location[-2] if len(location) > 1 else None
     known = _keys_of(location, parent, lines)
+    if parent == "watermark":
+        known = [*STRATEGIES[str(steps[1])].model_fields]
     near = difflib.get_close_matches(key, known, n=1)
     return f"did you mean {near[0]}?" if near else f"the keys here are {', '.join(known)}"
 
@@ -208,8 +213,6 @@ def _keys_of(location: Location, parent: str | int | None, lines: Mapping[Locati
         model = next(KINDS[kind] for kind in KINDS if (*location[:-1], kind) in lines)
     elif parent in ("early", "late"):
         model = Count if (*location[:-1], "count") in lines else Every
-    elif parent == "watermark":
-        return sorted({*Bounded.model_fields, *Ascending.model_fields})
     else:
         model = _MODELS.get(str(parent), Pipeline)
     return [field.alias or name for name, field in model.model_fields.items() if name != "base"]

@@ -15,17 +15,21 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
     WithJsonSchema,
+    WrapValidator,
     field_validator,
     model_validator,
 )
 
 from latecomer.config.columns import normal_type
+from latecomer.config.custom import load_strategy
 from latecomer.config.sinks import AnySink
 from latecomer.model.aggregates import WrittenAggregate
 from latecomer.model.durations import Duration
 from latecomer.model.panes import Accumulation
-from latecomer.model.strategies import AnyStrategy
+from latecomer.model.strategies import AnyStrategy, Custom, Strategy
 from latecomer.model.triggers import Trigger
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 from latecomer.model.windows import AnyWindow
@@ -147,10 +151,12 @@ class Output(_Model):
         return self.trigger.early is not None or self.late.accepts
 
 
-def _bounded_unless_said(written: object) -> object:
-    if isinstance(written, dict) and "strategy" not in written:
-        return {"strategy": "bounded", **written}
-    return written
+def _strategy(written: object, validated: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Strategy:
+    """The strategy as it is written in the file, or as it was made in Python; any class of its kind."""
+    strategy = written if isinstance(written, Strategy) else validated(written)
+    return (
+        load_strategy(strategy, info.data.get("base", Path())) if isinstance(strategy, Custom) else strategy
+    )
 
 
 class Pipeline(_Model):
@@ -160,12 +166,12 @@ class Pipeline(_Model):
     store: str = Field(min_length=1, description="a folder, relative to the pipeline file")
     source: Source
     event: Event
-    watermark: Annotated[AnyStrategy, BeforeValidator(_bounded_unless_said)]
-    outputs: dict[str, Output] = Field(min_length=1)
-    ledger: tuple[str, ...] = Field((), description="exact numeric columns that the ledger sums up")
     base: Annotated[Path, WithJsonSchema({"type": "string"})] = Field(
         Path(), exclude=True, description="the folder that relative paths start from"
     )
+    watermark: Annotated[AnyStrategy, WrapValidator(_strategy)]
+    outputs: dict[str, Output] = Field(min_length=1)
+    ledger: tuple[str, ...] = Field((), description="exact numeric columns that the ledger sums up")
 
     @field_validator("name")
     @classmethod

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -13,8 +16,9 @@ from pyspark.sql import functions as F
 
 from latecomer.decode import decode
 from latecomer.decode.decode import decoded, marked_duplicates
+from latecomer.log.marks import MARK, with_marks
 from latecomer.model.durations import to_micros, to_moment
-from latecomer.model.strategies import Head
+from latecomer.model.strategies import PLAIN, REACH, Head, Needs
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.session import own_session
@@ -99,17 +103,24 @@ class EventLog:
         """Every event ever logged."""
         return self._read(self.store.events.files())
 
-    def heads(self, events: DataFrame) -> Heads:
-        """What each tick brought from each partition: one small row for each, on the driver."""
+    def heads(self, events: DataFrame, needs: Needs = PLAIN) -> Heads:
+        """What each tick brought from each partition: one small row for each, on the driver.
+
+        Where the strategy needs a histogram there is a row for each of its bars.
+        """
         measures = self.store.measures()
         view = self.store.layout.view
+        if needs.marks:
+            events = with_marks(events, self.store.layout, needs)
+        bar = _bar(needs, self.store.pipeline.watermark.every)
         found = (
-            events.groupBy("tick", "source_partition")
+            events.groupBy("tick", "source_partition", *([F.expr(bar).alias("bar")] if bar else []))
             .agg(
                 F.max("event_time").alias("latest"),
                 F.min("event_time").alias("earliest"),
                 F.max("arrival_time").alias("arrived"),
                 F.count(F.lit(1)).alias("events"),
+                *([F.max(MARK).alias("marked")] if needs.marks else []),
                 *(
                     F.sum(F.col(quoted(view[measure])).cast("decimal(38,6)")).alias(f"m{index}")
                     for index, measure in enumerate(measures)
@@ -118,17 +129,7 @@ class EventLog:
             .toArrow()
             .to_pylist()
         )
-        every = self.store.pipeline.watermark.every
-        heads = [
-            Head(
-                row["tick"],
-                to_micros(row["arrived"]) if every == "event" else row["tick"] * every,
-                row["source_partition"] or "",
-                row["events"],
-                to_micros(row["latest"]),
-            )
-            for row in found
-        ]
+        heads = _heads(found, needs, self.store.pipeline.watermark.every)
         sums = {
             measure: sum((row[f"m{index}"] or Decimal(0) for row in found), Decimal(0))
             for index, measure in enumerate(measures)
@@ -230,3 +231,42 @@ class EventLog:
         if table is self.store.events and batch in self._files:
             return self._files[batch]
         return [file for file in table.files() if batch_of(file) == batch]
+
+
+def _bar(needs: Needs, every: int | str) -> str | None:
+    """The bar of the histogram that an event belongs to; a tick of one event needs no histogram."""
+    if needs.resolution is None or every == "event":
+        return None
+    step, time, at = f"{needs.resolution}L", "unix_micros(event_time)", f"tick * {every}L"
+    return (
+        f"greatest(({time} - pmod({time}, {step})) div {step}, "
+        f"({at} - pmod({at}, {step})) div {step} - {REACH}L) * {step}"
+    )
+
+
+def _heads(found: Sequence[dict[str, Any]], needs: Needs, every: int | Literal["event"]) -> list[Head]:
+    heads = [
+        Head(
+            row["tick"],
+            to_micros(row["arrived"]) if every == "event" else row["tick"] * every,
+            row["source_partition"] or "",
+            row["events"],
+            to_micros(row["latest"]),
+        )
+        for row in found
+    ]
+    if needs == PLAIN:
+        return heads
+    asked = [_as_asked(head, row, needs, every) for head, row in zip(heads, found, strict=True)]
+    by_place = attrgetter("tick", "at", "partition")
+    return [
+        Head.joined(tick, at, list(group))
+        for (tick, at, _), group in groupby(sorted(asked, key=by_place), by_place)
+    ]
+
+
+def _as_asked(head: Head, row: dict[str, Any], needs: Needs, every: int | str) -> Head:
+    times = {}
+    if needs.resolution is not None:
+        times = {head.max_event_time if every == "event" else row["bar"]: head.events}
+    return replace(head, marked=row["marked"] if needs.marks else None, times=times)

@@ -7,17 +7,17 @@ watermark or decides when a pane fires; every test of the semantics runs both an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from typing import Any, Protocol
 
 from latecomer.model.aggregates import Aggregate
+from latecomer.model.clock import Clock, Predicate
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry
 from latecomer.model.panes import Op, Pane, Timing, surviving
 from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import (
-    BEGIN_OF_TIME,
     END_OF_TIME,
     Fate,
     LatePolicy,
@@ -30,7 +30,6 @@ from latecomer.model.windows import Tumbling, Window
 
 Key = tuple[Any, ...]
 Place = tuple[Window, Key]
-Predicate = Callable[[Mapping[str, Any]], bool | None]
 
 
 class OutputRules(Protocol):
@@ -140,23 +139,25 @@ def interpret(
     measures: Sequence[str] = (),
     drain: bool = False,
     reach: int | None = None,
+    marks: Predicate | None = None,
 ) -> Interpretation:
     """Judge every arrival, batch by batch, and publish what is due after each.
 
-    `where` holds an output's predicate on the payload; what is not true is filtered. `reach` is how far
-    behind the watermark of the batch before an event's id is still remembered; None means for ever.
+    `where` holds an output's predicate on the payload; what is not true is filtered. `marks` says
+    which events are marks, where the watermark is punctuated by a predicate. `reach` is how far behind
+    the watermark of the batch before an event's id is still remembered; None means for ever.
     """
     predicates = dict(where or {})
     if unknown := predicates.keys() - outputs.keys():
         raise ValueError(f"where names no output: {', '.join(sorted(unknown))}")
-    clock = _Clock(strategy)
+    clock = Clock(strategy, marks)
     books = {name: _Book(rules, predicates.get(name)) for name, rules in outputs.items()}
     told = Interpretation({name: [] for name in outputs}, {name: [] for name in outputs})
     remembered: list[Arrival] = []
     start = 0
     for number, batch in enumerate(batches):
         if reach is not None:
-            horizon = clock.watermark - reach
+            horizon = min(clock.watermark, clock.newest_event_time) - reach
             remembered = [event for event in remembered if event.event_time >= horizon]
         for position, arrival in _as_they_arrived(batch, start):
             unseen = _fate_without_window(arrival, remembered)
@@ -194,56 +195,6 @@ def _fate_without_window(arrival: Arrival, remembered: list[Arrival]) -> Fate | 
         return Fate.DUPLICATE
     remembered.append(arrival)
     return None
-
-
-class _Clock:
-    """The watermark, moved by one event at a time."""
-
-    def __init__(self, strategy: Strategy) -> None:
-        self.strategy = strategy
-        self.watermark = BEGIN_OF_TIME
-        self.tick: int | None = None
-        self.at = BEGIN_OF_TIME
-        self.in_tick: list[Arrival] = []
-        self.newest: dict[str, int] = {}
-        self.heard_at: dict[str, int] = {}
-
-    def in_force_for(self, event: Arrival) -> int:
-        """The watermark that judges this event, which then counts as soon as its tick is over."""
-        every = self.strategy.every
-        if every == "event":
-            self.at = max(self.at, event.arrival_time)
-            in_force = self._reckon()
-            self._count(event)
-            self._reckon()
-            return in_force
-        tick = event.arrival_time // every
-        if self.tick is None or tick > self.tick:
-            for earlier in self.in_tick:
-                self._count(earlier)
-            self.tick, self.at, self.in_tick = tick, tick * every, []
-            self._reckon()
-        self.in_tick.append(event)
-        return self.watermark
-
-    def _count(self, event: Arrival) -> None:
-        """The event's tick, at `self.at`, is over."""
-        self.newest[event.partition] = max(self.newest.get(event.partition, BEGIN_OF_TIME), event.event_time)
-        self.heard_at[event.partition] = self.at
-
-    def _reckon(self) -> int:
-        """What the partitions allow at `self.at`; never less than before."""
-        if self.newest:
-            awake = [partition for partition in self.newest if not self._idle(partition)]
-            slowest = (
-                min(self.newest[partition] for partition in awake) if awake else max(self.newest.values())
-            )
-            self.watermark = max(self.watermark, slowest - self.strategy.behind)
-        return self.watermark
-
-    def _idle(self, partition: str) -> bool:
-        idle_after = self.strategy.idle_after
-        return idle_after is not None and self.at - self.heard_at[partition] >= idle_after
 
 
 class _Book:

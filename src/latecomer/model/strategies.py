@@ -7,30 +7,98 @@ It runs on the driver, once for each tick and partition, never per row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
-from latecomer.model.durations import Duration, PositiveDuration
+from latecomer.model import recent
+from latecomer.model.durations import Duration, PositiveDuration, format_duration
 
 State = Any
+REACH = 4096
+"""So many resolutions before its tick a histogram reaches back; what is older counts in the oldest."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a strategy asks to know of a tick, besides the number of events and the largest event time.
+
+    `resolution`, in microseconds, asks for `Head.times`. `where`, an SQL predicate over the source's
+    columns, or `marker`, one of these columns, asks for `Head.marked`.
+    """
+
+    resolution: int | None = None
+    where: str | None = None
+    marker: str | None = None
+
+    @property
+    def marks(self) -> bool:
+        return self.where is not None or self.marker is not None
+
+
+PLAIN = Needs()
+"""Nothing more than every tick tells."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """What one tick brought from one source partition."""
+    """What one tick brought from one source partition. All times are microseconds since the epoch.
+
+    `marked` is the largest event time among the events that `Needs.where` or a boolean `Needs.marker`
+    is true for; with a marker that holds times, the largest of these. `times` is a histogram: event time
+    rounded down to `Needs.resolution` → events.
+    """
 
     tick: int
     at: int
     partition: str
     events: int
     max_event_time: int
+    marked: int | None = None
+    times: Mapping[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def joined(cls, tick: int, at: int, heads: Sequence[Head]) -> Head:
+        """One head of several from the same partition: what they brought together, in this tick."""
+        times: Counter[int] = Counter()
+        for head in heads:
+            times.update(head.times)
+        marks = [head.marked for head in heads if head.marked is not None]
+        return cls(
+            tick,
+            at,
+            heads[0].partition,
+            sum(head.events for head in heads),
+            max(head.max_event_time for head in heads),
+            max(marks, default=None),
+            dict(times),
+        )
 
 
 def _off(value: object) -> object:
     # YAML reads a bare `off` as false.
     return None if value is False or value == "off" else value
+
+
+def _share(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 1:
+        raise ValueError("not a share; write a number above 0 and at most 1, such as 0.95")
+    return float(value)
 
 
 OptionalDuration = Annotated[
@@ -42,10 +110,27 @@ Every = Annotated[
     Literal["event"] | PositiveDuration,
     WithJsonSchema({"type": "string", "examples": ["1s", "event"]}),
 ]
+Share = Annotated[
+    float,
+    BeforeValidator(_share),
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
+]
+ShareBelowOne = Annotated[
+    Share, WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1})
+]
+Resolution = Annotated[
+    PositiveDuration, Field(description="how finely event times are counted; exact with `every: event`")
+]
 
 
 class Strategy(BaseModel):
-    """What every strategy shares: ticks, idleness, and the guard against corrupt timestamps."""
+    """The base of every strategy, yours included: ticks, idleness, the guard against corrupt timestamps.
+
+    As it stands it follows the largest event time. Fields of a subclass are its options, checked as
+    pydantic checks them. State belongs to the strategy, which may change it in place; it is stored as
+    JSON and comes back after a restart, so it holds None, numbers, text, lists, and dicts with text for
+    keys. None stands for a partition of which nothing is known.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     idle_after: OptionalDuration = Field(
@@ -60,36 +145,51 @@ class Strategy(BaseModel):
     )
     every: Every = Field(1_000_000, description="the length of a tick of arrival time, or `event`")
 
-    lag: ClassVar[int] = 0
+    @property
+    def needs(self) -> Needs:
+        """What `advance` wants to see of a tick."""
+        return PLAIN
 
     def advance(self, state: State, head: Head) -> State:
         """The partition's state after this tick."""
         return head.max_event_time if state is None else max(state, head.max_event_time)
 
-    def mark(self, state: State) -> int:
-        """The partition's own watermark."""
-        return int(state) - self.behind
+    def mark(self, state: State, partition: str) -> int | None:
+        """The partition's own watermark; None as long as it has none, which holds the others back too.
+
+        Not asked where the state is None.
+        """
+        return int(state) - self.lag(state, partition)
+
+    def lag(self, state: State, partition: str) -> int:
+        """How far the watermark trails the clock once every partition has fallen silent."""
+        return 0
 
     @property
-    def behind(self) -> int:
-        """How far the watermark trails the clock when everything is idle."""
-        return self.lag
+    def keeps(self) -> str:
+        """The kind of state that is kept: one of another kind is not taken over, but started anew."""
+        owner = next(each for each in type(self).__mro__ if "advance" in vars(each))
+        return "newest" if owner is Strategy else f"{owner.__module__}:{owner.__qualname__}"
 
 
-class Bounded(Strategy):
+class _Delayed(Strategy):
+    """A fixed delay, with exceptions."""
+
+    delay: Duration = Field(0, description="how far the watermark stays behind")
+    delays: dict[str, Duration] = Field({}, description="partition: its own delay, instead of `delay`")
+
+    def lag(self, state: State, partition: str) -> int:
+        return self.delays.get(partition, self.delay)
+
+
+class Bounded(_Delayed):
     """The largest event time seen, less a fixed delay: `Bounded("30s")`."""
 
     strategy: Literal["bounded"] = "bounded"
     delay: Duration
 
     def __init__(self, delay: object = None, /, **fields: Any) -> None:
-        if delay is not None:
-            fields["delay"] = delay
-        super().__init__(**fields)
-
-    @property
-    def behind(self) -> int:
-        return self.delay
+        super().__init__(**_with("delay", delay, fields))
 
 
 class Ascending(Strategy):
@@ -98,4 +198,185 @@ class Ascending(Strategy):
     strategy: Literal["ascending"] = "ascending"
 
 
-AnyStrategy = Annotated[Bounded | Ascending, Field(discriminator="strategy")]
+class Percentile(_Delayed):
+    """A quantile of the newest event times, less a delay: `Percentile(0.95, of=1000)`.
+
+    A few timestamps from the future move nothing. The newest events are those of the newest whole ticks
+    that hold at least `of` together. A partition holds the watermark until it has brought so many events
+    that the quantile lies below the largest of them: before that, one event alone would decide.
+    """
+
+    strategy: Literal["percentile"] = "percentile"
+    p: ShareBelowOne = Field(0.95, description="the share of the newest events that the watermark passes")
+    of: int = Field(1000, ge=1, description="how many of the newest events count", validate_default=True)
+    resolution: Resolution = 1_000_000
+
+    def __init__(self, p: object = None, /, **fields: Any) -> None:
+        super().__init__(**_with("p", p, fields))
+
+    @field_validator("p")
+    @classmethod
+    def _below_one(cls, p: float) -> float:
+        if p == 1:
+            raise ValueError("1 is the largest event time itself; write less, or use strategy: bounded")
+        return p
+
+    @field_validator("of")
+    @classmethod
+    def _enough(cls, of: int, info: ValidationInfo) -> int:
+        p = info.data.get("p")
+        if p is not None and (least := ceil(1 / recent.rest(p))) > of:
+            raise ValueError(
+                f"too few for the {p:g} quantile: one event alone would decide; write {least} or more"
+            )
+        return of
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(resolution=self.resolution)
+
+    def advance(self, state: State, head: Head) -> State:
+        state = recent.nothing() if state is None else state
+        recent.slide(state, sorted(head.times.items()), self.of)
+        return state
+
+    def mark(self, state: State, partition: str) -> int | None:
+        if not recent.above(state, self.p):
+            return None
+        return recent.quantile(state, self.p) - self.lag(state, partition)
+
+
+class Adaptive(Strategy):
+    """The largest event time, less a delay that follows how late events come: `Adaptive(0.99)`.
+
+    The delay is the `completeness` quantile of how far the newest events came behind the largest event
+    time before their tick. It widens in a burst of late events and tightens after it.
+    """
+
+    strategy: Literal["adaptive"] = "adaptive"
+    completeness: Share = Field(0.99, description="the share of events that should come in time")
+    of: int = Field(10_000, ge=1, description="how many of the newest events are measured")
+    at_least: Duration = Field(0, description="the shortest delay")
+    at_most: Duration = Field(600_000_000, description="the longest delay")
+    resolution: Resolution = 1_000_000
+
+    def __init__(self, completeness: object = None, /, **fields: Any) -> None:
+        super().__init__(**_with("completeness", completeness, fields))
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.at_most < self.at_least:
+            raise ValueError(
+                "at_most is shorter than at_least; "
+                f"write at_most: {format_duration(self.at_least)} or more, or a shorter at_least"
+            )
+        return self
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(resolution=self.resolution)
+
+    def advance(self, state: State, head: Head) -> State:
+        state = {"newest": None, **recent.nothing()} if state is None else state
+        newest = state["newest"]
+        behind: Counter[int] = Counter()
+        for time, events in head.times.items():
+            behind[0 if newest is None else max(0, newest - time)] += events
+        recent.slide(state, sorted(behind.items()), self.of)
+        state["newest"] = head.max_event_time if newest is None else max(newest, head.max_event_time)
+        return state
+
+    def mark(self, state: State, partition: str) -> int:
+        return int(state["newest"]) - self.lag(state, partition)
+
+    def lag(self, state: State, partition: str) -> int:
+        if state is None:
+            return self.at_most
+        return min(max(self.at_least, recent.quantile(state, self.completeness)), self.at_most)
+
+
+class Punctuated(_Delayed):
+    """The largest mark that the source itself has set, less a delay: `Punctuated(where="kind = 'mark'")`.
+
+    `where` is an SQL predicate: events for which it is true mark their own event time. `marker` is a
+    column: true marks the event's own time, a time marks itself. A time further ahead of its arrival than
+    `max_future` marks nothing. A partition holds the watermark until its first mark.
+    """
+
+    strategy: Literal["punctuated"] = "punctuated"
+    where: str | None = Field(None, description="an SQL predicate; an event it is true for is a mark")
+    marker: str | None = Field(
+        None, description="a column: true marks the event's own time, a time marks itself"
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.where is None) == (self.marker is None):
+            raise ValueError("what is a mark must be said once; write where: or marker:")
+        return self
+
+    @field_validator("where")
+    @classmethod
+    def _not_blank(cls, where: str | None) -> str | None:
+        if where is not None and not where.strip():
+            raise ValueError("an empty predicate; write an SQL condition over the source's columns")
+        return where
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(where=self.where, marker=self.marker)
+
+    def advance(self, state: State, head: Head) -> State:
+        marks = [mark for mark in (state, head.marked) if mark is not None]
+        return max(marks, default=None)
+
+
+class Custom(Strategy):
+    """A strategy of your own as the file names it: the class, and what to make it with.
+
+    It stands for the class until the file is loaded; see `latecomer.config.custom`.
+    """
+
+    strategy: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$",
+            description="module:Class, found beside the pipeline file or where Python looks",
+        ),
+    ]
+    options: dict[str, Any] = Field({}, description="the fields of the class")
+
+
+def _with(name: str, given: object, fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields, and the one that may be given without its name."""
+    return fields if given is None else {**fields, name: given}
+
+
+OWN = "module:Class"
+STRATEGIES: dict[str, type[Strategy]] = {
+    "bounded": Bounded,
+    "ascending": Ascending,
+    "percentile": Percentile,
+    "adaptive": Adaptive,
+    "punctuated": Punctuated,
+    OWN: Custom,
+}
+
+
+def _kind(written: object) -> str:
+    if not isinstance(written, dict):
+        return "bounded"
+    name = str(written.get("strategy", "bounded"))
+    return OWN if ":" in name else name
+
+
+AnyStrategy = Annotated[
+    Annotated[Bounded, Tag("bounded")]
+    | Annotated[Ascending, Tag("ascending")]
+    | Annotated[Percentile, Tag("percentile")]
+    | Annotated[Adaptive, Tag("adaptive")]
+    | Annotated[Punctuated, Tag("punctuated")]
+    | Annotated[Custom, Tag(OWN)],
+    Discriminator(_kind),
+]
+"""What stands under `watermark:` in the file, by its `strategy`."""

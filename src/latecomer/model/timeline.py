@@ -10,12 +10,13 @@ batch cuts.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
-from typing import Literal
+from typing import Any, Literal
 
+from latecomer.errors import PipelineError, Problem
 from latecomer.model.strategies import Head, State, Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 
@@ -27,7 +28,8 @@ class Row:
     """One tick of one batch: the watermark in force for its events.
 
     `settled` is the watermark once the tick is over, known at once only where a tick is one event.
-    `held_by` names the partition that the watermark waits for.
+    `held_by` names the partition that the watermark waits for, `unheld` says where the others are: what
+    the watermark could be without it, None where there are no others or nothing is known of them.
     """
 
     tick: int
@@ -36,12 +38,16 @@ class Row:
     settled: int | None = None
     kind: Kind = "tick"
     held_by: str | None = None
+    unheld: int | None = None
     heads: tuple[Head, ...] = ()
 
 
 @dataclass
 class Progress:
-    """How far one source partition has come, and when it was last heard of."""
+    """How far one source partition has come, and when it was last heard of.
+
+    The state is None where nothing is known: such a partition holds the watermark.
+    """
 
     state: State
     seen_at: int
@@ -55,6 +61,7 @@ class Timeline:
     watermark: int = BEGIN_OF_TIME
     last_tick: int | None = None
     last_at: int = BEGIN_OF_TIME
+    newest: int = BEGIN_OF_TIME
     partitions: dict[str, Progress] = field(default_factory=dict)
     open_heads: list[Head] = field(default_factory=list)
 
@@ -74,11 +81,13 @@ class Timeline:
         before = self.watermark
         self._settle(at)
         if self.strategy.on_idle == "advance" and self.partitions and not self._active(at):
-            self.watermark = max(self.watermark, at - self.strategy.behind)
+            lags = [self.strategy.lag(known.state, name) for name, known in self.partitions.items()]
+            self.watermark = max(self.watermark, at - max(lags))
         if self.watermark == before:
             return None
         self.last_tick, self.last_at = tick, at
-        return Row(tick, at, self.watermark, kind="heartbeat", held_by=self._held_by(at))
+        held_by, unheld = self._held(at)
+        return Row(tick, at, self.watermark, kind="heartbeat", held_by=held_by, unheld=unheld)
 
     def drain(self) -> Row:
         """The end of a bounded input: every window ends."""
@@ -94,39 +103,45 @@ class Timeline:
                 "watermark": self.watermark,
                 "last_tick": self.last_tick,
                 "last_at": self.last_at,
+                "newest": self.newest,
+                "keeps": self.strategy.keeps,
                 "partitions": {
-                    name: [progress.state, progress.seen_at]
+                    name: [_storable(progress.state, name), progress.seen_at]
                     for name, progress in sorted(self.partitions.items())
                 },
-                "open": [
-                    [head.tick, head.at, head.partition, head.events, head.max_event_time]
-                    for head in self.open_heads
-                ],
+                "open": [_written(head) for head in self.open_heads],
             },
             separators=(",", ":"),
         )
 
     @classmethod
     def restore(cls, strategy: Strategy, carry: str | None) -> Timeline:
-        """The timeline as the last batch left it."""
+        """The timeline as the last batch left it.
+
+        What another kind of strategy knew of the partitions is of no use to this one: they start anew,
+        the watermark stays where it is, and each of them holds it until it is heard of or idle.
+        """
         if carry is None:
             return cls(strategy)
         saved = json.loads(carry)
-        return cls(
+        timeline = cls(
             strategy,
             watermark=saved["watermark"],
             last_tick=saved["last_tick"],
             last_at=saved["last_at"],
             partitions={name: Progress(*values) for name, values in saved["partitions"].items()},
-            open_heads=[Head(*values) for values in saved["open"]],
+            open_heads=[_read(values) for values in saved["open"]],
         )
+        # The first carries had neither; their state was the newest event time.
+        timeline.newest = saved["newest"] if "newest" in saved else timeline._newest_state()
+        if saved.get("keeps", "newest") != strategy.keeps:
+            timeline._forget()
+        return timeline
 
     @property
     def newest_event_time(self) -> int:
         """The largest event time any tick has brought, BEGIN_OF_TIME before the first."""
-        marks = [self.strategy.mark(progress.state) for progress in self.partitions.values()]
-        newest = max(marks) + self.strategy.behind if marks else BEGIN_OF_TIME
-        return max([newest, *(head.max_event_time for head in self.open_heads)])
+        return max([self.newest, *(head.max_event_time for head in self.open_heads)])
 
     def _tick(self, tick: int, heads: tuple[Head, ...]) -> Row:
         at = max(heads[0].at, self.last_at)
@@ -137,24 +152,48 @@ class Timeline:
             # The tick that the last batch cut, or an older one read out of step: it joins the open
             # tick, and is judged by the watermark already in force.
             self.open_heads.extend(heads)
-        row = Row(tick, at, self.watermark, held_by=self._held_by(at), heads=heads)
+        held_by, unheld = self._held(at)
+        row = Row(tick, at, self.watermark, held_by=held_by, unheld=unheld, heads=heads)
         if self.strategy.every != "event":
             return row
         self._settle(at)
-        return Row(tick, at, row.watermark, self.watermark, held_by=row.held_by, heads=heads)
+        return replace(row, settled=self.watermark)
 
     def _settle(self, at: int) -> None:
         """Let the open tick count, and move the watermark to what is known at `at`."""
-        for head in self.open_heads:
+        for head in self._open_tick():
             known = self.partitions.get(head.partition)
             state = self.strategy.advance(known.state if known else None, head)
             seen_at = max(self.last_at, known.seen_at if known else BEGIN_OF_TIME)
             self.partitions[head.partition] = Progress(state, seen_at)
+        self.newest = self.newest_event_time
         self.open_heads = []
         if self.partitions:
             active = self._active(at)
-            marks = [self.strategy.mark(self.partitions[name].state) for name in active or self.partitions]
+            marks = [self._mark(name) for name in active or self.partitions]
             self.watermark = max(self.watermark, min(marks) if active else max(marks))
+
+    def _open_tick(self) -> Iterator[Head]:
+        """What the open tick brought, one head a partition, however many batches it was read in."""
+        brought: dict[str, list[Head]] = {}
+        for head in self.open_heads:
+            brought.setdefault(head.partition, []).append(head)
+        for heads in brought.values():
+            if len(heads) == 1 and heads[0].tick == self.last_tick:
+                yield heads[0]
+            else:
+                yield Head.joined(self.last_tick or 0, self.last_at, heads)
+
+    def _forget(self) -> None:
+        """Keep of every partition only when it was heard of; the open tick counts as that too."""
+        for head in self.open_heads:
+            self.partitions[head.partition] = Progress(None, self.last_at)
+        self.newest, self.open_heads = self.newest_event_time, []
+        for progress in self.partitions.values():
+            progress.state = None
+
+    def _newest_state(self) -> int:
+        return max((progress.state for progress in self.partitions.values()), default=BEGIN_OF_TIME)
 
     def _active(self, at: int) -> list[str]:
         idle_after = self.strategy.idle_after
@@ -162,13 +201,54 @@ class Timeline:
             return list(self.partitions)
         return [name for name, progress in self.partitions.items() if at - progress.seen_at < idle_after]
 
-    def _held_by(self, at: int) -> str | None:
-        active = self._active(at)
-        if not active:
-            return None
-        return min(active, key=lambda name: (self.strategy.mark(self.partitions[name].state), name))
+    def _mark(self, name: str) -> int:
+        state = self.partitions[name].state
+        mark = None if state is None else self.strategy.mark(state, name)
+        return BEGIN_OF_TIME if mark is None else mark
+
+    def _held(self, at: int) -> tuple[str | None, int | None]:
+        """The partition that the watermark waits for, and the slowest of the others."""
+        marks = [(self._mark(name), name) for name in self._active(at)]
+        if not marks:
+            return None, None
+        slowest = min(marks)
+        others = min((mark for mark, name in marks if name != slowest[1]), default=BEGIN_OF_TIME)
+        return slowest[1], None if others == BEGIN_OF_TIME else others
 
     def _tick_of(self, at: int) -> int:
         if self.strategy.every == "event":
             return (self.last_tick or 0) + 1
         return at // self.strategy.every
+
+
+def _written(head: Head) -> list[Any]:
+    """A head as JSON; what only some strategies ask for comes last, and only where it is there."""
+    written: list[Any] = [head.tick, head.at, head.partition, head.events, head.max_event_time]
+    if head.marked is not None or head.times:
+        written += [head.marked, sorted(head.times.items())]
+    return written
+
+
+def _read(written: list[Any]) -> Head:
+    asked_for = written[5:] or [None, ()]
+    return replace(Head(*written[:5]), marked=asked_for[0], times=dict(asked_for[1]))
+
+
+def _storable(state: State, partition: str) -> State:
+    """The state, if it is the same after it was stored."""
+    try:
+        same = json.loads(json.dumps(state, allow_nan=False)) == state
+    except (TypeError, ValueError):
+        same = False
+    if same:
+        return state
+    raise PipelineError(
+        [
+            Problem(
+                "watermark.strategy",
+                f"the state of partition {partition!r} cannot be stored as JSON",
+                state,
+                "let advance return None, numbers, text, lists, or dicts with text for keys",
+            )
+        ]
+    )

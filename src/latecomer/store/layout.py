@@ -57,6 +57,7 @@ WATERMARKS = pa.schema(
         ("settled", TIMESTAMP),
         ("kind", pa.string()),
         ("held_by", pa.string()),
+        ("unheld", TIMESTAMP),
         (
             "partitions",
             pa.list_(

@@ -138,6 +138,7 @@ class TimelineKeeper:
                     "settled": moments([_stored(row.settled) for row in rows]),
                     "kind": [row.kind for row in rows],
                     "held_by": pa.array([row.held_by for row in rows], pa.string()),
+                    "unheld": moments([row.unheld for row in rows]),
                     "partitions": pa.array(
                         [_partitions(row) for row in rows], self.table.schema.field("partitions").type
                     ),

@@ -1,0 +1,39 @@
+"""The marks of a punctuated watermark: SQL over the source's own columns, native to Spark."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from latecomer.config.checks import PRIVATE
+from latecomer.decode.decode import FIRST_MOMENT, LAST_MOMENT, micros
+from latecomer.model.strategies import Needs
+from latecomer.store.layout import EventLayout
+from latecomer.store.sql import quoted
+
+MARK = f"{PRIVATE}mark"
+_TIME, _ARRIVAL = f"unix_micros({PRIVATE}event_time)", f"unix_micros({PRIVATE}arrival_time)"
+
+
+def with_marks(events: DataFrame, layout: EventLayout, needs: Needs) -> DataFrame:
+    """The log with MARK: the moment that an event marks, in microseconds; null where it is no mark."""
+    seen = events.selectExpr(
+        *(f"{quoted(stored)} as {quoted(column)}" for column, stored in layout.view.items()),
+        *(f"{quoted(stored)} as {quoted(PRIVATE + stored)}" for stored in layout.stored),
+    )
+    mark = f"case when ({needs.where}) then {_TIME} end"
+    if needs.marker is not None:
+        mark = _marker(needs.marker, layout)
+    return seen.selectExpr(
+        *(f"{quoted(PRIVATE + stored)} as {quoted(stored)}" for stored in layout.stored), f"{mark} as {MARK}"
+    )
+
+
+def _marker(marker: str, layout: EventLayout) -> str:
+    kind, event = layout.columns[marker], layout.pipeline.event
+    if kind == "boolean":
+        return f"case when {quoted(marker)} then {_TIME} end"
+    in_envelope = layout.view[marker] in ("event_time", "arrival_time")
+    read = micros(marker, "timestamp" if in_envelope else kind, event.unit, event.zone)
+    possible = f"(case when {read} between {FIRST_MOMENT} and {LAST_MOMENT} then {read} end)"
+    ahead = layout.pipeline.watermark.max_future
+    return possible if ahead is None else f"case when {possible} - {_ARRIVAL} <= {ahead}L then {possible} end"

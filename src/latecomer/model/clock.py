@@ -1,0 +1,174 @@
+"""The oracle's watermark: every strategy worked out from the plain list of what has arrived.
+
+It shares with `strategies.py` the words of the configuration and nothing that computes. Only a strategy
+of the user's own is asked itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from latecomer.model.strategies import Adaptive, Ascending, Bounded, Head, Percentile, Punctuated, Strategy
+from latecomer.model.verdicts import BEGIN_OF_TIME
+
+if TYPE_CHECKING:
+    from latecomer.model.interpreter import Arrival
+
+Predicate = Callable[[Mapping[str, Any]], bool | None]
+OURS = (Bounded, Ascending, Percentile, Adaptive, Punctuated)
+
+
+class Clock:
+    """The watermark, moved by one event at a time. `marks` says which events are marks."""
+
+    def __init__(self, strategy: Strategy, marks: Predicate | None = None) -> None:
+        self.strategy = strategy
+        self.marks = marks
+        self.watermark = BEGIN_OF_TIME
+        self.tick: int | None = None
+        self.at = BEGIN_OF_TIME
+        self.in_tick: list[Arrival] = []
+        self.ticks: dict[str, list[list[Arrival]]] = {}
+        self.newest: dict[str, int] = {}
+        self.heard_at: dict[str, int] = {}
+        self.own: dict[str, int] = {}
+        self.states: dict[str, Any] = {}
+
+    def in_force_for(self, event: Arrival) -> int:
+        """The watermark that judges this event, which then counts as soon as its tick is over."""
+        every = self.strategy.every
+        if every == "event":
+            self.at = max(self.at, event.arrival_time)
+            in_force = self._reckon()
+            self._count([event])
+            self._reckon()
+            return in_force
+        tick = event.arrival_time // every
+        if self.tick is None or tick > self.tick:
+            self._count(self.in_tick)
+            self.tick, self.at, self.in_tick = tick, tick * every, []
+            self._reckon()
+        self.in_tick.append(event)
+        return self.watermark
+
+    @property
+    def newest_event_time(self) -> int:
+        """The largest event time so far, the open tick's included."""
+        open_times = [event.event_time for event in self.in_tick]
+        return max([*self.newest.values(), *open_times], default=BEGIN_OF_TIME)
+
+    def _count(self, events: Sequence[Arrival]) -> None:
+        """The tick of these events, at `self.at`, is over."""
+        for partition in {event.partition for event in events}:
+            brought = [event for event in events if event.partition == partition]
+            self.ticks.setdefault(partition, []).append(brought)
+            newest = max(event.event_time for event in brought)
+            self.newest[partition] = max(self.newest.get(partition, BEGIN_OF_TIME), newest)
+            self.heard_at[partition] = self.at
+            self.own[partition] = self._watermark_of(partition)
+
+    def _reckon(self) -> int:
+        """What the partitions allow at `self.at`; never less than before."""
+        if self.own:
+            awake = [mark for partition, mark in self.own.items() if not self._idle(partition)]
+            self.watermark = max(self.watermark, min(awake) if awake else max(self.own.values()))
+        return self.watermark
+
+    def _idle(self, partition: str) -> bool:
+        idle_after = self.strategy.idle_after
+        return idle_after is not None and self.at - self.heard_at[partition] >= idle_after
+
+    # A partition's own watermark, strategy by strategy
+
+    def _watermark_of(self, partition: str) -> int:
+        strategy = self.strategy
+        if type(strategy) not in OURS:
+            return self._asked(partition)
+        match strategy:
+            case Bounded():
+                return self.newest[partition] - _delay(strategy, partition)
+            case Ascending():
+                return self.newest[partition]
+            case Percentile():
+                recent = [event for tick in self._recent(partition, strategy.of) for event in tick]
+                times = sorted(self._rounded(event, strategy.resolution) for event in recent)
+                rank = ceil(Decimal(str(strategy.p)) * len(times))
+                if rank == len(times):
+                    return BEGIN_OF_TIME
+                return times[rank - 1] - _delay(strategy, partition)
+            case Adaptive():
+                delays = sorted(self._delays(partition, strategy))
+                rank = ceil(Decimal(str(strategy.completeness)) * len(delays))
+                delay = max(strategy.at_least, min(strategy.at_most, delays[rank - 1]))
+                return self.newest[partition] - delay
+            case Punctuated():
+                marks = [self._mark(event) for tick in self.ticks[partition] for event in tick]
+                known = [mark for mark in marks if mark is not None]
+                return max(known) - _delay(strategy, partition) if known else BEGIN_OF_TIME
+        raise ValueError(f"the oracle does not know {type(strategy).__name__}")
+
+    def _recent(self, partition: str, of: int) -> list[list[Arrival]]:
+        """The newest whole ticks that hold so many events together; all there are, if they do not."""
+        ticks = self.ticks[partition]
+        for length in range(1, len(ticks) + 1):
+            if sum(len(tick) for tick in ticks[-length:]) >= of:
+                return ticks[-length:]
+        return ticks
+
+    def _rounded(self, event: Arrival, resolution: int) -> int:
+        """The event's time as a histogram has it: rounded down, and not too long before its tick."""
+        every = self.strategy.every
+        if every == "event":
+            return event.event_time
+        oldest = event.arrival_time // every * every // resolution - 4096
+        return max(event.event_time // resolution, oldest) * resolution
+
+    def _delays(self, partition: str, strategy: Adaptive) -> list[int]:
+        """How far each recent event came behind the largest event time before its tick."""
+        measured, newest = [], BEGIN_OF_TIME
+        for tick in self.ticks[partition]:
+            times = [self._rounded(event, strategy.resolution) for event in tick]
+            measured.append([max(0, newest - time) for time in times])
+            newest = max(newest, *(event.event_time for event in tick))
+        recent = measured[-len(self._recent(partition, strategy.of)) :]
+        return [delay for tick in recent for delay in tick]
+
+    def _mark(self, event: Arrival) -> int | None:
+        needs = self.strategy.needs
+        if needs.where is not None:
+            if self.marks is None:
+                raise ValueError("the oracle needs the predicate of the marks in Python: marks=")
+            return event.event_time if self.marks(event.payload) is True else None
+        mark = event.payload.get(needs.marker) if needs.marker is not None else None
+        if mark is None or isinstance(mark, bool):
+            return event.event_time if mark else None
+        ahead = self.strategy.max_future
+        return int(mark) if ahead is None or mark - event.arrival_time <= ahead else None
+
+    def _asked(self, partition: str) -> int:
+        """What the user's own class says, given what it asked to see of the tick."""
+        strategy, brought = self.strategy, self.ticks[partition][-1]
+        needs = strategy.needs
+        marks = [mark for event in brought if (mark := self._mark(event)) is not None]
+        times = Counter(self._rounded(event, needs.resolution) for event in brought if needs.resolution)
+        head = Head(
+            self.tick or 0,
+            self.at,
+            partition,
+            len(brought),
+            max(event.event_time for event in brought),
+            max(marks, default=None),
+            dict(times),
+        )
+        state = strategy.advance(self.states.get(partition), head)
+        self.states[partition] = state
+        mark = None if state is None else strategy.mark(state, partition)
+        return BEGIN_OF_TIME if mark is None else mark
+
+
+def _delay(strategy: Bounded | Percentile | Punctuated, partition: str) -> int:
+    return strategy.delays.get(partition, strategy.delay)

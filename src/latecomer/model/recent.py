@@ -1,0 +1,74 @@
+"""The newest ticks of a partition that hold enough events together, counted by value.
+
+Quantiles are read off the counts. Everything is a plain list or number, so that a strategy can keep it
+in its state, which is JSON.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import lru_cache
+from math import floor
+from typing import TypedDict
+
+
+class Recent(TypedDict):
+    """`ticks` from old to new, each as pairs of value and events; `counts` is their sum, by value."""
+
+    events: int
+    ticks: list[list[list[int]]]
+    counts: list[list[int]]
+
+
+def nothing() -> Recent:
+    return {"events": 0, "ticks": [], "counts": []}
+
+
+def slide(recent: Recent, tick: Iterable[tuple[int, int]], of: int) -> None:
+    """Take in one tick, and let go of the oldest ones as long as `of` events are left without them."""
+    newest = [[value, events] for value, events in tick]
+    recent["ticks"].append(newest)
+    _count(recent, newest, 1)
+    while recent["events"] - sum(events for _, events in recent["ticks"][0]) >= of:
+        _count(recent, recent["ticks"].pop(0), -1)
+
+
+def above(recent: Recent, share: float) -> int:
+    """How many events lie above the quantile, by nearest rank."""
+    return floor(rest(share) * recent["events"])
+
+
+def quantile(recent: Recent, share: float) -> int:
+    """The smallest value that this share of the events does not exceed.
+
+    >>> recent = nothing()
+    >>> slide(recent, [(10, 3), (20, 1)], of=100)
+    >>> quantile(recent, 0.75), quantile(recent, 0.76)
+    (10, 20)
+    """
+    over = above(recent, share)
+    for value, events in reversed(recent["counts"]):
+        over -= events
+        if over < 0:
+            return value
+    raise ValueError("a quantile of nothing")
+
+
+def _count(recent: Recent, tick: list[list[int]], sign: int) -> None:
+    counts = recent["counts"]
+    for value, events in tick:
+        recent["events"] += sign * events
+        place = bisect_left(counts, [value])
+        if place == len(counts) or counts[place][0] != value:
+            counts.insert(place, [value, 0])
+        counts[place][1] += sign * events
+        if counts[place][1] == 0:
+            del counts[place]
+
+
+@lru_cache
+def rest(share: float) -> Fraction:
+    """1 − share as it was written: 0.07 is seven hundredths, not the binary number next to it."""
+    return 1 - Fraction(str(share))

@@ -1,0 +1,7 @@
+"""A strategy that a pipeline file names."""
+
+from latecomer import Strategy
+
+
+class Own(Strategy):
+    patience: int = 1

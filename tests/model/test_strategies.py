@@ -1,0 +1,420 @@
+"""Each strategy by hand: what moves it, what does not, and how its state travels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from latecomer.config.models import Output
+from latecomer.errors import PipelineError
+from latecomer.model import recent
+from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret
+from latecomer.model.strategies import (
+    Adaptive,
+    Ascending,
+    Bounded,
+    Head,
+    Needs,
+    Percentile,
+    Punctuated,
+    State,
+    Strategy,
+)
+from latecomer.model.timeline import Timeline
+from latecomer.model.verdicts import BEGIN_OF_TIME, Verdict
+from scenarios import HOUR, SECOND, arrivals, clock, cuts, out_of_step, quick, watermarks
+from timeline_kit import Reader
+
+NOON = clock("12:00:00")
+MINUTES = Output(window={"tumbling": "1m"}, aggregates={"rows": "count(*)"}, allowed_lateness="10m")
+
+
+def a_second_apart(count: int, start: int = NOON, behind: Sequence[int] = (0,)) -> list[Arrival]:
+    """One event a second; how far each lies behind its arrival goes round and round."""
+    return [
+        Arrival(start + place * SECOND - behind[place % len(behind)], start + place * SECOND)
+        for place in range(count)
+    ]
+
+
+def told(read: Sequence[Arrival], strategy: Strategy, **more: object) -> Interpretation:
+    return interpret([read], strategy, {"out": MINUTES}, **more)
+
+
+# One event six hours in the future
+
+
+def with_a_visitor_from_the_future(count: int = 400) -> list[Arrival]:
+    read = a_second_apart(count)
+    at = read[100].arrival_time
+    return [*read[:100], Arrival(at + 6 * HOUR, at), *read[100:]]
+
+
+def late(told: Interpretation) -> int:
+    return sum(event.verdict is not Verdict.ON_TIME for event in told.judged["out"])
+
+
+def test_one_event_six_hours_in_the_future_poisons_a_bounded_watermark() -> None:
+    poisoned = told(with_a_visitor_from_the_future(), Bounded("5s", max_future="off"))
+    assert poisoned.watermarks == [NOON + 100 * SECOND + 6 * HOUR - 5 * SECOND]
+    assert late(poisoned) == 299  # every event from the next tick on
+
+
+def test_max_future_keeps_it_from_a_bounded_watermark() -> None:
+    """What is beyond `max_future` is a dead letter, and a dead letter moves nothing."""
+    read = [
+        Arrival(event.event_time, event.arrival_time, dead=event.event_time > event.arrival_time)
+        for event in with_a_visitor_from_the_future()
+    ]
+    guarded = told(read, Bounded("5s"))
+    assert guarded.watermarks == [NOON + 393 * SECOND]
+    assert sum(event.verdict is Verdict.LATE for event in guarded.judged["out"]) == 0
+
+
+def test_one_event_six_hours_in_the_future_moves_nothing_with_percentile() -> None:
+    strategy = Percentile(0.95, of=100, delay="5s", max_future="off")
+    visited = told(with_a_visitor_from_the_future(), strategy)
+    undisturbed = told(a_second_apart(400), strategy)
+    assert late(visited) == 0
+    # It takes one of a hundred places; among whole seconds that is a second, while it is remembered.
+    assert undisturbed.watermarks[0] - visited.watermarks[0] in (0, SECOND)
+    steps = [event.watermark for event in visited.judged["out"]]
+    assert max(after - before for before, after in pairwise(steps[40:])) <= 2 * SECOND
+
+
+def test_not_even_among_the_first_events() -> None:
+    first = Arrival(NOON + 6 * HOUR, NOON)
+    strategy = Percentile(0.95, of=100, max_future="off")
+    before = told([first, *a_second_apart(19)], strategy)
+    assert before.watermarks == [
+        BEGIN_OF_TIME
+    ]  # nineteen seconds are over, with twenty events: the last open
+    after = told([first, *a_second_apart(21)], strategy)
+    assert NOON <= after.watermarks[0] < NOON + 21 * SECOND
+
+
+# Percentile
+
+
+def tick(number: int, times: dict[int, int], partition: str = "") -> Head:
+    return Head(number, number * 10, partition, sum(times.values()), max(times), times=times)
+
+
+def test_the_quantile_is_by_nearest_rank() -> None:
+    strategy = Percentile(0.5, of=4)
+    state = strategy.advance(None, tick(1, {10: 1, 20: 1, 30: 1, 40: 1}))
+    assert strategy.mark(state, "") == 20
+    assert Percentile(0.51, of=4).mark(state, "") == 30
+    assert Percentile(0.25, of=4, delay="3us").mark(state, "") == 7
+
+
+def test_whole_ticks_slide_out_once_enough_events_are_left() -> None:
+    strategy = Percentile(0.5, of=4)
+    state = strategy.advance(None, tick(1, {10: 3}))
+    state = strategy.advance(state, tick(2, {20: 3}))
+    assert state["events"] == 6  # the newest tick alone has only three
+    state = strategy.advance(state, tick(3, {30: 1}))
+    assert (state["events"], state["ticks"]) == (4, [[[20, 3]], [[30, 1]]])
+
+
+def test_shares_are_as_they_are_written() -> None:
+    """0.07 of a hundred is seven, though 0.07 * 100 is a little more in binary."""
+    counted = recent.nothing()
+    recent.slide(counted, [(value, 1) for value in range(1, 101)], of=100)
+    assert recent.quantile(counted, 0.07) == 7
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 3)), min_size=1), min_size=1),
+    st.integers(1, 12),
+    st.sampled_from((0.1, 0.5, 0.95, 1.0)),
+)
+def test_counts_are_those_of_the_ticks_that_are_left(
+    ticks: list[list[tuple[int, int]]], of: int, share: float
+) -> None:
+    counted = recent.nothing()
+    for each in ticks:
+        recent.slide(counted, each, of)
+    values = sorted(v for each in counted["ticks"] for v, events in each for _ in range(events))
+    assert counted["events"] == len(values)
+    assert [v for v, events in counted["counts"] for _ in range(events)] == values
+    assert len(values) >= min(of, sum(events for each in ticks for _, events in each))
+    assert recent.quantile(counted, share) == values[-(-round(share * 100) * len(values) // 100) - 1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "mend"),
+    [
+        ({"p": 0.95, "of": 10}, "write 20 or more"),
+        ({"p": 0.9999}, "write 10000 or more"),
+        ({"p": 1}, "use strategy: bounded"),
+        ({"p": 0}, "write a number above 0"),
+        ({"p": "most"}, "write a number above 0"),
+        ({"p": 0.5, "of": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_a_quantile_that_one_event_decides_is_refused(fields: dict[str, object], mend: str) -> None:
+    with pytest.raises(ValidationError, match=mend):
+        Percentile(**fields)
+
+
+# Adaptive
+
+
+def test_the_delay_widens_in_a_burst_and_tightens_after_it() -> None:
+    """Prompt, then a minute in which half the events come forty seconds late, then prompt again."""
+    prompt, burst = a_second_apart(300), a_second_apart(60, NOON + 300 * SECOND, (0, 40 * SECOND))
+    read = [*prompt, *burst, *a_second_apart(250, NOON + 360 * SECOND)]
+    judged = told(read, Adaptive(0.9, of=100)).judged["out"]
+    lag = [event.arrival.arrival_time - event.watermark for event in judged]
+    assert lag[299] <= 2 * SECOND
+    assert 39 * SECOND <= lag[359] <= 42 * SECOND
+    assert lag[-1] <= 2 * SECOND
+    steps = [event.watermark for event in judged]
+    assert steps == sorted(steps)
+
+
+def test_the_delay_is_measured_against_the_largest_event_time_before_the_tick() -> None:
+    strategy = Adaptive(1, of=10)
+    state = strategy.advance(None, tick(1, {5: 1, 100: 1}))
+    assert strategy.lag(state, "") == 0  # nothing came before
+    state = strategy.advance(state, tick(2, {70: 1, 200: 1}))
+    assert (strategy.lag(state, ""), strategy.mark(state, "")) == (30, 170)
+
+
+def test_the_delay_stays_within_its_bounds() -> None:
+    narrow = Adaptive(0.5, of=4, at_least="20us", at_most="50us")
+    state = narrow.advance(None, tick(1, {1_000: 1}))
+    assert narrow.mark(state, "") == 980
+    state = narrow.advance(state, tick(2, {1: 4}))
+    assert narrow.mark(state, "") == 950
+
+
+def test_bounds_the_wrong_way_round_are_refused() -> None:
+    with pytest.raises(ValidationError, match="write at_most: 20m or more"):
+        Adaptive(at_least="20m")
+
+
+# Punctuated
+
+
+def test_only_marks_move_a_punctuated_watermark() -> None:
+    read = [
+        Arrival(
+            event.event_time, event.arrival_time, payload={"kind": "mark" if place in (20, 40) else "tick"}
+        )
+        for place, event in enumerate(a_second_apart(60))
+    ]
+    judged = told(
+        read, Punctuated(where="kind = 'mark'", delay="2s"), marks=lambda row: row["kind"] == "mark"
+    ).judged["out"]
+    assert {event.watermark for event in judged} == {BEGIN_OF_TIME, NOON + 18 * SECOND, NOON + 38 * SECOND}
+
+
+def test_a_marker_that_holds_times_marks_them() -> None:
+    read = [Arrival(0, 0), Arrival(10, 10, payload={"until": 7}), Arrival(20, 20, payload={"until": 3})]
+    strategy = Punctuated(marker="until", every="event")
+    assert told(read, strategy).watermarks == [7]
+
+
+def test_a_marker_beyond_max_future_marks_nothing() -> None:
+    read = [Arrival(10, 10, payload={"until": 16}), Arrival(20, 20)]
+    assert told(read, Punctuated(marker="until", every="event", max_future="5us")).watermarks == [
+        BEGIN_OF_TIME
+    ]
+    assert told(read, Punctuated(marker="until", every="event", max_future="6us")).watermarks == [16]
+
+
+def test_a_partition_without_a_mark_holds_the_others_until_it_is_idle() -> None:
+    timeline = Timeline(Punctuated(marker="m", every="10us", idle_after="50us"))
+    timeline.extend([Head(1, 10, "silent", 1, 5), Head(1, 10, "marked", 1, 5, marked=4)])
+    timeline.extend([Head(2, 20, "marked", 1, 6, marked=6)])
+    assert timeline.watermark == BEGIN_OF_TIME
+    timeline.extend([Head(6, 60, "marked", 1, 7)])
+    assert timeline.watermark == 6
+
+
+@pytest.mark.parametrize("fields", [{}, {"where": "a", "marker": "b"}, {"where": "  "}])
+def test_what_is_a_mark_is_said_once(fields: dict[str, str]) -> None:
+    with pytest.raises(
+        ValidationError, match="must be said once" if "  " not in fields.values() else "an empty predicate"
+    ):
+        Punctuated(**fields)
+
+
+# Delays of their own
+
+
+@pytest.mark.parametrize("strategy", [Bounded, Percentile, Punctuated])
+def test_a_partition_may_have_a_delay_of_its_own(strategy: type[Strategy]) -> None:
+    more = {Percentile: {"p": 0.5, "of": 2}, Punctuated: {"marker": "m"}}.get(strategy, {})
+    timeline = Timeline(strategy(delay="1us", delays={"t7": "30us"}, every="10us", **more))
+    for number in (1, 2):
+        timeline.extend(
+            Head(number, number * 10, name, 2, 101, 100, {100: 1, 101: 1}) for name in ("t1", "t7")
+        )
+    newest = 101 if strategy is Bounded else 100
+    assert timeline.watermark == newest - 30
+    row = timeline.extend([Head(3, 30, "t1", 1, 101, 100, {100: 1})])[0]
+    assert (row.held_by, row.unheld) == ("t7", newest - 1)
+
+
+def test_the_longest_delay_decides_when_all_are_silent() -> None:
+    timeline = Timeline(Bounded("1us", delays={"t7": "30us"}, every="10us", idle_after="100us"))
+    timeline.extend([Head(1, 10, "t1", 1, 10), Head(1, 10, "t7", 1, 10)])
+    timeline.heartbeat(500)
+    assert timeline.watermark == 470
+
+
+# A tick that several batches brought
+
+
+def test_a_tick_in_two_batches_is_one_tick_to_the_strategy() -> None:
+    class Heads(Strategy):
+        def advance(self, state: State, head: Head) -> State:
+            return [*(state or []), [head.tick, head.at, head.events, head.max_event_time, head.marked]]
+
+        def mark(self, state: State, partition: str) -> int:
+            return 0
+
+    timeline = Timeline(Heads(every="10us"))
+    timeline.extend([Head(1, 10, "p", 2, 50, 40, {40: 2})])
+    timeline = Timeline.restore(timeline.strategy, timeline.carry())
+    timeline.extend([Head(1, 10, "p", 3, 45, None, {40: 1, 45: 2})])
+    (joined,) = timeline._open_tick()
+    assert joined == Head(1, 10, "p", 5, 50, 40, {40: 3, 45: 2})
+    timeline.extend([Head(0, 0, "q", 1, 7), Head(2, 20, "p", 1, 60)])
+    assert {name: known.state for name, known in timeline.partitions.items()} == {
+        "p": [[1, 10, 5, 50, 40]],
+        "q": [[1, 10, 1, 7, None]],  # read out of step: it belongs to the tick that was open
+    }
+
+
+@given(arrivals(rejects=False), cuts(), cuts(), watermarks())
+@quick
+def test_batch_cuts_change_no_verdict_whatever_the_strategy(
+    read: list[Arrival], one: list[int], other: list[int], strategy: Strategy
+) -> None:
+    output = Output(window={"tumbling": "5us"}, aggregates={"rows": "count(*)"}, allowed_lateness="9us")
+    left, right = (interpret(cut(read, sizes), strategy, {"out": output}) for sizes in (one, other))
+    assert [(e.watermark, e.verdict) for e in left.judged["out"]] == [
+        (e.watermark, e.verdict) for e in right.judged["out"]
+    ]
+
+
+# The carry
+
+
+def test_a_carry_of_the_first_version_is_read() -> None:
+    old = {
+        "watermark": 40,
+        "last_tick": 5,
+        "last_at": 50,
+        "partitions": {"p": [45, 40]},
+        "open": [[5, 50, "p", 2, 52]],
+    }
+    timeline = Timeline.restore(Bounded("5us", every="10us"), json.dumps(old))
+    assert timeline.newest_event_time == 52
+    timeline.extend([Head(6, 60, "p", 1, 60)])
+    assert timeline.watermark == 47
+
+
+@given(out_of_step(rejects=False), watermarks(), watermarks())
+@quick
+def test_another_strategy_on_a_carry_never_moves_the_watermark_back(
+    batches: list[list[Arrival]], before: Strategy, after: Strategy
+) -> None:
+    reader = Reader(before)
+    for batch in batches[: len(batches) // 2]:
+        reader.read(batch)
+    then = reader.timeline.watermark
+    changed = after.model_copy(update={"every": before.every})
+    reader.timeline = Timeline.restore(changed, reader.timeline.carry())
+    for batch in batches[len(batches) // 2 :]:
+        reader.read(batch)
+        assert reader.timeline.watermark >= then
+        then = reader.timeline.watermark
+
+
+def test_after_a_change_of_strategy_a_partition_holds_until_it_is_heard_of() -> None:
+    timeline = Timeline(Bounded("0s", every="10us"))
+    timeline.extend([Head(1, 10, "slow", 1, 10), Head(1, 10, "fast", 1, 90), Head(2, 20, "fast", 1, 91)])
+    assert timeline.watermark == 10
+    changed = Timeline.restore(Percentile(0.5, of=2, every="10us"), timeline.carry())
+    assert changed.watermark == 10
+    changed.extend([tick(3, {92: 2, 93: 2}, "fast"), tick(4, {94: 2}, "fast")])
+    assert (changed.watermark, changed.newest_event_time) == (10, 94)
+    changed.extend([tick(5, {50: 2, 60: 2}, "slow"), tick(6, {95: 1}, "fast")])
+    assert changed.watermark == 50
+
+
+def test_bounded_and_ascending_know_the_same() -> None:
+    timeline = Timeline(Bounded("7us", every="10us"))
+    timeline.extend([Head(1, 10, "p", 1, 30), Head(2, 20, "p", 1, 40)])
+    assert timeline.watermark == 23
+    changed = Timeline.restore(Ascending(every="10us"), timeline.carry())
+    changed.extend([Head(3, 30, "p", 1, 41)])
+    assert changed.watermark == 40
+
+
+# One's own
+
+
+class Counting(Strategy):
+    """Moves with every second tick."""
+
+    step: int = 2
+
+    def advance(self, state: State, head: Head) -> State:
+        ticks = (state or {"ticks": 0})["ticks"] + 1
+        mark = head.max_event_time if ticks % self.step == 0 else (state or {}).get("mark")
+        return {"ticks": ticks, "mark": mark}
+
+    def mark(self, state: State, partition: str) -> int | None:
+        return state["mark"]
+
+
+@given(out_of_step(rejects=False), st.sampled_from(("event", "3us")))
+@quick
+def test_a_strategy_of_ones_own_says_what_it_says_to_the_oracle(
+    batches: list[list[Arrival]], every: str
+) -> None:
+    strategy = Counting(every=every)
+    reader, after = Reader(strategy), []
+    for batch in batches:
+        reader.read(batch)
+        reader.restart()
+        after.append(reader.timeline.watermark)
+    assert after == interpret(batches, strategy, {"out": MINUTES}).watermarks
+
+
+@pytest.mark.parametrize("state", [{1: 2}, (1, 2), {3}, float("nan"), object()])
+def test_a_state_that_is_not_json_is_refused(state: State) -> None:
+    class Careless(Strategy):
+        def advance(self, _: State, head: Head) -> State:
+            return state
+
+        def mark(self, state: State, partition: str) -> int:
+            return 0
+
+    timeline = Timeline(Careless(every="event"))
+    timeline.extend([Head(1, 10, "p", 1, 10)])
+    with pytest.raises(PipelineError) as refused:
+        timeline.carry()
+    (problem,) = refused.value.problems
+    assert problem.field == "watermark.strategy"
+    assert "the state of partition 'p' cannot be stored as JSON" in problem.message
+    assert problem.value is state
+    assert "dicts with text for keys" in str(problem.mend)
+
+
+def test_only_what_is_needed_is_asked_for() -> None:
+    assert Bounded("1s").needs == Ascending().needs == Needs()
+    assert Percentile().needs == Adaptive().needs == Needs(resolution=SECOND)
+    assert Punctuated(where="x").needs == Needs(where="x")

@@ -1,0 +1,61 @@
+"""What the engine does around a timeline, in plain Python: ticks, heads, and each event's watermark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from latecomer.model.interpreter import Arrival
+from latecomer.model.strategies import REACH, Head, Strategy
+from latecomer.model.timeline import Timeline
+
+
+def summary(strategy: Strategy, place: tuple[int, int, str], events: Sequence[Arrival]) -> Head:
+    """What the log tells of a tick: as much as the strategy needs."""
+    tick, at, partition = place
+    needs, times, marks = strategy.needs, Counter[int](), []
+    for event in events:
+        if needs.resolution and strategy.every == "event":
+            times[event.event_time] += 1
+        elif needs.resolution:
+            bar = max(event.event_time // needs.resolution, at // needs.resolution - REACH)
+            times[bar * needs.resolution] += 1
+        if needs.marker:
+            mark = event.payload[needs.marker]
+            if isinstance(mark, bool):
+                mark = event.event_time if mark else None
+            elif mark is not None and strategy.max_future is not None:
+                mark = mark if mark - event.arrival_time <= strategy.max_future else None
+            marks += [mark] if mark is not None else []
+    newest = max(event.event_time for event in events)
+    return Head(tick, at, partition, len(events), newest, max(marks, default=None), dict(times))
+
+
+class Reader:
+    """What the engine does around a timeline: cut a batch into heads, join its events to the rows."""
+
+    def __init__(self, strategy: Strategy) -> None:
+        self.timeline = Timeline(strategy)
+        self.position = 0
+        self.in_force: dict[int, int] = {}
+
+    def read(self, batch: Sequence[Arrival]) -> None:
+        every = self.timeline.strategy.every
+        ordered = sorted(enumerate(batch, self.position), key=lambda pair: (pair[1].arrival_time, pair[0]))
+        first = (self.timeline.last_tick or 0) + 1
+        ticks = {
+            position: (first + rank, arrival.arrival_time)
+            if every == "event"
+            else (arrival.arrival_time // every, arrival.arrival_time // every * every)
+            for rank, (position, arrival) in enumerate(ordered)
+        }
+        brought: dict[tuple[int, int, str], list[Arrival]] = {}
+        for position, arrival in ordered:
+            brought.setdefault((*ticks[position], arrival.partition), []).append(arrival)
+        rows = self.timeline.extend(summary(self.timeline.strategy, *place) for place in brought.items())
+        watermark = {row.tick: row.watermark for row in rows}
+        self.in_force |= {position: watermark[tick] for position, (tick, _) in ticks.items()}
+        self.position += len(batch)
+
+    def restart(self) -> None:
+        self.timeline = Timeline.restore(self.timeline.strategy, self.timeline.carry())
