@@ -100,7 +100,11 @@ class Bench:
         return open_store(self.pipeline)
 
     def oracle(
-        self, batches: Sequence[Sequence[Arrival]], drain: bool = False, **where: Predicate
+        self,
+        batches: Sequence[Sequence[Arrival]],
+        drain: bool = False,
+        marks: Predicate | None = None,
+        **where: Predicate,
     ) -> Interpretation:
         reach = max(output.allowed_lateness + output.window.reach for output in self.outputs.values())
         return interpret(
@@ -111,6 +115,7 @@ class Bench:
             measures=self.measures,
             drain=drain,
             reach=reach if self.ids else None,
+            marks=marks,
         )
 
     def judgements(self, store: Store, output: str) -> dict[tuple[int, int], tuple[Fate, int]]:

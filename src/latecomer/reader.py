@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.alignment import alignment_of
 from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output, Pipeline
@@ -105,6 +106,21 @@ class Reader:
         return rows.append_column(
             "lag", pc.if_else(pc.fill_null(ended, False), pa.scalar(None, lag.type), lag)
         )
+
+    def alignment(self) -> pa.Table:
+        """Which source partition held the watermark back: the one that did so longest comes first.
+
+        A partition holds the watermark back where it would be higher without it. `held_for` is how long
+        in arrival time, `times` in how many stretches, `longest` the longest of these; `behind` is how far
+        the others were ahead at most (null where the partition had no watermark of its own yet), `since`
+        and `until` frame it all.
+        """
+        columns = ["at", "watermark", "held_by", "unheld"]
+        table = self._store().watermarks
+        schema = pa.schema([WATERMARKS.field(name) for name in columns])
+        if "unheld" not in table.columns:  # made by the first version, and not written to since
+            return alignment_of(schema.empty_table())
+        return alignment_of(_ask(table, f"select {_listed(columns)} from t order by batch, tick", schema))
 
     def ledger(self) -> pa.Table:
         """Every line of the ledger: batch, output, unit, received, and what became of it."""

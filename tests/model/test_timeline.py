@@ -155,6 +155,51 @@ def test_the_newest_event_time_includes_the_open_tick() -> None:
     assert timeline.newest_event_time == 60
 
 
+# Idle is not finished, and a pause is not silence
+
+
+def test_a_partition_that_resumes_counts_again_and_holds_the_others() -> None:
+    timeline = ticking(idle_after="30us")
+    timeline.extend([head(0, 20, "slow"), head(2, 90, "fast"), head(4, 95, "fast")])
+    assert timeline.watermark == 90  # at tick 4 `slow` has been silent for forty
+    timeline.extend([head(5, 30, "slow"), head(5, 97, "fast")])
+    assert timeline.watermark == 95
+    timeline.extend([head(6, 150, "fast"), head(7, 160, "fast")])
+    assert timeline.watermark == 95
+    timeline.extend([head(7, 120, "slow"), head(8, 170, "fast")])
+    assert timeline.watermark == 120
+
+
+def test_all_idle_events_that_come_again_are_judged_by_the_furthest() -> None:
+    timeline = ticking(idle_after="30us")
+    timeline.extend([head(0, 20, "slow"), head(0, 90, "fast")])
+    (row,) = timeline.extend([head(50, 25, "slow")])
+    assert (row.watermark, row.held_by) == (90, None)
+
+
+def test_idle_is_not_finished() -> None:
+    """Idle, the watermark stays with what was seen; finished, it goes to the end, for good."""
+    idle, finished = ticking(idle_after="30us"), ticking(idle_after="30us")
+    for timeline in (idle, finished):
+        timeline.extend([head(0, 20), head(0, 95, "other")])
+    idle.heartbeat(1_000)
+    finished.drain()
+    assert (idle.watermark, finished.watermark) == (1_000, END_OF_TIME)
+    assert idle.extend([head(200, 1_500)])[0].watermark == 1_000
+    assert idle.extend([head(201, 1_600)])[0].watermark == 1_500
+    assert finished.extend([head(200, 1_500)])[0].watermark == END_OF_TIME
+
+
+def test_without_heartbeats_silence_ends_with_the_next_arrival() -> None:
+    """The arrival clock stands still while nothing arrives, however long the pipeline is down."""
+    timeline = ticking(idle_after="30us")
+    timeline.extend([head(0, 20, "slow"), head(0, 90, "fast")])
+    resumed = Timeline.restore(timeline.strategy, timeline.carry())
+    assert resumed.heartbeat(resumed.last_at + 29) is not None
+    assert resumed.watermark == 20  # 29 of silence since reading resumed: both still count
+    assert resumed.extend([head(4, 95, "fast")])[0].watermark == 90  # forty between arrivals: silence indeed
+
+
 # Heartbeat and drain
 
 

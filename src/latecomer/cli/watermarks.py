@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from latecomer.cli.options import File, Format, Formatted, Limit, open_reader
 
 
-def watermarks(file: File, form: Formatted = Format.TABLE, limit: Limit = None) -> None:
+def watermarks(
+    file: File,
+    alignment: Annotated[
+        bool,
+        typer.Option(
+            "--alignment", help="Which partition held the watermark back, for how long, by how much."
+        ),
+    ] = False,
+    form: Formatted = Format.TABLE,
+    limit: Limit = None,
+) -> None:
     """Show the watermark in force for each tick of arrival time, and which partition held it back."""
     from latecomer.cli.render import show
 
-    show(open_reader(file).watermarks(), form, "there is no watermark yet: nothing has arrived", limit)
+    reader = open_reader(file)
+    if alignment:
+        show(reader.alignment(), form, "no partition has held the watermark back", limit)
+        return
+    show(reader.watermarks(), form, "there is no watermark yet: nothing has arrived", limit)

@@ -10,7 +10,7 @@ batch cuts.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
@@ -79,14 +79,14 @@ class Timeline:
         if self.last_tick is None or tick <= self.last_tick:
             return None
         before = self.watermark
-        self._settle(at)
-        if self.strategy.on_idle == "advance" and self.partitions and not self._active(at):
+        marks = self._settle(at)
+        if self.strategy.on_idle == "advance" and self.partitions and not marks:
             lags = [self.strategy.lag(known.state, name) for name, known in self.partitions.items()]
             self.watermark = max(self.watermark, at - max(lags))
         if self.watermark == before:
             return None
         self.last_tick, self.last_at = tick, at
-        held_by, unheld = self._held(at)
+        held_by, unheld = _slowest(marks)
         return Row(tick, at, self.watermark, kind="heartbeat", held_by=held_by, unheld=unheld)
 
     def drain(self) -> Row:
@@ -146,21 +146,22 @@ class Timeline:
     def _tick(self, tick: int, heads: tuple[Head, ...]) -> Row:
         at = max(heads[0].at, self.last_at)
         if self.last_tick is None or tick > self.last_tick:
-            self._settle(at)
+            marks = self._settle(at)
             self.last_tick, self.last_at, self.open_heads = tick, at, list(heads)
         else:
             # The tick that the last batch cut, or an older one read out of step: it joins the open
             # tick, and is judged by the watermark already in force.
             self.open_heads.extend(heads)
-        held_by, unheld = self._held(at)
+            marks = self._marks(at)
+        held_by, unheld = _slowest(marks)
         row = Row(tick, at, self.watermark, held_by=held_by, unheld=unheld, heads=heads)
         if self.strategy.every != "event":
             return row
         self._settle(at)
         return replace(row, settled=self.watermark)
 
-    def _settle(self, at: int) -> None:
-        """Let the open tick count, and move the watermark to what is known at `at`."""
+    def _settle(self, at: int) -> list[tuple[int, str]]:
+        """Let the open tick count, and move the watermark to what is known at `at`: the active marks."""
         for head in self._open_tick():
             known = self.partitions.get(head.partition)
             state = self.strategy.advance(known.state if known else None, head)
@@ -168,10 +169,12 @@ class Timeline:
             self.partitions[head.partition] = Progress(state, seen_at)
         self.newest = self.newest_event_time
         self.open_heads = []
-        if self.partitions:
-            active = self._active(at)
-            marks = [self._mark(name) for name in active or self.partitions]
-            self.watermark = max(self.watermark, min(marks) if active else max(marks))
+        marks = self._marks(at)
+        if marks:
+            self.watermark = max(self.watermark, min(marks)[0])
+        elif self.partitions:
+            self.watermark = max(self.watermark, *(self._mark(*known) for known in self.partitions.items()))
+        return marks
 
     def _open_tick(self) -> Iterator[Head]:
         """What the open tick brought, one head a partition, however many batches it was read in."""
@@ -195,30 +198,33 @@ class Timeline:
     def _newest_state(self) -> int:
         return max((progress.state for progress in self.partitions.values()), default=BEGIN_OF_TIME)
 
-    def _active(self, at: int) -> list[str]:
-        idle_after = self.strategy.idle_after
-        if idle_after is None:
-            return list(self.partitions)
-        return [name for name, progress in self.partitions.items() if at - progress.seen_at < idle_after]
+    def _marks(self, at: int) -> list[tuple[int, str]]:
+        """The watermark of every partition that has not fallen silent, and its name."""
+        silent = None if self.strategy.idle_after is None else at - self.strategy.idle_after
+        return [
+            (self._mark(name, known), name)
+            for name, known in self.partitions.items()
+            if silent is None or known.seen_at > silent
+        ]
 
-    def _mark(self, name: str) -> int:
-        state = self.partitions[name].state
-        mark = None if state is None else self.strategy.mark(state, name)
+    def _mark(self, name: str, known: Progress) -> int:
+        mark = None if known.state is None else self.strategy.mark(known.state, name)
         return BEGIN_OF_TIME if mark is None else mark
-
-    def _held(self, at: int) -> tuple[str | None, int | None]:
-        """The partition that the watermark waits for, and the slowest of the others."""
-        marks = [(self._mark(name), name) for name in self._active(at)]
-        if not marks:
-            return None, None
-        slowest = min(marks)
-        others = min((mark for mark, name in marks if name != slowest[1]), default=BEGIN_OF_TIME)
-        return slowest[1], None if others == BEGIN_OF_TIME else others
 
     def _tick_of(self, at: int) -> int:
         if self.strategy.every == "event":
             return (self.last_tick or 0) + 1
         return at // self.strategy.every
+
+
+def _slowest(marks: Sequence[tuple[int, str]]) -> tuple[str | None, int | None]:
+    """The partition that the watermark waits for, and where the slowest of the others is."""
+    if not marks:
+        return None, None
+    slowest = min(marks)
+    others = min((mark for mark in marks if mark is not slowest), default=slowest)
+    known = others is not slowest and others[0] != BEGIN_OF_TIME
+    return slowest[1], others[0] if known else None
 
 
 def _written(head: Head) -> list[Any]:

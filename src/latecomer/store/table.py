@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transaction
 from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -49,6 +49,12 @@ class Table:
     @property
     def exists(self) -> bool:
         return self._open() is not None
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are there: a table of an earlier version may have fewer than its schema."""
+        delta = self._open()
+        return self.schema.names if delta is None else [field.name for field in delta.schema().fields]
 
     def last_batch(self, application: str = APPLICATION) -> int:
         """The last batch committed, -1 before the first."""
@@ -85,6 +91,7 @@ class Table:
         delta = self._create_or_open()
         if self.holds(batch, application):
             return []
+        self._widen(delta)
         described = [self.describe(file) for file in files]
         now = int(time.time() * 1000)
         added = [
@@ -151,6 +158,13 @@ class Table:
             except TableNotFoundError:
                 return None
         return self._delta
+
+    def _widen(self, delta: DeltaTable) -> None:
+        """Columns that were thought of after the table was made: null in what is there."""
+        there = set(self.columns)
+        if missing := [field for field in self.schema if field.name not in there]:
+            delta.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
+            delta.update_incremental()
 
     def _create_or_open(self) -> DeltaTable:
         delta = self._open()

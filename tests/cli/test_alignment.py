@@ -1,0 +1,83 @@
+"""The alignment report: which partition held the watermark back, how long, and how far it was behind."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pyarrow as pa
+from cli_kit import MINUTE, NOON, Cli, Lake
+
+from latecomer.reader import Reader
+from latecomer.store.layout import WATERMARKS
+from latecomer.store.table import Table
+
+
+def tick(number: int, held_by: str | None, watermark: int | None, unheld: int | None) -> dict[str, object]:
+    """A tick, a minute after the one before; watermark and others in minutes after noon."""
+    return {
+        "tick": number,
+        "at": NOON + number * MINUTE,
+        "held_by": held_by,
+        "watermark": None if watermark is None else NOON + watermark * MINUTE,
+        "unheld": None if unheld is None else NOON + unheld * MINUTE,
+    }
+
+
+def fill(lake: Lake) -> None:
+    lake.watermarks(0, [tick(1, None, None, None), tick(2, "slow", None, 5), tick(3, "slow", 1, 8)])
+    lake.watermarks(1, [tick(5, "fast", 8, 8), tick(6, "slow", 8, 9), tick(8, "other", 9, 11)])
+    lake.watermarks(2, [tick(9, "alone", 11, None)])
+
+
+def test_the_one_that_held_longest_comes_first(lake: Lake) -> None:
+    fill(lake)
+    rows = Reader(lake.pipeline).alignment().to_pylist()
+    # From minute 2 to 5 and from 6 to 8; in minute 5 the others were no further, so nobody held it back.
+    assert [(row["partition"], row["held_for"], row["times"]) for row in rows] == [
+        ("slow", timedelta(minutes=5), 2),
+        ("other", timedelta(minutes=1), 1),
+    ]
+    assert rows[0]["longest"] == timedelta(minutes=3)
+    assert rows[0]["behind"] == timedelta(minutes=7)
+    assert [rows[0][side].minute for side in ("since", "until")] == [2, 8]
+
+
+def test_how_far_behind_is_not_known_before_the_first_watermark(lake: Lake) -> None:
+    lake.watermarks(0, [tick(1, "unmarked", None, 5), tick(2, None, 5, None)])
+    (row,) = Reader(lake.pipeline).alignment().to_pylist()
+    assert (row["held_for"], row["behind"]) == (timedelta(minutes=1), None)
+
+
+def test_a_partition_alone_holds_nobody_back(lake: Lake) -> None:
+    lake.watermarks(0, [tick(1, "", None, None), tick(2, "", 1, None)])
+    assert Reader(lake.pipeline).alignment().num_rows == 0
+
+
+def test_the_verb_in_every_format(lake: Lake, cli: Cli) -> None:
+    assert cli("watermarks", lake.file, "--alignment").out == "no partition has held the watermark back\n"
+    fill(lake)
+    table = cli("watermarks", lake.file, "--alignment").out.splitlines()
+    assert table[0].split() == ["partition", "held_for", "times", "longest", "behind", "since", "until"]
+    assert table[1].split()[:5] == ["slow", "5m", "2", "3m", "7m"]
+    first = json.loads(cli("watermarks", lake.file, "--alignment", "-f", "json").out)[0]
+    assert (first["partition"], first["held_for"], first["behind"]) == ("slow", 300, 420)
+    assert first["since"] == "2026-04-25T12:02:00Z"
+    lines = cli("watermarks", lake.file, "--alignment", "-f", "csv", "-n", "1").out.splitlines()
+    assert lines[1:] == ["slow,300,2,180,420,2026-04-25T12:02:00Z,2026-04-25T12:08:00Z"]
+
+
+def test_a_timeline_of_the_first_version_is_read_and_written_on(lake: Lake) -> None:
+    root = lake.store.watermarks.root
+    names = [name for name in WATERMARKS.names if name != "unheld"]
+    old = pa.schema([WATERMARKS.field(name) for name in names])
+    row = {"batch": 0, "tick": 1, "at": NOON, "kind": "tick", "carry": "{}"}
+    Table(root, old).append(
+        0, pa.table({f.name: pa.array([row.get(f.name)], f.type) for f in old}, schema=old)
+    )
+    reader = Reader(lake.pipeline)
+    assert reader.alignment().num_rows == 0
+    lake.watermarks(1, [tick(2, "slow", 1, 3), tick(3, "slow", 1, 3)])
+    (told,) = reader.alignment().to_pylist()
+    assert (told["partition"], told["held_for"]) == ("slow", timedelta(minutes=1))
+    assert reader.watermarks().num_rows == 3

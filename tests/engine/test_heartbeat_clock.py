@@ -1,0 +1,79 @@
+"""The clock of the heartbeat: a pause of the pipeline is not silence of the source."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from latecomer import running
+from latecomer.model.strategies import Bounded, Head
+from latecomer.model.timeline import Timeline
+from scenarios import HOUR, MINUTE, SECOND
+
+STRATEGY = Bounded("1s", idle_after="2m")
+
+
+class Engine:
+    """As much of an engine as the heartbeat touches: it keeps its timeline, and restarts from the carry."""
+
+    def __init__(self, carry: str | None = None) -> None:
+        self.keeper = SimpleNamespace(timeline=Timeline.restore(STRATEGY, carry))
+
+    def heartbeat(self, at: int) -> bool:
+        return self.keeper.timeline.heartbeat(at) is not None
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The machine's clock, in the test's hands."""
+    held = SimpleNamespace(seconds=1_000.0)
+    monkeypatch.setattr(running.time, "monotonic", lambda: held.seconds)
+    return held
+
+
+def started(engine: Engine) -> running._Runner:
+    return running._Runner(engine, None, threading.Event())  # type: ignore[arg-type]
+
+
+def heard(engine: Engine, at: int) -> None:
+    engine.keeper.timeline.extend([Head(at // SECOND, at, name, 1, at) for name in ("a", "b")])
+
+
+def test_silence_counts_from_when_reading_resumed(now: SimpleNamespace) -> None:
+    before = Engine()
+    heard(before, 10 * HOUR)
+    now.seconds += 6 * 3600  # the pipeline is down for six hours
+    resumed = Engine(before.keeper.timeline.carry())
+    runner = started(resumed)
+    now.seconds += 110
+    runner._beat()
+    timeline = resumed.keeper.timeline
+    assert timeline.watermark == 10 * HOUR - SECOND  # the tick is over, and nobody is idle
+    now.seconds += 10
+    runner._beat()
+    assert (
+        timeline.watermark == 10 * HOUR + 2 * MINUTE - SECOND
+    )  # two minutes of silence that were listened to
+
+
+def test_silence_starts_over_with_every_batch(now: SimpleNamespace) -> None:
+    engine = Engine()
+    heard(engine, 10 * HOUR)
+    runner = started(engine)
+    now.seconds += 110
+    heard(engine, 10 * HOUR + MINUTE)
+    runner._hear()
+    now.seconds += 119
+    runner._beat()
+    assert engine.keeper.timeline.watermark == 10 * HOUR + MINUTE - SECOND
+
+
+def test_a_moment_without_data_is_no_heartbeat_yet(now: SimpleNamespace) -> None:
+    engine = Engine()
+    heard(engine, 10 * HOUR)
+    runner = started(engine)
+    now.seconds += 0.9
+    runner._beat()
+    assert engine.keeper.timeline.last_at == 10 * HOUR
