@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -411,9 +412,10 @@ def _told(
     return interpret(cut(read, sizes), strategy, {"out": output}, where=keep, drain=drain)
 
 
-def _on_time(told: Interpretation) -> dict[tuple[int, object], Pane]:
+def _on_time(told: Interpretation) -> dict[tuple[object, ...], Pane]:
+    """That nothing more can come is known sooner or later, depending on the cut."""
     return {
-        (pane.window_start, pane.key): pane for pane in told.panes("out") if pane.timing is Timing.ON_TIME
+        pane.place: replace(pane, is_last=False) for pane in told.panes("out") if pane.timing is Timing.ON_TIME
     }
 
 

@@ -16,7 +16,7 @@ from latecomer.model.strategies import Adaptive, Ascending, Bounded, Head, Perce
 from latecomer.model.verdicts import BEGIN_OF_TIME
 
 if TYPE_CHECKING:
-    from latecomer.model.interpreter import Arrival
+    from latecomer.model.arrivals import Arrival
 
 Predicate = Callable[[Mapping[str, Any]], bool | None]
 OURS = (Bounded, Ascending, Percentile, Adaptive, Punctuated)
@@ -54,6 +54,17 @@ class Clock:
             self._reckon()
         self.in_tick.append(event)
         return self.watermark
+
+    def heartbeat(self, at: int) -> None:
+        """Silence up to `at`: the open tick is over, and where all are idle the clock itself counts."""
+        tick = None if self.strategy.every == "event" else at // self.strategy.every
+        if tick is not None and (self.tick is None or tick <= self.tick):
+            return
+        self._count(self.in_tick)
+        self.tick, self.at, self.in_tick = tick, at, []
+        self._reckon()
+        if self.strategy.on_idle == "advance" and self.own and all(map(self._idle, self.own)):
+            self.watermark = max(self.watermark, at - max(map(self._lag, self.own)))
 
     @property
     def newest_event_time(self) -> int:
@@ -110,6 +121,18 @@ class Clock:
                 known = [mark for mark in marks if mark is not None]
                 return max(known) - _delay(strategy, partition) if known else BEGIN_OF_TIME
         raise ValueError(f"the oracle does not know {type(strategy).__name__}")
+
+    def _lag(self, partition: str) -> int:
+        """How far the watermark trails the clock once all is silent."""
+        strategy = self.strategy
+        if type(strategy) not in OURS:
+            return strategy.lag(self.states.get(partition), partition)
+        match strategy:
+            case Bounded() | Percentile() | Punctuated():
+                return _delay(strategy, partition)
+            case Adaptive():
+                return self.newest[partition] - self.own[partition]
+        return 0
 
     def _recent(self, partition: str, of: int) -> list[list[Arrival]]:
         """The newest whole ticks that hold so many events together; all there are, if they do not."""

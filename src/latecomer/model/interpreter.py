@@ -2,106 +2,44 @@
 
 What the engine does with ticks, partial aggregates and tables is done here with lists and loops. The
 two share the pipeline's words (windows, verdicts, aggregates, panes) and nothing that computes a
-watermark or decides when a pane fires; every test of the semantics runs both and compares.
+watermark or decides when a pane fires; every test of the semantics runs both and compares. The
+watermark is in `clock.py`, windows and panes in `books.py`, sessions in `sessions.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
-from typing import Any, Protocol
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
 
-from latecomer.model.aggregates import Aggregate
+from latecomer.model.arrivals import Arrival, Heartbeat, Judged, Key, OutputRules, Published
+from latecomer.model.books import Book, Moment, WindowBook
 from latecomer.model.clock import Clock, Predicate
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry
-from latecomer.model.panes import Op, Pane, Timing, surviving
+from latecomer.model.panes import Pane, Place, summed, surviving
+from latecomer.model.sessions import SessionBook
 from latecomer.model.strategies import Strategy
-from latecomer.model.verdicts import (
-    END_OF_TIME,
-    Fate,
-    LatePolicy,
-    TooLatePolicy,
-    Verdict,
-    fate_of,
-    judge,
-)
-from latecomer.model.windows import Tumbling, Window
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+from latecomer.model.windows import AnyWindow, Session, Window
 
-Key = tuple[Any, ...]
-Place = tuple[Window, Key]
-
-
-class OutputRules(Protocol):
-    """What the oracle reads of an output; `latecomer.config.models.Output` is one."""
-
-    @property
-    def window(self) -> Tumbling: ...
-    @property
-    def by(self) -> tuple[str, ...]: ...
-    @property
-    def aggregates(self) -> Mapping[str, Aggregate]: ...
-    @property
-    def allowed_lateness(self) -> int: ...
-    @property
-    def late(self) -> LatePolicy: ...
-    @property
-    def too_late(self) -> TooLatePolicy: ...
-
-
-@dataclass(frozen=True)
-class Arrival:
-    """One row as it was read. Times are microseconds; a `dead` row could not become an event."""
-
-    event_time: int
-    arrival_time: int
-    partition: str = ""
-    payload: Mapping[str, Any] = field(default_factory=dict)
-    event_id: Hashable | None = None
-    dead: bool = False
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What became of one arrival, for one output.
-
-    `position` is the arrival's place in the whole input as read. A dead letter and a duplicate meet no
-    watermark; they and a filtered event have no window and no verdict.
-    """
-
-    batch: int
-    position: int
-    arrival: Arrival
-    fate: Fate
-    watermark: int | None = None
-    window: Window | None = None
-    verdict: Verdict | None = None
-
-    @property
-    def late_at_source(self) -> bool:
-        """Behind the watermark when it was read, whatever its window says."""
-        return self.watermark is not None and self.arrival.event_time < self.watermark
-
-
-@dataclass(frozen=True)
-class Published:
-    """A pane, and the batch that published it."""
-
-    batch: int
-    pane: Pane
+__all__ = ["Arrival", "Heartbeat", "Interpretation", "Judged", "OutputRules", "Published", "cut", "interpret"]
 
 
 @dataclass
 class Interpretation:
     """Everything the semantics say about an input. By output, in the order in which it happened.
 
-    `watermarks` holds the watermark in force at the end of each batch. A drain is one batch more, and
-    has no ledger entries: it receives nothing.
+    `watermarks` holds the watermark in force at the end of each batch. A heartbeat at which nothing
+    fires is no batch. A heartbeat and a drain have no ledger entries: they receive nothing.
     """
 
     judged: dict[str, list[Judged]]
     published: dict[str, list[Published]]
-    open_windows: dict[str, list[Place]] = field(default_factory=dict)
+    open_windows: dict[str, list[tuple[Window, Key]]] = field(default_factory=dict)
     ledger: list[Entry] = field(default_factory=list)
     watermarks: list[int] = field(default_factory=list)
 
@@ -114,9 +52,13 @@ class Interpretation:
     def panes(self, output: str) -> list[Pane]:
         return [published.pane for published in self.published[output]]
 
-    def surviving(self, output: str) -> dict[tuple[int, int, Key], Pane]:
+    def surviving(self, output: str) -> dict[Place, Pane]:
         """The pane that stands for each window and key."""
         return surviving(self.panes(output))
+
+    def summed(self, output: str, rules: OutputRules) -> dict[Place, dict[str, Any]]:
+        """What the panes of a discarding output add up to."""
+        return summed(self.panes(output), rules.aggregates)
 
 
 def cut(arrivals: Sequence[Arrival], sizes: Iterable[int]) -> list[list[Arrival]]:
@@ -131,7 +73,7 @@ def cut(arrivals: Sequence[Arrival], sizes: Iterable[int]) -> list[list[Arrival]
 
 
 def interpret(
-    batches: Sequence[Sequence[Arrival]],
+    batches: Sequence[Sequence[Arrival] | Heartbeat],
     strategy: Strategy,
     outputs: Mapping[str, OutputRules],
     *,
@@ -150,34 +92,85 @@ def interpret(
     predicates = dict(where or {})
     if unknown := predicates.keys() - outputs.keys():
         raise ValueError(f"where names no output: {', '.join(sorted(unknown))}")
-    clock = Clock(strategy, marks)
-    books = {name: _Book(rules, predicates.get(name)) for name, rules in outputs.items()}
-    told = Interpretation({name: [] for name in outputs}, {name: [] for name in outputs})
-    remembered: list[Arrival] = []
-    start = 0
-    for number, batch in enumerate(batches):
-        if reach is not None:
-            horizon = min(clock.watermark, clock.newest_event_time) - reach
-            remembered = [event for event in remembered if event.event_time >= horizon]
-        for position, arrival in _as_they_arrived(batch, start):
-            unseen = _fate_without_window(arrival, remembered)
-            watermark = clock.watermark if unseen else clock.in_force_for(arrival)
-            for name, book in books.items():
-                if unseen:
-                    told.judged[name].append(Judged(number, position, arrival, unseen))
-                else:
-                    told.judged[name].append(book.take(number, position, arrival, watermark))
-        told.watermarks.append(clock.watermark)
-        for name, book in books.items():
-            told.published[name].extend(book.publish(number, clock.watermark))
-            told.ledger.extend(_entries(number, name, batch, told.judged[name][start:], measures))
-        start += len(batch)
+    run = _Run(
+        Clock(strategy, marks), {name: _book(rules, predicates.get(name)) for name, rules in outputs.items()}
+    )
+    for batch in batches:
+        if isinstance(batch, Heartbeat):
+            run.heartbeat(batch.at)
+        else:
+            run.read(batch, measures, reach)
     if drain:
-        told.watermarks.append(END_OF_TIME)
-        for name, book in books.items():
-            told.published[name].extend(book.publish(len(batches), END_OF_TIME))
-    told.open_windows = {name: list(book.waiting) for name, book in books.items()}
-    return told
+        run.publish(END_OF_TIME)
+    run.told.open_windows = {name: book.open_windows() for name, book in run.books.items()}
+    return run.told
+
+
+def _book(rules: OutputRules, where: Predicate | None) -> Book:
+    window: AnyWindow = rules.window
+    return (
+        SessionBook(rules, window, where) if isinstance(window, Session) else WindowBook(rules, window, where)
+    )
+
+
+class _Run:
+    """The batches one after the other, and what is known between two of them."""
+
+    def __init__(self, clock: Clock, books: Mapping[str, Book]) -> None:
+        self.clock = clock
+        self.books = books
+        self.told = Interpretation({name: [] for name in books}, {name: [] for name in books})
+        self.remembered: list[Arrival] = []
+        self.positions = 0
+        self.before = (BEGIN_OF_TIME, BEGIN_OF_TIME)
+
+    @property
+    def number(self) -> int:
+        return len(self.told.watermarks)
+
+    def read(self, batch: Sequence[Arrival], measures: Sequence[str], reach: int | None) -> None:
+        """A batch of data."""
+        if reach is not None:
+            horizon = min(self.clock.watermark, self.clock.newest_event_time) - reach
+            self.remembered = [event for event in self.remembered if event.event_time >= horizon]
+        judged: dict[str, list[Judged]] = {name: [] for name in self.books}
+        for position, arrival in _as_they_arrived(batch, self.positions):
+            unseen = _fate_without_window(arrival, self.remembered)
+            watermark = self.clock.watermark if unseen else self.clock.in_force_for(arrival)
+            if self.before[1] == BEGIN_OF_TIME:
+                # The very first tick is where the arrival clock starts from.
+                self.before = (self.before[0], self.clock.at)
+            for name, book in self.books.items():
+                if unseen:
+                    judged[name].append(Judged(self.number, position, arrival, unseen))
+                else:
+                    judged[name] += book.take(self.number, position, arrival, watermark)
+        self.positions += len(batch)
+        for name, book in self.books.items():
+            self.told.judged[name] += judged[name]
+            self.told.ledger += _entries(self.number, name, batch, judged[name], measures, book.rules.window)
+        self.publish(self.clock.watermark)
+
+    def heartbeat(self, at: int) -> None:
+        """Time has passed without data. Where nothing fires, it is as if nobody had looked."""
+        now = self.clock
+        self.clock = deepcopy(now)
+        self.clock.heartbeat(at)
+        if any(book.due(self._moment(self.clock.watermark)) for book in self.books.values()):
+            self.publish(self.clock.watermark)
+        else:
+            self.clock = now
+
+    def publish(self, watermark: int) -> None:
+        """The batch ends: everything that is due fires."""
+        moment = self._moment(watermark)
+        for name, book in self.books.items():
+            self.told.published[name] += book.publish(moment)
+        self.told.watermarks.append(watermark)
+        self.before = (watermark, self.clock.at)
+
+    def _moment(self, watermark: int) -> Moment:
+        return Moment(self.number, watermark, self.clock.at, *self.before)
 
 
 def _as_they_arrived(batch: Sequence[Arrival], start: int) -> list[tuple[int, Arrival]]:
@@ -197,90 +190,42 @@ def _fate_without_window(arrival: Arrival, remembered: list[Arrival]) -> Fate | 
     return None
 
 
-class _Book:
-    """One output: the events of each window and key, and what was last said of them."""
-
-    def __init__(self, rules: OutputRules, where: Predicate | None) -> None:
-        self.rules = rules
-        self.where = where
-        self.on_time: dict[Place, list[Arrival]] = {}
-        self.late: dict[Place, list[Arrival]] = {}
-        self.waiting: dict[Place, None] = {}
-        self.touched: dict[Place, None] = {}
-        self.last: dict[Place, Pane] = {}
-
-    def take(self, batch: int, position: int, arrival: Arrival, watermark: int) -> Judged:
-        """The event's fate here, and its place in the window if it has one."""
-        if self.where is not None and self.where(arrival.payload) is not True:
-            return Judged(batch, position, arrival, Fate.FILTERED, watermark)
-        rules = self.rules
-        window = rules.window.assign(arrival.event_time)
-        verdict = judge(window.end, watermark, rules.allowed_lateness)
-        fate = fate_of(verdict, rules.late, rules.too_late)
-        place = (window, tuple(arrival.payload.get(column) for column in rules.by))
-        if fate is Fate.ON_TIME:
-            self.on_time.setdefault(place, []).append(arrival)
-            self.waiting[place] = None
-        elif fate is Fate.LATE_ACCEPTED:
-            self.late.setdefault(place, []).append(arrival)
-            self.touched[place] = None
-        return Judged(batch, position, arrival, fate, watermark, window, verdict)
-
-    def publish(self, batch: int, watermark: int) -> Iterator[Published]:
-        """First the windows that the watermark has passed, then those that late events touched."""
-        for place in _by_window(self.waiting):
-            if place[0].end <= watermark:
-                del self.waiting[place]
-                yield Published(batch, self._pane(place, Timing.ON_TIME))
-        for place in _by_window(self.touched):
-            last = self.last.get(place)
-            if last is not None and self.rules.late is LatePolicy.RETRACT:
-                yield Published(batch, _retraction(last))
-            yield Published(batch, self._pane(place, Timing.LATE))
-        self.touched.clear()
-
-    def _pane(self, place: Place, timing: Timing) -> Pane:
-        (start, end), key = place
-        events = [*self.on_time.get(place, []), *self.late.get(place, [])]
-        if timing is Timing.ON_TIME:
-            events = self.on_time[place]
-        values = {name: _evaluate(aggregate, events) for name, aggregate in self.rules.aggregates.items()}
-        sequence = self.last[place].sequence + 1 if place in self.last else 0
-        self.last[place] = Pane(start, end, key, values, sequence, timing)
-        return self.last[place]
-
-
-def _by_window(places: Iterable[Place]) -> list[Place]:
-    """By window; within one, in the order in which its keys came."""
-    return sorted(places, key=lambda place: place[0])
-
-
-def _retraction(last: Pane) -> Pane:
-    return Pane(
-        last.window_start, last.window_end, last.key, last.values, last.sequence, Timing.LATE, Op.RETRACT
-    )
-
-
-def _evaluate(aggregate: Aggregate, events: Sequence[Arrival]) -> Any:
-    column = aggregate.column
-    return aggregate.evaluate([None if column is None else event.payload.get(column) for event in events])
+# The ledger: both sides, each counted on its own
 
 
 def _entries(
-    batch: int, output: str, arrivals: Sequence[Arrival], judged: Sequence[Judged], measures: Sequence[str]
+    batch: int,
+    output: str,
+    arrivals: Sequence[Arrival],
+    judged: Sequence[Judged],
+    measures: Sequence[str],
+    window: AnyWindow,
 ) -> Iterator[Entry]:
-    """Both sides of the ledger, each counted on its own: what was read, and what became of it."""
-    for unit in (EVENTS, ASSIGNMENTS, *measures):
+    """What was read, and what became of it."""
+    events = [list(group) for _, group in groupby(judged, attrgetter("position"))]
+    best = [max(each, key=lambda one: one.window.end if one.window else 0) for each in events]
+    for unit in (EVENTS, *measures):
         received = _sum(_worth(arrival, unit) for arrival in arrivals)
         fates = {
-            fate: _sum(_worth(event.arrival, unit) for event in judged if event.fate is fate) for fate in Fate
+            fate: _sum(_worth(event.arrival, unit) for event in best if event.fate is fate) for fate in Fate
         }
-        yield Entry(batch, output, unit, received, fates)
+        partly = sum(len({one.fate for one in each}) > 1 for each in events) if unit == EVENTS else 0
+        behind = sum(event.late_at_source for event in best) if unit == EVENTS else 0
+        yield Entry(batch, output, unit, received, fates, partly, behind)
+    assigned = sum(_assignments(event, window) for event in best)
+    counted = {fate: Decimal(sum(one.fate is fate for one in judged)) for fate in Fate}
+    yield Entry(batch, output, ASSIGNMENTS, Decimal(assigned), counted)
+
+
+def _assignments(event: Judged, window: AnyWindow) -> int:
+    """How many windows an event belongs to. One that never gets to a window counts as one."""
+    if event.fate in (Fate.FILTERED, Fate.DUPLICATE, Fate.DEAD_LETTER) or isinstance(window, Session):
+        return 1
+    return len(window.assign_all(event.arrival.event_time))
 
 
 def _worth(arrival: Arrival, unit: str) -> Decimal:
-    # A tumbling window gives an event one assignment; an event without a window counts as one too.
-    return Decimal(1) if unit in (EVENTS, ASSIGNMENTS) else Decimal(arrival.payload.get(unit) or 0)
+    return Decimal(1) if unit == EVENTS else Decimal(arrival.payload.get(unit) or 0)
 
 
 def _sum(amounts: Iterable[Decimal]) -> Decimal:

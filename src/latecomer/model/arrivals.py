@@ -1,0 +1,88 @@
+"""What the oracle is given, and what it tells of each arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from latecomer.model.aggregates import Aggregate
+from latecomer.model.panes import Accumulation, Pane
+from latecomer.model.triggers import Trigger
+from latecomer.model.verdicts import Fate, LatePolicy, TooLatePolicy, Verdict
+from latecomer.model.windows import AnyWindow, Window
+
+Key = tuple[Any, ...]
+
+
+class OutputRules(Protocol):
+    """What the oracle reads of an output; `latecomer.config.models.Output` is one."""
+
+    @property
+    def window(self) -> AnyWindow: ...
+    @property
+    def by(self) -> tuple[str, ...]: ...
+    @property
+    def aggregates(self) -> Mapping[str, Aggregate]: ...
+    @property
+    def allowed_lateness(self) -> int: ...
+    @property
+    def late(self) -> LatePolicy: ...
+    @property
+    def too_late(self) -> TooLatePolicy: ...
+    @property
+    def trigger(self) -> Trigger: ...
+    @property
+    def accumulation(self) -> Accumulation: ...
+    @property
+    def emit_empty(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One row as it was read. Times are microseconds; a `dead` row could not become an event."""
+
+    event_time: int
+    arrival_time: int
+    partition: str = ""
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    event_id: Hashable | None = None
+    dead: bool = False
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """Between two batches the arrival clock is looked at. It is a batch only if something fires."""
+
+    at: int
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of one arrival, for one output; where windows overlap, for one of its windows.
+
+    `position` is the arrival's place in the whole input as read. A dead letter and a duplicate meet no
+    watermark; they and a filtered event have no window and no verdict. A session is told as it stood
+    with the event in it; one that rejects the event, as it stands.
+    """
+
+    batch: int
+    position: int
+    arrival: Arrival
+    fate: Fate
+    watermark: int | None = None
+    window: Window | None = None
+    verdict: Verdict | None = None
+
+    @property
+    def late_at_source(self) -> bool:
+        """Behind the watermark when it was read, whatever its window says."""
+        return self.watermark is not None and self.arrival.event_time < self.watermark
+
+
+@dataclass(frozen=True)
+class Published:
+    """A pane, and the batch that published it."""
+
+    batch: int
+    pane: Pane

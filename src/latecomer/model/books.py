@@ -1,0 +1,260 @@
+"""The oracle's books: what an output holds for each window and key, and what it publishes when.
+
+Everything is kept for ever and looked through again after every batch: nothing is merged early, and
+what has been told is marked on each event.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from latecomer.model.arrivals import Arrival, Judged, Key, OutputRules, Published
+from latecomer.model.clock import Predicate
+from latecomer.model.panes import Accumulation, Op, Pane, Timing
+from latecomer.model.triggers import Count, Every
+from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict, fate_of, judge
+from latecomer.model.windows import FixedWindow, Window
+
+ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The end of a batch: where watermark and arrival clock stand, and where they stood before it."""
+
+    batch: int
+    watermark: int
+    clock: int
+    watermark_before: int
+    clock_before: int
+
+    @property
+    def drained(self) -> bool:
+        return self.watermark == END_OF_TIME
+
+
+@dataclass
+class Taken:
+    """An accepted event, and the timing of the pane that told it; one that is EARLY gives way."""
+
+    arrival: Arrival
+    late: bool
+    nth: int
+    said: Timing | None = None
+
+    @property
+    def settled(self) -> bool:
+        """In a pane that was published after the window had closed."""
+        return self.said in (Timing.ON_TIME, Timing.LATE)
+
+
+@dataclass
+class Holding:
+    """One window and key: the events it took, and its panes that stand."""
+
+    window: Window
+    key: Key
+    taken: list[Taken] = field(default_factory=list)
+    standing: list[Pane] = field(default_factory=list)
+
+    @property
+    def on_time(self) -> list[Taken]:
+        return [event for event in self.taken if not event.late]
+
+    @property
+    def unsaid(self) -> list[Taken]:
+        return [event for event in self.taken if event.said is None]
+
+    @property
+    def waiting(self) -> list[Taken]:
+        """Late events that no pane has told."""
+        return [event for event in self.unsaid if event.late]
+
+    @property
+    def unsettled(self) -> list[Taken]:
+        """On-time events that the window has yet to tell once it is closed."""
+        return [event for event in self.on_time if not event.settled]
+
+
+class Book(ABC):
+    """One output. The two kinds differ in where an event belongs and in what is due."""
+
+    def __init__(self, rules: OutputRules, where: Predicate | None) -> None:
+        self.rules = rules
+        self.where = where
+        self.accepted = 0
+        self.untold: list[Holding] = []
+        self.sequences: dict[tuple[Window, Key], int] = {}
+
+    def take(self, batch: int, position: int, arrival: Arrival, watermark: int) -> list[Judged]:
+        """The event's fate for each of its windows, and its place in those that accept it."""
+        if self.where is not None and self.where(arrival.payload) is not True:
+            return [Judged(batch, position, arrival, Fate.FILTERED, watermark)]
+        key = tuple(arrival.payload.get(column) for column in self.rules.by)
+        return [
+            Judged(batch, position, arrival, fate, watermark, window, verdict)
+            for window, verdict, fate in self._take(arrival, key, watermark)
+        ]
+
+    @abstractmethod
+    def _take(self, arrival: Arrival, key: Key, watermark: int) -> list[tuple[Window, Verdict, Fate]]: ...
+
+    @abstractmethod
+    def due(self, moment: Moment) -> list[tuple[Holding, Timing]]:
+        """What fires at the end of a batch, in order."""
+
+    def publish(self, moment: Moment) -> Iterator[Published]:
+        """Every pane that is due; what it replaces is taken back right before it."""
+        due = self.due(moment)
+        for index, (holding, timing) in enumerate(due):
+            follows = any(other is holding for other, _ in due[index + 1 :])
+            last = not follows and self._nothing_more(holding.window, timing, moment.watermark)
+            for pane in self._fire(holding, timing, last):
+                yield Published(moment.batch, pane)
+        self.untold = [each for each in self.untold if not all(event.settled for event in each.taken)]
+
+    def open_windows(self) -> list[tuple[Window, Key]]:
+        return [(holding.window, holding.key) for holding in self.untold if holding.unsettled]
+
+    def _judge(self, window: Window, watermark: int) -> tuple[Window, Verdict, Fate]:
+        verdict = judge(window.end, watermark, self.rules.allowed_lateness)
+        return window, verdict, fate_of(verdict, self.rules.late, self.rules.too_late)
+
+    def _new(self, arrival: Arrival, fate: Fate) -> Taken:
+        self.accepted += 1
+        return Taken(arrival, fate is Fate.LATE_ACCEPTED, self.accepted)
+
+    def _remember(self, holding: Holding) -> None:
+        if not any(each is holding for each in self.untold):
+            self.untold.append(holding)
+
+    # When
+
+    def _early_is_due(self, holding: Holding, moment: Moment) -> bool:
+        """The window is open, holds what no pane has told, and the trigger says now."""
+        early, start = self.rules.trigger.early, holding.window.start
+        if early is None or holding.window.end <= moment.watermark or not holding.unsaid:
+            return False
+        if isinstance(early, Count):
+            said = len(holding.taken) - len(holding.unsaid)
+            return said // early.count < len(holding.taken) // early.count
+        if early.clock == "event":
+            return passed(max(moment.watermark_before, start), moment.watermark, early.every, start)
+        return passed(moment.clock_before, moment.clock, early.every)
+
+    def _late_is_due(self, holding: Holding, moment: Moment) -> bool:
+        """Late events wait, and the trigger says now or nothing more can come."""
+        if holding.window.end > moment.watermark or not holding.waiting:
+            return False
+        late, waiting = self.rules.trigger.late, len(holding.waiting)
+        if self._lateness_over(holding.window, moment.watermark):
+            return True
+        if isinstance(late, Every):
+            return passed(moment.clock_before, moment.clock, late.every)
+        return not isinstance(late, Count) or waiting >= late.count
+
+    def _lateness_over(self, window: Window, watermark: int) -> bool:
+        return watermark >= min(window.end + self.rules.allowed_lateness, END_OF_TIME)
+
+    def _nothing_more(self, window: Window, timing: Timing, watermark: int) -> bool:
+        if timing is Timing.ON_TIME and not self.rules.late.accepts:
+            return True
+        return self._lateness_over(window, watermark)
+
+    # What
+
+    def _fire(self, holding: Holding, timing: Timing, last: bool) -> list[Pane]:
+        mode, window, key = self.rules.accumulation, holding.window, holding.key
+        outgrown = [pane for pane in holding.standing if (pane.window_start, pane.window_end) != window]
+        replaced = holding.standing if mode is Accumulation.RETRACTING else outgrown
+        held = holding.on_time if timing is Timing.ON_TIME else holding.taken
+        news = [event for event in held if event.said is None]
+        # The panes of the sessions that it swallowed are gone: a new window tells everything.
+        told = news if mode is Accumulation.DISCARDING and not outgrown else held
+        sequence = self.sequences.get((window, key), -1) + 1
+        pane = Pane(*window, key, self._values(told, empty=not held), sequence, timing, Op.INSERT, last)
+        retracts = [replace(each, timing=timing, op=Op.RETRACT, is_last=False) for each in replaced]
+        for event in held:
+            if timing is not Timing.EARLY or event.said is None:
+                event.said = timing
+        kept = [each for each in holding.standing if each not in outgrown]
+        holding.standing = [*kept, pane] if mode is Accumulation.DISCARDING else [pane]
+        self.sequences[window, key] = sequence
+        return [*retracts, pane]
+
+    def _values(self, events: Sequence[Taken], empty: bool) -> dict[str, Any]:
+        """What the aggregates say of these events; of an empty window, what they say of nothing."""
+        values = {}
+        for name, aggregate in self.rules.aggregates.items():
+            column = aggregate.column
+            given = [None if column is None else event.arrival.payload.get(column) for event in events]
+            values[name] = aggregate.of_nothing() if empty else aggregate.evaluate(given)
+        return values
+
+
+class WindowBook(Book):
+    """Windows that an event's own time decides: one or, where they slide, several for an event."""
+
+    def __init__(self, rules: OutputRules, window: FixedWindow, where: Predicate | None) -> None:
+        super().__init__(rules, where)
+        self.window = window
+        self.places: dict[tuple[Window, Key], Holding] = {}
+
+    def _take(self, arrival: Arrival, key: Key, watermark: int) -> list[tuple[Window, Verdict, Fate]]:
+        judged = [self._judge(window, watermark) for window in self.window.assign_all(arrival.event_time)]
+        for window, _, fate in judged:
+            if fate in ACCEPTED:
+                holding = self._holding(window, key)
+                holding.taken.append(self._new(arrival, fate))
+                self._remember(holding)
+        return judged
+
+    def due(self, moment: Moment) -> list[tuple[Holding, Timing]]:
+        """First the windows that closed, then those that late events touched, then those still open."""
+        closed = [each for each in self.untold if each.window.end <= moment.watermark and each.unsettled]
+        late = [each for each in self.untold if self._late_is_due(each, moment)]
+        early = [each for each in self.untold if self._early_is_due(each, moment)]
+        return [
+            *((each, Timing.ON_TIME) for each in in_order([*closed, *self._empty(moment)])),
+            *((each, Timing.LATE) for each in in_order(late)),
+            *((each, Timing.EARLY) for each in in_order(early)),
+        ]
+
+    def _empty(self, moment: Moment) -> Iterator[Holding]:
+        """The windows that closed in this batch without the keys that windows before them had."""
+        if not self.rules.emit_empty:
+            return
+        closed = [
+            each for each in self.places.values() if each.on_time and each.window.end <= moment.watermark
+        ]
+        # A drain closes all of time; it tells no window after the last one with events.
+        until = max((each.window.end for each in closed), default=0) if moment.drained else moment.watermark
+        for key in dict.fromkeys(each.key for each in closed):
+            first = min(each.window.end for each in closed if each.key == key)
+            for end in self.window.ends(max(first, moment.watermark_before), until):
+                (window,) = [each for each in self.window.assign_all(end - 1) if each.end == end]
+                holding = self._holding(window, key)
+                if not holding.on_time:
+                    yield holding
+
+    def _holding(self, window: Window, key: Key) -> Holding:
+        return self.places.setdefault((window, key), Holding(window, key))
+
+
+def in_order(holdings: Iterable[Holding]) -> list[Holding]:
+    """By window; within one, in the order in which came what is to be told."""
+    return sorted(
+        holdings, key=lambda each: (each.window, min((event.nth for event in each.unsaid), default=0))
+    )
+
+
+def passed(before: int, now: int, every: int, start: int = 0) -> bool:
+    """Whether a clock that stood at `before` has reached a further multiple of `every`.
+
+    >>> passed(before=59, now=60, every=60), passed(before=60, now=119, every=60)
+    (True, False)
+    """
+    return (before - start) // every < (now - start) // every

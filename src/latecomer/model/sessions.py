@@ -1,0 +1,70 @@
+"""The oracle's sessions: windows that grow with their events, key by key.
+
+A session is *open* until the watermark reaches its end, then *kept* as long as the output still accepts
+late events for it, then *final*. An event joins every open or kept session that it overlaps into one.
+An event that overlaps a final one has come too late: whatever was published for good stays true, and no
+two sessions of a key ever overlap.
+"""
+
+from __future__ import annotations
+
+from latecomer.model.arrivals import Arrival, Key, OutputRules
+from latecomer.model.books import ACCEPTED, Book, Holding, Moment, in_order
+from latecomer.model.clock import Predicate
+from latecomer.model.panes import Timing
+from latecomer.model.verdicts import Fate, Verdict
+from latecomer.model.windows import Session, Window
+
+
+class SessionBook(Book):
+    """Sessions of each key, final ones too."""
+
+    def __init__(self, rules: OutputRules, window: Session, where: Predicate | None) -> None:
+        super().__init__(rules, where)
+        self.window = window
+        self.sessions: dict[Key, list[Holding]] = {}
+
+    def _take(self, arrival: Arrival, key: Key, watermark: int) -> list[tuple[Window, Verdict, Fate]]:
+        stretch = self.window.stretch(arrival.event_time)
+        sessions = self.sessions.setdefault(key, [])
+        touched = sorted(
+            (session for session in sessions if session.window.overlaps(stretch)),
+            key=lambda session: session.window,
+        )
+        final = [session.window for session in touched if self._final(session.window, watermark)]
+        if final:
+            return [self._judge(final[0], watermark)]
+        windows = [stretch, *(session.window for session in touched)]
+        joined = Window(min(each.start for each in windows), max(each.end for each in windows))
+        judged = self._judge(joined, watermark)
+        if judged[2] in ACCEPTED:
+            taken = [
+                *(event for session in touched for event in session.taken),
+                self._new(arrival, judged[2]),
+            ]
+            standing = [pane for session in touched for pane in session.standing]
+            session = Holding(joined, key, taken, standing)
+            self.sessions[key] = [*(each for each in sessions if each not in touched), session]
+            self.untold = [*(each for each in self.untold if each not in touched), session]
+        return [judged]
+
+    def _final(self, window: Window, watermark: int) -> bool:
+        """Nothing can be added to this session any more."""
+        if window.end > watermark:
+            return False
+        return not self.rules.late.accepts or self._lateness_over(window, watermark)
+
+    def due(self, moment: Moment) -> list[tuple[Holding, Timing]]:
+        """First the sessions that closed, then those told again, then those still open."""
+        closed = [
+            each
+            for each in self.untold
+            if each.window.end <= moment.watermark and (each.unsettled or self._late_is_due(each, moment))
+        ]
+        again = [each for each in closed if any(event.late or event.settled for event in each.taken)]
+        early = [each for each in self.untold if self._early_is_due(each, moment)]
+        return [
+            *((each, Timing.ON_TIME) for each in in_order(closed) if each not in again),
+            *((each, Timing.LATE) for each in in_order(again)),
+            *((each, Timing.EARLY) for each in in_order(early)),
+        ]

@@ -1,0 +1,57 @@
+"""Triggers as they are written."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from latecomer.model.triggers import Count, Every, Trigger
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (None, None),
+        ("1m", Every("1m")),
+        ({"every": "1m"}, Every("1m")),
+        ({"every": "1m", "clock": "event"}, Every("1m", clock="event")),
+        ({"count": 100}, Count(100)),
+    ],
+)
+def test_early(written: object, meant: object) -> None:
+    trigger = Trigger(early=written)
+    assert trigger.early == meant
+    assert Trigger.model_validate(trigger.model_dump(mode="json")) == trigger
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("batch", "batch"),
+        ("every 30s", Every("30s")),
+        ({"every": "30s"}, Every("30s")),
+        ({"count": 100}, Count(100)),
+    ],
+)
+def test_late(written: object, meant: object) -> None:
+    trigger = Trigger(late=written)
+    assert trigger.late == meant
+    assert Trigger.model_validate(trigger.model_dump(mode="json")) == trigger
+
+
+@pytest.mark.parametrize(
+    ("fields", "mend"),
+    [
+        ({"early": "often"}, "write a number and a unit"),
+        ({"early": {}}, "write {every: 1m} or {count: 100}"),
+        ({"early": {"every": "1m", "count": 3}}, "needs one of every and count"),
+        ({"early": {"count": 0}}, "greater than or equal to 1"),
+        ({"early": {"count": True}}, "valid integer"),
+        ({"late": "30s"}, "write batch, every 30s or"),
+        ({"late": "every now and then"}, "write a number and a unit"),
+        ({"late": {"every": "30s", "clock": "event"}}, "leave clock out"),
+    ],
+)
+def test_what_is_no_trigger_is_refused(fields: dict[str, object], mend: str) -> None:
+    with pytest.raises(ValidationError, match=mend):
+        Trigger(**fields)

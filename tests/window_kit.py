@@ -1,0 +1,87 @@
+"""Outputs of every kind for Hypothesis: all windows, triggers, modes and policies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from latecomer.config.models import Output
+from latecomer.model.arrivals import Arrival, Heartbeat
+from latecomer.model.interpreter import cut
+from latecomer.model.panes import Accumulation
+from latecomer.model.verdicts import LatePolicy, TooLatePolicy
+from latecomer.model.windows import Global, Session
+from scenarios import arrivals, cuts
+
+AGGREGATES = {"paise": "sum(paise)", "rows": "count(*)", "largest": "max(paise)"}
+
+
+def micros(least: int, most: int) -> st.SearchStrategy[str]:
+    return st.integers(least, most).map(lambda length: f"{length}us")
+
+
+@st.composite
+def sliding(draw: st.DrawFn) -> dict[str, Any]:
+    every = draw(st.integers(1, 9))
+    size = every + draw(st.integers(0, 12))
+    return {"sliding": f"{size}us", "every": f"{every}us", "offset": draw(micros(0, 9))}
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> dict[str, Any]:
+    gap = draw(st.integers(1, 9))
+    longest = draw(st.one_of(st.none(), st.integers(gap, 30).map(lambda length: f"{length}us")))
+    return {"session": f"{gap}us", "max": longest}
+
+
+def windows() -> st.SearchStrategy[dict[str, Any]]:
+    tumbling = st.fixed_dictionaries({"tumbling": micros(1, 15), "offset": micros(0, 9)})
+    others = st.sampled_from([{"global": True}, {"calendar": "day"}])
+    return st.one_of(tumbling, sliding(), sessions(), others)
+
+
+def early() -> st.SearchStrategy[Any]:
+    every = st.fixed_dictionaries({"every": micros(1, 20), "clock": st.sampled_from(("arrival", "event"))})
+    return st.one_of(st.none(), every, st.fixed_dictionaries({"count": st.integers(1, 4)}))
+
+
+def late() -> st.SearchStrategy[Any]:
+    every = st.fixed_dictionaries({"every": micros(1, 20)})
+    return st.one_of(st.just("batch"), every, st.fixed_dictionaries({"count": st.integers(1, 4)}))
+
+
+@st.composite
+def any_outputs(
+    draw: st.DrawFn, window: st.SearchStrategy[dict[str, Any]] | None = None, **fixed: object
+) -> Output:
+    """An output of any kind that a pipeline accepts; `fixed` settles some of its keys."""
+    policy = draw(st.sampled_from(LatePolicy))
+    modes = [Accumulation.RETRACTING] if policy is LatePolicy.RETRACT else list(Accumulation)
+    fields: dict[str, Any] = {
+        "window": draw(windows() if window is None else window),
+        "by": draw(st.sampled_from(((), ("key",)))),
+        "aggregates": AGGREGATES,
+        "allowed_lateness": draw(micros(0, 25)),
+        "late": policy,
+        "too_late": draw(st.sampled_from(TooLatePolicy)),
+        "trigger": {"early": draw(early()), "late": draw(late())},
+        "accumulation": draw(st.sampled_from(modes)),
+    }
+    output = Output(**{**fields, **fixed})
+    plain = isinstance(output.window, Session | Global) or "emit_empty" in fixed
+    return output if plain else output.model_copy(update={"emit_empty": draw(st.booleans())})
+
+
+@st.composite
+def quiet_batches(draw: st.DrawFn, rejects: bool = True) -> list[list[Arrival] | Heartbeat]:
+    """Batches in arrival order, with heartbeats between some of them and after the last."""
+    batches: list[list[Arrival] | Heartbeat] = []
+    now = 0
+    for batch in cut(draw(arrivals(rejects=rejects)), draw(cuts())):
+        batches.append(batch)
+        now = max([now, *(arrival.arrival_time for arrival in batch)])
+        if draw(st.booleans()):
+            now += draw(st.integers(0, 15))
+            batches.append(Heartbeat(now))
+    return [*batches, Heartbeat(now + draw(st.integers(0, 60)))]
