@@ -97,3 +97,34 @@ def test_a_file_that_is_not_there(tmp_path: Path, cli: Cli) -> None:
     said = cli("validate", tmp_path / "nope.yaml")
     assert said.status == 2
     assert "there is no such file" in said.err
+
+
+@pytest.mark.parametrize(
+    ("watermark", "words"),
+    [
+        (
+            "{delay: 30s, delays: {n7: 5m}}",
+            "seen less 30s, in each tower; the slowest tower decides; n7 is given 5m",
+        ),
+        (
+            "{strategy: percentile, of: 50}",
+            "the 0.95 quantile of the event times of the newest 50 events, in each",
+        ),
+        (
+            "{strategy: adaptive, at_least: 5s}",
+            "less a delay between 5s and 10m that lets 0.99 of the newest 10000",
+        ),
+        (
+            "{strategy: punctuated, where: paise = 0, delay: 1s}",
+            "the newest event time where paise = 0 less 1s",
+        ),
+        ("{strategy: punctuated, marker: tower}", "the newest mark in tower"),
+        ("{strategy: 'cli_kit_rules:Own'}", "as cli_kit_rules:Own decides"),
+    ],
+)
+def test_every_strategy_is_told_in_words(undeclared: Path, cli: Cli, watermark: str, words: str) -> None:
+    written = UNDECLARED.replace("{delay: 30s, idle_after: 2m, max_future: off}", watermark)
+    undeclared.write_text(written, encoding="utf-8")
+    said = cli("validate", undeclared)
+    assert (said.status, said.err) == (0, "")
+    assert words in said.out
