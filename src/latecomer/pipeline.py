@@ -38,6 +38,7 @@ from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import quoted
 from latecomer.store.store import Store
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
+from latecomer.windowing.merge import Counts
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Engine:
     def heartbeat(self, at: int) -> bool:
         """Let silence count: a batch without data, if it closes a window."""
         beat = self.keeper.heartbeat(at)
-        if beat is None or not any(output.would_close(beat[1].watermark) for output in self.outputs):
+        if beat is None or not any(output.would_fire(beat[1].watermark) for output in self.outputs):
             return False
         self.keeper.timeline = beat[0]
         self._quiet(self.keeper.advance(self.last + 1, beat[1]), "heartbeat")
@@ -153,7 +154,7 @@ class Engine:
         entries = [
             entry
             for output, ready in zip(self.outputs, prepared, strict=True)
-            for entry in entries_of(batch.number, output.name, taken, ready.counts)
+            for entry in entries_of(batch.number, output.name, taken, ready.counts, output.windows_each)
         ]
         require_balance(entries)
         return entries
@@ -226,5 +227,7 @@ class Engine:
         return [
             entry
             for number, received in sorted(taken.items())
-            for entry in entries_of(number, output.name, received, fates.get(number, {}))
+            for entry in entries_of(
+                number, output.name, received, fates.get(number, Counts()), output.windows_each
+            )
         ]

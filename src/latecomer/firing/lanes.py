@@ -1,9 +1,10 @@
 """What one pass over a batch yields for an output, lane by lane, as files not yet committed.
 
-open   states of windows still open          → partials
-fired  ON_TIME panes of windows that closed  → panes
-late   what late events add to closed windows, to be merged with their last pane
-rest   one row for each other fate, for the ledger alone
+open     states of windows still open              → partials
+fired    ON_TIME panes of windows that closed, and EARLY ones of windows that did not → panes
+late     what late events add to closed windows, to be merged with their last pane
+waiting  the same, where the trigger has it wait   → partials
+rest     one row for each other fate, for the ledger alone
 """
 
 from __future__ import annotations
@@ -21,17 +22,38 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
+from latecomer.config.models import Output
+from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.ledger import EVENTS as EVENT_UNIT
-from latecomer.model.panes import Op, Timing
+from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import Fate
+from latecomer.store.sql import quoted
 from latecomer.store.table import parquet_files
 from latecomer.timeline.keeper import FIRED_AT, FIRED_WATERMARK
-from latecomer.windowing.judge import CODES, END, FATE
-from latecomer.windowing.merge import LAST_ARRIVAL, LAST_WATERMARK, Merger
-from latecomer.windowing.states import EVENTS, measure_column, new_column
+from latecomer.windowing.assign import END, START
+from latecomer.windowing.judge import CODES, FATE
+from latecomer.windowing.merge import LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, Counts, Merger
+from latecomer.windowing.states import (
+    EVENTS,
+    HELD,
+    NEW_BEHIND,
+    NEW_PARTLY,
+    SINCE,
+    assignments_column,
+    measure_column,
+    new_column,
+)
 
 LANE = f"{PRIVATE}lane"
-OPEN, FIRED, LATE, REST = "open", "fired", "late", "rest"
+OPEN, FIRED, LATE, WAITING, REST = "open", "fired", "late", "waiting", "rest"
+
+BATCH = f"{PRIVATE}batch"
+BEFORE, NOW = f"{PRIVATE}before", f"{PRIVATE}now"
+EARLY_DUE, LATE_DUE = f"{PRIVATE}early_due", f"{PRIVATE}late_due"
+"""What a batch is told: its number, the watermark before and after it, and whether the arrival clock
+lets early and waiting panes fire."""
+_FIRES, _EARLY = f"{PRIVATE}fires", f"{PRIVATE}early"
 
 
 @dataclass(frozen=True)
@@ -39,24 +61,32 @@ class Lanes:
     """The files of one pass."""
 
     folder: Path
+    merger: Merger
 
     @cached_property
     def files(self) -> dict[str, list[Path]]:
-        return {lane: parquet_files(self.folder / f"{LANE}={lane}") for lane in (OPEN, FIRED, LATE, REST)}
+        lanes = (OPEN, FIRED, LATE, WAITING, REST)
+        return {lane: parquet_files(self.folder / f"{LANE}={lane}") for lane in lanes}
 
-    def counts(self, measures: Sequence[str]) -> dict[str, dict[Fate, Decimal]]:
-        """For each unit of the ledger, what this batch's events added to each fate."""
-        units = {EVENT_UNIT: new_column(EVENTS)}
-        units |= {measure: new_column(measure_column(measure)) for measure in measures}
-        totals: dict[str, dict[Fate, Decimal]] = {unit: {} for unit in units}
+    @cached_property
+    def counts(self) -> Counts:
+        """What this batch's events added to each fate, in every unit of the ledger."""
+        units = {EVENT_UNIT: new_column(EVENTS), ASSIGNMENTS: assignments_column(self.merger.layout)}
+        units |= {measure: new_column(measure_column(measure)) for measure in self.merger.measures}
+        noted = {name: column for name, column in NOTED.items() if column in self.merger.new_columns}
+        fates: dict[str, dict[Fate, Decimal]] = {unit: {} for unit in units}
+        notes = dict.fromkeys(noted, 0)
         for lane, files in self.files.items():
             for file in files:
-                table = pq.read_table(file, columns=["timing", *units.values()], partitioning=None)
+                columns = ["timing", *dict.fromkeys([*units.values(), *noted.values()])]
+                table = pq.read_table(file, columns=columns, partitioning=None)
+                for name, column in noted.items():
+                    notes[name] += int(_sum(table.column(column)))
                 for fate, rows in _by_fate(lane, table):
                     for unit, column in units.items():
-                        counted = totals[unit].get(fate, Decimal(0))
-                        totals[unit][fate] = counted + _sum(rows.column(column))
-        return totals
+                        counted = fates[unit].get(fate, Decimal(0))
+                        fates[unit][fate] = counted + _sum(rows.column(column))
+        return Counts(fates, **notes)
 
     @cached_property
     def touched(self) -> list[int]:
@@ -68,6 +98,9 @@ class Lanes:
         return sorted(starts)
 
 
+NOTED = {"late_at_source": NEW_BEHIND, "partly_late": NEW_PARTLY}
+
+
 def write_lanes(
     merger: Merger, inputs: Sequence[DataFrame], firings: DataFrame, params: DataFrame, folder: Path
 ) -> Lanes:
@@ -75,32 +108,89 @@ def write_lanes(
     merged = merger.merge(reduce(lambda left, right: left.unionByName(right), inputs))
     placed = merged.join(F.broadcast(firings), END, "left").crossJoin(F.broadcast(params))
     on_time, late = CODES[Fate.ON_TIME], CODES[Fate.LATE_ACCEPTED]
-    fired = f"{FATE} = {on_time} and {FIRED_AT} is not null"
-    rest = " ".join(f"when {code} then '{fate}'" for fate, code in CODES.items())
-    panes = merger.published(
-        placed,
-        sequence=f"if({fired}, 0L, null)",
-        timing=f"case when {fired} then '{Timing.ON_TIME}' when {FATE} = {late} then '{Timing.LATE}' "
-        f"else case {FATE} {rest} end end",
-        op=f"'{Op.INSERT}'",
-        batch=f"{PRIVATE}batch",
-        fired_at=f"timestamp_micros(case when {fired} then {FIRED_AT} "
-        f"when {FATE} = {late} then {LAST_ARRIVAL} end)",
-        watermark=f"timestamp_micros(case when {fired} then {FIRED_WATERMARK} "
-        f"when {FATE} = {late} then {LAST_WATERMARK} end)",
-        **{
-            LANE: f"case when {fired} then '{FIRED}' when {FATE} = {on_time} then '{OPEN}' "
-            f"when {FATE} = {late} then '{LATE}' else '{REST}' end"
-        },
+    closes = f"{FATE} = {on_time} and {FIRED_AT} is not null"
+    lane = (
+        f"case when {closes} then '{FIRED}' when {FATE} = {on_time} then '{OPEN}' "
+        f"when {FATE} = {late} then if({late_due(merger.output)}, '{LATE}', '{WAITING}') else '{REST}' end"
     )
+    early = early_due(merger)
+    if early is None:
+        laned = placed.selectExpr("*", f"{lane} as {LANE}", f"false as {_EARLY}")
+    else:
+        placed = placed.selectExpr("*", f"{FATE} = {on_time} and {FIRED_AT} is null and {early} as {_EARLY}")
+        both = f"explode(if({_EARLY}, array('{FIRED}', '{OPEN}'), array({lane}))) as {LANE}"
+        laned = placed.selectExpr("*", both)
+    told = None if early is None else _said(merger)
+    panes = merger.published(laned, {**_firing(merger.output), LANE: LANE}, told)
     panes.write.partitionBy(LANE).parquet(str(folder))
-    return Lanes(folder)
+    return Lanes(folder, merger)
+
+
+def _firing(output: Output) -> dict[str, str]:
+    """The firing columns of each lane."""
+    fired, late = f"{LANE} = '{FIRED}'", f"{LANE} in ('{LATE}', '{WAITING}')"
+    rest = " ".join(f"when {code} then '{fate}'" for fate, code in CODES.items())
+    following = f"coalesce({LAST_SEQUENCE} + 1, 0L)"
+    return {
+        "sequence": f"case when {fired} or {_EARLY} then {following} when {LANE} = '{OPEN}' then {LAST_SEQUENCE} end",
+        "timing": f"case when {fired} then if({_EARLY}, '{Timing.EARLY}', '{Timing.ON_TIME}') "
+        f"when {late} then '{Timing.LATE}' else case {FATE} {rest} end end",
+        "op": f"'{Op.INSERT}'",
+        "is_last": f"{fired} and not {_EARLY} and {is_last(output)}",
+        "batch": BATCH,
+        "fired_at": f"timestamp_micros(case when {fired} then coalesce({FIRED_AT}, {LAST_ARRIVAL}) "
+        f"when {late} then {LAST_ARRIVAL} end)",
+        "watermark": f"timestamp_micros(case when {fired} then coalesce({FIRED_WATERMARK}, {LAST_WATERMARK}) "
+        f"when {late} then {LAST_WATERMARK} end)",
+    }
+
+
+def _said(merger: Merger) -> dict[str, str]:
+    """What an early pane changes in the state that stays open: the pane has been counted, and told."""
+    told = f"{_EARLY} and {LANE} = '{OPEN}'"
+    stays = {column: f"if({told}, 0, {quoted(column)})" for column in merger.new_columns}
+    stays[SINCE] = f"if({told}, 0L, {SINCE})"
+    if merger.output.accumulation is Accumulation.DISCARDING:
+        stays |= {name: f"if({told}, {sql}, {quoted(name)})" for name, sql in merger.emptied.items()}
+    return stays
+
+
+def early_due(merger: Merger) -> str | None:
+    """Whether an open window fires early, in SQL."""
+    match merger.output.trigger.early:
+        case None:
+            return None
+        case Count(count=count):
+            new = quoted(assignments_column(merger.layout))
+            return f"{HELD} div {count} > ({HELD} - {new}) div {count}"
+        case Every(clock="arrival"):
+            return f"{EARLY_DUE} = 1 and {SINCE} > 0"
+        case Every(every=every):
+            reached, earlier = (f"greatest(0, ({mark} - {START}) div {every}L)" for mark in (NOW, BEFORE))
+            return f"{SINCE} > 0 and {NOW} > {START} and {reached} > {earlier}"
+
+
+def late_due(output: Output) -> str:
+    """Whether what late events add fires now, in SQL."""
+    over = f"{NOW} >= {END} + {output.allowed_lateness}L"
+    match output.trigger.late:
+        case "batch":
+            return "true"
+        case Count(count=count):
+            return f"({EVENTS} >= {count} or {over})"
+        case Every():
+            return f"({LATE_DUE} = 1 or {over})"
+
+
+def is_last(output: Output) -> str:
+    """Whether nothing more can come for a window that fires, in SQL."""
+    return f"{NOW} >= {END} + {output.allowed_lateness}L" if output.late.accepts else "true"
 
 
 def _by_fate(lane: str, table: pa.Table) -> list[tuple[Fate, pa.Table]]:
     if lane in (OPEN, FIRED):
         return [(Fate.ON_TIME, table)]
-    if lane == LATE:
+    if lane in (LATE, WAITING):
         return [(Fate.LATE_ACCEPTED, table)]
     fates = pc.unique(table.column("timing")).to_pylist()
     return [(Fate(fate), table.filter(pc.equal(table.column("timing"), fate))) for fate in fates]

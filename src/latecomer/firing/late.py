@@ -12,9 +12,10 @@ from pyspark.sql.types import StructType
 from pyspark.sql.window import Window
 
 from latecomer.config.checks import PRIVATE
+from latecomer.firing.lanes import BATCH, is_last
 from latecomer.model.durations import to_micros
-from latecomer.model.panes import Op, Timing
-from latecomer.model.verdicts import Fate, LatePolicy
+from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.verdicts import Fate
 from latecomer.store.sql import quoted
 from latecomer.store.table import DataFile
 from latecomer.windowing.merge import LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, Merger
@@ -42,30 +43,36 @@ def write_late_panes(
     params: DataFrame,
     folder: Path,
 ) -> None:
-    """One LATE pane for each window and key that late events touched; with `retract`, the pane that
-    it replaces is taken back first."""
+    """One LATE pane for each window and key that late events touched.
+
+    It holds all that is known, or with `discarding` only what was added. With `retracting`, the pane
+    that it replaces is taken back first.
+    """
     schema = merger.ddl()
     delta = spark.read.schema(schema).parquet(*(str(file) for file in added))
     inputs = merger.of_states(delta, Fate.LATE_ACCEPTED, fresh=True)
-    retracting = merger.output.late is LatePolicy.RETRACT
-    prior = _prior(schema) if retracting else None
+    retracting = bool(earlier) and merger.output.accumulation is Accumulation.RETRACTING
     if earlier:
         held = _standing(spark.read.schema(schema).parquet(*earlier), delta, merger)
-        whole = [f"struct({', '.join(map(quoted, held.columns))}) as {_PRIOR}"] if retracting else []
-        inputs = inputs if prior is None else inputs.withColumn(_PRIOR, prior)
-        inputs = inputs.unionByName(merger.of_states(held, Fate.LATE_ACCEPTED, more=whole))
-    merged = merger.merge(inputs, first=_PRIOR if retracting and earlier else None)
-    panes = merger.published(
-        merged.crossJoin(F.broadcast(params)),
-        sequence=f"coalesce({LAST_SEQUENCE} + 1, 0L)",
-        timing=f"'{Timing.LATE}'",
-        op=f"'{Op.INSERT}'",
-        batch=f"{PRIVATE}batch",
-        fired_at=f"timestamp_micros({LAST_ARRIVAL})",
-        watermark=f"timestamp_micros({LAST_WATERMARK})",
-        **({_PRIOR: _PRIOR} if retracting and earlier else {}),
-    )
-    if retracting and earlier:
+        if merger.output.accumulation is Accumulation.DISCARDING:
+            inputs = inputs.unionByName(merger.of_sequences(held))
+        else:
+            whole = [f"struct({', '.join(map(quoted, held.columns))}) as {_PRIOR}"] if retracting else []
+            inputs = inputs.withColumn(_PRIOR, _prior(schema)) if retracting else inputs
+            inputs = inputs.unionByName(merger.of_states(held, Fate.LATE_ACCEPTED, more=whole))
+    merged = merger.merge(inputs, first=_PRIOR if retracting else None)
+    firing = {
+        "sequence": f"coalesce({LAST_SEQUENCE} + 1, 0L)",
+        "timing": f"'{Timing.LATE}'",
+        "op": f"'{Op.INSERT}'",
+        "is_last": is_last(merger.output),
+        "batch": BATCH,
+        "fired_at": f"timestamp_micros({LAST_ARRIVAL})",
+        "watermark": f"timestamp_micros({LAST_WATERMARK})",
+        **({_PRIOR: _PRIOR} if retracting else {}),
+    }
+    panes = merger.published(merged.crossJoin(F.broadcast(params)), firing)
+    if retracting:
         panes = _with_retracts(panes)
     panes.coalesce(1).write.parquet(str(folder))
 
@@ -75,7 +82,7 @@ def _prior(schema: str) -> Column:
 
 
 def _standing(panes: DataFrame, delta: DataFrame, merger: Merger) -> DataFrame:
-    """The pane that stands now for each window and key in `delta`."""
+    """The pane that was last said of each window and key in `delta`."""
     place = ["window_start", *merger.layout.keys]
     wanted = delta.select(*(F.col(quoted(name)).alias(f"{PRIVATE}want_{name}") for name in place))
     same = [F.col(quoted(name)).eqNullSafe(F.col(quoted(f"{PRIVATE}want_{name}"))) for name in place]
@@ -88,7 +95,7 @@ def _standing(panes: DataFrame, delta: DataFrame, merger: Merger) -> DataFrame:
 def _with_retracts(panes: DataFrame) -> DataFrame:
     """Each pane that replaces another, preceded by the withdrawal of that other."""
     names = [name for name in panes.columns if name != _PRIOR]
-    replaced = {"op": F.lit(Op.RETRACT.value), "timing": F.lit(Timing.LATE.value)}
+    replaced = {"op": F.lit(Op.RETRACT.value), "timing": F.lit(Timing.LATE.value), "is_last": F.lit(False)}
     replaced |= {name: F.col(name) for name in ("batch", "fired_at", "watermark")}
     retract = F.struct(*(replaced.get(name, F.col(f"{_PRIOR}.{quoted(name)}")).alias(name) for name in names))
     insert = F.struct(*(F.col(quoted(name)) for name in names))

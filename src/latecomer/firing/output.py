@@ -3,30 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
+from typing import TypeGuard
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from latecomer.firing.lanes import FIRED, LATE, OPEN, Lanes, write_lanes
+from latecomer.firing.lanes import (
+    BATCH,
+    BEFORE,
+    EARLY_DUE,
+    FIRED,
+    LATE,
+    LATE_DUE,
+    NOW,
+    OPEN,
+    WAITING,
+    Lanes,
+    write_lanes,
+)
 from latecomer.firing.late import touching, write_late_panes
 from latecomer.firing.side_output import write_side_output
 from latecomer.model.durations import to_micros
-from latecomer.model.ledger import EVENTS as EVENT_UNIT
-from latecomer.model.verdicts import Fate
-from latecomer.model.windows import Session
+from latecomer.model.ledger import ASSIGNMENTS
+from latecomer.model.triggers import Every
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.model.windows import Session, Sliding
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import PaneLayout
-from latecomer.store.sql import quoted
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile, parquet_files
+from latecomer.store.table import DataFile, kind_of, parquet_files
 from latecomer.timeline.keeper import Stretch
-from latecomer.windowing.judge import BATCH, END, FATE, FATES, as_seen, judged
-from latecomer.windowing.merge import Merger
+from latecomer.windowing.assign import END
+from latecomer.windowing.judge import as_seen, judged
+from latecomer.windowing.merge import Counts, Merger
+from latecomer.windowing.tally import counts_by_batch
 
 FOLD_AT = 24
 """So many files of open states, or of late panes, are merged into one."""
@@ -51,9 +66,9 @@ class Batch:
 class Prepared:
     """An output's files for a batch, computed but not yet visible to anyone."""
 
-    lanes: Lanes | None
-    consumed: Sequence[DataFile]
-    counts: dict[str, dict[Fate, Decimal]]
+    lanes: Lanes | None = None
+    consumed: Sequence[DataFile] = ()
+    counts: Counts = field(default_factory=Counts)
 
 
 class OutputLogic:
@@ -70,22 +85,30 @@ class OutputLogic:
         self.open_states = self.tables.partials.files()
         self.recent_panes = self.tables.panes.files() if self.output.late.accepts else []
 
+    @property
+    def windows_each(self) -> int | None:
+        """How many windows hold an event; None where that depends on when it happened."""
+        window = self.output.window
+        if not isinstance(window, Sliding):
+            return 1
+        return None if window.size % window.every else window.size // window.every
+
     def prepare(self, batch: Batch) -> Prepared:
         """One pass over the batch's events and the open states they meet."""
-        consumed = [] if batch.history else self._states_to_read(batch.stretch.fires_at)
+        consumed = [] if batch.history else self._states_to_read(batch.stretch)
         inputs = []
         timeline = batch.stretch.frame(self.spark, with_batch=batch.history)
         if batch.events is not None:
             seen = as_seen(batch.events, self.store.layout)
             inputs.append(self.merger.of_events(judged(seen, timeline, self.output)))
         if consumed:
-            inputs.append(self.merger.of_states(self._read(consumed), Fate.ON_TIME))
+            inputs.append(self.merger.of_states(self._read(consumed)))
         if not inputs:
-            return Prepared(None, [], {})
+            return Prepared()
         firings = batch.stretch.firings(self.spark, self._ends(batch, consumed))
         folder = self.tables.panes.new_folder(batch.number)
-        lanes = write_lanes(self.merger, inputs, firings, self._params(batch.number), folder)
-        return Prepared(lanes, consumed, lanes.counts(list(self.store.measures())))
+        lanes = write_lanes(self.merger, inputs, firings, self._params(batch), folder)
+        return Prepared(lanes, consumed, lanes.counts)
 
     def publish(self, batch: Batch, prepared: Prepared) -> None:
         """Panes, then the side output, then the open states: each visible in one step, each once.
@@ -99,46 +122,37 @@ class OutputLogic:
         if not self.tables.panes.holds(number):
             self._publish_panes(batch, lanes)
             failpoint(f"{self.name}.panes.committed", number)
-        aside = prepared.counts[EVENT_UNIT].get(Fate.SIDE_OUTPUT, Decimal(0))
+        aside = prepared.counts.fates[ASSIGNMENTS].get(Fate.SIDE_OUTPUT, Decimal(0))
         if aside and batch.events is not None and not self.tables.late.holds(number):
             self._publish_side_output(batch, batch.events)
             failpoint(f"{self.name}.late.committed", number)
         if not self.tables.partials.holds(number):
-            home = _moved(lanes.files[OPEN], self.tables.partials.new_folder(number))
+            partials = self.tables.partials
+            home = _moved(lanes.files[OPEN], partials.new_folder(number))
+            home += _moved(lanes.files[WAITING], partials.new_folder(number, WAITING))
             added = self.tables.partials.commit(number, home, prepared.consumed)
             gone = {file.path for file in prepared.consumed}
             self.open_states = [file for file in self.open_states if file.path not in gone] + added
             failpoint(f"{self.name}.partials.committed", number)
 
-    def would_close(self, watermark: int) -> bool:
-        """Whether a window is open that ends at or before this watermark."""
-        return any(to_micros(file.minimum["window_end"]) <= watermark for file in self.open_states)
+    def would_fire(self, watermark: int) -> bool:
+        """Whether a window is open that ends at or before this watermark, or late events wait that it
+        lets wait no longer."""
+        return any(
+            to_micros(file.minimum["window_end"]) + self._waits(file) <= watermark
+            for file in self.open_states
+        )
 
-    def fates_by_batch(self, batch: Batch) -> dict[int, dict[str, dict[Fate, Decimal]]]:
+    def _waits(self, file: DataFile) -> int:
+        return self.output.allowed_lateness if kind_of(file) == WAITING else 0
+
+    def fates_by_batch(self, batch: Batch) -> dict[int, Counts]:
         """For each batch in the log, what became of its events: for an output that catches up."""
         if batch.events is None:
             return {}
-        measures = list(self.store.measures())
         seen = as_seen(batch.events, self.store.layout)
         timeline = batch.stretch.frame(self.spark, with_batch=True)
-        found = (
-            judged(seen, timeline, self.output)
-            .groupBy(BATCH, FATE)
-            .agg(
-                F.count(F.lit(1)).cast("decimal(38,6)").alias(EVENT_UNIT),
-                *(
-                    F.sum(F.col(quoted(name)).cast("decimal(38,6)")).alias(f"m{i}")
-                    for i, name in enumerate(measures)
-                ),
-            )
-        )
-        counted: dict[int, dict[str, dict[Fate, Decimal]]] = {}
-        for row in found.toArrow().to_pylist():
-            units = counted.setdefault(row[BATCH], {unit: {} for unit in (EVENT_UNIT, *measures)})
-            units[EVENT_UNIT][FATES[row[FATE]]] = row[EVENT_UNIT]
-            for index, name in enumerate(measures):
-                units[name][FATES[row[FATE]]] = row[f"m{index}"] or Decimal(0)
-        return counted
+        return counts_by_batch(self.merger, judged(seen, timeline, self.output))
 
     def _publish_panes(self, batch: Batch, lanes: Lanes) -> None:
         number, panes = batch.number, self.tables.panes
@@ -147,13 +161,13 @@ class OutputLogic:
         if lanes.files[LATE]:
             fired = [panes.describe(file) for file in files]
             earlier = touching([*self.recent_panes, *fired], lanes.touched)
-            folder = panes.root / "data" / f"{lanes.folder.name}-late"
+            folder = panes.new_folder(number, LATE)
             write_late_panes(
                 self.spark,
                 self.merger,
                 lanes.files[LATE],
                 panes.paths(earlier),
-                self._params(number),
+                self._params(batch),
                 folder,
             )
             late, folded = self._fold_late(parquet_files(folder))
@@ -171,11 +185,7 @@ class OutputLogic:
 
     def _fold_late(self, new: list[Path]) -> tuple[list[Path], list[DataFile]]:
         """Late panes come in many small files; now and then they become one."""
-        small = [
-            file
-            for file in self.recent_panes
-            if file.size < SMALL and file.path.split("/")[1].endswith("-late")
-        ]
+        small = [file for file in self.recent_panes if file.size < SMALL and kind_of(file) == LATE]
         if len(small) < FOLD_AT:
             return new, []
         root = self.tables.panes.root
@@ -193,11 +203,15 @@ class OutputLogic:
         failpoint(f"{self.name}.late.written", batch.number)
         self.tables.late.commit(batch.number, parquet_files(folder))
 
-    def _states_to_read(self, fires_at: int) -> list[DataFile]:
-        """The open states that a closing window needs; all of them when there are many files."""
-        if len(self.open_states) >= FOLD_AT:
+    def _states_to_read(self, stretch: Stretch) -> list[DataFile]:
+        """The open states that a pane may need; all of them when there are many files."""
+        early = self.output.trigger.early
+        due = early is not None and (not _by_arrival(early) or stretch.passed(early.every))
+        if due or len(self.open_states) >= FOLD_AT:
             return list(self.open_states)
-        return [file for file in self.open_states if to_micros(file.minimum["window_end"]) <= fires_at]
+        return [
+            file for file in self.open_states if to_micros(file.minimum["window_end"]) <= stretch.fires_at
+        ]
 
     def _ends(self, batch: Batch, consumed: Sequence[DataFile]) -> Iterable[int]:
         """The window ends that may close in this batch."""
@@ -240,8 +254,22 @@ class OutputLogic:
     def _read(self, files: Sequence[DataFile]) -> DataFrame:
         return self.spark.read.schema(self.merger.ddl()).parquet(*self.tables.partials.paths(files))
 
-    def _params(self, batch: int) -> DataFrame:
-        return self.spark.createDataFrame(pa.table({BATCH: pa.array([batch], pa.int64())}))
+    def _params(self, batch: Batch) -> DataFrame:
+        stretch, trigger = batch.stretch, self.output.trigger
+        row = {
+            BATCH: batch.number,
+            BEFORE: stretch.before.watermark if stretch.before else BEGIN_OF_TIME,
+            NOW: stretch.fires_at,
+            EARLY_DUE: _by_arrival(trigger.early) and stretch.passed(trigger.early.every),
+            LATE_DUE: _by_arrival(trigger.late) and stretch.passed(trigger.late.every),
+        }
+        return self.spark.createDataFrame(
+            pa.table({name: pa.array([int(value)], pa.int64()) for name, value in row.items()})
+        )
+
+
+def _by_arrival(rule: object) -> TypeGuard[Every]:
+    return isinstance(rule, Every) and rule.clock == "arrival"
 
 
 def _moved(files: Sequence[Path], folder: Path) -> list[Path]:

@@ -12,7 +12,8 @@ from latecomer.config.models import Output
 from latecomer.model.verdicts import Fate, Verdict
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import quoted
-from latecomer.windowing.judge import CODES, END, FATE, START, WATERMARK, as_seen, judged
+from latecomer.windowing.assign import END, START
+from latecomer.windowing.judge import CODES, FATE, WATERMARK, as_seen, judged
 
 _ROW = f"{PRIVATE}row"
 

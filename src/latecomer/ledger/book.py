@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 import pyarrow as pa
@@ -16,8 +16,7 @@ from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, unbalanced
 from latecomer.model.verdicts import Fate
 from latecomer.store.layout import LEDGER
 from latecomer.store.sql import quoted
-
-Counts = Mapping[str, Mapping[Fate, Decimal]]
+from latecomer.windowing.merge import Counts
 
 
 @dataclass(frozen=True)
@@ -47,20 +46,34 @@ def intake(
     )
 
 
-def entries_of(batch: int, output: str, taken: Intake, counts: Counts) -> list[Entry]:
-    """The ledger's lines for one batch and output."""
+def entries_of(
+    batch: int, output: str, taken: Intake, counts: Counts, windows_each: int | None = 1
+) -> list[Entry]:
+    """The ledger's lines for one batch and output.
+
+    A row that no output saw, and an event that was filtered, is one assignment; each other event has
+    `windows_each`. None where that differs from event to event: then what was received in assignments
+    is taken from what became of them.
+    """
     entries = []
     for unit, received in taken.received.items():
-        fates = {
-            **counts.get(unit, {}),
+        aside = {
             Fate.DUPLICATE: taken.duplicate.get(unit, Decimal(0)),
             Fate.DEAD_LETTER: taken.dead_letter.get(unit, Decimal(0)),
         }
-        entries.append(Entry(batch, output, unit, received, fates))
+        fates = {**counts.fates.get(unit, {}), **aside}
+        noted = (counts.partly_late, counts.late_at_source) if unit == EVENTS else (0, 0)
+        entries.append(Entry(batch, output, unit, received, fates, *noted))
         if unit == EVENTS:
-            # With windows that do not overlap, an event has one assignment; without a window it counts one.
-            entries.append(Entry(batch, output, ASSIGNMENTS, received, fates))
+            assigned = {**counts.fates.get(ASSIGNMENTS, {}), **aside}
+            windowed = received - sum(fates.get(fate, Decimal(0)) for fate in _WITHOUT_WINDOW)
+            pairs = received + windowed * ((windows_each or 1) - 1)
+            entry = Entry(batch, output, ASSIGNMENTS, pairs, assigned)
+            entries.append(replace(entry, received=entry.accounted) if windows_each is None else entry)
     return entries
+
+
+_WITHOUT_WINDOW = (Fate.DUPLICATE, Fate.DEAD_LETTER, Fate.FILTERED)
 
 
 def require_balance(entries: Iterable[Entry]) -> None:
@@ -78,6 +91,8 @@ def as_table(entries: Sequence[Entry]) -> pa.Table:
         "unit": [entry.unit for entry in entries],
         "received": [entry.received for entry in entries],
         **{fate.value: [entry.fates.get(fate, Decimal(0)) for entry in entries] for fate in Fate},
+        "partly_late": [entry.partly_late for entry in entries],
+        "late_at_source": [entry.late_at_source for entry in entries],
     }
     return pa.table(
         {name: pa.array(values, LEDGER.field(name).type) for name, values in columns.items()}, schema=LEDGER

@@ -16,6 +16,7 @@ from latecomer.firing.output import OutputLogic
 from latecomer.ledger.book import measure_in_raw
 from latecomer.log.events import EventLog
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
+from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.verdicts import Fate
 from latecomer.session import build_session, own_session
 from latecomer.store.layout import FATE_COLUMNS
@@ -23,9 +24,10 @@ from latecomer.store.sql import double_quoted, quoted
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
 from latecomer.timeline.keeper import TimelineKeeper
-from latecomer.windowing.judge import BATCH, FATE, FATES, as_seen, judged
+from latecomer.windowing.judge import BATCH, as_seen, judged
 from latecomer.windowing.states import EVENTS as PANE_EVENTS
 from latecomer.windowing.states import measure_column
+from latecomer.windowing.tally import counts_by_batch
 
 Tally = dict[tuple[int, str, str], Decimal]
 """Batch, unit, fate (or `received`) → amount."""
@@ -56,6 +58,8 @@ class _Check:
             output = OutputLogic(self.spark, self.store, name)
             written = self.written.get(name, {})
             recomputed = {**intake, **self._fates(output)}
+            for batch, pairs in _pairs(recomputed).items():
+                recomputed[batch, ASSIGNMENTS, "received"] = pairs
             yield from self._unbalanced(name, written)
             yield from self._compare(name, written, recomputed, "the log and the timeline")
             yield from self._compare(name, written, self._side_output(output), "the side output")
@@ -70,6 +74,9 @@ class _Check:
             tally = tallies.setdefault(row["output"], {})
             for fate in ("received", *FATE_COLUMNS):
                 tally[row["batch"], row["unit"], fate] = row[fate]
+            if row["unit"] == EVENTS:
+                for note in _NOTES:
+                    tally[row["batch"], EVENTS, note] = Decimal(row[note] or 0)
         return tallies
 
     def _intake(self) -> Tally:
@@ -95,25 +102,32 @@ class _Check:
         keeper = TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
         timeline = keeper.stretch(0, self.last).frame(self.spark, with_batch=True)
         seen = as_seen(self.log.everything(), self.store.layout)
-        columns = {measure: quoted(measure) for measure in self.store.measures()}
         periods = self.store.policies(output.name)
         tally: Tally = {}
         for index, (since, under) in enumerate(periods):
             until = periods[index + 1][0] if index + 1 < len(periods) else self.last + 1
             events = seen.where(F.col(BATCH).between(since, until - 1))
-            for row in self._sums(judged(events, timeline, under), columns, BATCH, FATE):
-                for unit in self.units:
-                    tally[row[BATCH], unit, FATES[row[FATE]].value] = row[unit]
-        return _with_assignments(tally)
+            found = counts_by_batch(output.merger, judged(events, timeline, under))
+            for batch, counts in found.items():
+                for unit, fates in counts.fates.items():
+                    tally |= {(batch, unit, fate.value): amount for fate, amount in fates.items()}
+                tally[batch, EVENTS, "late_at_source"] = Decimal(counts.late_at_source)
+                tally[batch, EVENTS, "partly_late"] = Decimal(counts.partly_late)
+        return tally
 
     def _side_output(self, output: OutputLogic) -> Tally:
         view = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
         counted = self._tally(self._table(output.tables.late), view)
-        return {(batch, unit, Fate.SIDE_OUTPUT.value): amount for (batch, unit), amount in counted.items()}
+        # It has a row for each window that an event missed.
+        pairs = {(batch, ASSIGNMENTS): amount for (batch, unit), amount in counted.items() if unit == EVENTS}
+        found = {**counted, **pairs} if output.windows_each == 1 else pairs
+        return {(batch, unit, Fate.SIDE_OUTPUT.value): amount for (batch, unit), amount in found.items()}
 
     def _panes_hold(self, output: OutputLogic, written: Tally) -> Iterable[str]:
         """The panes that stand, with the windows still open, hold exactly what was accepted."""
-        columns = {EVENTS: PANE_EVENTS, **{name: measure_column(name) for name in self.store.measures()}}
+        columns = {ASSIGNMENTS: PANE_EVENTS}
+        if output.windows_each == 1:  # otherwise a measure is in several panes, and in the ledger once
+            columns |= {name: measure_column(name) for name in self.store.measures()}
         for unit, column in columns.items():
             accepted = sum(
                 (
@@ -131,13 +145,18 @@ class _Check:
                 )
 
     def _standing(self, output: OutputLogic, column: str) -> Decimal:
+        """What stands in panes, an early one left out (its window is open, and counted there), and in
+        open windows. Panes that hold no more than was new are counted all."""
         total = Decimal(0)
-        place = ", ".join(map(double_quoted, ("window_start", *output.layout.keys)))
+        place = ", ".join(map(double_quoted, ("window_start", "window_end", *output.layout.keys)))
+        ranked = f"row_number() over (partition by {place} order by sequence desc, op desc)"
+        kept = f"nth = 1 and op = 'insert' and timing != '{Timing.EARLY}'"
+        if output.output.accumulation is Accumulation.DISCARDING:
+            kept = "op = 'insert'"
         queries = {
             output.tables.partials: f'select sum("{column}") as s from t',
-            output.tables.panes: f'select sum("{column}") as s from (select "{column}", row_number() over '
-            f"(partition by {place} order by sequence desc) as nth from t "
-            f"where op = 'insert' and batch <= {self.last}) where nth = 1",
+            output.tables.panes: f'select sum("{column}") as s from (select "{column}", op, timing, '
+            f"{ranked} as nth from t where batch <= {self.last}) where {kept}",
         }
         for table, sql in queries.items():
             if table.exists:
@@ -157,8 +176,8 @@ class _Check:
     def _compare(self, name: str, written: Tally, found: Tally, where: str) -> Iterable[str]:
         fates = {fate for _, _, fate in found} or {Fate.SIDE_OUTPUT.value}
         if where != "the side output":
-            fates |= {"received", *FATE_COLUMNS}
-        units = {unit for _, unit, _ in found} | ({EVENTS} if where == "the side output" else set())
+            fates |= {"received", *FATE_COLUMNS, *_NOTES}
+        units = {unit for _, unit, _ in found} | ({ASSIGNMENTS} if where == "the side output" else set())
         places = {place for place in written if place[2] in fates and place[1] in units} | set(found)
         for batch, unit, fate in sorted(places):
             says, has = (
@@ -197,7 +216,19 @@ class _Check:
 
 
 def _with_assignments(tally: Tally) -> Tally:
-    """Windows that do not overlap: an event is one assignment."""
+    """A row that no output saw is one assignment."""
     return tally | {
         (batch, ASSIGNMENTS, fate): amount for (batch, unit, fate), amount in tally.items() if unit == EVENTS
     }
+
+
+def _pairs(tally: Tally) -> dict[int, Decimal]:
+    """What the fates of each batch come to in assignments."""
+    pairs: dict[int, Decimal] = {}
+    for (batch, unit, fate), amount in tally.items():
+        if unit == ASSIGNMENTS and fate in FATE_COLUMNS:
+            pairs[batch] = pairs.get(batch, Decimal(0)) + amount
+    return pairs
+
+
+_NOTES = ("partly_late", "late_at_source")

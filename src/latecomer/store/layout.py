@@ -76,6 +76,8 @@ LEDGER = pa.schema(
         ("unit", pa.string()),
         ("received", AMOUNT),
         *((fate, AMOUNT) for fate in FATE_COLUMNS),
+        ("partly_late", pa.int64()),
+        ("late_at_source", pa.int64()),
     ]
 )
 
@@ -206,6 +208,7 @@ class PaneLayout:
                 ("sequence", pa.int64()),
                 ("timing", pa.string()),
                 ("op", pa.string()),
+                ("is_last", pa.bool_()),
                 ("batch", pa.int64()),
                 ("fired_at", TIMESTAMP),
                 ("watermark", TIMESTAMP),

@@ -68,9 +68,9 @@ class Table:
         """Whether this batch is committed: its step can be skipped."""
         return self.last_batch(application) >= batch
 
-    def new_folder(self, batch: int) -> Path:
+    def new_folder(self, batch: int, kind: str = "") -> Path:
         """A folder that no commit refers to, for the files of one attempt at one batch."""
-        return self.root / "data" / f"{batch:010d}-{uuid.uuid4().hex[:12]}"
+        return self.root / "data" / f"{batch:010d}-{uuid.uuid4().hex[:12]}{kind and '-' + kind}"
 
     def describe(self, file: Path) -> DataFile:
         """A file's size, rows and bounds, from its footer alone."""
@@ -177,6 +177,11 @@ class Table:
 def batch_of(file: DataFile) -> int:
     """The batch that wrote a file, from the name of its folder."""
     return int(file.path.split("/")[1].split("-")[0])
+
+
+def kind_of(file: DataFile) -> str:
+    """What kind of files its folder was made for, empty where none was said."""
+    return file.path.split("/")[1].partition("-")[2].partition("-")[2]
 
 
 def _bounds(metadata: pq.FileMetaData) -> tuple[dict[str, Any], dict[str, Any]]:

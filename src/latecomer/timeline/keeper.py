@@ -14,7 +14,8 @@ from latecomer.model.strategies import Head, Strategy
 from latecomer.model.timeline import Row, Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.table import Table, moments
-from latecomer.windowing.judge import BATCH, END, TICK, WATERMARK
+from latecomer.windowing.assign import END
+from latecomer.windowing.judge import BATCH, TICK, WATERMARK
 
 FIRED_AT = "_lc_fired_at"
 FIRED_WATERMARK = "_lc_fired_watermark"
@@ -34,6 +35,18 @@ class Stretch:
 
     rows: Sequence[tuple[int, Row]]
     """Batch and row."""
+    before: Step | None = None
+    """Where the watermark and the arrival clock stood before; None at the very beginning."""
+
+    @property
+    def clock(self) -> int:
+        """The arrival clock at the end of the stretch."""
+        return max((row.at for _, row in self.rows), default=BEGIN_OF_TIME)
+
+    def passed(self, interval: int) -> bool:
+        """Whether the arrival clock passed a multiple of the interval."""
+        began = self.before.at if self.before else min((row.at for _, row in self.rows), default=0)
+        return bool(self.rows) and self.clock // interval > began // interval
 
     @property
     def fires_at(self) -> int:
@@ -111,7 +124,7 @@ class TimelineKeeper:
             return Stretch([])
         found = self.table.query(
             "select batch, tick, at, watermark, settled, kind from t "
-            f"where batch between {first} and {last} order by batch, tick"
+            f"where batch between {first - 1} and {last} order by batch, tick"
         )
         rows = [
             (
@@ -120,7 +133,9 @@ class TimelineKeeper:
             )
             for row in found.to_pylist()
         ]
-        return Stretch(rows)
+        earlier = Stretch([(batch, row) for batch, row in rows if batch < first])
+        before = Step(earlier.fires_at, earlier.clock) if earlier.rows else None
+        return Stretch([(batch, row) for batch, row in rows if batch >= first], before)
 
     def _write(self, batch: int, source_batch: int, rows: Sequence[Row]) -> None:
         if not rows:

@@ -1,4 +1,4 @@
-"""Events ⋈ timeline → window, watermark at arrival, fate. Native Spark SQL, one row in, one row out.
+"""Events ⋈ timeline → windows, watermark at arrival, fate. Native Spark SQL.
 
 The watermark reaches each event through a broadcast join on its tick, never as a literal: the
 generated code stays the same from batch to batch and is compiled once.
@@ -12,18 +12,18 @@ from pyspark.sql import functions as F
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
 from latecomer.model.verdicts import Fate, Verdict, fate_of
-from latecomer.model.windows import Tumbling
+from latecomer.model.windows import Session, Sliding
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import quoted
+from latecomer.windowing.assign import END, FIRST_END, LEADING, TIME, with_windows
 
-TIME = f"{PRIVATE}time"
 ARRIVAL = f"{PRIVATE}arrival"
 TICK = f"{PRIVATE}tick"
 BATCH = f"{PRIVATE}batch"
-START = f"{PRIVATE}start"
-END = f"{PRIVATE}end"
 WATERMARK = f"{PRIVATE}watermark"
 FATE = f"{PRIVATE}fate"
+PARTLY = f"{PRIVATE}partly"
+"""Whether an event's windows give it different fates; only where windows overlap."""
 
 CODES: dict[Fate, int] = {
     Fate.ON_TIME: 0,
@@ -49,56 +49,39 @@ def as_seen(events: DataFrame, layout: EventLayout, *more: str) -> DataFrame:
 
 
 def judged(seen: DataFrame, timeline: DataFrame, output: Output) -> DataFrame:
-    """Each event with its window, the watermark at its arrival, and its fate for this output.
+    """Each event with its windows, the watermark at its arrival, and its fate for this output.
 
-    `timeline` has TICK and WATERMARK, and BATCH where the events span several batches.
+    One row for each window, but for an event that is filtered out: that is one row whatever windows
+    would hold it. `timeline` has TICK and WATERMARK, and BATCH where the events span several batches.
     """
+    assert not isinstance(output.window, Session), "sessions are judged with the sessions they touch"  # noqa: S101
+    assigned = with_windows(with_watermark(seen, timeline), output.window)
+    fated = assigned.withColumn(FATE, F.expr(fate_sql(output)))
+    if not isinstance(output.window, Sliding):
+        return fated
+    filtered = CODES[Fate.FILTERED]
+    partly = f"{LEADING} and {FATE} != {filtered} and {FATE} != {fate_sql(output, FIRST_END)}"
+    whole = fated if output.where is None else fated.where(f"{FATE} != {filtered} or {LEADING}")
+    return whole.withColumn(PARTLY, F.expr(partly))
+
+
+def with_watermark(seen: DataFrame, timeline: DataFrame) -> DataFrame:
+    """Each event with the watermark in force when it arrived."""
     on = [column for column in (BATCH, TICK) if column in timeline.columns]
-    with_watermark = seen.join(F.broadcast(timeline), on)
-    assert isinstance(output.window, Tumbling)  # noqa: S101 - the other windows follow
-    return with_window(with_watermark, output.window).withColumn(FATE, F.expr(_fate(output)))
+    return seen.join(F.broadcast(timeline), on)
 
 
-def with_window(seen: DataFrame, window: Tumbling) -> DataFrame:
-    """Add the window's start and end, in microseconds."""
-    if window.zone == "UTC":
-        into = f"pmod({TIME} - {window.offset}L, {window.size}L)"
-        return seen.selectExpr(
-            "*", f"{TIME} - {into} as {START}", f"{TIME} - {into} + {window.size}L as {END}"
-        )
-    local, zone, frame = f"{PRIVATE}local", window.zone, window.frame
-    wall = f"unix_micros(from_utc_timestamp(timestamp_micros({TIME}), '{zone}'))"
-    # At a clock change the wall clock can mislead by one frame.
-    framed = (
-        f"case when {TIME} < {_utc(local, zone)} then {local} - {frame}L "
-        f"when {TIME} >= {_utc(f'{local} + {frame}L', zone)} then {local} + {frame}L else {local} end"
-    )
-    days = (
-        seen.withColumn(local, F.expr(wall))
-        .withColumn(local, F.expr(f"{local} - pmod({local} - {window.offset}L, {frame}L)"))
-        .withColumn(local, F.expr(framed))
-        .withColumn(START, F.expr(_utc(local, zone)))
-        .withColumn(END, F.expr(_utc(f"{local} + {frame}L", zone)))
-        .drop(local)
-    )
-    if window.size == frame:
-        return days
-    start = f"{TIME} - pmod({TIME} - {START}, {window.size}L)"
-    return days.withColumn(START, F.expr(start)).withColumn(
-        END, F.expr(f"least({START} + {window.size}L, {END})")
-    )
+def kept_sql(output: Output) -> str:
+    """Whether an output's `where` keeps an event."""
+    return "true" if output.where is None else f"coalesce({output.where}, false)"
 
 
-def _utc(local: str, zone: str) -> str:
-    return f"unix_micros(to_utc_timestamp(timestamp_micros({local}), '{zone}'))"
-
-
-def _fate(output: Output) -> str:
+def fate_sql(output: Output, end: str = END) -> str:
+    """The fate of an event in the window that ends at `end`, as one of CODES."""
     on_time, late, too_late = (CODES[fate_of(verdict, output.late, output.too_late)] for verdict in Verdict)
-    kept = "true" if output.where is None else f"coalesce({output.where}, false)"
     return (
-        f"cast(case when not ({kept}) then {CODES[Fate.FILTERED]} "
-        f"when {END} > {WATERMARK} then {on_time} "
-        f"when {WATERMARK} < {END} + {output.allowed_lateness}L then {late} "
+        f"cast(case when not ({kept_sql(output)}) then {CODES[Fate.FILTERED]} "
+        f"when {end} > {WATERMARK} then {on_time} "
+        f"when {WATERMARK} < {end} + {output.allowed_lateness}L then {late} "
         f"else {too_late} end as tinyint)"
     )

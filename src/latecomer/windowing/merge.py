@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from typing import Literal
 
@@ -13,17 +14,37 @@ from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
+from latecomer.model.panes import Timing
 from latecomer.model.verdicts import Fate
 from latecomer.store.layout import PaneLayout, arrow_type
 from latecomer.store.sql import ddl, quoted
-from latecomer.windowing.judge import ARRIVAL, CODES, END, FATE, START, WATERMARK
-from latecomer.windowing.states import EVENTS, StateLogic, measure_column, new_column, states_of
+from latecomer.windowing.assign import END, START
+from latecomer.windowing.judge import ARRIVAL, CODES, FATE, WATERMARK
+from latecomer.windowing.states import (
+    EVENTS,
+    NEW_ASSIGNMENTS,
+    NEW_BEHIND,
+    NEW_PARTLY,
+    StateLogic,
+    measure_column,
+    new_column,
+    states_of,
+)
 
 LAST_ARRIVAL = f"{PRIVATE}last_arrival"
 LAST_WATERMARK = f"{PRIVATE}last_watermark"
 LAST_SEQUENCE = f"{PRIVATE}last_sequence"
 _LASTS = (LAST_ARRIVAL, LAST_WATERMARK, LAST_SEQUENCE)
 _KEY = f"{PRIVATE}key_"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a batch's events came to: for each unit of the ledger, how much met which fate."""
+
+    fates: Mapping[str, Mapping[Fate, Decimal]] = field(default_factory=dict)
+    late_at_source: int = 0
+    partly_late: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,14 +88,18 @@ class Merger:
         )
 
     def of_states(
-        self, panes: DataFrame, fate: Fate, fresh: bool = False, more: Sequence[str] = ()
+        self, panes: DataFrame, fate: Fate | None = None, fresh: bool = False, more: Sequence[str] = ()
     ) -> DataFrame:
-        """Stored states as inputs; `fresh` ones still count as what this batch added."""
+        """Stored states as inputs; `fresh` ones still count as what this batch added.
+
+        Without a `fate`, a state is that of late events where its timing says so, else of those on time.
+        """
+        code = f"if(timing = '{Timing.LATE}', {CODES[Fate.LATE_ACCEPTED]}, {CODES[Fate.ON_TIME]})"
         return panes.selectExpr(
             f"unix_micros(window_start) as {START}",
             f"unix_micros(window_end) as {END}",
             *(f"{quoted(key)} as {quoted(_KEY + key)}" for key in self.layout.keys),
-            f"cast({CODES[fate]} as tinyint) as {FATE}",
+            f"cast({code if fate is None else CODES[fate]} as tinyint) as {FATE}",
             f"unix_micros(fired_at) as {LAST_ARRIVAL}",
             f"unix_micros(watermark) as {LAST_WATERMARK}",
             f"sequence as {LAST_SEQUENCE}",
@@ -110,21 +135,52 @@ class Merger:
             *([] if first is None else [first]),
         )
 
-    def published(self, merged: DataFrame, **columns: str) -> DataFrame:
-        """Merged rows in the shape of panes; `columns` gives the SQL of the firing columns."""
+    def published(
+        self, merged: DataFrame, columns: Mapping[str, str], instead: Mapping[str, str] | None = None
+    ) -> DataFrame:
+        """Merged rows in the shape of panes.
+
+        `columns` gives the SQL of the firing columns, `instead` that of values or states which are not
+        to be taken as they are.
+        """
+        changed = instead or {}
+
+        def taken(name: str) -> str:
+            return f"{changed[name]} as {quoted(name)}" if name in changed else quoted(name)
+
         return merged.selectExpr(
             f"timestamp_micros({START}) as window_start",
             f"timestamp_micros({END}) as window_end",
-            *map(quoted, (*self.layout.keys, *self.layout.values)),
+            *map(quoted, self.layout.keys),
+            *map(taken, self.layout.values),
             *(f"{columns[name]} as {name}" for name in FIRING),
-            *map(quoted, self.state_columns),
+            *map(taken, self.state_columns),
             *(f"{sql} as {name}" for name, sql in columns.items() if name not in FIRING),
+        )
+
+    @cached_property
+    def emptied(self) -> dict[str, str]:
+        """Values and states as they stand when a discarding pane has said them: of no events."""
+        counts = {name for name, each in self.output.aggregates.items() if each.function == "count"}
+        sums = {EVENTS, *map(measure_column, self.measures)}
+        kinds = {**self.layout.values, **self.state_columns}
+        return {
+            name: f"cast({0 if name in counts | sums else 'null'} as {kinds[name]})"
+            for name in (*self.layout.values, *sums)
+        }
+
+    def of_sequences(self, panes: DataFrame) -> DataFrame:
+        """Stored panes as inputs that say no more than which sequence was the last."""
+        return self.of_states(
+            panes.withColumns({name: F.expr(sql) for name, sql in self.emptied.items()}), Fate.LATE_ACCEPTED
         )
 
     @cached_property
     def new_columns(self) -> list[str]:
         """The private columns that hold what a batch added, for the ledger."""
-        return [new_column(column) for column in (EVENTS, *map(measure_column, self.measures))]
+        sums = [new_column(column) for column in (EVENTS, *map(measure_column, self.measures))]
+        counts = (NEW_BEHIND, NEW_ASSIGNMENTS, NEW_PARTLY)
+        return [*sums, *(column for column in counts if column in self.state_columns)]
 
     def _inputs(self, origin: Literal["from_event", "from_state"], without: Sequence[str] = ()) -> list[str]:
         return [
@@ -144,6 +200,7 @@ class Merger:
             "sequence": "bigint",
             "timing": "string",
             "op": "string",
+            "is_last": "boolean",
             "batch": "bigint",
             "fired_at": "timestamp",
             "watermark": "timestamp",
@@ -151,4 +208,4 @@ class Merger:
         return ddl({**published, **self.state_columns})
 
 
-FIRING = ("sequence", "timing", "op", "batch", "fired_at", "watermark")
+FIRING = ("sequence", "timing", "op", "is_last", "batch", "fired_at", "watermark")

@@ -18,8 +18,11 @@ from dataclasses import dataclass, field
 from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.model.aggregates import Aggregate
+from latecomer.model.windows import Sliding
 from latecomer.store.layout import PaneLayout
 from latecomer.store.sql import quoted
+from latecomer.windowing.assign import LEADING, TIME
+from latecomer.windowing.judge import PARTLY, WATERMARK
 
 WHOLE = "decimal(38,0)"
 
@@ -41,12 +44,19 @@ class StateLogic:
 
 
 def states_of(layout: PaneLayout, measures: Mapping[str, str]) -> list[StateLogic]:
-    """The states of an output: its aggregates, the events it holds, and the ledger's measures."""
-    logics = [_count_events("events")]
+    """The states of an output: what the ledger and the triggers count, then its aggregates."""
+    sliding = isinstance(layout.output.window, Sliding)
+    leads = LEADING if sliding else "true"
+    logics = [_summed(EVENTS, "1L", "bigint", leads)]
     logics += [
-        _summed(measure_column(measure), f"coalesce({quoted(measure)}, 0)", kind)
+        _summed(measure_column(measure), f"coalesce({quoted(measure)}, 0)", kind, leads)
         for measure, kind in measures.items()
     ]
+    logics.append(_counted(NEW_BEHIND, f"{leads} and {TIME} < {WATERMARK}"))
+    if sliding:
+        logics += [_counted(NEW_ASSIGNMENTS, "true"), _counted(NEW_PARTLY, PARTLY)]
+    if layout.output.trigger.early is not None:
+        logics += [_kept_count(HELD), _kept_count(SINCE)]
     logics += [_state(name, aggregate, layout) for name, aggregate in layout.output.aggregates.items()]
     return logics
 
@@ -62,19 +72,53 @@ def new_column(column: str) -> str:
 
 
 EVENTS = f"{PRIVATE}events"
+"""The events that a pane holds."""
+NEW_BEHIND = f"{PRIVATE}new_behind"
+"""How many of a batch's events came behind the watermark."""
+NEW_ASSIGNMENTS = f"{PRIVATE}new_assignments"
+NEW_PARTLY = f"{PRIVATE}new_partly"
+"""With overlapping windows: a batch's (event, window) pairs, and its events of different fates."""
+HELD = f"{PRIVATE}held"
+SINCE = f"{PRIVATE}since"
+"""With early panes: all events of the window so far, and those since its last pane."""
 
 
-def _count_events(name: str) -> StateLogic:
-    return _summed(f"{PRIVATE}{name}", "1L", "bigint")
+def assignments_column(layout: PaneLayout) -> str:
+    """Where a pane keeps how many (event, window) pairs its own batch added."""
+    return NEW_ASSIGNMENTS if isinstance(layout.output.window, Sliding) else new_column(EVENTS)
 
 
-def _summed(column: str, event: str, kind: str) -> StateLogic:
-    """A private sum, with the share that came from events of this batch beside it."""
+def _counted(column: str, when: str) -> StateLogic:
+    """How many events of this batch were so; states say nothing of it."""
+    merged = f"coalesce(sum({quoted(column)}), 0L)"
+    return StateLogic(
+        {column: "bigint"},
+        {column: f"if({when}, 1L, 0L)"},
+        {column: "cast(null as bigint)"},
+        {column: merged},
+        {column: quoted(column)},
+    )
+
+
+def _kept_count(column: str) -> StateLogic:
+    """How many events there were, earlier ones included."""
+    return StateLogic(
+        {column: "bigint"},
+        {column: "1L"},
+        {column: quoted(column)},
+        {column: f"sum({quoted(column)})"},
+        {column: quoted(column)},
+    )
+
+
+def _summed(column: str, event: str, kind: str, leads: str) -> StateLogic:
+    """A private sum, with the share that came from events of this batch beside it, each event once."""
     kind = "bigint" if kind in types.INTEGERS else f"decimal(38,{types.scale_of(kind)})"
     new = new_column(column)
+    once = event if leads == "true" else f"if({leads}, {event}, 0)"
     return StateLogic(
         {column: kind, new: kind},
-        {column: f"cast({event} as {kind})", new: f"cast({event} as {kind})"},
+        {column: f"cast({event} as {kind})", new: f"cast({once} as {kind})"},
         {column: quoted(column), new: f"cast(null as {kind})"},
         {name: f"cast(sum({quoted(name)}) as {kind})" for name in (column, new)},
         {column: quoted(column), new: f"coalesce({quoted(new)}, cast(0 as {kind}))"},
