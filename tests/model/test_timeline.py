@@ -415,7 +415,9 @@ def _told(
 def _on_time(told: Interpretation) -> dict[tuple[object, ...], Pane]:
     """That nothing more can come is known sooner or later, depending on the cut."""
     return {
-        pane.place: replace(pane, is_last=False) for pane in told.panes("out") if pane.timing is Timing.ON_TIME
+        pane.place: replace(pane, is_last=False)
+        for pane in told.panes("out")
+        if pane.timing is Timing.ON_TIME
     }
 
 
