@@ -64,6 +64,32 @@ def test_a_pipeline_is_told_in_words(undeclared: Path, cli: Cli) -> None:
         assert part in said.out
 
 
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("window: {sliding: 5m, every: 1m, offset: 30s}", "each 5m, every 1m moved by 30s: n"),
+        ("window: {session: 30m, max: 8h}", "each session with gaps under 30m, at most 8h long: n"),
+        ("window: {calendar: month, zone: Asia/Kolkata}", "each month in Asia/Kolkata: n"),
+        ("window: {global: true}", "all of time, told in full at a drain: n"),
+        (
+            "window: {tumbling: 1m}\n    trigger: {early: 1m}",
+            "open windows are told every 1m of arrival time",
+        ),
+        (
+            "window: {tumbling: 1m}\n    trigger: {early: {count: 5}}",
+            "open windows are told at every 5 events",
+        ),
+        ("window: {tumbling: 1m}\n    trigger: {late: every 30s}", "late events are told every 30s"),
+        ("window: {tumbling: 1m}\n    trigger: {late: {count: 5}}", "late events are told 5 at a time"),
+        ("window: {tumbling: 1m}\n    accumulation: discarding", "panes are to be added up"),
+        ("window: {tumbling: 1m}\n    emit_empty: true", "windows without events are told too"),
+    ],
+)
+def test_windows_and_triggers_in_words(undeclared: Path, cli: Cli, written: str, said: str) -> None:
+    undeclared.write_text(UNDECLARED.replace("window: {tumbling: 1m}", written), encoding="utf-8")
+    assert said in cli("validate", undeclared).out
+
+
 def test_without_files_the_rest_is_still_checked(undeclared: Path, cli: Cli) -> None:
     said = cli("validate", undeclared)
     assert said.status == 0

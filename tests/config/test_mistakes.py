@@ -115,6 +115,71 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
             "too_late: side_output",
         ),
         ("tumbling: 1m", "tumbling: 7h, zone: Asia/Kolkata", 11, "outputs.totals.window", "write 1h, 6h, 1d"),
+        ("tumbling: 1m", "tumblin: 1m", 11, "outputs.totals.window", "did you mean tumbling?"),
+        ("tumbling: 1m", "tumbling: 1m, session: 5m", 11, "outputs.totals.window", "keep one of them"),
+        (
+            "tumbling: 1m",
+            "tumbling: 1m, every: 1s",
+            11,
+            "outputs.totals.window.every",
+            "keys here are tumbling",
+        ),
+        ("tumbling: 1m", "sliding: 1m", 11, "outputs.totals.window.every", "add every:"),
+        ("tumbling: 1m", "sliding: 1m, every: 2m", 11, "outputs.totals.window", "write every: 1m or less"),
+        ("tumbling: 1m", "session: 5m, max: 1m", 11, "outputs.totals.window", "write max: 5m or more"),
+        ("tumbling: 1m", "session: 5 m", 11, "outputs.totals.window.session", "write a number and a unit"),
+        ("tumbling: 1m", "calendar: moth", 11, "outputs.totals.window.calendar", "'month'"),
+        ("tumbling: 1m", "calendar: day, zone: Delhi", 11, "outputs.totals.window.zone", "IANA name"),
+        (
+            "late: update",
+            "late: update\n    trigger: {early: {every: 1m, clok: event}}",
+            16,
+            "outputs.totals.trigger.early.clok",
+            "did you mean clock?",
+        ),
+        (
+            "late: update",
+            "late: update\n    trigger: {late: 30s}",
+            16,
+            "outputs.totals.trigger.late",
+            "write batch, every 30s",
+        ),
+        (
+            "late: update",
+            "late: retract\n    accumulation: discarding",
+            16,
+            "outputs.totals.accumulation",
+            "leave accumulation out",
+        ),
+        (
+            "payments: count(*)}",
+            "mean: avg(paise)}\n    accumulation: discarding",
+            13,
+            "outputs.totals.aggregates.mean",
+            "use sum, count, min or max",
+        ),
+        (
+            "late: update",
+            "late: update\n    accumulation: discarding",
+            17,
+            "outputs.totals.sinks[0]",
+            "a change stream",
+        ),
+        (
+            "late: update\n    sinks: [{sqlite: results.db}]",
+            "late: drop\n    trigger: {early: 1m}\n    sinks: [{jsonl: changes}]",
+            17,
+            "outputs.totals.sinks[0]",
+            "use accumulation: retracting or discarding",
+        ),
+        (
+            "window: {tumbling: 1m}",
+            "window: {session: 5m}\n    emit_empty: true",
+            12,
+            "outputs.totals.emit_empty",
+            "use tumbling, sliding or calendar windows",
+        ),
+        ("payments: count", "is_last: count", 13, "outputs.totals.aggregates.is_last", "choose another name"),
         ("name: upi", "name: upi\nbase: x", 2, "base", "the keys here are"),
         ("name: upi", "name: upi\nname: again", 2, "name", "keep one of the two"),
         ("store: ./lake", "store: [", 4, "pipeline file", "check indentation"),
@@ -125,6 +190,26 @@ def test_a_mistake_names_its_place_and_its_mend(
 ) -> None:
     told = problems(GOOD.replace(written, instead, 1), tmp_path)
     assert any(f"pipeline.yaml:{line}: {field}: " in each and mend in each for each in told), told
+
+
+@pytest.mark.parametrize(
+    ("written", "instead"),
+    [
+        ("window: {tumbling: 1m}", "window: {sliding: 5m, every: 1m}\n    emit_empty: true"),
+        ("window: {tumbling: 1m}\n    by: [tower]", "window: {calendar: month}\n    emit_empty: true"),
+        ("window: {tumbling: 1m}", "window: {session: 30m, max: 8h}"),
+        ("window: {tumbling: 1m}", "window: {global: true}\n    trigger: {early: 1m, late: every 30s}"),
+        ("[{sqlite: results.db}]", "[{jsonl: changes}]\n    accumulation: discarding"),
+        (
+            "[{sqlite: results.db}]",
+            "[{jsonl: changes}]\n    accumulation: retracting\n    trigger: {early: 1m}",
+        ),
+        ("update\n    sinks: [{sqlite: results.db}]", "side_output\n    sinks: [{jsonl: changes}]"),
+    ],
+)
+def test_the_other_windows_and_modes_are_good_too(tmp_path: Path, written: str, instead: str) -> None:
+    assert written in GOOD
+    _load(GOOD.replace(written, instead, 1), tmp_path / "pipeline.yaml")
 
 
 def test_every_mistake_is_told_not_only_the_first(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from latecomer.model.panes import Op, Pane, Timing, surviving
+from latecomer.model.aggregates import parse_aggregate
+from latecomer.model.panes import Op, Pane, Timing, summed, surviving
 
 
 def insert(sequence: int, start: int = 0, key: tuple[object, ...] = ()) -> Pane:
@@ -38,6 +39,37 @@ def test_the_pane_that_stands(published: list[Pane], standing: int | None) -> No
 def test_a_pane_published_twice_stands_as_it_was_first() -> None:
     first, again = insert(0), Pane(0, 10, (), {"n": 99}, 0, Timing.ON_TIME)
     assert surviving([first, again]) == {(0, 10, ()): first}
+
+
+def test_sessions_that_share_a_start_stand_for_themselves() -> None:
+    short, long = Pane(0, 10, (), {"n": 1}, 0, Timing.ON_TIME), Pane(0, 18, (), {"n": 2}, 0, Timing.LATE)
+    assert surviving([short, long]) == {(0, 10, ()): short, (0, 18, ()): long}
+
+
+AGGREGATES = {name: parse_aggregate(f"{name}(paise)") for name in ("sum", "count", "min", "max")}
+
+
+def part(sequence: int, *paise: int | None, op: Op = Op.INSERT) -> Pane:
+    values = {name: aggregate.evaluate(paise) for name, aggregate in AGGREGATES.items()}
+    return Pane(0, 10, (), values, sequence, Timing.LATE, op)
+
+
+@pytest.mark.parametrize(
+    ("parts", "whole"),
+    [
+        ([part(0, 5, 3), part(1), part(2, 9)], (5, 3, 9)),
+        ([part(0, 5, 3), part(1, 9), part(0, 5, 3, op=Op.RETRACT)], (9,)),
+        ([part(0, None), part(1)], (None,)),
+        ([part(0, 5), part(0, 5)], (5,)),  # published twice is once
+    ],
+)
+def test_discarding_panes_add_up(parts: list[Pane], whole: tuple[int | None, ...]) -> None:
+    assert summed(parts, AGGREGATES) == {(0, 10, ()): part(0, *whole).values}
+
+
+def test_what_does_not_add_up_is_refused() -> None:
+    with pytest.raises(ValueError, match="avg of parts does not give avg of the whole"):
+        summed([insert(0)], {"n": parse_aggregate("avg(paise)")})
 
 
 def test_windows_and_keys_stand_for_themselves() -> None:
