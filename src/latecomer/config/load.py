@@ -7,48 +7,40 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from latecomer.config import checks, custom
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
 from latecomer.config.sinks import SqliteSink
+from latecomer.config.written import Location, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.strategies import STRATEGIES
 from latecomer.model.triggers import Count, Every, Trigger
 from latecomer.model.windows import KINDS
 
-MAX_BYTES = 1_000_000
-MAX_NODES = 20_000
-
-Location = tuple[str | int, ...]
-
 
 def load_pipeline(path: str | Path) -> Pipeline:
     """The pipeline in a file, checked as far as it can be without the source's columns."""
     file = Path(path)
-    try:
-        if file.stat().st_size > MAX_BYTES:
-            raise _whole_file(file, "is too large for a pipeline file", "keep it under 1 MB")
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise _whole_file(file, "there is no such file", "check the path") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise _whole_file(file, f"cannot be read: {error}", "check that it is a readable text file") from None
-    return parse_pipeline(text, file)
+    return parse_pipeline(read_text(file), file)
 
 
 def parse_pipeline(text: str, file: Path) -> Pipeline:
     """The pipeline written in `text`; `file` names it in errors and anchors relative paths."""
-    document, lines = _compose(text, file)
+    document, lines = compose(text, file)
     if not isinstance(document, dict):
-        raise _whole_file(
+        raise whole_file(
             file, "is not a mapping of keys to values", "start with `name:`, `store:`, `source:` …"
         )
     if "base" in document:
         raise PipelineError(
-            [_at(Problem("base", "unknown key", mend=_mend_key(("base",), lines)), file, lines)]
+            [at_line(Problem("base", "unknown key", mend=_mend_key(("base",), lines)), file, lines)]
         )
+    return made(document, file, lines)
+
+
+def made(document: Mapping[str, Any], file: Path, lines: Mapping[Location, int]) -> Pipeline:
+    """The pipeline of a document that was composed with its lines."""
     try:
         pipeline = Pipeline.model_validate({**document, "base": file.resolve().parent})
     except ValidationError as error:
@@ -61,7 +53,7 @@ def placed(
 ) -> Pipeline:
     """The pipeline, or an error with each problem at its line."""
     if problems:
-        raise PipelineError([_at(problem, file, lines) for problem in problems])
+        raise PipelineError([at_line(problem, file, lines) for problem in problems])
     return pipeline
 
 
@@ -71,79 +63,21 @@ def check_against(pipeline: Pipeline, columns: Mapping[str, str], file: str | Pa
     if problems:
         lines: Mapping[Location, int] = {}
         if file is not None:
-            _, lines = _compose(Path(file).read_text(encoding="utf-8"), Path(file))
-        raise PipelineError([_at(problem, Path(file) if file else None, lines) for problem in problems])
+            _, lines = compose(Path(file).read_text(encoding="utf-8"), Path(file))
+        raise PipelineError([at_line(problem, Path(file) if file else None, lines) for problem in problems])
 
 
-def _at(problem: Problem, file: Path | None, lines: Mapping[Location, int]) -> Problem:
+def at_line(problem: Problem, file: Path | None, lines: Mapping[Location, int]) -> Problem:
+    """The problem, with the file and the line of its field."""
     location: Location = tuple(int(part) if part.isdigit() else part for part in problem.field.split("."))
     return Problem(
-        _dotted(location),
+        dotted(location),
         problem.message,
         problem.value,
         problem.mend,
         str(file) if file else None,
-        _line(location, lines),
+        line_of(location, lines),
     )
-
-
-def _whole_file(file: Path, message: str, mend: str) -> PipelineError:
-    return PipelineError([Problem("pipeline file", message, mend=mend, file=str(file))])
-
-
-class _Nodes(yaml.SafeLoader):
-    """Safe YAML, composed to nodes so that every value keeps its line."""
-
-
-def _compose(text: str, file: Path) -> tuple[Any, dict[Location, int]]:
-    loader = _Nodes(text)
-    try:
-        node = loader.get_single_node()
-        lines: dict[Location, int] = {}
-        _number(node, (), lines, file)
-        return (loader.construct_document(node) if node is not None else None), lines
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else None
-        problem = Problem(
-            "pipeline file",
-            f"is not valid YAML: {error.problem or error.context}",
-            mend="check indentation, quotes and brackets on this line",
-            file=str(file),
-            line=line,
-        )
-        raise PipelineError([problem]) from None
-    except RecursionError:
-        raise _whole_file(file, "refers to itself", "write every value out, without anchors") from None
-    except (yaml.YAMLError, ValueError, TypeError) as error:
-        raise _whole_file(file, f"is not valid YAML: {error}", "check the file") from None
-    finally:
-        loader.dispose()
-
-
-def _number(node: yaml.Node | None, location: Location, lines: dict[Location, int], file: Path) -> None:
-    if node is None:
-        return
-    lines.setdefault(location, node.start_mark.line + 1)
-    if len(lines) > MAX_NODES:
-        raise _whole_file(file, "has too many entries", "split the pipeline")
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            place = (*location, key.value)
-            if place in lines:
-                problem = Problem(
-                    _dotted(place),
-                    "stands twice",
-                    mend="keep one of the two, or rename one",
-                    file=str(file),
-                    line=key.start_mark.line + 1,
-                )
-                raise PipelineError([problem])
-            lines[place] = key.start_mark.line + 1
-            _number(value, place, lines, file)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, value in enumerate(node.value):
-            _number(value, (*location, index), lines, file)
 
 
 _STEPS = frozenset({*STRATEGIES, "function-before", "function-after", "function-wrap"})
@@ -179,7 +113,7 @@ def _problem(entry: Any, file: Path, lines: Mapping[Location, int]) -> Problem:
         message = "has the wrong kind of value"
     if isinstance(value, dict | BaseModel):
         value = None
-    return Problem(_dotted(location), message, value, mend, str(file), _line(location, lines))
+    return Problem(dotted(location), message, value, mend, str(file), line_of(location, lines))
 
 
 def _written_location(loc: Sequence[str | int], lines: Mapping[Location, int]) -> Location:
@@ -216,17 +150,3 @@ def _keys_of(location: Location, parent: str | int | None, lines: Mapping[Locati
     else:
         model = _MODELS.get(str(parent), Pipeline)
     return [field.alias or name for name, field in model.model_fields.items() if name != "base"]
-
-
-def _dotted(location: Location) -> str:
-    """`outputs.totals.sinks[0]`"""
-    text = ""
-    for step in location:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
-    return text or "pipeline file"
-
-
-def _line(location: Location, lines: Mapping[Location, int]) -> int | None:
-    while location not in lines and location:
-        location = location[:-1]
-    return lines.get(location)

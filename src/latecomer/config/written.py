@@ -1,0 +1,128 @@
+"""A written file: safe YAML whose every value keeps its line, so that a mistake can be told with it.
+
+The pipeline file is read with it, and so are transcripts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from latecomer.errors import PipelineError, Problem
+
+PIPELINE = "pipeline file"
+MAX_BYTES = 1_000_000
+MAX_NODES = 20_000
+
+Location = tuple[str | int, ...]
+
+
+class Nodes(yaml.SafeLoader):
+    """Safe YAML, composed to nodes so that every value keeps its line."""
+
+
+class TimesAsText(yaml.SafeLoader):
+    """The same for files full of times: `14:00` and `2026-04-25` stay text. Left alone, YAML reads the
+    first as 840."""
+
+
+_SCALARS = "tag:yaml.org,2002:"
+TimesAsText.yaml_implicit_resolvers = {
+    first: [(tag, form) for tag, form in forms if tag.removeprefix(_SCALARS) in ("null", "bool", "merge")]
+    for first, forms in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+TimesAsText.add_implicit_resolver(f"{_SCALARS}int", re.compile(r"-?(0|[1-9][0-9]*)$"), [*"-0123456789"])
+TimesAsText.add_implicit_resolver(f"{_SCALARS}float", re.compile(r"-?[0-9]+\.[0-9]+$"), [*"-0123456789"])
+
+
+def read_text(file: Path, what: str = PIPELINE) -> str:
+    """The text of a file that is of a sensible size."""
+    try:
+        if file.stat().st_size > MAX_BYTES:
+            raise whole_file(file, f"is too large for a {what}", "keep it under 1 MB", what)
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise whole_file(file, "there is no such file", "check the path", what) from None
+    except (OSError, UnicodeDecodeError) as error:
+        told = f"cannot be read: {error}"
+        raise whole_file(file, told, "check that it is a readable text file", what) from None
+
+
+def compose(
+    text: str, file: Path, what: str = PIPELINE, loading: type[yaml.SafeLoader] = Nodes
+) -> tuple[Any, dict[Location, int]]:
+    """What is written, and the line of everything in it."""
+    loader = loading(text)
+    try:
+        node = loader.get_single_node()
+        lines: dict[Location, int] = {}
+        _number(node, (), lines, file, what)
+        return (loader.construct_document(node) if node is not None else None), lines
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else None
+        problem = Problem(
+            what,
+            f"is not valid YAML: {error.problem or error.context}",
+            mend="check indentation, quotes and brackets on this line",
+            file=str(file),
+            line=line,
+        )
+        raise PipelineError([problem]) from None
+    except RecursionError:
+        raise whole_file(file, "refers to itself", "write every value out, without anchors", what) from None
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        raise whole_file(file, f"is not valid YAML: {error}", "check the file", what) from None
+    finally:
+        loader.dispose()
+
+
+def whole_file(file: Path, message: str, mend: str, what: str = PIPELINE) -> PipelineError:
+    """A problem that no line has."""
+    return PipelineError([Problem(what, message, mend=mend, file=str(file))])
+
+
+def _number(
+    node: yaml.Node | None, location: Location, lines: dict[Location, int], file: Path, what: str
+) -> None:
+    if node is None:
+        return
+    lines.setdefault(location, node.start_mark.line + 1)
+    if len(lines) > MAX_NODES:
+        raise whole_file(file, "has too many entries", f"split the {what.removesuffix(' file')}", what)
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            place = (*location, key.value)
+            if place in lines:
+                problem = Problem(
+                    dotted(place),
+                    "stands twice",
+                    mend="keep one of the two, or rename one",
+                    file=str(file),
+                    line=key.start_mark.line + 1,
+                )
+                raise PipelineError([problem])
+            lines[place] = key.start_mark.line + 1
+            _number(value, place, lines, file, what)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            _number(value, (*location, index), lines, file, what)
+
+
+def dotted(location: Location) -> str:
+    """`outputs.totals.sinks[0]`"""
+    text = ""
+    for step in location:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+    return text or PIPELINE
+
+
+def line_of(location: Location, lines: Mapping[Location, int]) -> int | None:
+    """The line of a place in the file, or of the nearest one around it."""
+    while location not in lines and location:
+        location = location[:-1]
+    return lines.get(location)
