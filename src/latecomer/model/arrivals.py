@@ -58,6 +58,11 @@ class Heartbeat:
 
 
 @dataclass(frozen=True)
+class Drain:
+    """The input has ended: every window closes, and whatever is read after it has come too late."""
+
+
+@dataclass(frozen=True)
 class Judged:
     """What became of one arrival, for one output; where windows overlap, for one of its windows.
 

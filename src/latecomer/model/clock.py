@@ -13,7 +13,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from latecomer.model.strategies import Adaptive, Ascending, Bounded, Head, Percentile, Punctuated, Strategy
-from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 
 if TYPE_CHECKING:
     from latecomer.model.arrivals import Arrival
@@ -65,6 +65,11 @@ class Clock:
         self._reckon()
         if self.strategy.on_idle == "advance" and self.own and all(map(self._idle, self.own)):
             self.watermark = max(self.watermark, at - max(map(self._lag, self.own)))
+
+    def drain(self) -> None:
+        """The input has ended."""
+        self._count(self.in_tick)
+        self.watermark, self.in_tick = END_OF_TIME, []
 
     @property
     def newest_event_time(self) -> int:

@@ -16,7 +16,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from latecomer.model.arrivals import Arrival, Heartbeat, Judged, Key, OutputRules, Published
+from latecomer.model.arrivals import Arrival, Drain, Heartbeat, Judged, Key, OutputRules, Published
 from latecomer.model.books import Book, Moment, WindowBook
 from latecomer.model.clock import Clock, Predicate
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry
@@ -26,7 +26,17 @@ from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.model.windows import AnyWindow, Session, Window
 
-__all__ = ["Arrival", "Heartbeat", "Interpretation", "Judged", "OutputRules", "Published", "cut", "interpret"]
+__all__ = [
+    "Arrival",
+    "Drain",
+    "Heartbeat",
+    "Interpretation",
+    "Judged",
+    "OutputRules",
+    "Published",
+    "cut",
+    "interpret",
+]
 
 
 @dataclass
@@ -42,6 +52,8 @@ class Interpretation:
     open_windows: dict[str, list[tuple[Window, Key]]] = field(default_factory=dict)
     ledger: list[Entry] = field(default_factory=list)
     watermarks: list[int] = field(default_factory=list)
+    numbers: list[int | None] = field(default_factory=list)
+    """The batch that each item of the input became; None for a heartbeat at which nothing fired."""
 
     def with_fate(self, output: str, fate: Fate) -> list[Judged]:
         return [event for event in self.judged[output] if event.fate is fate]
@@ -73,7 +85,7 @@ def cut(arrivals: Sequence[Arrival], sizes: Iterable[int]) -> list[list[Arrival]
 
 
 def interpret(
-    batches: Sequence[Sequence[Arrival] | Heartbeat],
+    batches: Sequence[Sequence[Arrival] | Heartbeat | Drain],
     strategy: Strategy,
     outputs: Mapping[str, OutputRules],
     *,
@@ -95,13 +107,16 @@ def interpret(
     run = _Run(
         Clock(strategy, marks), {name: _book(rules, predicates.get(name)) for name, rules in outputs.items()}
     )
-    for batch in batches:
-        if isinstance(batch, Heartbeat):
-            run.heartbeat(batch.at)
-        else:
-            run.read(batch, measures, reach)
-    if drain:
-        run.publish(END_OF_TIME)
+    for batch in [*batches, Drain()] if drain else batches:
+        number = run.number
+        match batch:
+            case Heartbeat():
+                run.heartbeat(batch.at)
+            case Drain():
+                run.drain()
+            case _:
+                run.read(batch, measures, reach)
+        run.told.numbers.append(number if run.number > number else None)
     run.told.open_windows = {name: book.open_windows() for name, book in run.books.items()}
     return run.told
 
@@ -160,6 +175,12 @@ class _Run:
             self.publish(self.clock.watermark)
         else:
             self.clock = now
+
+    def drain(self) -> None:
+        """The input has ended. Twice is once."""
+        if self.clock.watermark != END_OF_TIME:
+            self.clock.drain()
+            self.publish(END_OF_TIME)
 
     def publish(self, watermark: int) -> None:
         """The batch ends: everything that is due fires."""
