@@ -43,6 +43,7 @@ from latecomer.model.windows import Calendar, Global, Session, Sliding, Tumbling
 if TYPE_CHECKING:
     from latecomer.pipeline import BatchReport
     from latecomer.reader import Reader
+    from latecomer.replaying import Replay, replay
     from latecomer.running import run
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "PipelineError",
     "Punctuated",
     "Reader",
+    "Replay",
     "Session",
     "SinkError",
     "Sliding",
@@ -85,10 +87,17 @@ __all__ = [
     "Trigger",
     "Tumbling",
     "load_pipeline",
+    "replay",
     "run",
 ]
 
-_WITH_SPARK_OR_DELTA = {"BatchReport": "pipeline", "Reader": "reader", "run": "running"}
+_WITH_SPARK_OR_DELTA = {
+    "BatchReport": "pipeline",
+    "Reader": "reader",
+    "Replay": "replaying",
+    "replay": "replaying",
+    "run": "running",
+}
 """Loaded when asked for: the rest answers without Spark."""
 
 

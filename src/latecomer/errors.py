@@ -16,7 +16,8 @@ The command line prints the message alone; `--debug` adds the trace.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -47,6 +48,20 @@ class Problem:
 def _shorten(value: object, limit: int = 120) -> str:
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def did_you_mean(value: str, known: Iterable[str]) -> str:
+    """The mend for a name that is not there.
+
+    >>> did_you_mean("totls", ["totals", "alerts"])
+    'did you mean totals? there are totals, alerts'
+    """
+    names = list(known)
+    near = difflib.get_close_matches(value, names, n=1)
+    there = f"there {'are' if len(names) > 1 else 'is'} {', '.join(names)}" if names else "there is none"
+    if near:
+        there = f"did you mean {near[0]}?" + (f" {there}" if len(names) > 1 else "")
+    return there
 
 
 class PipelineError(LatecomerError):

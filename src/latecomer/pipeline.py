@@ -216,7 +216,10 @@ class Engine:
         self.store.ledger.append(self.last, as_table(entries), f"latecomer:{output.name}")
 
     def _past_entries(self, output: OutputLogic, batch: Batch) -> list[Entry]:
-        past = self.store.ledger.query("select distinct batch, unit, received, duplicate, dead_letter from t")
+        past = self.store.past_ledger.query(
+            "select distinct batch, unit, received, duplicate, dead_letter from t "
+            f"where batch <= {self.last}"
+        )
         taken: dict[int, Intake] = {}
         for row in past.to_pylist():
             if row["unit"] != "assignments":

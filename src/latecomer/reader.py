@@ -6,7 +6,6 @@ Nothing is ever written.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from latecomer.alignment import alignment_of
 from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output, Pipeline
-from latecomer.errors import NoStore, PipelineError, Problem, StoreMismatch
+from latecomer.errors import NoStore, PipelineError, Problem, StoreMismatch, did_you_mean
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import END_OF_TIME
@@ -180,12 +179,7 @@ class Reader:
             raise PipelineError([self._ours(problem)]) from None
 
     def _unknown(self, field: str, message: str, value: str, known: Iterable[str]) -> PipelineError:
-        names = list(known)
-        near = difflib.get_close_matches(value, names, n=1)
-        there = f"there {'are' if len(names) > 1 else 'is'} {', '.join(names)}" if names else "there is none"
-        if near:
-            there = f"did you mean {near[0]}?" + (f" {there}" if len(names) > 1 else "")
-        return PipelineError([self._ours(Problem(field, message, value, there))])
+        return PipelineError([self._ours(Problem(field, message, value, did_you_mean(value, known)))])
 
     def _ours(self, problem: Problem) -> Problem:
         place = f"pipeline {self.pipeline.name}"

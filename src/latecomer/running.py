@@ -59,7 +59,7 @@ def run(
         session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "spark.log"))
         # PySpark takes SIGINT for itself when it starts, so ours comes after.
         with _stopped_by_signals(stopping):
-            _check_predicates(session, store, file)
+            check_predicates(session, store, file)
             _run(Engine(session, store, watch), session, stopping, once or drain, drain)
 
 
@@ -79,7 +79,7 @@ def _run(
         engine.sinks.close()
 
 
-def _check_predicates(spark: SparkSession, store: Store, file: str | Path | None) -> None:
+def check_predicates(spark: SparkSession, store: Store, file: str | Path | None) -> None:
     """`where` must be a predicate that Spark understands, over columns that exist, and say the same of an
     event each time."""
     pipeline = store.pipeline

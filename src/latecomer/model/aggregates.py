@@ -42,6 +42,8 @@ NUMERIC = frozenset({"sum", "avg", "variance", "var_pop", "stddev", "stddev_pop"
 """The functions that take numbers only."""
 ADDITIVE = frozenset({"sum", "count", "min", "max"})
 """The functions whose results over parts give the result over the whole."""
+RANDOMISED = frozenset({"approx_percentile"})
+"""The functions that may say a little different things of the same events."""
 
 
 class Aggregate(BaseModel):

@@ -41,6 +41,9 @@ class OutputTables:
 class Store:
     """The tables of one pipeline."""
 
+    replay_of: Path | None = None
+    """The store whose log this one was computed from: it can be read, not run on."""
+
     def __init__(self, pipeline: Pipeline, columns: Mapping[str, str]) -> None:
         self.pipeline = pipeline
         self.root = pipeline.store_path
@@ -67,6 +70,11 @@ class Store:
     def ledger(self) -> Table:
         return Table(self.root / "ledger", layout.LEDGER)
 
+    @cached_property
+    def past_ledger(self) -> Table:
+        """The ledger that says what past batches received."""
+        return self.ledger
+
     @property
     def checkpoint(self) -> Path:
         return self.root / "checkpoint"
@@ -87,15 +95,24 @@ class Store:
     def pin(self) -> None:
         """Write down, or compare with, what later runs must not change behind the numbers' back.
 
-        An output's late policy may change; since which batch it has been in force is written down, so
-        that the ledger can be recomputed for ever after.
+        An output's late policy, triggers and accumulation may change; since which batch they have been in
+        force is written down, so that everything can be recomputed for ever after.
         """
+        write_pins(self.root, self.pins())
+
+    def pins(self) -> dict[str, Any]:
+        """What is to be written down; an error where it does not fit what is."""
         pinned = read_pins(self.root)
         if pinned is None:
             pinned = {"format": FORMAT, "pipeline": self.pipeline.name, "outputs": {}, "policies": {}}
         if pinned["pipeline"] != self.pipeline.name:
             raise StoreMismatch(
                 f"store {self.root} belongs to pipeline {pinned['pipeline']}, not {self.pipeline.name}; "
+                "give this pipeline a store of its own"
+            )
+        if "replay_of" in pinned and self.replay_of is None:
+            raise StoreMismatch(
+                f"store {self.root} is a replay of {pinned['replay_of']} and can only be read; "
                 "give this pipeline a store of its own"
             )
         kept: dict[str, Any] = pinned["outputs"]
@@ -113,7 +130,9 @@ class Store:
             if not policies or policies[-1]["policy"] != policy:
                 since = self.ledger.last_batch() + 1 if policies else 0
                 policies.append({"since": since, "policy": policy})
-        write_pins(self.root, {**pinned, "columns": self.columns, "event": self._event_definition(pinned)})
+        if self.replay_of is not None:
+            pinned["replay_of"] = str(self.replay_of)
+        return {**pinned, "columns": self.columns, "event": self._event_definition(pinned)}
 
     def policies(self, name: str) -> list[tuple[int, Output]]:
         """The output under each policy it has had, and the batch since which it was in force."""
@@ -203,9 +222,10 @@ def definition_of(output: Output) -> dict[str, Any]:
 
 
 def policy_of(output: Output) -> dict[str, Any]:
-    """What an output does with late events, as it is written down."""
+    """When an output publishes and what it does with late events, as it is written down."""
     written = output.model_dump(mode="json")
-    return {key: written[key] for key in ("late", "too_late", "allowed_lateness")}
+    policy = ("late", "too_late", "allowed_lateness", "trigger", "accumulation", "emit_empty")
+    return {key: written[key] for key in policy}
 
 
 def read_pins(root: Path) -> dict[str, Any] | None:

@@ -1,0 +1,147 @@
+"""A pipeline as it might have been: other settings for a replay, checked as the pipeline file is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel
+
+from latecomer.config.load import made
+from latecomer.config.models import Output, Pipeline
+from latecomer.config.written import Location
+from latecomer.errors import PipelineError, Problem, did_you_mean
+from latecomer.model.strategies import OWN, STRATEGIES, Strategy
+from latecomer.model.windows import KINDS
+
+PLACE = "changes"
+_RULES = frozenset({"every", "count"})
+_ALTERNATIVES = {"window": frozenset(KINDS), "early": _RULES, "late": _RULES}
+"""Where one key says what kind of thing it is, and another kind takes the place of all that is there."""
+
+_FOLLOWING = ("too_late", "accumulation")
+"""What follows from an output's `late` unless it is said."""
+
+
+def changed(pipeline: Pipeline, changes: Mapping[str, object]) -> Pipeline:
+    """The pipeline with other values in some fields, such as `{"watermark.delay": "2m"}`, and no sinks."""
+    base = pipeline.model_copy(
+        update={
+            "outputs": {
+                name: output.model_copy(update={"sinks": ()}) for name, output in pipeline.outputs.items()
+            }
+        }
+    )
+    if not changes:
+        return base
+    _raise([problem for field in changes for problem in _refused(pipeline, field)])
+    document = _document(base, changes)
+    try:
+        supposed = made(document, base.base / PLACE, dict.fromkeys(_locations(document), 0))
+    except PipelineError as error:
+        raise _placed(error.problems) from None
+    _raise([*_dead_letters_again(pipeline, supposed)])
+    return supposed
+
+
+def _raise(problems: Sequence[Problem]) -> None:
+    if problems:
+        raise _placed(problems)
+
+
+def _placed(problems: Sequence[Problem]) -> PipelineError:
+    return PipelineError([replace(problem, file=PLACE, line=None) for problem in problems])
+
+
+def _refused(pipeline: Pipeline, field: str) -> Iterator[Problem]:
+    """What a replay cannot change: how events were read, and what is not there."""
+    first, *rest = field.split(".")
+    if first not in Pipeline.model_fields or first == "base":
+        known = [name for name in Pipeline.model_fields if name != "base"]
+        yield Problem(field, "unknown key", mend=did_you_mean(first, known))
+    elif first not in ("watermark", "outputs"):
+        yield Problem(
+            field,
+            "cannot change in a replay: the log was written with it",
+            mend="change watermark or outputs, or run the pipeline into a new store",
+        )
+    elif first == "outputs" and not rest:
+        yield Problem(field, "says of no output what to change", mend="write outputs.NAME.FIELD")
+    elif first == "outputs" and rest[0] not in pipeline.outputs:
+        mend = did_you_mean(rest[0], pipeline.outputs)
+        yield Problem(field, "the pipeline has no such output", rest[0], mend)
+    elif first == "outputs" and rest[1:2] == ["sinks"]:
+        yield Problem(field, "a replay writes to no sink", mend="leave it out")
+
+
+def _dead_letters_again(pipeline: Pipeline, supposed: Pipeline) -> Iterator[Problem]:
+    if supposed.watermark.max_future != pipeline.watermark.max_future:
+        yield Problem(
+            "watermark.max_future",
+            "cannot change in a replay: dead letters were told apart before anything was logged",
+            mend="leave it as it is, or run the pipeline into a new store",
+        )
+
+
+def _document(base: Pipeline, changes: Mapping[str, object]) -> dict[str, Any]:
+    """The pipeline as it would be written, as far as something in it changes."""
+    document: dict[str, Any] = {name: getattr(base, name) for name in Pipeline.model_fields if name != "base"}
+    document["outputs"] = dict(base.outputs)
+    if any(field.startswith("watermark.") for field in changes):
+        document["watermark"] = _watermark(base.watermark, changes)
+    for name in {field.split(".")[1] for field in changes if field.startswith("outputs.")}:
+        document["outputs"][name] = _output(base.outputs[name], f"outputs.{name}", changes)
+    # What kind a window or trigger is comes first: it may take the place of what is there.
+    for field in sorted(changes, key=lambda field: not _names_a_kind(field.split("."))):
+        _put(document, field.split("."), changes[field])
+    return document
+
+
+def _watermark(strategy: Strategy, changes: Mapping[str, object]) -> dict[str, Any]:
+    written = _written(strategy)
+    if type(strategy) not in STRATEGIES.values():
+        own = {name: written.pop(name) for name in list(written) if name not in Strategy.model_fields}
+        written |= {"strategy": f"{type(strategy).__module__}:{type(strategy).__qualname__}", "options": own}
+    other = changes.get("watermark.strategy")
+    if other is None:
+        return written
+    kind = STRATEGIES.get(str(other), STRATEGIES[OWN] if ":" in str(other) else Strategy)
+    return {name: value for name, value in written.items() if name in kind.model_fields}
+
+
+def _output(output: Output, field: str, changes: Mapping[str, object]) -> dict[str, Any]:
+    written = _written(output)
+    if f"{field}.late" in changes:
+        rest = {name: value for name, value in written.items() if name not in _FOLLOWING}
+        plain = Output.model_validate(rest)
+        # What followed from `late` follows from the new one.
+        same = [name for name in _FOLLOWING if getattr(output, name) == getattr(plain, name)]
+        return {name: value for name, value in written.items() if name not in same}
+    return written
+
+
+def _written(model: BaseModel) -> dict[str, Any]:
+    return model.model_dump(mode="json", by_alias=True)
+
+
+def _names_a_kind(path: Sequence[str]) -> bool:
+    return len(path) > 1 and path[-1] in _ALTERNATIVES.get(path[-2], ())
+
+
+def _put(document: dict[str, Any], path: Sequence[str], value: object) -> None:
+    place = document
+    for step in path[:-1]:
+        if not isinstance(place.get(step), dict):
+            place[step] = {}
+        place = place[step]
+    if _names_a_kind(path) and path[-1] not in place:
+        place.clear()
+    place[path[-1]] = value
+
+
+def _locations(document: Mapping[str, Any], location: Location = ()) -> Iterator[Location]:
+    for name, value in document.items():
+        yield (*location, name)
+        if isinstance(value, Mapping):
+            yield from _locations(value, (*location, name))

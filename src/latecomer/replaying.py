@@ -1,0 +1,304 @@
+"""Replay: everything computed again from the log, as it was or as it would have been.
+
+    stored log, stored timeline → the engine, on a store of its own → compared with what is stored
+
+Without changes each batch is run again as it was: with the rows it logged, the watermarks that were in
+force, the policies that its outputs had. With other watermark settings the timeline is computed anew
+from the log. The store itself is only read, and only up to its last complete batch, so a pipeline may be
+running on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from latecomer.comparison import CHANGES, COMPARED, OutputComparison, Side, compare_fates, compare_output
+from latecomer.config.changes import changed
+from latecomer.config.load import check_against
+from latecomer.config.models import Output, Pipeline
+from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreMismatch, did_you_mean
+from latecomer.firing.output import OutputLogic
+from latecomer.log.events import EventLog, Received
+from latecomer.model.durations import to_micros
+from latecomer.model.timeline import Row, Timeline
+from latecomer.pipeline import Engine
+from latecomer.running import check_predicates
+from latecomer.session import build_session, own_session
+from latecomer.source.files import SourceFile
+from latecomer.store.past import PastTable, ReplayStore
+from latecomer.store.store import Store, open_store
+from latecomer.store.table import DataFile
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a replay found, side by side with what is stored."""
+
+    pipeline: Pipeline
+    """As it was replayed. Its store is the replay's, which is there if it was to be kept."""
+    exact: bool
+    """Whether everything was repeated as it was."""
+    batches: int
+    outputs: Mapping[str, OutputComparison]
+    fates: pa.Table
+    """The ledgers' totals: output, unit, fate, stored, replayed, difference."""
+
+    @property
+    def equal(self) -> bool:
+        """Whether the replay says what the store says."""
+        return all(output.equal for output in self.outputs.values())
+
+    @property
+    def summary(self) -> pa.Table:
+        """One row an output: how many panes, results, late rows and ledger lines are equal or not."""
+        counts = {
+            f"{what}_{change}": [getattr(output, what).counts[change] for output in self.outputs.values()]
+            for what in COMPARED
+            for change in CHANGES
+        }
+        return pa.table({"output": pa.array(list(self.outputs), pa.string())} | counts)
+
+
+def replay(
+    pipeline: Pipeline,
+    *,
+    changes: Mapping[str, object] | None = None,
+    outputs: Sequence[str] = (),
+    to: str | Path | None = None,
+    one_shot: bool = False,
+    spark: SparkSession | None = None,
+) -> Replay:
+    """Compute from the log again, and compare with what is stored.
+
+    `changes` maps fields of the pipeline file to other values: `{"watermark.delay": "2m"}`. `outputs`
+    are those to replay, all unless said. `to` is a new folder in which the replay is kept. `one_shot`
+    takes all events as one batch instead of batch by batch: verdicts, ON_TIME panes and the numbers that
+    stand must be the same.
+    """
+    origin = open_store(pipeline)
+    origin.pins()
+    last = origin.ledger.last_batch()
+    if last < 0:
+        raise NoStore(f"store {origin.root} has no complete batch yet; run the pipeline first")
+    supposed = changed(pipeline, changes or {})
+    check_against(supposed, origin.columns)
+    parts = _parts(origin, last, supposed, _chosen(origin, last, outputs), changes or {})
+    new_timeline = any(field.split(".")[0] == "watermark" for field in changes or {})
+    if one_shot and new_timeline:
+        problem = Problem("watermark", "cannot change in one shot", mend="leave one_shot out")
+        raise PipelineError([problem])
+    with _folder(to, origin) as root:
+        begun = {part.name: part.at(0) for part in parts if part.joined < 0 and not one_shot}
+        there = supposed.model_copy(update={"store": str(root), "outputs": begun})
+        store = ReplayStore(there, origin, last, new_timeline)
+        session = own_session(spark or build_session(pipeline.name, root / "logs" / "spark.log"))
+        check_predicates(session, Store(supposed, origin.columns), None)
+        replayer = _Replayer(session, store, parts)
+        if one_shot:
+            replayer.in_one_shot(last)
+        else:
+            replayer.run(_steps(origin, last))
+        sides = Side(origin, last), Side(store, last)
+        exact = not changes and not one_shot
+        compared = {part.name: compare_output(*sides, part.name, exact) for part in parts}
+        return Replay(store.pipeline, exact, last + 1, compared, compare_fates(*sides, compared))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """An output in the replay: under which policy since which batch, and after which batch it joined."""
+
+    name: str
+    policies: Sequence[tuple[int, Output]]
+    joined: int
+
+    def at(self, batch: int) -> Output:
+        return next(output for since, output in reversed(self.policies) if since <= batch)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A batch as the timeline tells it."""
+
+    batch: int
+    source_batch: int
+    kind: str
+    at: int
+
+
+class _Replayer(Engine):
+    """The engine, driven by a log that is there instead of a source."""
+
+    store: ReplayStore
+
+    def __init__(self, spark: SparkSession, store: ReplayStore, parts: Sequence[_Part]) -> None:
+        super().__init__(spark, store)
+        self.log = _PastLog(spark, store)
+        self.parts = parts
+
+    def run(self, steps: Sequence[_Step]) -> None:
+        """Every batch once more."""
+        for step in steps:
+            self.store.go_to(step.batch)
+            self._use({part.name: part.at(step.batch) for part in self.parts if part.joined < step.batch})
+            if step.kind == "tick":
+                self.data(step.source_batch, [])
+            elif isinstance(self.store.watermarks, PastTable):
+                self._quiet(self.keeper.stretch(step.batch, step.batch), step.kind)
+            elif step.kind == "drain":
+                self.drain()
+            elif not self.heartbeat(step.at):
+                self._stand_still()
+            self._join([part for part in self.parts if part.joined == step.batch])
+
+    def in_one_shot(self, last: int) -> None:
+        """All events as one batch, under the policies in force at the end."""
+        self.last = last
+        self._join(self.parts)
+
+    def _join(self, parts: Sequence[_Part]) -> None:
+        """Outputs that were added after this batch are computed from the log so far, as they were then."""
+        for part in parts:
+            self._use({**self.pipeline.outputs, part.name: part.at(self.last)})
+            self._compute_from_log(self.outputs[-1])
+
+    def _use(self, outputs: Mapping[str, Output]) -> None:
+        """Go on with these outputs; one that has changed starts from its tables, as after a restart."""
+        before = self.pipeline.outputs
+        if outputs == before and len(self.outputs) == len(outputs):
+            return
+        known = {logic.name: logic for logic in self.outputs}
+        self.store.pipeline = self.pipeline.model_copy(update={"outputs": dict(outputs)})
+        self.store.pin()
+        self.outputs = [
+            known[name] if before.get(name) == output else OutputLogic(self.spark, self.store, name)
+            for name, output in outputs.items()
+        ]
+
+    def _stand_still(self) -> None:
+        """A heartbeat that would have closed nothing: the batch is counted, and the clock stays."""
+        timeline = self.keeper.timeline
+        row = Row(timeline.last_tick or 0, timeline.last_at, timeline.watermark, kind="heartbeat")
+        self._quiet(self.keeper.advance(self.last + 1, row), "heartbeat")
+
+    def _last_source_batch(self) -> int:
+        """The log says which batches there were, not the source."""
+        return -1
+
+
+class _PastLog(EventLog):
+    """The log as it was written. Where ticks have another length, they are counted anew."""
+
+    store: ReplayStore
+
+    def __init__(self, spark: SparkSession, store: ReplayStore) -> None:
+        super().__init__(spark, store)
+        self.ticks_before: dict[int, int] = {}
+        self.every = store.pipeline.watermark.every
+        self.logged_every = store.logged_every
+
+    def write(self, batch: int, files: Sequence[SourceFile], timeline: Timeline) -> Received:
+        self.ticks_before[batch] = timeline.last_tick or 0
+        return super().write(batch, files, timeline)
+
+    def _read(self, files: Sequence[DataFile]) -> DataFrame:
+        events = super()._read(files)
+        if self.every == self.logged_every:
+            return events
+        if self.every != "event":
+            arrival = "unix_micros(arrival_time)"
+            tick = F.expr(f"({arrival} - pmod({arrival}, {self.every}L)) div {self.every}L")
+            return events.withColumn("tick", tick)
+        before = pa.table(
+            {
+                "batch": pa.array(list(self.ticks_before), pa.int64()),
+                _BEFORE: pa.array(list(self.ticks_before.values()), pa.int64()),
+            }
+        )
+        in_order = Window.partitionBy("batch").orderBy("arrival_time", "origin", "position")
+        counted = events.join(F.broadcast(self.spark.createDataFrame(before)), "batch")
+        tick = F.row_number().over(in_order).cast("bigint") + F.col(_BEFORE)
+        return counted.withColumn("tick", tick).select(events.columns)
+
+
+_BEFORE = "_lc_before"
+
+
+def _steps(origin: Store, last: int) -> list[_Step]:
+    found = origin.watermarks.query(
+        "select batch, max(source_batch) as source_batch, max(kind) as kind, max(at) as at from t "
+        f"where batch <= {last} group by batch order by batch"
+    )
+    return [
+        _Step(row["batch"], row["source_batch"], row["kind"], to_micros(row["at"]) if row["at"] else 0)
+        for row in found.to_pylist()
+    ]
+
+
+def _chosen(origin: Store, last: int, wanted: Sequence[str]) -> list[str]:
+    """The outputs to replay: those asked for, else all that are computed."""
+    pipeline = origin.pipeline
+    for name in wanted:
+        if name not in pipeline.outputs:
+            mend = did_you_mean(name, pipeline.outputs)
+            raise PipelineError(
+                [
+                    Problem(
+                        "output", "the pipeline has no such output", name, mend, f"pipeline {pipeline.name}"
+                    )
+                ]
+            )
+    found = origin.ledger.query(
+        f"select output, max(batch) as last from t where batch <= {last} group by output"
+    )
+    reached = {row["output"]: row["last"] for row in found.to_pylist()}
+    computed = [name for name in pipeline.outputs if name in reached or not reached]
+    for name in wanted or computed:
+        if name not in computed:
+            raise NoStore(f"output {name} has not been computed yet; run the pipeline first")
+        if reached and reached[name] < max(reached.values()):
+            raise StoreMismatch(
+                f"output {name} was left out of the pipeline after batch {reached[name]}; replay the others "
+                "by name"
+            )
+    return list(dict.fromkeys(wanted)) or computed
+
+
+def _parts(
+    origin: Store, last: int, supposed: Pipeline, names: Sequence[str], changes: Mapping[str, object]
+) -> list[_Part]:
+    """Each output under the policies it had; one that is changed, under the changed one throughout."""
+    touched = {field.split(".")[1] for field in changes if field.startswith("outputs.")}
+    parts = []
+    for name in names:
+        policies = [(0, supposed.outputs[name])]
+        if name not in touched:
+            policies = [
+                (since, output.model_copy(update={"sinks": ()})) for since, output in origin.policies(name)
+            ]
+        parts.append(_Part(name, policies, origin.ledger.last_batch(f"latecomer:{name}")))
+    return parts
+
+
+@contextmanager
+def _folder(to: str | Path | None, origin: Store) -> Iterator[Path]:
+    if to is None:
+        with TemporaryDirectory(prefix="latecomer-replay-") as folder:
+            yield Path(folder)
+        return
+    root = Path(to).resolve()
+    if root == origin.root or origin.root in root.parents:
+        raise StoreError(f"{root} is in the store that is replayed; name a folder outside it")
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise StoreError(f"{root} is there already; name a new folder for the replay")
+    root.mkdir(parents=True, exist_ok=True)
+    yield root

@@ -1,0 +1,73 @@
+"""A store's past, to compute from again: its log is read, what follows from it goes elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Never
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from latecomer.config.models import Pipeline
+from latecomer.errors import StoreError
+from latecomer.store.layout import DEAD_LETTERS, LEDGER, WATERMARKS
+from latecomer.store.store import Store
+from latecomer.store.table import APPLICATION, DataFile, Table, batch_of
+
+
+class PastTable(Table):
+    """A table as it stood when a batch was complete. It is neither made nor written."""
+
+    def __init__(self, root: Path, schema: pa.Schema, last: int) -> None:
+        super().__init__(root, schema)
+        self.last = last
+
+    def last_batch(self, application: str = APPLICATION) -> int:
+        return min(super().last_batch(application), self.last)
+
+    def files(self) -> list[DataFile]:
+        return [file for file in self._every_file if batch_of(file) <= self.last]
+
+    def commit(
+        self,
+        batch: int,
+        files: Iterable[Path],
+        remove: Iterable[DataFile] = (),
+        application: str = APPLICATION,
+    ) -> list[DataFile]:
+        self._refuse()
+
+    @cached_property
+    def _every_file(self) -> list[DataFile]:
+        return super().files()
+
+    def _create_or_open(self) -> DeltaTable:
+        return self._open() or self._refuse()
+
+    def _refuse(self) -> Never:
+        raise StoreError(f"table {self.root} is only read here; this is a fault of latecomer's")
+
+
+class ReplayStore(Store):
+    """A store over another one's log, as it stood after batch `last`.
+
+    Outputs and ledger are its own. The timeline is the other's, unless it is to be computed anew.
+    """
+
+    def __init__(self, pipeline: Pipeline, origin: Store, last: int, new_timeline: bool) -> None:
+        super().__init__(pipeline, origin.columns)
+        self.replay_of = origin.root
+        self.logged_every = origin.pipeline.watermark.every
+        schema = self.layout.schema
+        self.events = self._log = PastTable(origin.root / "events", schema, last)
+        self.duplicates = PastTable(origin.root / "duplicates", schema, last)
+        self.dead_letters = PastTable(origin.root / "dead_letters", DEAD_LETTERS, last)
+        self.past_ledger = PastTable(origin.root / "ledger", LEDGER, last)
+        if not new_timeline:
+            self.watermarks = PastTable(origin.root / "watermarks", WATERMARKS, last)
+
+    def go_to(self, batch: int) -> None:
+        """From here on the log ends with this batch."""
+        self._log.last = batch
