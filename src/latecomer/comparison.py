@@ -7,7 +7,7 @@ difference first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -77,36 +77,36 @@ def compare_output(stored: Side, replayed: Side, output: str, exact: bool) -> Ou
     An `exact` comparison looks at every column. Otherwise only at what is said, not at when: other
     settings publish the same number in another batch.
     """
+    before, after = stored.tables(output), replayed.tables(output)
     layouts = stored.layout(output), replayed.layout(output)
-    tables = stored.tables(output), replayed.tables(output)
-    keys = list(dict.fromkeys(key for layout in layouts for key in layout.keys))
-    values = [name for name in layouts[0].values if layouts[0].values[name] == layouts[1].values.get(name)]
-    fired = [
-        name for name in layouts[0].published.names if name not in (*layouts[0].keys, *layouts[0].values)
-    ]
-    place = ["window_start", "window_end", *keys]
-    told = [*place, "sequence", "op", *(["batch"] if exact else [])]
-    rest = [name for name in fired if name not in told] if exact else ["timing"]
-    aggregates = layouts[0].output.aggregates
-    doubtful = [name for name in values if exact and aggregates[name].function in RANDOMISED]
-    apart = list(layouts[0].keys) != list(layouts[1].keys)
-    panes = _Comparison(tables[0].panes, tables[1].panes, stored.last, apart=apart, shown=doubtful)
-    discarding = any(layout.output.accumulation is Accumulation.DISCARDING for layout in layouts)
-    standing = _Comparison(
-        tables[0].panes, tables[1].panes, stored.last, standing=place, apart=apart, shown=doubtful
-    )
-    event = ["window_start", "window_end", "batch", "origin", "position"]
-    late = _Comparison(tables[0].late, tables[1].late, stored.last)
-    late_rest = [name for name in tables[0].late.schema.names if name not in event] if exact else ["verdict"]
-    ledger = _Comparison(
-        stored.store.ledger, replayed.store.ledger, stored.last, where=f"output = '{output}'"
-    )
+    ledger = _Pair(stored.store.ledger, replayed.store.ledger, stored.last, f"output = '{output}'")
     return OutputComparison(
-        panes.over(told, [*values, *rest]),
-        _nothing() if discarding else standing.over(place, values),
-        late.over(event, late_rest),
+        *_compare_panes(_Pair(before.panes, after.panes, stored.last), *layouts, exact),
+        _compare_late(_Pair(before.late, after.late, stored.last), exact),
         ledger.over(["batch", "output", "unit"], LEDGER.names[3:]),
     )
+
+
+def _compare_panes(
+    panes: _Pair, before: PaneLayout, after: PaneLayout, exact: bool
+) -> tuple[Difference, Difference]:
+    """Every pane, and the numbers that stand."""
+    values = [name for name, kind in before.values.items() if after.values.get(name) == kind]
+    place = ["window_start", "window_end", *dict.fromkeys([*before.keys, *after.keys])]
+    told = [*place, "sequence", "op"] + (["batch"] if exact else [])
+    when = [name for name in before.published.names if name not in (*told, *before.keys, *before.values)]
+    randomised = [name for name in values if before.output.aggregates[name].function in RANDOMISED]
+    panes = replace(panes, apart=list(before.keys) != list(after.keys), shown=randomised if exact else ())
+    every = panes.over(told, [*values, *(when if exact else ["timing"])])
+    if Accumulation.DISCARDING in (before.output.accumulation, after.output.accumulation):
+        return every, Difference(dict.fromkeys(CHANGES, 0), pa.table({}))
+    return every, replace(panes, standing=place).over(place, values)
+
+
+def _compare_late(late: _Pair, exact: bool) -> Difference:
+    event = ["window_start", "window_end", "batch", "origin", "position"]
+    rest = [name for name in late.stored.schema.names if name not in event]
+    return late.over(event, rest if exact else ["verdict"])
 
 
 def compare_fates(stored: Side, replayed: Side, outputs: Iterable[str]) -> pa.Table:
@@ -149,7 +149,9 @@ def _totals(side: Side) -> dict[tuple[str, str], dict[str, Decimal]]:
 
 
 @dataclass(frozen=True)
-class _Comparison:
+class _Pair:
+    """A table of both stores, up to the last batch that is compared."""
+
     stored: Table
     replayed: Table
     last: int
@@ -242,7 +244,3 @@ class _Comparison:
             for column, kind in kinds.items()
             if pa.types.is_decimal(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
         ]
-
-
-def _nothing() -> Difference:
-    return Difference(dict.fromkeys(CHANGES, 0), pa.table({}))

@@ -84,18 +84,19 @@ def replay(
     takes all events as one batch instead of batch by batch: verdicts, ON_TIME panes and the numbers that
     stand must be the same.
     """
+    supposed = changed(pipeline, changes or {})
+    _require_known(pipeline, outputs)
+    new_timeline = any(field.split(".")[0] == "watermark" for field in changes or {})
+    if one_shot and new_timeline:
+        problem = Problem("watermark", "cannot change in one shot", mend="leave one_shot out")
+        raise PipelineError([problem])
     origin = open_store(pipeline)
     origin.pins()
     last = origin.ledger.last_batch()
     if last < 0:
         raise NoStore(f"store {origin.root} has no complete batch yet; run the pipeline first")
-    supposed = changed(pipeline, changes or {})
     check_against(supposed, origin.columns)
-    parts = _parts(origin, last, supposed, _chosen(origin, last, outputs), changes or {})
-    new_timeline = any(field.split(".")[0] == "watermark" for field in changes or {})
-    if one_shot and new_timeline:
-        problem = Problem("watermark", "cannot change in one shot", mend="leave one_shot out")
-        raise PipelineError([problem])
+    parts = _parts(origin, supposed, _chosen(origin, last, outputs), changes or {})
     with _folder(to, origin) as root:
         begun = {part.name: part.at(0) for part in parts if part.joined < 0 and not one_shot}
         there = supposed.model_copy(update={"store": str(root), "outputs": begun})
@@ -244,24 +245,20 @@ def _steps(origin: Store, last: int) -> list[_Step]:
     ]
 
 
+def _require_known(pipeline: Pipeline, outputs: Sequence[str]) -> None:
+    for name in outputs:
+        if name not in pipeline.outputs:
+            mend, place = did_you_mean(name, pipeline.outputs), f"pipeline {pipeline.name}"
+            raise PipelineError([Problem("output", "the pipeline has no such output", name, mend, place)])
+
+
 def _chosen(origin: Store, last: int, wanted: Sequence[str]) -> list[str]:
     """The outputs to replay: those asked for, else all that are computed."""
-    pipeline = origin.pipeline
-    for name in wanted:
-        if name not in pipeline.outputs:
-            mend = did_you_mean(name, pipeline.outputs)
-            raise PipelineError(
-                [
-                    Problem(
-                        "output", "the pipeline has no such output", name, mend, f"pipeline {pipeline.name}"
-                    )
-                ]
-            )
     found = origin.ledger.query(
         f"select output, max(batch) as last from t where batch <= {last} group by output"
     )
     reached = {row["output"]: row["last"] for row in found.to_pylist()}
-    computed = [name for name in pipeline.outputs if name in reached or not reached]
+    computed = [name for name in origin.pipeline.outputs if name in reached or not reached]
     for name in wanted or computed:
         if name not in computed:
             raise NoStore(f"output {name} has not been computed yet; run the pipeline first")
@@ -274,7 +271,7 @@ def _chosen(origin: Store, last: int, wanted: Sequence[str]) -> list[str]:
 
 
 def _parts(
-    origin: Store, last: int, supposed: Pipeline, names: Sequence[str], changes: Mapping[str, object]
+    origin: Store, supposed: Pipeline, names: Sequence[str], changes: Mapping[str, object]
 ) -> list[_Part]:
     """Each output under the policies it had; one that is changed, under the changed one throughout."""
     touched = {field.split(".")[1] for field in changes if field.startswith("outputs.")}

@@ -18,6 +18,7 @@ from latecomer.cli import (
     late,
     ledger,
     panes,
+    replay,
     results,
     run,
     schema,
@@ -67,6 +68,7 @@ app.command("late")(late.late)
 app.command("dead-letters")(dead_letters.dead_letters)
 app.command("watermarks")(watermarks.watermarks)
 app.command("ledger")(ledger.ledger)
+app.command("replay")(replay.replay)
 app.command("validate")(validate.validate)
 app.command("schema")(schema.schema)
 app.command("doctor")(doctor.doctor)

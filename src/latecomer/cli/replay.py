@@ -1,0 +1,156 @@
+"""`latecomer replay`: everything computed again from the log, and held against what is stored."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from latecomer.cli.options import File, Format, Formatted, Limit, WrongUsage, hush_spark, load
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from latecomer.replaying import Replay
+
+LARGEST = 10
+"""So many differences of an output are shown unless said otherwise."""
+
+
+def replay(
+    file: File,
+    from_log: Annotated[
+        bool, typer.Option("--from-log", help="Compute from the event log; there is no other way yet.")
+    ] = True,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Suppose another setting, such as watermark.delay=2m.", metavar="FIELD=VALUE"
+        ),
+    ] = None,
+    output: Annotated[
+        list[str] | None, typer.Option("--output", "-o", help="Only this output.", metavar="NAME")
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(help="Keep the replay in this new folder, as a store to read.", metavar="FOLDER"),
+    ] = None,
+    form: Formatted = Format.TABLE,
+    limit: Limit = None,
+) -> None:
+    """Compute everything again from the log and compare; with --set, as it would have been.
+
+    The store is only read. Exit 1 if a replay without --set says anything else than the store.
+    """
+    from latecomer.replaying import replay as replay_pipeline
+
+    supposed = _changes(changes or [])
+    pipeline = load(file)
+    hush_spark()
+    found = replay_pipeline(pipeline, changes=supposed, outputs=output or (), to=to)
+    if form is Format.JSON:
+        _print_json(found, supposed, limit)
+    elif form is Format.CSV:
+        _print_csv(found, output or [], limit)
+    else:
+        _print_text(found, changes or [], LARGEST if limit is None else limit)
+    if found.exact and not found.equal:
+        raise typer.Exit(1)
+
+
+def _changes(written: Sequence[str]) -> dict[str, object]:
+    supposed: dict[str, object] = {}
+    for field, value in map(_change, written):
+        if field in supposed:
+            raise WrongUsage("--set", field, "is set twice", "give each field one value")
+        supposed[field] = value
+    return supposed
+
+
+def _change(written: str) -> tuple[str, object]:
+    import yaml
+
+    field, equals, value = written.partition("=")
+    if not equals or not field:
+        raise WrongUsage("--set", written, "is not FIELD=VALUE", "write it such as --set watermark.delay=2m")
+    try:
+        return field, yaml.safe_load(value)
+    except yaml.YAMLError:
+        mend = "write it as in the pipeline file, in quotes for the shell"
+        raise WrongUsage("--set", written, "has a value that cannot be read", mend) from None
+
+
+def _print_text(found: Replay, changes: Sequence[str], limit: int) -> None:
+    import pyarrow.compute as pc
+
+    from latecomer.cli.render import print_table, show
+
+    batches = f"{found.batches} batch{'' if found.batches == 1 else 'es'}"
+    typer.echo(f"replayed {batches} {'with ' + ', '.join(changes) if changes else 'as they were'}")
+    for line in _lines(found):
+        typer.echo(line)
+    moved = found.fates.filter(pc.not_equal(found.fates["difference"], 0))
+    if moved.num_rows:
+        typer.echo("\nwhat became of events")
+        print_table(moved, short_decimals=True)
+    for name, output in found.outputs.items():
+        for what, difference in (("panes", output.panes), ("late rows", output.late)):
+            if difference.rows.num_rows and (what == "panes" or found.exact):
+                typer.echo(f"\n{name}: {what}, the largest difference first")
+                show(difference.rows, Format.TABLE, "", limit, short_decimals=True)
+
+
+def _lines(found: Replay) -> Iterator[str]:
+    """One line an output."""
+    for name, output in found.outputs.items():
+        parts = {"panes": output.panes, "results": output.results, "late rows": output.late}
+        if output.equal:
+            parts["ledger lines"] = output.ledger
+            counted = ", ".join(f"{each.counts['equal']} {what}" for what, each in parts.items())
+            yield f"{name}: equal ({counted})"
+        else:
+            yield f"{name}: " + "; ".join(f"{what} {_counted(each.counts)}" for what, each in parts.items())
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {change}" for change, count in counts.items() if count or change == "equal")
+
+
+def _print_csv(found: Replay, outputs: Sequence[str], limit: int | None) -> None:
+    """The panes that differ of the one output asked for, else a line for each output."""
+    from latecomer.cli.render import show
+
+    rows = found.outputs[outputs[0]].panes.rows if len(outputs) == 1 else found.summary
+    show(rows, Format.CSV, "", limit)
+
+
+def _print_json(found: Replay, changes: Mapping[str, object], limit: int | None) -> None:
+    compared = {
+        name: {
+            what: {"counts": dict(each.counts), "differences": _rows(each.rows, limit)}
+            for what, each in vars(output).items()
+        }
+        for name, output in found.outputs.items()
+    }
+    whole = {
+        "exact": found.exact,
+        "equal": found.equal,
+        "batches": found.batches,
+        "changes": changes,
+        "outputs": compared,
+        "fates": _rows(found.fates),
+    }
+    json.dump(whole, sys.stdout, ensure_ascii=False, indent=1, default=str)
+    print()
+
+
+def _rows(table: pa.Table, limit: int | None = None) -> list[dict[str, Any]]:
+    from latecomer.cli.render import json_values
+
+    shown = table if limit is None else table.slice(0, limit)
+    columns = [json_values(column) for column in shown.columns]
+    return [dict(zip(shown.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]
