@@ -22,6 +22,7 @@ from latecomer.cli import (
     results,
     run,
     schema,
+    test,
     validate,
     watermarks,
 )
@@ -70,6 +71,7 @@ app.command("watermarks")(watermarks.watermarks)
 app.command("ledger")(ledger.ledger)
 app.command("replay")(replay.replay)
 app.command("validate")(validate.validate)
+app.command("test")(test.verify)
 app.command("schema")(schema.schema)
 app.command("doctor")(doctor.doctor)
 if importlib.util.find_spec("latecomer.cli.demo") is not None:

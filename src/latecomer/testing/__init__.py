@@ -1,0 +1,61 @@
+"""What you need to test a pipeline of your own: docs/testing.md shows each with an example.
+
+from latecomer.testing import Scenario, assert_panes, play
+
+outcome = play(pipeline, Scenario().event("14:00:10", paise=100).drain())
+assert_panes(outcome, "14:00..14:01 ON_TIME paise=100")
+
+Everything runs on the oracle in milliseconds, and with `on="spark"` through the real engine. Neither
+touches the pipeline's source, store or sinks. The Hypothesis strategies are in
+`latecomer.testing.strategies`.
+"""
+
+from __future__ import annotations
+
+from latecomer.model.arrivals import Drain, Heartbeat
+from latecomer.testing.assertions import (
+    assert_balances,
+    assert_fates,
+    assert_late,
+    assert_ledger,
+    assert_panes,
+    assert_results,
+    assert_same_for_all_cuts,
+    assert_transcript,
+    assert_watermark,
+)
+from latecomer.testing.differences import Difference
+from latecomer.testing.outcome import Outcome
+from latecomer.testing.playing import play, run_transcript
+from latecomer.testing.predicates import NeedsSpark
+from latecomer.testing.rows import Row
+from latecomer.testing.scenario import Batch, Restart, Scenario
+from latecomer.testing.times import ManualClock, Times
+from latecomer.testing.transcripts import Transcript, load_transcript
+
+__all__ = [
+    "Batch",
+    "Difference",
+    "Drain",
+    "Heartbeat",
+    "ManualClock",
+    "NeedsSpark",
+    "Outcome",
+    "Restart",
+    "Row",
+    "Scenario",
+    "Times",
+    "Transcript",
+    "assert_balances",
+    "assert_fates",
+    "assert_late",
+    "assert_ledger",
+    "assert_panes",
+    "assert_results",
+    "assert_same_for_all_cuts",
+    "assert_transcript",
+    "assert_watermark",
+    "load_transcript",
+    "play",
+    "run_transcript",
+]

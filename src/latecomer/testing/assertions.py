@@ -1,0 +1,105 @@
+"""Assertions about an outcome. What fails is shown side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from latecomer.config.models import Pipeline
+from latecomer.model.ledger import unbalanced
+from latecomer.testing.checking import check_statement, compare_cuts
+from latecomer.testing.notation import read_entry, read_fates, read_late, read_pane, read_result
+from latecomer.testing.outcome import Outcome
+from latecomer.testing.playing import play, run_transcript
+from latecomer.testing.scenario import CUTS, Scenario, Step
+from latecomer.testing.times import Times
+from latecomer.testing.transcripts import Statement, Transcript
+
+Lines = str | Sequence[str]
+
+
+def assert_panes(outcome: Outcome, lines: Lines, output: str | None = None, step: int | None = None) -> None:
+    """Exactly these panes were published: by a step (counted from 0), or by all."""
+    _assert_lines("panes", read_pane, outcome, lines, output, step)
+
+
+def assert_results(
+    outcome: Outcome, lines: Lines, output: str | None = None, step: int | None = None
+) -> None:
+    """Exactly these numbers stand after a step, or in the end."""
+    _assert_lines("results", read_result, outcome, lines, output, step)
+
+
+def assert_late(outcome: Outcome, lines: Lines, output: str | None = None, step: int | None = None) -> None:
+    """Exactly these rows are in the side output."""
+    _assert_lines("late", read_late, outcome, lines, output, step)
+
+
+def assert_ledger(outcome: Outcome, lines: Lines, output: str | None = None, step: int | None = None) -> None:
+    """The ledger says so, in the units that are named; a fate that a line leaves out is zero."""
+    _assert_lines("ledger", read_entry, outcome, lines, output, step)
+
+
+def assert_fates(outcome: Outcome, fates: Lines, output: str | None = None) -> None:
+    """What became of each row, in reading order: a line each, `late_accepted` or `dropped, on_time`."""
+    stated = _listed(fates)
+    if len(stated) != len(outcome.rows):
+        raise AssertionError(f"{len(stated)} fates are stated, and there are {len(outcome.rows)} rows")
+    for row, words in enumerate(stated):
+        _assert(outcome, Statement("fates", None, read_fates(words), outcome.only(output), None, row))
+
+
+def assert_watermark(outcome: Outcome, watermark: str, step: int | None = None) -> None:
+    """Where the watermark stands after a step, or in the end: `14:01`, `none` or `end`."""
+    moment = outcome.times.read_watermark(watermark)
+    _assert(outcome, Statement("watermark", None, moment, None, step))
+
+
+def assert_balances(outcome: Outcome) -> None:
+    """What was received is what became of it, in every batch, output and unit."""
+    entries = [entry for told in outcome.steps for entry in told.ledger]
+    if wrong := unbalanced(entries):
+        raise AssertionError("\n".join(str(entry) for entry in wrong))
+
+
+def assert_same_for_all_cuts(pipeline: Pipeline, scenario: Scenario | Sequence[Step], **how: Any) -> Outcome:
+    """However the rows are cut into batches: the same fates, ON_TIME panes and results. Gives the outcome
+    of the scenario as it is cut; `how` goes to `play`."""
+    steps = scenario.steps if isinstance(scenario, Scenario) else list(scenario)
+    written = play(pipeline, scenario, **how)
+    for cut in ("one by one", "all in one"):
+        recut = play(pipeline, CUTS[cut](steps), **how)
+        _none(compare_cuts(written, recut, steps, ("as it is cut", cut), "scenario"))
+    return written
+
+
+def assert_transcript(transcript: Transcript, **how: Any) -> None:
+    """The transcript holds; `how` goes to `run_transcript`."""
+    _none(run_transcript(transcript, **how))
+
+
+def _assert_lines(
+    kind: str,
+    read: Callable[[str, Times], Any],
+    outcome: Outcome,
+    lines: Lines,
+    output: str | None,
+    step: int | None,
+) -> None:
+    stated = [read(line, outcome.times) for line in _listed(lines)]
+    _assert(outcome, Statement(kind, None, stated, outcome.only(output), step))
+
+
+def _assert(outcome: Outcome, statement: Statement) -> None:
+    _none(check_statement(statement, outcome, "outcome", statement.kind))
+
+
+def _listed(lines: Lines) -> list[str]:
+    """One line each, whether they came as text or as a list."""
+    listed = lines.splitlines() if isinstance(lines, str) else lines
+    return [line.strip() for line in listed if line.strip()]
+
+
+def _none(differences: Sequence[object]) -> None:
+    if differences:
+        raise AssertionError("\n\n".join(str(difference) for difference in differences))

@@ -1,0 +1,258 @@
+"""Holding an outcome against what a transcript states, and two outcomes against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from latecomer.model.arrivals import Drain
+from latecomer.model.panes import Accumulation, Op, Pane, Timing
+from latecomer.model.verdicts import END_OF_TIME
+from latecomer.model.windows import Session
+from latecomer.testing.differences import Difference, Pair, compared, differs, matched
+from latecomer.testing.notation import (
+    NOTHING,
+    StatedPane,
+    same_value,
+    write_entry,
+    write_late,
+    write_pane,
+    write_row,
+)
+from latecomer.testing.outcome import Assigned, Outcome
+from latecomer.testing.scenario import Step, in_arrival_order
+from latecomer.testing.transcripts import Statement, Transcript
+
+STEP_WORDS = {"Batch": "batch", "Heartbeat": "heartbeat", "Drain": "drain", "Restart": "restart"}
+
+
+def check(transcript: Transcript, outcome: Outcome, cut: str = "as written") -> list[Difference]:
+    """Where the outcome is not what the transcript states.
+
+    Under another cut than its own, only what no cut may change is held against it.
+    """
+    found: list[Difference] = []
+    for statement in transcript.statements:
+        if cut == "as written" or holds_for_any_cut(transcript, statement):
+            place = f"{transcript.file}:{statement.line}"
+            found += check_statement(statement, outcome, place, _titled(transcript, statement))
+    return found
+
+
+def holds_for_any_cut(transcript: Transcript, statement: Statement) -> bool:
+    """Verdicts, and in the end results, ledger and watermark."""
+    if not in_arrival_order(transcript.steps):
+        return False
+    if statement.kind == "fates":
+        return True
+    if statement.step is not None:
+        return False
+    if statement.kind == "results":
+        return settles(transcript.pipeline.outputs[statement.output or ""], transcript.steps)
+    return statement.kind in ("watermark", "ledger", "late")
+
+
+def settles(output: Any, steps: Sequence[Step]) -> bool:
+    """Whether what stands in the end is the same for all cuts: with a trigger of its own, an output may
+    still hold back or have told early what a drain would settle."""
+    drained = any(isinstance(step, Drain) for step in steps)
+    return drained or (output.trigger.early is None and output.trigger.late == "batch")
+
+
+def check_statement(statement: Statement, outcome: Outcome, place: str, what: str) -> list[Difference]:
+    """Where the outcome is not what one statement says."""
+    pairs: tuple[Pair, ...]
+    times, step, output = outcome.times, statement.step, statement.output
+    match statement.kind:
+        case "fates":
+            pairs = (_fates(statement, outcome),)
+        case "watermark":
+            actual = outcome.watermark(step)
+            pairs = (Pair(times.write(statement.stated), times.write(actual), actual == statement.stated),)
+        case "panes":
+            by = outcome.pipeline.outputs[outcome.only(output)].by
+            pairs = matched(
+                statement.stated,
+                outcome.panes(output, step),
+                lambda line, pane: line.names(pane, by, times),
+                lambda pane: write_pane(pane, by, times),
+            )
+        case "results":
+            pairs = _results(statement.stated, outcome, output, step)
+        case "late":
+            pairs = matched(
+                statement.stated,
+                outcome.late(output, step),
+                lambda line, late: line.names(late, times),
+                lambda late: write_late(late, times),
+            )
+        case _:
+            units = {line.unit for line in statement.stated}
+            pairs = matched(
+                statement.stated,
+                [entry for entry in outcome.ledger(output, step) if entry.unit in units],
+                lambda line, entry: line.names(entry),
+                lambda entry: write_entry(entry, times),
+            )
+    return [Difference(place, what, pairs)] if differs(pairs) else []
+
+
+def _titled(transcript: Transcript, statement: Statement) -> str:
+    of = f" of {statement.output}" if statement.output and len(transcript.pipeline.outputs) > 1 else ""
+    if statement.step is None:
+        return f"{statement.kind}{of} in the end"
+    action = STEP_WORDS[type(transcript.steps[statement.step]).__name__]
+    return f"{statement.kind}{of} after step {statement.step + 1}, a {action}"
+
+
+def _results(
+    stated: Sequence[StatedPane], outcome: Outcome, output: str | None, step: int | None
+) -> tuple[Pair, ...]:
+    by, times = outcome.pipeline.outputs[outcome.only(output)].by, outcome.times
+
+    def names(line: StatedPane, result: Any) -> bool:
+        (start, end, key), values = result
+        actual = {**dict(zip(by, key, strict=True)), **values}
+        return line.window == (start, end) and all(
+            name in actual and same_value(value, actual[name], times) for name, value in line.fields.items()
+        )
+
+    return matched(stated, outcome.results(output, step), names, lambda each: write_result(each, by, outcome))
+
+
+def write_result(result: Any, by: Sequence[str], outcome: Outcome) -> str:
+    (start, end, key), values = result
+    written = write_pane(Pane(start, end, key, values, 0, Timing.ON_TIME), by, outcome.times)
+    return written.replace(" ON_TIME #0", "", 1)
+
+
+def _fates(statement: Statement, outcome: Outcome) -> Pair:
+    row = statement.row or 0
+    arrived = write_row(outcome.rows[row], outcome.times)
+    expected = ", ".join(" ".join(words) for words in statement.stated)
+    found = outcome.fates[outcome.only(statement.output)][row]
+    if found is None:
+        return Pair(f"{arrived} -> {expected}", "(the tables do not tell)", True)
+    told = [found[-1]] if len(statement.stated) == 1 else list(found)
+    # A verdict is not always in the tables: where it is not, only the fate is held against it.
+    same = len(told) == len(statement.stated) and all(
+        set(words) <= each.words or (each.window is None and each.fate.value in words)
+        for words, each in zip(statement.stated, told, strict=True)
+    )
+    return Pair(f"{arrived} -> {expected}", write_fates(told), same)
+
+
+def write_fates(found: Sequence[Assigned] | None) -> str:
+    if found is None:
+        return NOTHING
+    return ", ".join(_fate(each) for each in found)
+
+
+def _fate(assigned: Assigned) -> str:
+    verdict = assigned.verdict if assigned.verdict not in (None, assigned.fate.value) else ""
+    return " ".join(filter(None, (verdict, assigned.fate.value, assigned.reason)))
+
+
+# Two outcomes
+
+
+def compare(
+    expected: Outcome, actual: Outcome, sides: tuple[str, str] = ("expected", "actual"), place: str = ""
+) -> list[Difference]:
+    """Where two outcomes of the same steps differ: watermarks, fates, panes, side output, ledger."""
+    found: list[Difference] = []
+    times = expected.times
+
+    def hold(what: str, one: Sequence[str], other: Sequence[str]) -> None:
+        pairs = compared(one, other)
+        if differs(pairs):
+            found.append(Difference(place, what, pairs, sides))
+
+    hold(
+        "watermark after each step",
+        [f"{n + 1}: {times.write(told.watermark)}" for n, told in enumerate(expected.steps)],
+        [f"{n + 1}: {times.write(told.watermark)}" for n, told in enumerate(actual.steps)],
+    )
+    for name, output in expected.pipeline.outputs.items():
+        known = [row for row, fates in enumerate(actual.fates[name]) if fates is not None]
+        hold(f"fates of {name}", *(_fate_lines(each, name, known, actual) for each in (expected, actual)))
+        for step in range(len(expected.steps)):
+            after = f"after step {step + 1}"
+            hold(
+                f"panes of {name} {after}",
+                *(
+                    [write_pane(p, output.by, times) for p in each.panes(name, step)]
+                    for each in (expected, actual)
+                ),
+            )
+            hold(
+                f"side output of {name} {after}",
+                *([write_late(late, times) for late in each.late(name, step)] for each in (expected, actual)),
+            )
+            hold(
+                f"ledger of {name} {after}",
+                *(
+                    [write_entry(e, times) for e in each.ledger(name, step) if _received(each, step)]
+                    for each in (expected, actual)
+                ),
+            )
+    return found
+
+
+def _received(outcome: Outcome, step: int) -> bool:
+    return any(entry.received for entry in outcome.steps[step].ledger)
+
+
+def _fate_lines(outcome: Outcome, name: str, rows: Sequence[int], coarse: Outcome) -> list[str]:
+    """Row by row; where the other side knows the fate alone, that alone."""
+    lines = []
+    for row in rows:
+        found, other = outcome.fates[name][row] or (), coarse.fates[name][row] or ()
+        told = ", ".join(
+            _fate(each) if o.window is not None or o.reason else each.fate.value
+            for each, o in zip(found, other, strict=True)
+        )
+        lines.append(f"{write_row(outcome.rows[row], outcome.times)} -> {told}")
+    return lines
+
+
+def compare_cuts(
+    expected: Outcome, actual: Outcome, steps: Sequence[Step], sides: tuple[str, str], place: str = ""
+) -> list[Difference]:
+    """Where two cuts of the same rows differ in what no cut may change."""
+    found: list[Difference] = []
+    if not in_arrival_order(steps):
+        return found
+    for name, output in expected.pipeline.outputs.items():
+        both = (expected, actual)
+        lines = [[write_fates(fates) for fates in each.fates[name]] for each in both]
+        known = [row for row, fates in enumerate(actual.fates[name]) if fates is not None]
+        checks = {f"fates of {name}": [[side[row] for row in known] for side in lines]}
+        if not isinstance(output.window, Session):
+            checks[f"ON_TIME panes of {name}"] = [_on_time(each, name) for each in both]
+        if settles(output, steps):
+            results = [
+                [write_result(result, output.by, each) for result in each.results(name)] for each in both
+            ]
+            checks[f"results of {name}"] = results
+        for what, (one, other) in checks.items():
+            pairs = compared(one, other)
+            if differs(pairs):
+                found.append(Difference(place, f"{what}, whatever the cut", pairs, sides))
+    if expected.watermark() != actual.watermark() and actual.watermark() != END_OF_TIME:
+        pair = Pair(expected.times.write(expected.watermark()), actual.times.write(actual.watermark()), False)
+        found.append(Difference(place, "watermark in the end, whatever the cut", (pair,), sides))
+    return found
+
+
+def _on_time(outcome: Outcome, name: str) -> list[str]:
+    """The ON_TIME panes without what depends on the panes before them."""
+    output = outcome.pipeline.outputs[name]
+    discarding = output.accumulation is Accumulation.DISCARDING
+    return [
+        write_pane(
+            Pane(*pane.place, {} if discarding else pane.values, 0, Timing.ON_TIME), output.by, outcome.times
+        )
+        for pane in outcome.panes(name)
+        if pane.timing is Timing.ON_TIME and pane.op is Op.INSERT
+    ]

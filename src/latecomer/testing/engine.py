@@ -1,0 +1,251 @@
+"""A scenario through the real engine on Spark: files in, tables out, all in a folder that is thrown away."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from latecomer.comparison import COMPARED, EQUAL
+from latecomer.config.models import Output, Pipeline
+from latecomer.model.arrivals import Drain, Heartbeat
+from latecomer.model.durations import to_micros
+from latecomer.model.ledger import Entry
+from latecomer.model.panes import Op, Pane, Timing
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict, judge
+from latecomer.model.windows import Session, Window
+from latecomer.pipeline import Engine
+from latecomer.replaying import replay
+from latecomer.session import build_session, own_session
+from latecomer.source.files import SourceFile
+from latecomer.store.layout import PaneLayout
+from latecomer.store.store import Store
+from latecomer.store.table import Table
+from latecomer.testing.differences import Pair
+from latecomer.testing.notation import Late
+from latecomer.testing.outcome import Assigned, Outcome, Told
+from latecomer.testing.rows import Row, Shape
+from latecomer.testing.scenario import Batch, Restart, Step, rows_of
+from latecomer.windowing.assign import END, START
+from latecomer.windowing.judge import BATCH, FATE, FATES, WATERMARK, as_seen, judged
+
+Spot = tuple[str, int]
+"""The file that a row was written to, and its place in it."""
+
+
+def on_spark(
+    shape: Shape, steps: Sequence[Step], spark: SparkSession | None = None, replayed: bool = False
+) -> Outcome:
+    """What the engine does, batch by batch, on a given session or one of its own.
+
+    With `replayed`, the log is replayed in one shot afterwards and held against the tables.
+    """
+    session = spark or build_session(shape.pipeline.name)
+    with tempfile.TemporaryDirectory(prefix="latecomer-", ignore_cleanup_errors=True) as folder:
+        played = _Played(shape, steps, session, Path(folder))
+        outcome = played.outcome()
+        if replayed and played.engine.last >= 0:
+            outcome.replay = _replayed(played.pipeline, session)
+        return outcome
+
+
+def _replayed(pipeline: Pipeline, spark: SparkSession) -> tuple[Pair, ...]:
+    """What a replay of the log does not say as it is stored."""
+    again = replay(pipeline, one_shot=True, spark=spark)
+    if again.equal:
+        return ()
+    return tuple(
+        Pair(f"{name}: {what} {change}", str(count), False)
+        for name, output in again.outputs.items()
+        for what in COMPARED
+        for change, count in getattr(output, what).counts.items()
+        if change != EQUAL and count
+    )
+
+
+class _Played:
+    """The steps done; then what the tables say, gathered by the batch that each step became."""
+
+    def __init__(self, shape: Shape, steps: Sequence[Step], spark: SparkSession, folder: Path) -> None:
+        self.shape = shape
+        self.rows = rows_of(steps)
+        self.spots: list[Spot] = []
+        self.spark = own_session(spark)
+        self.folder = folder
+        self.pipeline = shape.placed(str(folder))
+        self.store = Store(self.pipeline, self.pipeline.source.columns or {})
+        (folder / "arrivals").mkdir()
+        self.numbers: list[int | None] = []
+        self.watermarks: list[int] = []
+        self.engine = self._started()
+        for step in steps:
+            self._do(step)
+        self.engine.sinks.close()
+
+    def _started(self) -> Engine:
+        engine = Engine(self.spark, Store(self.pipeline, self.store.columns))
+        engine.start()
+        return engine
+
+    def _do(self, step: Step) -> None:
+        before = self.engine.last
+        match step:
+            case Batch():
+                number = len({name for name, _ in self.spots})
+                self.engine.data(number, [self._write(number, step.rows)])
+            case Heartbeat():
+                self.engine.heartbeat(step.at)
+            case Drain():
+                self.engine.drain()
+            case Restart():
+                self.engine.sinks.close()
+                self.engine = self._started()
+        self.numbers.append(self.engine.last if self.engine.last > before else None)
+        self.watermarks.append(self.engine.keeper.timeline.watermark)
+
+    def _write(self, number: int, rows: Sequence[Row]) -> SourceFile:
+        file = self.folder / "arrivals" / f"{number:06d}.json"
+        lines = [json.dumps(self.shape.written(row)) for row in rows]
+        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        self.spots += [(file.name, place) for place in range(len(rows))]
+        return SourceFile(file.as_uri(), number, file.stat().st_size)
+
+    # What the tables say
+
+    def outcome(self) -> Outcome:
+        panes = {name: self._panes(name, output) for name, output in self.pipeline.outputs.items()}
+        late = {name: self._late(name) for name in self.pipeline.outputs}
+        entries = [_entry(row) for row in _rows(self.store.ledger)]
+        told = [
+            Told(
+                watermark,
+                {name: [pane for batch, pane in found if batch == number] for name, found in panes.items()},
+                {name: [row for batch, row in found if batch == number] for name, found in late.items()},
+                [entry for entry in entries if entry.batch == number],
+            )
+            for number, watermark in zip(self.numbers, self.watermarks, strict=True)
+        ]
+        return Outcome(self.shape.pipeline, self.shape.times, self.rows, told, self._fates(told))
+
+    def _panes(self, name: str, output: Output) -> list[tuple[int, Pane]]:
+        """In order of publication: what closed, what was late, what is early; a retract before its insert."""
+        table = self.store.output_tables(name, PaneLayout(output, self.store.layout).published).panes
+        found = [
+            (
+                row["batch"],
+                Pane(
+                    to_micros(row["window_start"]),
+                    to_micros(row["window_end"]),
+                    tuple(row[column] for column in output.by),
+                    {aggregate: row[aggregate] for aggregate in output.aggregates},
+                    row["sequence"],
+                    Timing(row["timing"]),
+                    Op(row["op"]),
+                    bool(row["is_last"]),
+                ),
+            )
+            for row in _rows(table)
+        ]
+        order = (Timing.ON_TIME, Timing.LATE, Timing.EARLY, Timing.CORRECTION)
+        return sorted(
+            found,
+            key=lambda each: (
+                each[0],
+                order.index(each[1].timing),
+                each[1].place[:2],
+                str(each[1].key),
+                each[1].op is Op.INSERT,
+                each[1].sequence,
+            ),
+        )
+
+    def _late(self, name: str) -> list[tuple[int, Late]]:
+        output = self.pipeline.outputs[name]
+        table = self.store.output_tables(name, PaneLayout(output, self.store.layout).published).late
+        found = [
+            (
+                row["batch"],
+                Late(
+                    self.rows[self._index(row)],
+                    _window(row),
+                    Verdict(row["verdict"]),
+                    BEGIN_OF_TIME if row["watermark"] is None else to_micros(row["watermark"]),
+                ),
+            )
+            for row in _rows(table)
+        ]
+        return sorted(found, key=lambda each: (each[0], each[1].row.arrival_time, each[1].window))
+
+    def _fates(self, told: Sequence[Told]) -> dict[str, list[tuple[Assigned, ...] | None]]:
+        aside: dict[int, Assigned] = {}
+        for row in _rows(self.store.duplicates):
+            aside[self._index(row)] = Assigned(Fate.DUPLICATE)
+        for row in _rows(self.store.dead_letters):
+            aside[self._index(row)] = Assigned(Fate.DEAD_LETTER, reason=row["reason"])
+        fates: dict[str, list[tuple[Assigned, ...] | None]] = {}
+        for name, output in self.pipeline.outputs.items():
+            found = self._alone(name, told) if isinstance(output.window, Session) else self._judged(output)
+            fates[name] = [
+                (aside[index],) if index in aside else found.get(index) for index in range(len(self.rows))
+            ]
+        return fates
+
+    def _judged(self, output: Output) -> dict[int, tuple[Assigned, ...]]:
+        """Row → what the engine says of each of its windows, when asked again about the whole log."""
+        if not self.store.events.exists:
+            return {}
+        timeline = self.engine.keeper.stretch(0, self.engine.last).frame(self.spark, with_batch=True)
+        seen = as_seen(self.engine.log.everything(), self.store.layout, "position", "origin")
+        asked = judged(seen, timeline, output).select(
+            BATCH, "origin", "position", FATE, WATERMARK, START, END
+        )
+        found: dict[int, list[Assigned]] = {}
+        for row in sorted(asked.toArrow().to_pylist(), key=lambda row: row[START]):
+            fate, window = FATES[row[FATE]], Window(row[START], row[END])
+            verdict = judge(window.end, row[WATERMARK], output.allowed_lateness)
+            filtered = fate is Fate.FILTERED
+            assigned = Assigned(fate) if filtered else Assigned(fate, window, verdict)
+            found.setdefault(self._index(row), []).append(assigned)
+        return {index: tuple(assigned) for index, assigned in found.items()}
+
+    def _alone(self, name: str, told: Sequence[Told]) -> dict[int, tuple[Assigned, ...]]:
+        """Row → its fate by the ledger, where it was the only row of its batch."""
+        found: dict[int, tuple[Assigned, ...]] = {}
+        batches = iter(dict.fromkeys(file for file, _ in self.spots))
+        for step in told:
+            entries = [e for e in step.ledger if e.output == name and e.unit == "events"]
+            if not entries:
+                continue
+            file = next(batches)
+            places = [index for index, (held, _) in enumerate(self.spots) if held == file]
+            fates = [fate for fate, amount in entries[0].fates.items() if amount]
+            if len(fates) == 1:
+                found |= {index: (Assigned(fates[0]),) for index in places}
+        return found
+
+    def _index(self, row: dict[str, Any]) -> int:
+        return self.spots.index((Path(row["origin"]).name, row["position"]))
+
+
+def _rows(table: Table) -> list[dict[str, Any]]:
+    return table.query("select * from t").to_pylist() if table.exists else []
+
+
+def _window(row: dict[str, Any]) -> Window:
+    return Window(to_micros(row["window_start"]), to_micros(row["window_end"]))
+
+
+def _entry(row: dict[str, Any]) -> Entry:
+    return Entry(
+        row["batch"],
+        row["output"],
+        row["unit"],
+        row["received"],
+        {fate: row[fate.value] for fate in Fate},
+        row["partly_late"] or 0,
+        row["late_at_source"] or 0,
+    )

@@ -1,0 +1,84 @@
+"""A scenario through the oracle: the semantics in plain Python, in milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from latecomer.model.arrivals import Arrival, Drain, Heartbeat, Judged
+from latecomer.model.interpreter import interpret
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.testing.notation import Late
+from latecomer.testing.outcome import Assigned, Outcome, Told
+from latecomer.testing.predicates import predicate
+from latecomer.testing.rows import Shape
+from latecomer.testing.scenario import Batch, Restart, Step, rows_of
+
+
+def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
+    """What the semantics say. A restart is nothing to the oracle."""
+    pipeline, rows = shape.pipeline, rows_of(steps)
+    outputs, watermark = pipeline.outputs, pipeline.watermark
+    reach = max(output.allowed_lateness + output.window.reach for output in outputs.values())
+    marks = watermark.needs.where
+    interpreted = interpret(
+        [_item(shape, step) for step in steps if not isinstance(step, Restart)],
+        watermark,
+        outputs,
+        where={
+            name: predicate(output.where, shape.columns)
+            for name, output in outputs.items()
+            if output.where is not None
+        },
+        measures=pipeline.ledger,
+        reach=reach if pipeline.event.id else None,
+        marks=None if marks is None else predicate(marks, shape.columns),
+    )
+    numbers = iter(interpreted.numbers)
+    told, mark = [], BEGIN_OF_TIME
+    for step in steps:
+        number = None if isinstance(step, Restart) else next(numbers)
+        if number is None:
+            told.append(Told(mark))
+            continue
+        mark = interpreted.watermarks[number]
+        told.append(
+            Told(
+                mark,
+                {
+                    name: [each.pane for each in published if each.batch == number]
+                    for name, published in interpreted.published.items()
+                },
+                {
+                    name: [
+                        _late(shape, steps, each)
+                        for each in interpreted.side_output(name)
+                        if each.batch == number
+                    ]
+                    for name in outputs
+                },
+                [entry for entry in interpreted.ledger if entry.batch == number],
+            )
+        )
+    fates: dict[str, list[tuple[Assigned, ...] | None]] = {}
+    for name, judged in interpreted.judged.items():
+        by_row: dict[int, list[Assigned]] = {}
+        for each in judged:
+            dead = each.fate is Fate.DEAD_LETTER
+            reason = shape.reason(rows[each.position]) if dead else None
+            by_row.setdefault(each.position, []).append(
+                Assigned(each.fate, each.window, each.verdict, reason)
+            )
+        fates[name] = [tuple(by_row[index]) for index in range(len(rows))]
+    return Outcome(pipeline, shape.times, rows, told, fates)
+
+
+def _item(shape: Shape, step: Step) -> list[Arrival] | Heartbeat | Drain:
+    if isinstance(step, Heartbeat | Drain):
+        return step
+    assert isinstance(step, Batch)  # noqa: S101
+    return [shape.arrival(row) for row in step.rows]
+
+
+def _late(shape: Shape, steps: Sequence[Step], judged: Judged) -> Late:
+    assert judged.window and judged.verdict and judged.watermark is not None  # noqa: S101, PT018
+    return Late(rows_of(steps)[judged.position], judged.window, judged.verdict, judged.watermark)

@@ -1,0 +1,178 @@
+"""What happens to a pipeline, step by step: batches, silence, a restart, the end of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any, Self
+
+from latecomer.model.arrivals import Drain, Heartbeat
+from latecomer.model.durations import parse_duration
+from latecomer.testing.notation import read_row
+from latecomer.testing.rows import Row
+from latecomer.testing.times import DAY, Times
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows that are read together, in this order."""
+
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Restart:
+    """The pipeline is stopped and started again."""
+
+
+Step = Batch | Heartbeat | Restart | Drain
+
+
+def rows_of(steps: Sequence[Step]) -> list[Row]:
+    """Every row, in reading order."""
+    return [row for step in steps if isinstance(step, Batch) for row in step.rows]
+
+
+def in_arrival_order(steps: Sequence[Step]) -> bool:
+    """Whether the rows were read in the order in which they arrived."""
+    times = [row.arrival_time for row in rows_of(steps)]
+    return times == sorted(times)
+
+
+# The same input under other batch cuts
+
+
+def one_by_one(steps: Sequence[Step]) -> list[Step]:
+    """Every row a batch of its own."""
+    cut: list[Step] = []
+    for step in steps:
+        cut += [Batch((row,)) for row in step.rows] if isinstance(step, Batch) else [step]
+    return cut
+
+
+def all_in_one(steps: Sequence[Step]) -> list[Step]:
+    """As few batches as there can be: only a heartbeat and a drain keep two apart. Restarts are left out."""
+    joined: list[Step] = []
+    for step in steps:
+        if isinstance(step, Batch) and joined and isinstance(joined[-1], Batch):
+            joined[-1] = Batch((*joined[-1].rows, *step.rows))
+        elif not isinstance(step, Restart):
+            joined.append(step)
+    return joined
+
+
+CUTS: dict[str, Callable[[Sequence[Step]], list[Step]]] = {
+    "as written": list,
+    "one by one": one_by_one,
+    "all in one": all_in_one,
+}
+
+
+class Scenario:
+    """Steps, put together call by call. Times are clock times of one day, in UTC.
+
+    Rows wait until something cuts them off into a batch: `cut`, a heartbeat, a restart, the drain, or
+    the end. A batch is read in the order of its arrivals.
+
+    >>> scenario = Scenario().event("14:00:10", delay="2s", paise=100).duplicate(delay="5s").drain()
+    >>> [type(step).__name__ for step in scenario.steps], len(scenario.rows)
+    (['Batch', 'Drain'], 2)
+    """
+
+    def __init__(self, day: str | date = DAY) -> None:
+        self.times = Times(day)
+        self._cut: list[Step] = []
+        self._waiting: list[Row] = []
+
+    @property
+    def steps(self) -> list[Step]:
+        waiting = [Batch(_as_they_arrive(self._waiting))] if self._waiting else []
+        return [*self._cut, *waiting]
+
+    @property
+    def rows(self) -> list[Row]:
+        """Every row, in reading order."""
+        return rows_of(self.steps)
+
+    # Rows
+
+    def add(self, *lines: str) -> Self:
+        """Rows as transcripts write them: `14:00:10 @14:00:12 tower=A paise=100`."""
+        self._waiting += [read_row(line, self.times) for line in lines]
+        return self
+
+    def event(self, at: str, *, delay: str = "0s", **fields: Any) -> Self:
+        """Something that happened at a time and arrived so much later; a negative delay is a clock ahead."""
+        happened = self.times.read(at)
+        self._waiting.append(Row(happened, happened + parse_duration(delay), fields))
+        return self
+
+    def stream(
+        self,
+        start: str,
+        until: str,
+        *,
+        every: str,
+        delay: str = "0s",
+        silent: tuple[str, str] | None = None,
+        **fields: Any,
+    ) -> Self:
+        """An event every so often, from `start` until before `until`; none that would arrive while it is
+        silent."""
+        first, end, step, behind = (
+            self.times.read(start),
+            self.times.read(until),
+            parse_duration(every),
+            parse_duration(delay),
+        )
+        quiet = range(*map(self.times.read, silent)) if silent else range(0)
+        for happened in range(first, end, step):
+            if happened + behind not in quiet:
+                self._waiting.append(Row(happened, happened + behind, fields))
+        return self
+
+    def duplicate(self, *, delay: str = "0s") -> Self:
+        """The row before, once more, so much later."""
+        if not self.rows:
+            raise ValueError("there is no row to repeat yet")
+        row = (self._waiting or self.rows)[-1]
+        self._waiting.append(replace(row, arrival_time=row.arrival_time + parse_duration(delay)))
+        return self
+
+    def corrupt(self, *, arrives: str, written: str | None = "31 November", **fields: Any) -> Self:
+        """A row whose event time cannot be read, or is missing with `written=None`."""
+        self._waiting.append(Row(written, self.times.read(arrives), fields))
+        return self
+
+    # What happens around them
+
+    def cut(self, every: str | None = None) -> Self:
+        """A batch ends here; with `every`, the rows that wait become a batch for each such stretch of
+        arrival time."""
+        rows = _as_they_arrive(self._waiting)
+        self._waiting = []
+        length = parse_duration(every) if every else None
+        batches: dict[int, list[Row]] = {}
+        for row in rows:
+            batches.setdefault(row.arrival_time // length if length else 0, []).append(row)
+        self._cut += [Batch(tuple(batch)) for batch in batches.values()]
+        return self
+
+    def heartbeat(self, at: str) -> Self:
+        """Nothing more has arrived by this time."""
+        self.cut()._cut.append(Heartbeat(self.times.read(at)))
+        return self
+
+    def restart(self) -> Self:
+        self.cut()._cut.append(Restart())
+        return self
+
+    def drain(self) -> Self:
+        """The input has ended."""
+        self.cut()._cut.append(Drain())
+        return self
+
+
+def _as_they_arrive(rows: Sequence[Row]) -> tuple[Row, ...]:
+    return tuple(sorted(rows, key=lambda row: row.arrival_time))

@@ -1,0 +1,338 @@
+"""Transcripts: executable specifications in YAML. A pipeline, what happens to it, what must come of it.
+
+docs/transcripts.md describes the format. Everything is read and checked here, before anything runs: a
+mistake is told with file, line and mend, as in a pipeline file.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from latecomer.config.checks import check_columns
+from latecomer.config.columns import normal_type
+from latecomer.config.load import at_line, load_pipeline, made
+from latecomer.config.models import Pipeline
+from latecomer.config.written import Location, TimesAsText, compose, dotted, line_of, read_text, whole_file
+from latecomer.errors import PipelineError, Problem
+from latecomer.model.arrivals import Drain, Heartbeat
+from latecomer.testing.notation import (
+    read_entry,
+    read_fates,
+    read_late,
+    read_pane,
+    read_result,
+    read_row,
+)
+from latecomer.testing.rows import Row, Shape, inferred
+from latecomer.testing.scenario import Batch, Restart, Step
+from latecomer.testing.times import DAY, Times
+
+WHAT = "transcript"
+FRAGMENT = ("event", "watermark", "outputs", "ledger")
+KEYS = ("rule", "day", "pipeline", "columns", *FRAGMENT, "steps", "finally")
+ACTIONS = ("batch", "heartbeat", "restart", "drain")
+LISTS: dict[str, Callable[[str, Times], Any]] = {
+    "panes": read_pane,
+    "late": read_late,
+    "ledger": read_entry,
+    "results": read_result,
+}
+EXPECTATIONS = (*LISTS, "watermark")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Something that must be so: after a step, or in the end.
+
+    `stated` is a list of lines as read, for `fates` the words for each window, for `watermark` a moment.
+    """
+
+    kind: str
+    line: int | None
+    stated: Any
+    output: str | None = None
+    step: int | None = None
+    row: int | None = None
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """One rule, shown."""
+
+    file: Path
+    rule: str
+    shape: Shape
+    steps: tuple[Step, ...]
+    statements: tuple[Statement, ...]
+
+    @property
+    def name(self) -> str:
+        return self.file.stem
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return self.shape.pipeline
+
+
+def load_transcript(path: str | Path, pipeline: Pipeline | None = None) -> Transcript:
+    """The transcript in a file; with `pipeline`, about that one instead of the one it names."""
+    file = Path(path)
+    return parse_transcript(read_text(file, WHAT), file, pipeline)
+
+
+def parse_transcript(text: str, file: Path, pipeline: Pipeline | None = None) -> Transcript:
+    """The transcript written in `text`; `file` names it in errors and anchors the path of a pipeline."""
+    document, lines = compose(text, file, WHAT, TimesAsText)
+    if not isinstance(document, dict):
+        raise whole_file(file, "is not a mapping of keys to values", "start with `rule:` and `steps:`", WHAT)
+    return _Reader(document, lines, file, pipeline).transcript()
+
+
+class _Reader:
+    """Reads one document and gathers every problem in it."""
+
+    def __init__(
+        self,
+        document: dict[str, Any],
+        lines: Mapping[Location, int],
+        file: Path,
+        pipeline: Pipeline | None,
+    ) -> None:
+        self.document, self.lines, self.file, self.given = document, lines, file, pipeline
+        self.problems: list[Problem] = []
+        self.statements: list[Statement] = []
+        self.rows: list[tuple[Location, Row]] = []
+        self._unknown_keys((), document, KEYS)
+        self.times = self._times()
+
+    def transcript(self) -> Transcript:
+        rule = self.document.get("rule")
+        if not isinstance(rule, str) or not rule.strip():
+            self._problem(("rule",), "is missing", mend="say in a sentence what the transcript shows")
+        steps = list(self._steps())
+        if not steps and not self.problems:
+            self._problem(("steps",), "is missing", mend="say what happens: a list of batches and the like")
+        self._stop()  # before the pipeline, whose outputs the expectations name
+        shape = self._shape([row for _, row in self.rows])
+        for location, row in self.rows:
+            if told := shape.problem(row):
+                self._problem(location, *told.split("; ", 1))
+        self._expected(shape.pipeline)
+        self._stop()
+        return Transcript(self.file, str(rule).strip(), shape, tuple(steps), tuple(self.statements))
+
+    # The pipeline
+
+    def _shape(self, rows: Sequence[Row]) -> Shape:
+        fragment = {key: self.document[key] for key in FRAGMENT if key in self.document}
+        named = self.document.get("pipeline")
+        if self.given is not None or named is not None:
+            for key in (*fragment, *(["columns"] if "columns" in self.document else [])):
+                self._problem((key,), "the pipeline has its own", mend="leave it out, or leave pipeline out")
+            self._stop()
+            whole = self.given or load_pipeline(self.file.resolve().parent / str(named))
+            return Shape(whole, _columns_of(whole, rows), self.times)
+        for key in ("watermark", "outputs"):
+            if key not in fragment:
+                self._problem((key,), "is missing", mend=f"add {key}:, or name a pipeline file in pipeline:")
+        columns = {**inferred(rows), **self._columns()}
+        self._stop()
+        event = {"time": "event_time", **(fragment.get("event") or {})}
+        pipeline = made(
+            {
+                **fragment,
+                "name": "transcript",
+                "store": "store",
+                "source": {"files": {"path": "arrivals", "order_by": "arrival_time"}},
+                "event": event,
+            },
+            self.file,
+            self.lines,
+        )
+        known = {event["time"]: "string", "arrival_time": "string", **columns}
+        if problems := check_columns(pipeline, known):
+            raise PipelineError([at_line(problem, self.file, self.lines) for problem in problems])
+        return Shape(pipeline, known, self.times)
+
+    def _columns(self) -> dict[str, str]:
+        written = self.document.get("columns", {})
+        if not isinstance(written, dict):
+            self._problem(("columns",), "is not a mapping", mend="write column: type, as in {paise: bigint}")
+            return {}
+        columns = {}
+        for name, kind in written.items():
+            try:
+                columns[str(name)] = normal_type(str(kind))
+            except ValueError as error:
+                self._problem(("columns", name), *_told(error), value=kind)
+        return columns
+
+    def _times(self) -> Times:
+        day = self.document.get("day", DAY)
+        try:
+            return Times(str(day))
+        except ValueError:
+            self._problem(("day",), "is not a date", "write it as 2026-04-25", day)
+            return Times()
+
+    # Steps
+
+    def _steps(self) -> Iterator[Step]:
+        written = self.document.get("steps", [])
+        if not isinstance(written, list):
+            self._problem(("steps",), "is not a list", mend="begin each step with a dash")
+            return
+        for index, step in enumerate(written):
+            location: Location = ("steps", index)
+            if step in ("restart", "drain"):
+                yield Restart() if step == "restart" else Drain()
+                continue
+            named = [action for action in ACTIONS if isinstance(step, dict) and action in step]
+            if len(named) != 1:
+                self._problem(location, "is not one step", f"write one of {', '.join(ACTIONS)}")
+                continue
+            self._unknown_keys(location, step, (named[0], *EXPECTATIONS))
+            yield from self._step(location, named[0], step[named[0]])
+
+    def _step(self, location: Location, action: str, written: Any) -> Iterator[Step]:
+        place = (*location, action)
+        if action in ("restart", "drain"):
+            if written is not None:
+                self._problem(place, "takes nothing", f"write {action}: alone", written)
+            yield Restart() if action == "restart" else Drain()
+        elif action == "heartbeat":
+            moment = self._try(place, self.times.read, written)
+            yield Heartbeat(moment or 0)
+        else:
+            rows = written if isinstance(written, list) else []
+            if not isinstance(written, list):
+                self._problem(place, "is not a list of rows", "write each row on a line of its own")
+            yield Batch(tuple(self._row((*place, index), line) for index, line in enumerate(rows)))
+
+    def _row(self, location: Location, written: Any) -> Row:
+        line, _, fates = str(written).partition("->")
+        row: Row = self._try(location, lambda text: read_row(text, self.times), line) or Row(None, 0)
+        step = int(location[1])
+        for part in fates.split(";") if fates.strip() else []:
+            output, _, words = part.rpartition(":")
+            stated = self._try(location, read_fates, words.strip())
+            where = line_of(location, self.lines)
+            self.statements.append(
+                Statement("fates", where, stated, output.strip() or None, step, len(self.rows))
+            )
+        self.rows.append((location, row))
+        return row
+
+    # Expectations
+
+    def _expected(self, pipeline: Pipeline) -> None:
+        steps = self.document["steps"]
+        for index, step in enumerate(steps):
+            if isinstance(step, dict):
+                self._expectations(("steps", index), step, index, pipeline)
+        last = self.document.get("finally", {})
+        if isinstance(last, dict):
+            self._unknown_keys(("finally",), last, EXPECTATIONS)
+            self._expectations(("finally",), last, None, pipeline)
+        else:
+            self._problem(("finally",), "is not a mapping", f"the keys here are {', '.join(EXPECTATIONS)}")
+        for each in self.statements:
+            if each.kind == "fates":
+                self._of_known_output(each, pipeline)
+        if not self.statements:
+            self._problem(
+                ("steps",), "nothing is expected", "say what must come of it: panes, fates, results …"
+            )
+
+    def _expectations(
+        self, location: Location, written: Mapping[str, Any], step: int | None, pipeline: Pipeline
+    ) -> None:
+        names = list(pipeline.outputs)
+        for kind in EXPECTATIONS:
+            if kind not in written:
+                continue
+            place, value = (*location, kind), written[kind]
+            if kind == "watermark":
+                stated = self._try(place, self.times.read_watermark, value)
+                self.statements.append(Statement(kind, line_of(place, self.lines), stated, None, step))
+            elif isinstance(value, dict):
+                self._unknown_keys(place, value, names)
+                for output in (name for name in value if name in names):
+                    self._listed((*place, output), kind, value[output], output, step)
+            elif len(names) > 1:
+                self._problem(place, "of which output?", f"write {kind}: {{{names[0]}: […]}}")
+            else:
+                self._listed(place, kind, value, names[0], step)
+
+    def _listed(self, place: Location, kind: str, written: Any, output: str, step: int | None) -> None:
+        if written == "none":
+            written = []
+        if not isinstance(written, list):
+            self._problem(place, "is not a list", "write each line with a dash before it, or none")
+            return
+        stated = [
+            self._try((*place, index), lambda text: LISTS[kind](text, self.times), line)
+            for index, line in enumerate(written)
+        ]
+        self.statements.append(Statement(kind, line_of(place, self.lines), stated, output, step))
+
+    def _of_known_output(self, statement: Statement, pipeline: Pipeline) -> None:
+        names = list(pipeline.outputs)
+        if statement.output is None and len(names) > 1:
+            told = "of which output?", f"write -> {names[0]}: on_time; {names[1]}: …"
+        elif statement.output is not None and statement.output not in names:
+            told = f"there is no output {statement.output}", f"there are {', '.join(names)}"
+        else:
+            return
+        self.problems.append(
+            Problem("steps", told[0], mend=told[1], file=str(self.file), line=statement.line)
+        )
+
+    # Problems
+
+    def _try(self, location: Location, read: Callable[[str], Any], written: Any) -> Any:
+        try:
+            return read(str(written))
+        except ValueError as error:
+            self._problem(location, *_told(error), value=str(written))
+            return None
+
+    def _unknown_keys(self, location: Location, written: Mapping[str, Any], known: Sequence[str]) -> None:
+        for key in written:
+            if key not in known:
+                near = difflib.get_close_matches(str(key), known, n=1)
+                mend = f"did you mean {near[0]}?" if near else f"the keys here are {', '.join(known)}"
+                self._problem((*location, str(key)), "unknown key", mend)
+
+    def _problem(self, location: Location, message: str, mend: str | None = None, value: Any = None) -> None:
+        self.problems.append(
+            Problem(dotted(location), message, value, mend, str(self.file), line_of(location, self.lines))
+        )
+
+    def _stop(self) -> None:
+        if self.problems:
+            raise PipelineError(sorted(self.problems, key=lambda problem: problem.line or 0))
+
+
+def _told(error: ValueError) -> tuple[str, str | None]:
+    message, _, mend = str(error).partition("; ")
+    return message, mend or None
+
+
+def _columns_of(pipeline: Pipeline, rows: Sequence[Row]) -> dict[str, str]:
+    """The source's columns: as the pipeline file declares them, or as a run would find them; where there is
+    nothing to find yet, as the rows have them."""
+    if pipeline.source.columns is not None:
+        return dict(pipeline.source.columns)
+    from latecomer.config.columns import list_files
+    from latecomer.store.store import read_pins, source_columns
+
+    if read_pins(pipeline.store_path) is not None or list_files(pipeline.source_path):
+        return source_columns(pipeline)
+    order_by = pipeline.source.files.order_by
+    times = {pipeline.event.time: "string", **({order_by: "string"} if order_by else {})}
+    return {**times, **inferred(rows)}
