@@ -98,22 +98,25 @@ def _print_text(found: Replay, changes: Sequence[str], limit: int) -> None:
         typer.echo("\nwhat became of events")
         print_table(moved, short_decimals=True)
     for name, output in found.outputs.items():
-        for what, difference in (("panes", output.panes), ("late rows", output.late)):
-            if difference.rows.num_rows and (what == "panes" or found.exact):
+        for what in ("panes", "late rows", "ledger lines") if found.exact else ("panes",):
+            rows = getattr(output, _PARTS[what]).rows
+            if rows.num_rows:
                 typer.echo(f"\n{name}: {what}, the largest difference first")
-                show(difference.rows, Format.TABLE, "", limit, short_decimals=True)
+                show(rows, Format.TABLE, "", limit, short_decimals=True)
+
+
+_PARTS = {"panes": "panes", "results": "results", "late rows": "late", "ledger lines": "ledger"}
 
 
 def _lines(found: Replay) -> Iterator[str]:
     """One line an output."""
     for name, output in found.outputs.items():
-        parts = {"panes": output.panes, "results": output.results, "late rows": output.late}
+        counts = {what: getattr(output, part).counts for what, part in _PARTS.items()}
         if output.equal:
-            parts["ledger lines"] = output.ledger
-            counted = ", ".join(f"{each.counts['equal']} {what}" for what, each in parts.items())
+            counted = ", ".join(f"{each['equal']} {what}" for what, each in counts.items())
             yield f"{name}: equal ({counted})"
         else:
-            yield f"{name}: " + "; ".join(f"{what} {_counted(each.counts)}" for what, each in parts.items())
+            yield f"{name}: " + "; ".join(f"{what} {_counted(each)}" for what, each in counts.items())
 
 
 def _counted(counts: Mapping[str, int]) -> str:
