@@ -12,26 +12,52 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
+from latecomer.firing.output import Batch as EngineBatch
+from latecomer.firing.sessions import SessionLogic
+from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.durations import to_micros
-from latecomer.model.interpreter import Arrival, Interpretation, interpret
+from latecomer.model.interpreter import Interpretation, interpret
 from latecomer.model.ledger import Entry
 from latecomer.model.panes import Op, Pane, Timing
 from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import Fate
+from latecomer.model.windows import Session
 from latecomer.pipeline import Engine
 from latecomer.session import own_session
 from latecomer.source.files import SourceFile
 from latecomer.store.store import Store, open_store
 from latecomer.timeline.keeper import TimelineKeeper
+from latecomer.windowing.assign import END
 from latecomer.windowing.judge import BATCH, FATE, FATES, WATERMARK, as_seen, judged
 
 COLUMNS = {"at": "bigint", "seen": "bigint", "part": "string", "id": "string"}
 PAYLOAD = {"key": "string", "paise": "bigint", "ok": "boolean"}
 Predicate = Callable[[Mapping[str, Any]], bool | None]
+Batch = Sequence[Arrival] | Heartbeat
+Place = tuple[int, int, int | None]
+
+on_spark = settings(
+    deadline=None,
+    max_examples=8,
+    suppress_health_check=[
+        HealthCheck.function_scoped_fixture,
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+    ],
+    print_blob=True,
+)
+many_on_spark = settings(on_spark, max_examples=60)
+
+
+def filtered(output: Output) -> Output:
+    """The same output, for the events that are ok."""
+    return output.model_copy(update={"where": "ok"})
 
 
 @dataclass
@@ -86,11 +112,16 @@ class Bench:
         engine.start()
         return engine
 
-    def run(self, batches: Sequence[Sequence[Arrival]], drain: bool = False, restart: bool = False) -> Store:
+    def run(self, batches: Sequence[Batch], drain: bool = False, restart: bool = False) -> Store:
         """Run every batch; with `restart`, through an engine of its own, as after a restart."""
         engine = self.engine()
-        for number, batch in enumerate(batches):
-            engine.data(number, [self.write(number, batch)])
+        read = 0
+        for batch in batches:
+            if isinstance(batch, Heartbeat):
+                engine.heartbeat(batch.at)
+            else:
+                engine.data(read, [self.write(read, batch)])
+                read += 1
             if restart:
                 engine.sinks.close()
                 engine = self.engine()
@@ -101,7 +132,7 @@ class Bench:
 
     def oracle(
         self,
-        batches: Sequence[Sequence[Arrival]],
+        batches: Sequence[Batch],
         drain: bool = False,
         marks: Predicate | None = None,
         **where: Predicate,
@@ -118,17 +149,32 @@ class Bench:
             marks=marks,
         )
 
-    def judgements(self, store: Store, output: str) -> dict[tuple[int, int], tuple[Fate, int]]:
-        """Batch and position → fate and watermark at arrival, as the Spark path judges them."""
+    def judgements(self, store: Store, output: str) -> dict[Place, tuple[Fate, int]]:
+        """Batch, position and window end → fate and watermark at arrival, as the Spark path judges them."""
         engine = Engine(own_session(self.spark), store)
         keeper = TimelineKeeper(store.watermarks, self.strategy)
-        timeline = keeper.stretch(0, engine.last).frame(self.spark, with_batch=True)
+        stretch = keeper.stretch(0, engine.last)
         events = engine.log.everything()
-        seen = as_seen(events, store.layout, "position as nth")
-        rows = judged(seen, timeline, self.outputs[output]).select(BATCH, "nth", FATE, WATERMARK)
+        (logic,) = [each for each in engine.outputs if each.name == output]
+        if isinstance(logic, SessionLogic):
+            log = EngineBatch(engine.last, stretch, events, history=True)
+            rows = logic.judged(log, self.folder / uuid4().hex, more=["position as nth"])
+        else:
+            seen = as_seen(events, store.layout, "position as nth")
+            rows = judged(seen, stretch.frame(self.spark, with_batch=True), self.outputs[output])
         return {
-            (row[BATCH], row["nth"]): (FATES[row[FATE]], row[WATERMARK]) for row in rows.toArrow().to_pylist()
+            self.judged_place(output, row[BATCH], row["nth"], row[END], FATES[row[FATE]]): (
+                FATES[row[FATE]],
+                row[WATERMARK],
+            )
+            for row in rows.select(BATCH, "nth", END, FATE, WATERMARK).toArrow().to_pylist()
         }
+
+    def judged_place(self, output: str, batch: int, nth: int, end: int | None, fate: Fate) -> Place:
+        """An event that was filtered belongs to no window; what one adds to a session may grow later."""
+        session = isinstance(self.outputs[output].window, Session)
+        grows = session and fate in (Fate.ON_TIME, Fate.LATE_ACCEPTED)
+        return batch, nth, None if fate is Fate.FILTERED or grows else end
 
 
 def _written(value: Any) -> Any:
@@ -153,6 +199,7 @@ def stored_panes(store: Store, output: str) -> list[tuple[int, Pane]]:
                 row["sequence"],
                 Timing(row["timing"]),
                 Op(row["op"]),
+                row["is_last"],
             ),
         )
         for row in rows.to_pylist()
@@ -167,6 +214,8 @@ def stored_entries(store: Store) -> list[Entry]:
             row["unit"],
             row["received"],
             {fate: row[fate.value] for fate in Fate},
+            row["partly_late"],
+            row["late_at_source"],
         )
         for row in store.ledger.query("select * from t").to_pylist()
     ]
@@ -175,9 +224,10 @@ def stored_entries(store: Store) -> list[Entry]:
 def comparable(panes: Sequence[tuple[int, Pane]]) -> dict[tuple[Any, ...], dict[str, Any]]:
     """Panes by identity: what is published, when, in which role → its values."""
     return {
-        (batch, pane.window_start, pane.window_end, pane.key, pane.sequence, pane.timing, pane.op): dict(
-            pane.values
-        )
+        (batch, *pane.place, pane.sequence, pane.timing, pane.op): {
+            **pane.values,
+            "is_last": pane.is_last,
+        }
         for batch, pane in panes
     }
 
@@ -188,24 +238,41 @@ def as_lines(entries: Sequence[Entry]) -> dict[tuple[Any, ...], tuple[Decimal, .
         (entry.batch, entry.output, entry.unit): (
             entry.received,
             *(entry.fates.get(fate, Decimal(0)) for fate in Fate),
+            Decimal(entry.partly_late),
+            Decimal(entry.late_at_source),
         )
         for entry in entries
         if any(each.received for each in entries if each.batch == entry.batch)
     }
 
 
-def assert_same(
-    bench: Bench, store: Store, told: Interpretation, reading: Sequence[Sequence[Arrival]]
-) -> None:
+def assert_same(bench: Bench, store: Store, told: Interpretation, reading: Sequence[Batch]) -> None:
     """The store says what the oracle says."""
-    places = [(number, nth) for number, batch in enumerate(reading) for nth in range(len(batch))]
+    nths = [nth for batch in reading if not isinstance(batch, Heartbeat) for nth in range(len(batch))]
     for output in bench.outputs:
         expected = {
-            places[judged_.position]: (judged_.fate, judged_.watermark)
-            for judged_ in told.judged[output]
-            if judged_.fate not in (Fate.DUPLICATE, Fate.DEAD_LETTER)
+            bench.judged_place(
+                output,
+                each.batch,
+                nths[each.position],
+                each.window.end if each.window else None,
+                each.fate,
+            ): (each.fate, each.watermark)
+            for each in told.judged[output]
+            if each.fate not in (Fate.DUPLICATE, Fate.DEAD_LETTER)
         }
-        assert bench.judgements(store, output) == expected
+        _require_equal(bench.judgements(store, output), expected)
         published = [(each.batch, each.pane) for each in told.published[output]]
-        assert comparable(stored_panes(store, output)) == comparable(published)
-    assert as_lines(stored_entries(store)) == as_lines(told.ledger)
+        _require_equal(comparable(stored_panes(store, output)), comparable(published))
+    _require_equal(as_lines(stored_entries(store)), as_lines(told.ledger))
+
+
+def _require_equal(found: Mapping[Any, Any], expected: Mapping[Any, Any]) -> None:
+    """Fail with what differs, and how: in a sentence each."""
+    places = [*expected, *(place for place in found if place not in expected)]
+    wrong = [
+        f"{place}: Spark has {found.get(place)}, the oracle {expected.get(place)}"
+        for place in places
+        if found.get(place) != expected.get(place)
+    ]
+    assert not wrong, "\n".join(wrong)

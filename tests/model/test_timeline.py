@@ -223,11 +223,13 @@ def test_a_heartbeat_closes_the_open_tick() -> None:
     assert (row.kind, row.tick, row.watermark) == ("heartbeat", 2, 45)
 
 
-def test_a_second_heartbeat_that_would_change_nothing_says_nothing() -> None:
+def test_a_second_heartbeat_moves_the_clock_and_nothing_else() -> None:
     timeline = ticking()
     timeline.extend([head(1, 50)])
     timeline.heartbeat(20)
-    assert timeline.heartbeat(30) is None
+    row = timeline.heartbeat(30)
+    assert row is not None
+    assert (row.at, row.watermark) == (30, 50)
     assert timeline.watermark == 50
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -21,20 +21,17 @@ from latecomer.model.ledger import unbalanced
 from latecomer.model.panes import Op, surviving
 from latecomer.model.strategies import Strategy
 from scenarios import arrivals, cuts, out_of_step, outputs, watermarks
-from spark_kit import PAYLOAD, Bench, assert_same, comparable, stored_entries, stored_panes
-
-on_spark = settings(
-    deadline=None,
-    max_examples=8,
-    suppress_health_check=[
-        HealthCheck.function_scoped_fixture,
-        HealthCheck.too_slow,
-        HealthCheck.data_too_large,
-    ],
-    print_blob=True,
+from spark_kit import (
+    PAYLOAD,
+    Bench,
+    assert_same,
+    comparable,
+    filtered,
+    many_on_spark,
+    on_spark,
+    stored_entries,
+    stored_panes,
 )
-many_on_spark = settings(on_spark, max_examples=60)
-
 
 Example = tuple[list[list[Arrival]], Strategy, tuple[Output, Output], bool, bool]
 """Batches, a strategy, two outputs, whether to drain and whether to restart after each batch."""
@@ -44,11 +41,6 @@ def examples(most_batches: int) -> st.SearchStrategy[Example]:
     sizes = cuts().map(lambda sizes: sizes[: most_batches - 1])
     batches = st.builds(cut, arrivals(), sizes)
     return st.tuples(batches, watermarks(), st.tuples(outputs(), outputs()), st.booleans(), st.booleans())
-
-
-def filtered(output: Output) -> Output:
-    """The same output, for the events that are ok."""
-    return output.model_copy(update={"where": "ok"})
 
 
 def run_and_compare(

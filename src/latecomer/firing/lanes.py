@@ -27,7 +27,7 @@ from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.ledger import EVENTS as EVENT_UNIT
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.triggers import Count, Every
-from latecomer.model.verdicts import Fate
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.store.sql import quoted
 from latecomer.store.table import parquet_files
 from latecomer.timeline.keeper import FIRED_AT, FIRED_WATERMARK
@@ -49,10 +49,12 @@ LANE = f"{PRIVATE}lane"
 OPEN, FIRED, LATE, WAITING, REST = "open", "fired", "late", "waiting", "rest"
 
 BATCH = f"{PRIVATE}batch"
-BEFORE, NOW = f"{PRIVATE}before", f"{PRIVATE}now"
+BEFORE, NOW, CLOCK = f"{PRIVATE}before", f"{PRIVATE}now", f"{PRIVATE}clock"
 EARLY_DUE, LATE_DUE = f"{PRIVATE}early_due", f"{PRIVATE}late_due"
-"""What a batch is told: its number, the watermark before and after it, and whether the arrival clock
-lets early and waiting panes fire."""
+"""What a batch is told: its number, the watermark before and after it, the arrival clock, and whether
+that lets early and waiting panes fire."""
+KNOWN = f"nullif({NOW}, {BEGIN_OF_TIME}L)"
+"""The watermark, null where nothing is known yet."""
 _FIRES, _EARLY = f"{PRIVATE}fires", f"{PRIVATE}early"
 
 
@@ -136,11 +138,11 @@ def _firing(output: Output) -> dict[str, str]:
         "timing": f"case when {fired} then if({_EARLY}, '{Timing.EARLY}', '{Timing.ON_TIME}') "
         f"when {late} then '{Timing.LATE}' else case {FATE} {rest} end end",
         "op": f"'{Op.INSERT}'",
-        "is_last": f"{fired} and not {_EARLY} and {is_last(output)}",
+        "is_last": f"{fired} and not {_EARLY} and {is_last(output, Timing.ON_TIME)}",
         "batch": BATCH,
-        "fired_at": f"timestamp_micros(case when {fired} then coalesce({FIRED_AT}, {LAST_ARRIVAL}) "
+        "fired_at": f"timestamp_micros(case when {fired} then coalesce({FIRED_AT}, {CLOCK}) "
         f"when {late} then {LAST_ARRIVAL} end)",
-        "watermark": f"timestamp_micros(case when {fired} then coalesce({FIRED_WATERMARK}, {LAST_WATERMARK}) "
+        "watermark": f"timestamp_micros(case when {fired} then coalesce({FIRED_WATERMARK}, {KNOWN}) "
         f"when {late} then {LAST_WATERMARK} end)",
     }
 
@@ -172,7 +174,7 @@ def early_due(merger: Merger) -> str | None:
 
 def late_due(output: Output) -> str:
     """Whether what late events add fires now, in SQL."""
-    over = f"{NOW} >= {END} + {output.allowed_lateness}L"
+    over = is_last(output, Timing.LATE)
     match output.trigger.late:
         case "batch":
             return "true"
@@ -182,9 +184,16 @@ def late_due(output: Output) -> str:
             return f"({LATE_DUE} = 1 or {over})"
 
 
-def is_last(output: Output) -> str:
-    """Whether nothing more can come for a window that fires, in SQL."""
-    return f"{NOW} >= {END} + {output.allowed_lateness}L" if output.late.accepts else "true"
+def is_last(output: Output, timing: Timing) -> str:
+    """Whether nothing more can come for a window that fires, in SQL.
+
+    A window that closed is told for the last time where the watermark that closed it left no time for
+    late events, a late one where the batch's end leaves none.
+    """
+    if not output.late.accepts:
+        return "true"
+    reached = FIRED_WATERMARK if timing is Timing.ON_TIME else NOW
+    return f"{reached} >= least({END} + {output.allowed_lateness}L, {END_OF_TIME}L)"
 
 
 def _by_fate(lane: str, table: pa.Table) -> list[tuple[Fate, pa.Table]]:

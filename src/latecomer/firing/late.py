@@ -65,7 +65,7 @@ def write_late_panes(
         "sequence": f"coalesce({LAST_SEQUENCE} + 1, 0L)",
         "timing": f"'{Timing.LATE}'",
         "op": f"'{Op.INSERT}'",
-        "is_last": is_last(merger.output),
+        "is_last": is_last(merger.output, Timing.LATE),
         "batch": BATCH,
         "fired_at": f"timestamp_micros({LAST_ARRIVAL})",
         "watermark": f"timestamp_micros({LAST_WATERMARK})",
@@ -75,6 +75,33 @@ def write_late_panes(
     if retracting:
         panes = _with_retracts(panes)
     panes.coalesce(1).write.parquet(str(folder))
+
+
+def write_retracts(
+    spark: SparkSession,
+    merger: Merger,
+    fired: Sequence[Path],
+    earlier: Sequence[str],
+    params: DataFrame,
+    folder: Path,
+) -> None:
+    """Take back what panes that just fired replace: the early panes of their windows."""
+    schema = merger.ddl()
+    panes = spark.read.schema(schema).parquet(*(str(file) for file in fired)).where("sequence > 0")
+    held = _standing(spark.read.schema(schema).parquet(*earlier), panes, merger)
+    place = ("window_start", *merger.layout.keys)
+    why = {f"{PRIVATE}why_{name}": name for name in (*place, "timing", "fired_at", "watermark")}
+    new = panes.selectExpr(*(f"{quoted(name)} as {quoted(other)}" for other, name in why.items()))
+    same = [F.col(quoted(name)).eqNullSafe(F.col(quoted(f"{PRIVATE}why_{name}"))) for name in place]
+    replaced = {
+        "op": F.lit(Op.RETRACT.value),
+        "is_last": F.lit(False),
+        "batch": F.col(BATCH),
+        **{name: F.col(f"{PRIVATE}why_{name}") for name in ("timing", "fired_at", "watermark")},
+    }
+    retracts = held.join(new, same).crossJoin(F.broadcast(params))
+    columns = (replaced.get(name, F.col(quoted(name))).alias(name) for name in held.columns)
+    retracts.select(*columns).coalesce(1).write.parquet(str(folder))
 
 
 def _prior(schema: str) -> Column:

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import TypeGuard
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from latecomer.firing.empty import KnownKeys, write_empty_panes
 from latecomer.firing.lanes import (
     BATCH,
     BEFORE,
+    CLOCK,
     EARLY_DUE,
     FIRED,
     LATE,
@@ -26,12 +29,13 @@ from latecomer.firing.lanes import (
     Lanes,
     write_lanes,
 )
-from latecomer.firing.late import touching, write_late_panes
+from latecomer.firing.late import touching, write_late_panes, write_retracts
 from latecomer.firing.side_output import write_side_output
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
+from latecomer.model.panes import Accumulation
 from latecomer.model.triggers import Every
-from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.model.windows import Session, Sliding
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import PaneLayout
@@ -39,8 +43,10 @@ from latecomer.store.store import Store
 from latecomer.store.table import DataFile, kind_of, parquet_files
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.assign import END
-from latecomer.windowing.judge import as_seen, judged
+from latecomer.windowing.judge import BATCH as EVENT_BATCH
+from latecomer.windowing.judge import Periods, as_seen, judged
 from latecomer.windowing.merge import Counts, Merger
+from latecomer.windowing.states import SINCE
 from latecomer.windowing.tally import counts_by_batch
 
 FOLD_AT = 24
@@ -83,7 +89,8 @@ class OutputLogic:
         self.merger = Merger(self.layout, store.measures())
         self.tables = store.output_tables(name, self.merger.schema)
         self.open_states = self.tables.partials.files()
-        self.recent_panes = self.tables.panes.files() if self.output.late.accepts else []
+        self.recent_panes = self.tables.panes.files() if self.output.replaces else []
+        self.known_keys = KnownKeys(self.merger, self.tables.panes) if self.output.emit_empty else None
 
     @property
     def windows_each(self) -> int | None:
@@ -117,11 +124,13 @@ class OutputLogic:
         an attempt that has to start over.
         """
         lanes, number = prepared.lanes, batch.number
-        if lanes is None:
+        if lanes is None and self.known_keys is None:
             return
         if not self.tables.panes.holds(number):
             self._publish_panes(batch, lanes)
             failpoint(f"{self.name}.panes.committed", number)
+        if lanes is None:
+            return
         aside = prepared.counts.fates[ASSIGNMENTS].get(Fate.SIDE_OUTPUT, Decimal(0))
         if aside and batch.events is not None and not self.tables.late.holds(number):
             self._publish_side_output(batch, batch.events)
@@ -135,46 +144,78 @@ class OutputLogic:
             self.open_states = [file for file in self.open_states if file.path not in gone] + added
             failpoint(f"{self.name}.partials.committed", number)
 
-    def would_fire(self, watermark: int) -> bool:
-        """Whether a window is open that ends at or before this watermark, or late events wait that it
-        lets wait no longer."""
-        return any(
-            to_micros(file.minimum["window_end"]) + self._waits(file) <= watermark
+    def would_fire(self, stretch: Stretch) -> bool:
+        """Whether a batch without data would publish anything."""
+        closes = any(
+            to_micros(file.minimum["window_end"]) + self._waits(file) <= stretch.fires_at
             for file in self.open_states
+        )
+        early, late = self.output.trigger.early, self.output.trigger.late
+        untold = any(file.maximum.get(SINCE, 0) > 0 for file in self.open_states)
+        waiting = any(kind_of(file) == WAITING for file in self.open_states)
+        return (
+            closes
+            or (untold and isinstance(early, Every) and self._passes(early, stretch))
+            or (waiting and isinstance(late, Every) and stretch.passed(late.every))
+            or (self.known_keys is not None and bool(self._ends_closed(Batch(0, stretch), self.known_keys)))
         )
 
     def _waits(self, file: DataFile) -> int:
         return self.output.allowed_lateness if kind_of(file) == WAITING else 0
 
-    def fates_by_batch(self, batch: Batch) -> dict[int, Counts]:
-        """For each batch in the log, what became of its events: for an output that catches up."""
+    def _passes(self, early: Every, stretch: Stretch) -> bool:
+        """Whether a clock reached a multiple of the interval for a window with events yet to be told."""
+        if early.clock == "arrival":
+            return stretch.passed(early.every)
+        before = stretch.before.watermark if stretch.before else BEGIN_OF_TIME
+        return any(
+            max(before - start, 0) // early.every < (stretch.fires_at - start) // early.every
+            for start in self._starts_untold()
+        )
+
+    def _starts_untold(self) -> set[int]:
+        starts: set[int] = set()
+        for path in self.tables.partials.paths(self.open_states):
+            states = pq.read_table(path, columns=["window_start", SINCE], partitioning=None)
+            untold = states.filter(pc.field(SINCE) > 0).column("window_start")
+            starts.update(pc.unique(untold).cast(pa.int64()).to_pylist())
+        return starts
+
+    def fates_by_batch(self, batch: Batch, periods: Periods = ()) -> dict[int, Counts]:
+        """For each batch in the log, what became of its events: for an output that catches up, or under
+        the policies that it has had."""
         if batch.events is None:
             return {}
         seen = as_seen(batch.events, self.store.layout)
         timeline = batch.stretch.frame(self.spark, with_batch=True)
-        return counts_by_batch(self.merger, judged(seen, timeline, self.output))
+        found: dict[int, Counts] = {}
+        for since, under in periods or [(0, self.output)]:  # a later policy has the last word
+            events = seen.where(F.col(EVENT_BATCH) >= since)
+            found |= counts_by_batch(self.merger, judged(events, timeline, under))
+        return found
 
-    def _publish_panes(self, batch: Batch, lanes: Lanes) -> None:
-        number, panes = batch.number, self.tables.panes
-        files = list(lanes.files[FIRED])
+    def _publish_panes(self, batch: Batch, lanes: Lanes | None) -> None:
+        number, panes, params = batch.number, self.tables.panes, self._params(batch)
+        files = list(lanes.files[FIRED]) if lanes else []
         folded: list[DataFile] = []
-        if lanes.files[LATE]:
-            fired = [panes.describe(file) for file in files]
-            earlier = touching([*self.recent_panes, *fired], lanes.touched)
+        if self.known_keys is not None:
+            files += self._empty_panes(batch, files, params)
+        if lanes and files and self._takes_back_early:
+            folder = panes.new_folder(number)
+            earlier = panes.paths(self.recent_panes)
+            if earlier:
+                write_retracts(self.spark, self.merger, lanes.files[FIRED], earlier, params, folder)
+                files += parquet_files(folder)
+        if lanes and lanes.files[LATE]:
+            fired = [file for file in map(panes.describe, files) if file.rows]
+            earlier = panes.paths(touching([*self.recent_panes, *fired], lanes.touched))
             folder = panes.new_folder(number, LATE)
-            write_late_panes(
-                self.spark,
-                self.merger,
-                lanes.files[LATE],
-                panes.paths(earlier),
-                self._params(batch),
-                folder,
-            )
+            write_late_panes(self.spark, self.merger, lanes.files[LATE], earlier, params, folder)
             late, folded = self._fold_late(parquet_files(folder))
             files += late
         failpoint(f"{self.name}.panes.written", number)
         added = panes.commit(number, files, folded)
-        if self.output.late.accepts:
+        if self.output.replaces:
             gone = {file.path for file in folded}
             reach = batch.stretch.fires_at - self.output.allowed_lateness
             self.recent_panes = [
@@ -182,6 +223,36 @@ class OutputLogic:
                 for file in [*self.recent_panes, *added]
                 if file.path not in gone and to_micros(file.maximum["window_end"]) > reach
             ]
+
+    @property
+    def _takes_back_early(self) -> bool:
+        return self.output.trigger.early is not None and self.output.accumulation is Accumulation.RETRACTING
+
+    def _empty_panes(self, batch: Batch, fired: Sequence[Path], params: DataFrame) -> list[Path]:
+        """The panes of keys that windows before had, for windows that closed without them."""
+        known, window = self.known_keys, self.output.window
+        assert known is not None  # noqa: S101
+        assert not isinstance(window, Session)  # noqa: S101
+        known.learn(fired)
+        ends = self._ends_closed(batch, known)
+        if not ends:
+            return []
+        folder = self.tables.panes.new_folder(batch.number)
+        firings = batch.stretch.firings(self.spark, ends)
+        write_empty_panes(self.spark, known, window, firings, ends, fired, params, folder)
+        return parquet_files(folder)
+
+    def _ends_closed(self, batch: Batch, known: KnownKeys) -> list[int]:
+        """Every window end that the watermark passed in this batch. A drain passes all of time, and
+        tells no window after the last one with events."""
+        window, first, newest = self.output.window, known.first, known.newest
+        assert not isinstance(window, Session)  # noqa: S101
+        if first is None or newest is None:
+            return []
+        stretch = batch.stretch
+        after = max(first, stretch.before.watermark if stretch.before else BEGIN_OF_TIME)
+        until = newest if stretch.fires_at == END_OF_TIME else stretch.fires_at
+        return list(window.ends(after, until)) if until > after else []
 
     def _fold_late(self, new: list[Path]) -> tuple[list[Path], list[DataFile]]:
         """Late panes come in many small files; now and then they become one."""
@@ -260,6 +331,7 @@ class OutputLogic:
             BATCH: batch.number,
             BEFORE: stretch.before.watermark if stretch.before else BEGIN_OF_TIME,
             NOW: stretch.fires_at,
+            CLOCK: stretch.clock,
             EARLY_DUE: _by_arrival(trigger.early) and stretch.passed(trigger.early.every),
             LATE_DUE: _by_arrival(trigger.late) and stretch.passed(trigger.late.every),
         }

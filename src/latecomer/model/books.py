@@ -30,6 +30,12 @@ class Moment:
     clock: int
     watermark_before: int
     clock_before: int
+    steps: tuple[int, ...] = ()
+    """Where the watermark stood in the course of the batch, ascending."""
+
+    def closed_at(self, end: int) -> int:
+        """The watermark that closed a window in this batch."""
+        return next((step for step in self.steps if step >= end), self.watermark)
 
     @property
     def drained(self) -> bool:
@@ -108,10 +114,8 @@ class Book(ABC):
 
     def publish(self, moment: Moment) -> Iterator[Published]:
         """Every pane that is due; what it replaces is taken back right before it."""
-        due = self.due(moment)
-        for index, (holding, timing) in enumerate(due):
-            follows = any(other is holding for other, _ in due[index + 1 :])
-            last = not follows and self._nothing_more(holding.window, timing, moment.watermark)
+        for holding, timing in self.due(moment):
+            last = self._nothing_more(holding.window, timing, moment)
             for pane in self._fire(holding, timing, last):
                 yield Published(moment.batch, pane)
         self.untold = [each for each in self.untold if not all(event.settled for event in each.taken)]
@@ -159,10 +163,12 @@ class Book(ABC):
     def _lateness_over(self, window: Window, watermark: int) -> bool:
         return watermark >= min(window.end + self.rules.allowed_lateness, END_OF_TIME)
 
-    def _nothing_more(self, window: Window, timing: Timing, watermark: int) -> bool:
-        if timing is Timing.ON_TIME and not self.rules.late.accepts:
-            return True
-        return self._lateness_over(window, watermark)
+    def _nothing_more(self, window: Window, timing: Timing, moment: Moment) -> bool:
+        """A window that closed is told for the last time where the watermark that closed it left no time
+        for late events; a late pane is the last where the batch's end leaves none."""
+        if timing is not Timing.ON_TIME:
+            return self._lateness_over(window, moment.watermark)
+        return not self.rules.late.accepts or self._lateness_over(window, moment.closed_at(window.end))
 
     # What
 

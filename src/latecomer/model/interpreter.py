@@ -138,6 +138,7 @@ class _Run:
         self.remembered: list[Arrival] = []
         self.positions = 0
         self.before = (BEGIN_OF_TIME, BEGIN_OF_TIME)
+        self.steps: list[int] = []
 
     @property
     def number(self) -> int:
@@ -152,6 +153,7 @@ class _Run:
         for position, arrival in _as_they_arrived(batch, self.positions):
             unseen = _fate_without_window(arrival, self.remembered)
             watermark = self.clock.watermark if unseen else self.clock.in_force_for(arrival)
+            self.steps += [watermark, self.clock.watermark]
             if self.before[1] == BEGIN_OF_TIME:
                 # The very first tick is where the arrival clock starts from.
                 self.before = (self.before[0], self.clock.at)
@@ -188,10 +190,11 @@ class _Run:
         for name, book in self.books.items():
             self.told.published[name] += book.publish(moment)
         self.told.watermarks.append(watermark)
+        self.steps = []
         self.before = (watermark, self.clock.at)
 
     def _moment(self, watermark: int) -> Moment:
-        return Moment(self.number, watermark, self.clock.at, *self.before)
+        return Moment(self.number, watermark, self.clock.at, *self.before, tuple(self.steps))
 
 
 def _as_they_arrived(batch: Sequence[Arrival], start: int) -> list[tuple[int, Arrival]]:

@@ -73,18 +73,15 @@ class Timeline:
     def heartbeat(self, at: int) -> Row | None:
         """A tick without events: the open tick is over, and silence counts as far as it lasted.
 
-        None where the clock is still within the open tick, or where nothing would change.
+        None where the clock is still within the open tick.
         """
         tick = self._tick_of(at)
         if self.last_tick is None or tick <= self.last_tick:
             return None
-        before = self.watermark
         marks = self._settle(at)
         if self.strategy.on_idle == "advance" and self.partitions and not marks:
             lags = [self.strategy.lag(known.state, name) for name, known in self.partitions.items()]
             self.watermark = max(self.watermark, at - max(lags))
-        if self.watermark == before:
-            return None
         self.last_tick, self.last_at = tick, at
         held_by, unheld = _slowest(marks)
         return Row(tick, at, self.watermark, kind="heartbeat", held_by=held_by, unheld=unheld)

@@ -39,14 +39,20 @@ class Stretch:
     """Where the watermark and the arrival clock stood before; None at the very beginning."""
 
     @property
+    def end(self) -> Step | None:
+        """Where watermark and arrival clock stand after it."""
+        return Step(self.fires_at, self.clock) if self.rows else None
+
+    @property
     def clock(self) -> int:
         """The arrival clock at the end of the stretch."""
         return max((row.at for _, row in self.rows), default=BEGIN_OF_TIME)
 
     def passed(self, interval: int) -> bool:
-        """Whether the arrival clock passed a multiple of the interval."""
-        began = self.before.at if self.before else min((row.at for _, row in self.rows), default=0)
-        return bool(self.rows) and self.clock // interval > began // interval
+        """Whether the arrival clock passed a multiple of the interval. It starts at the very first tick."""
+        known = [self.before.at if self.before else BEGIN_OF_TIME, *(row.at for _, row in self.rows)]
+        began = next((at for at in known if at != BEGIN_OF_TIME), None)
+        return began is not None and self.clock // interval > began // interval
 
     @property
     def fires_at(self) -> int:
@@ -97,6 +103,7 @@ class TimelineKeeper:
         self.table = table
         self.strategy = strategy
         self.last_source_batch, carry = self._last()
+        self._reached: tuple[int, Step | None] | None = None
         self.timeline = Timeline.restore(strategy, carry)
 
     def extend(self, batch: int, source_batch: int, heads: Iterable[Head]) -> Stretch:
@@ -134,8 +141,13 @@ class TimelineKeeper:
             for row in found.to_pylist()
         ]
         earlier = Stretch([(batch, row) for batch, row in rows if batch < first])
-        before = Step(earlier.fires_at, earlier.clock) if earlier.rows else None
-        return Stretch([(batch, row) for batch, row in rows if batch >= first], before)
+        return Stretch([(batch, row) for batch, row in rows if batch >= first], earlier.end)
+
+    def reached(self, batch: int) -> Step | None:
+        """Where watermark and arrival clock stood after a batch."""
+        if self._reached is None or self._reached[0] != batch:
+            self._reached = batch, self.stretch(batch, batch).end
+        return self._reached[1]
 
     def _write(self, batch: int, source_batch: int, rows: Sequence[Row]) -> None:
         if not rows:

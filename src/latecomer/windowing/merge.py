@@ -18,14 +18,19 @@ from latecomer.model.panes import Timing
 from latecomer.model.verdicts import Fate
 from latecomer.store.layout import PaneLayout, arrow_type
 from latecomer.store.sql import ddl, quoted
-from latecomer.windowing.assign import END, START
-from latecomer.windowing.judge import ARRIVAL, CODES, FATE, WATERMARK
+from latecomer.windowing.assign import END, LEADING, START, TIME
+from latecomer.windowing.judge import ARRIVAL, CODES, FATE, PARTLY, WATERMARK
 from latecomer.windowing.states import (
     EVENTS,
+    HELD,
     NEW_ASSIGNMENTS,
     NEW_BEHIND,
     NEW_PARTLY,
+    SINCE,
+    UNSETTLED,
+    WAITING,
     StateLogic,
+    late_column,
     measure_column,
     new_column,
     states_of,
@@ -66,6 +71,11 @@ class Merger:
     def state_columns(self) -> dict[str, str]:
         """The private columns of a pane, and their types."""
         return {column: kind for state in self.states for column, kind in state.columns.items()}
+
+    @property
+    def input_keys(self) -> list[str]:
+        """The columns in which inputs have the keys."""
+        return [quoted(_KEY + key) for key in self.layout.keys]
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -108,14 +118,61 @@ class Merger:
             *more,
         )
 
-    def merge(self, inputs: DataFrame, first: str | None = None) -> DataFrame:
+    def of_nothing(self, places: DataFrame, more: Sequence[str] = ()) -> DataFrame:
+        """Windows and keys as inputs of no event at all; `places` has START, END, the keys and `more`."""
+        none = {column: f"cast(null as {kind})" for column, kind in self.layout.events.types.items()}
+        none |= {TIME: "cast(null as bigint)", WATERMARK: "cast(null as bigint)"}
+        none |= {LEADING: "false", PARTLY: "false", FATE: f"cast({CODES[Fate.ON_TIME]} as tinyint)"}
+        bare = places.selectExpr(
+            START,
+            END,
+            *(f"{quoted(key)} as {quoted(_KEY + key)}" for key in self.layout.keys),
+            *(f"{sql} as {quoted(name)}" for name, sql in none.items()),
+            *more,
+        )
+        counts = {name: "0L" for name, each in self.output.aggregates.items() if each.function == "count"}
+        counts |= dict.fromkeys((EVENTS, new_column(EVENTS), HELD, SINCE, UNSETTLED, WAITING), "0L")
+        inputs = {name: sql for state in self.states for name, sql in state.from_event.items()}
+        return bare.selectExpr(
+            START,
+            END,
+            *self.input_keys,
+            FATE,
+            *(f"cast(null as bigint) as {name}" for name in _LASTS),
+            *(f"{counts.get(name, sql)} as {quoted(name)}" for name, sql in inputs.items()),
+            *more,
+        )
+
+    def again(self, merged: DataFrame) -> DataFrame:
+        """Merged rows as inputs once more; what they count as new stays so."""
+        return merged.selectExpr(
+            START,
+            END,
+            *(f"{quoted(key)} as {quoted(_KEY + key)}" for key in self.layout.keys),
+            FATE,
+            *_LASTS,
+            *map(quoted, self.new_columns),
+            *self._inputs("from_state", without=self.new_columns),
+        )
+
+    def merge(
+        self,
+        inputs: DataFrame,
+        first: str | None = None,
+        within: str | None = None,
+        gather: str | None = None,
+    ) -> DataFrame:
         """One row per window, key and fate: START, END, keys, FATE, values and states.
 
-        `first` names an input column of which the one value that is not null is kept.
+        Rows are of one window where START and END are the same; where `within` names a column, they are
+        where that is, and the window spans them all. `first` names an input column of which the one value
+        that is not null is kept, `gather` one of which all are.
         """
         kept = [] if first is None else [F.first(first, ignorenulls=True).alias(first)]
-        keys = [_KEY + key for key in self.layout.keys]
-        merged = inputs.groupBy(START, END, *keys, FATE).agg(
+        kept += [] if gather is None else [F.collect_list(gather).alias(gather)]
+        spans = [F.min(START).alias(START), F.max(END).alias(END)] if within else []
+        merged = inputs.groupBy(*([within] if within else (START, END)), *self.input_keys, FATE).agg(
+            *spans,
             *(F.max(name).alias(name) for name in _LASTS),
             *(F.expr(sql).alias(name) for state in self.states for name, sql in state.merge.items()),
             *kept,
@@ -132,7 +189,7 @@ class Merger:
             FATE,
             *_LASTS,
             *(f"{sql} as {quoted(name)}" for name, sql in finished.items()),
-            *([] if first is None else [first]),
+            *(name for name in (first, gather) if name is not None),
         )
 
     def published(
@@ -178,9 +235,9 @@ class Merger:
     @cached_property
     def new_columns(self) -> list[str]:
         """The private columns that hold what a batch added, for the ledger."""
-        sums = [new_column(column) for column in (EVENTS, *map(measure_column, self.measures))]
-        counts = (NEW_BEHIND, NEW_ASSIGNMENTS, NEW_PARTLY)
-        return [*sums, *(column for column in counts if column in self.state_columns)]
+        summed = (EVENTS, *map(measure_column, self.measures))
+        some = (NEW_BEHIND, NEW_ASSIGNMENTS, NEW_PARTLY, *map(late_column, summed))
+        return [*map(new_column, summed), *(column for column in some if column in self.state_columns)]
 
     def _inputs(self, origin: Literal["from_event", "from_state"], without: Sequence[str] = ()) -> list[str]:
         return [

@@ -1,0 +1,124 @@
+"""Empty panes: the keys that earlier windows had, for the windows that closed without them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from latecomer.config.checks import PRIVATE
+from latecomer.firing.lanes import BATCH, is_last
+from latecomer.model.durations import to_micros
+from latecomer.model.panes import Op, Timing
+from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.model.windows import FixedWindow
+from latecomer.store.layout import TIMESTAMP
+from latecomer.store.sql import double_quoted, quoted
+from latecomer.store.table import Table
+from latecomer.timeline.keeper import FIRED_AT, FIRED_WATERMARK
+from latecomer.windowing.assign import END, START
+from latecomer.windowing.merge import Merger
+from latecomer.windowing.states import EVENTS
+
+_FIRST = f"{PRIVATE}first"
+_CLOSED = f"{PRIVATE}closed"
+
+
+class KnownKeys:
+    """The keys that have had an ON_TIME pane with events, and the end of the first window that had one."""
+
+    def __init__(self, merger: Merger, panes: Table) -> None:
+        self.merger = merger
+        self.keys = list(merger.layout.keys)
+        self.table = self._empty().append_column(_FIRST, pa.array([], TIMESTAMP))
+        self.newest: int | None = None
+        """The last window end that had events."""
+        if panes.exists:
+            listed = "".join(f"{double_quoted(key)}, " for key in self.keys)
+            found = panes.query(
+                f"select {listed}window_end, min(timing) as timing, sum({double_quoted(EVENTS)}) as "
+                f"{double_quoted(EVENTS)} from t where timing = '{Timing.ON_TIME}' and op = '{Op.INSERT}' "
+                f"and {double_quoted(EVENTS)} > 0 group by {listed}window_end"
+            )
+            self._add(found)
+
+    @property
+    def first(self) -> int | None:
+        """The earliest window end that any key has had."""
+        first = pc.min(self.table.column(_FIRST)).as_py()
+        return None if first is None else to_micros(first)
+
+    def learn(self, fired: Iterable[Path]) -> None:
+        """Take in the panes of a batch."""
+        for file in fired:
+            self._add(
+                pq.read_table(file, columns=[*self.keys, "window_end", "timing", EVENTS], partitioning=None)
+            )
+
+    def _add(self, panes: pa.Table) -> None:
+        kinds = pa.schema([*self.table.schema, ("timing", pa.string()), (EVENTS, pa.int64())])
+        plain = panes.select([*self.keys, "window_end", "timing", EVENTS]).rename_columns(kinds.names)
+        held = plain.cast(kinds).filter((pc.field("timing") == Timing.ON_TIME.value) & (pc.field(EVENTS) > 0))
+        latest = pc.max(held.column(_FIRST)).as_py()
+        if latest is not None:
+            self.newest = max(to_micros(latest), self.newest or BEGIN_OF_TIME)
+        both = pa.concat_tables([self.table, held.select(self.table.column_names)])
+        first = both.group_by(self.keys).aggregate([(_FIRST, "min")])
+        self.table = first.rename_columns([*self.keys, _FIRST]) if self.keys else _whole(first)
+
+    def _empty(self) -> pa.Table:
+        published = self.merger.layout.published
+        return pa.schema([published.field(key) for key in self.keys]).empty_table()
+
+
+def _whole(first: pa.Table) -> pa.Table:
+    """Without keys there is one group, empty where nothing was there."""
+    return first.rename_columns([_FIRST]).filter(pc.field(_FIRST).is_valid())
+
+
+def write_empty_panes(
+    spark: SparkSession,
+    known: KnownKeys,
+    window: FixedWindow,
+    firings: DataFrame,
+    ends: Sequence[int],
+    fired: Sequence[Path],
+    params: DataFrame,
+    folder: Path,
+) -> None:
+    """One ON_TIME pane of no events for each key and window that closed without it."""
+    merger = known.merger
+    starts = [next(each.start for each in window.assign_all(end - 1) if each.end == end) for end in ends]
+    closed = pa.table({START: pa.array(starts, pa.int64()), END: pa.array(ends, pa.int64())})
+    keys = spark.createDataFrame(known.table)
+    places = keys.join(F.broadcast(spark.createDataFrame(closed)), F.expr(f"unix_micros({_FIRST}) < {END}"))
+    if fired:
+        there = (
+            spark.read.schema(merger.ddl()).parquet(*map(str, fired)).where(f"timing = '{Timing.ON_TIME}'")
+        )
+        names = {f"{PRIVATE}there_{key}": key for key in known.keys}
+        there = there.selectExpr(
+            f"unix_micros(window_end) as {_CLOSED}",
+            *(f"{quoted(key)} as {quoted(name)}" for name, key in names.items()),
+        )
+        same = [F.col(quoted(key)).eqNullSafe(F.col(quoted(name))) for name, key in names.items()]
+        places = places.join(there, [F.col(END) == F.col(_CLOSED), *same], "left_anti")
+    merged = merger.merge(merger.of_nothing(places))
+    placed = merged.join(F.broadcast(firings), END, "left").crossJoin(F.broadcast(params))
+    firing = {
+        "sequence": "0L",
+        "timing": f"'{Timing.ON_TIME}'",
+        "op": f"'{Op.INSERT}'",
+        "is_last": is_last(merger.output, Timing.ON_TIME),
+        "batch": BATCH,
+        "fired_at": f"timestamp_micros({FIRED_AT})",
+        "watermark": f"timestamp_micros({FIRED_WATERMARK})",
+    }
+    sums = {name for name, each in merger.output.aggregates.items() if each.function == "sum"}
+    zeros = {name: f"cast(0 as {merger.layout.values[name]})" for name in sums}
+    merger.published(placed, firing, zeros).coalesce(1).write.parquet(str(folder))
