@@ -1,7 +1,7 @@
 """One line for each thing: a row that arrives, a pane, a late row, a line of the ledger, a result.
 
     14:00:10 @14:00:12 tower=A paise=100 -> late_accepted
-    14:00..14:01 tower=A LATE #1 paise=150 last
+    14:00..14:01 tower=A LATE sequence=1 paise=150 last
     14:00:10 @14:02:30 paise=5 14:00..14:01 too_late
     events received=3 on_time=2 late_accepted=1
     14:00..14:01 tower=A paise=150
@@ -175,11 +175,13 @@ class StatedPane:
 
 
 def read_pane(line: str, times: Times) -> StatedPane:
-    """`14:00..14:01 tower=A LATE #1 paise=150 last`, with `retract` for one that takes a pane back."""
+    """`14:00..14:01 tower=A LATE sequence=1 paise=150 last`, with `retract` for one that takes a pane back."""
     words, fields = _tokens(line)
     if not words:
         raise ValueError("not a pane; write 14:00..14:01 ON_TIME and then column=value")
     known: dict[str, Any] = {}
+    if "sequence" in fields:
+        known["sequence"] = _whole(fields.pop("sequence"))
     for word in words[1:]:
         value: object
         if word in Timing.__members__:
@@ -188,16 +190,20 @@ def read_pane(line: str, times: Times) -> StatedPane:
             key, value = "op", Op(word)
         elif word in ("last", "more"):
             key, value = "last", word == "last"
-        elif re.fullmatch(r"#\d+", word):
-            key, value = "sequence", int(word[1:])
         else:
             raise ValueError(
-                f"{word} says nothing of a pane; there are EARLY, ON_TIME, LATE, retract, #0, last and more"
+                f"{word} says nothing of a pane; there are EARLY, ON_TIME, LATE, retract, last and more"
             )
         if key in known:
             raise ValueError(f"{word}: a pane has one {key}; keep one")
         known[key] = value
     return StatedPane(line, times.read_window(words[0]), fields, **known)
+
+
+def _whole(written: Any) -> int:
+    if not re.fullmatch(r"\d+", str(written)):
+        raise ValueError("a sequence is a whole number; write sequence=0")
+    return int(written)
 
 
 def write_pane(pane: Pane, by: Sequence[str], times: Times) -> str:
@@ -206,7 +212,7 @@ def write_pane(pane: Pane, by: Sequence[str], times: Times) -> str:
         write_fields(dict(zip(by, pane.key, strict=True)), times),
         pane.timing.value,
         "retract" if pane.op is Op.RETRACT else "",
-        f"#{pane.sequence}",
+        f"sequence={pane.sequence}",
         write_fields(pane.values, times),
         "last" if pane.is_last else "",
     )

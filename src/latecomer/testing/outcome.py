@@ -10,7 +10,7 @@ from typing import Any
 from latecomer.config.models import Pipeline
 from latecomer.model.ledger import Entry
 from latecomer.model.panes import Accumulation, Pane, Place, summed, surviving
-from latecomer.model.verdicts import Fate, Verdict
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Window
 from latecomer.testing.differences import Pair
 from latecomer.testing.notation import Late
@@ -85,6 +85,8 @@ class Outcome:
 
     def watermark(self, step: int | None = None) -> int:
         """The watermark after a step, in microseconds."""
+        if not self.steps:
+            return BEGIN_OF_TIME
         return self.steps[-1 if step is None else step].watermark
 
     def ledger(self, output: str | None = None, step: int | None = None) -> list[Entry]:

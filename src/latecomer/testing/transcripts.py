@@ -214,11 +214,11 @@ class _Reader:
             yield Batch(tuple(self._row((*place, index), line) for index, line in enumerate(rows)))
 
     def _row(self, location: Location, written: Any) -> Row:
-        line, _, fates = str(written).partition("->")
+        line, _, fates = written.partition("->") if isinstance(written, str) else (written, "", "")
         row: Row = self._try(location, lambda text: read_row(text, self.times), line) or Row(None, 0)
         step = int(location[1])
         for part in fates.split(";") if fates.strip() else []:
-            output, _, words = part.rpartition(":")
+            output, _, words = part.rpartition("=")
             stated = self._try(location, read_fates, words.strip())
             where = line_of(location, self.lines)
             self.statements.append(
@@ -283,7 +283,7 @@ class _Reader:
     def _of_known_output(self, statement: Statement, pipeline: Pipeline) -> None:
         names = list(pipeline.outputs)
         if statement.output is None and len(names) > 1:
-            told = "of which output?", f"write -> {names[0]}: on_time; {names[1]}: …"
+            told = "of which output?", f"write -> {names[0]}=on_time; {names[1]}=…"
         elif statement.output is not None and statement.output not in names:
             told = f"there is no output {statement.output}", f"there are {', '.join(names)}"
         else:
@@ -295,6 +295,9 @@ class _Reader:
     # Problems
 
     def _try(self, location: Location, read: Callable[[str], Any], written: Any) -> Any:
+        if isinstance(written, dict | list):
+            self._problem(location, "is not one line of text", "put it in quotes, or take the colon out")
+            return None
         try:
             return read(str(written))
         except ValueError as error:

@@ -1,0 +1,110 @@
+"""`latecomer test`: one's own transcripts against one's own pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_kit import Cli
+
+PIPELINE = """\
+name: upi
+store: ./lake
+source:
+  files: {path: arrivals, order_by: seen}
+  schema: {at: bigint, seen: bigint, tower: string, paise: bigint, status: string}
+event: {time: at, partition: tower, unit: ms}
+watermark: {delay: 0s, every: event}
+outputs:
+  totals:
+    window: {tumbling: 1m}
+    where: status = 'OK'
+    aggregates: {paise: sum(paise)}
+    allowed_lateness: 1m
+    late: update
+    sinks: [{sqlite: results.db}]
+"""
+TRANSCRIPT = """\
+rule: A payment in a closed minute is late.
+steps:
+  - batch:
+      - 14:00:10 @14:00:11 tower=A paise=100 status=OK -> on_time
+      - 14:01:00 @14:01:01 tower=A paise=1 status=NO -> filtered
+      - 14:00:20 @14:01:02 tower=A paise=7 status=OK -> late_accepted
+finally:
+  results:
+    - 14:00..14:01 paise=107
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "upi.yaml").write_text(PIPELINE, encoding="utf-8")
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "checks" / "late.yaml").write_text(TRANSCRIPT, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_transcript_that_holds(folder: Path, cli: Cli) -> None:
+    said = cli("test", folder / "checks" / "late.yaml", "--pipeline", folder / "upi.yaml")
+    assert said.status == 0
+    assert said.out.splitlines()[1].split()[:2] == ["late", "pass"]
+    assert said.out.endswith("1 of 1 hold\n")
+    assert sorted(path.name for path in folder.iterdir()) == ["checks", "upi.yaml"]
+
+
+def test_a_folder_and_a_pipeline_that_the_transcript_names(folder: Path, cli: Cli) -> None:
+    file = folder / "checks" / "late.yaml"
+    file.write_text("pipeline: ../upi.yaml\n" + TRANSCRIPT, encoding="utf-8")
+    assert cli("test", folder / "checks").status == 0
+
+
+def test_one_that_does_not_hold_exits_1_and_shows_both_sides(folder: Path, cli: Cli) -> None:
+    file = folder / "checks" / "wrong.yaml"
+    file.write_text(TRANSCRIPT.replace("paise=107", "paise=108"), encoding="utf-8")
+    said = cli("test", folder / "checks", "-p", folder / "upi.yaml")
+    assert said.status == 1
+    assert f"{file}:8: results in the end" in said.out
+    assert "  ≠ 14:00..14:01 paise=108    14:00..14:01 paise=107\n" in said.out
+    assert said.out.endswith("1 of 2 hold\n")
+
+
+def test_a_predicate_that_needs_spark_is_not_passed_over(folder: Path, cli: Cli) -> None:
+    (folder / "upi.yaml").write_text(PIPELINE.replace("status = 'OK'", "lower(status) = 'ok'"), "utf-8")
+    said = cli("test", folder / "checks", "-p", folder / "upi.yaml")
+    assert said.status == 1
+    assert "needs --spark" in said.out
+    assert "lower" in said.out
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (TRANSCRIPT.replace("tower=A paise=7", "towr=A paise=7"), "did you mean tower?"),
+        (TRANSCRIPT.replace("paise=7 ", "paise=seven "), "paise: seven is no bigint"),
+        (TRANSCRIPT + "watermark: {delay: 1m}\n", "watermark: the pipeline has its own"),
+        (TRANSCRIPT.replace("steps:", "stesp:"), "stesp: unknown key"),
+        (TRANSCRIPT.replace("  results:", "  results: {other: []}\n  late:"), "unknown key"),
+        ("- a\n- b\n", "is not a mapping"),
+    ],
+)
+def test_bad_input_exits_2_with_its_line(folder: Path, cli: Cli, text: str, told: str) -> None:
+    (folder / "checks" / "late.yaml").write_text(text, encoding="utf-8")
+    said = cli("test", folder / "checks", "-p", folder / "upi.yaml")
+    assert (said.status, said.out) == (2, "")
+    assert f"error: {folder / 'checks' / 'late.yaml'}" in said.err
+    assert told in said.err
+
+
+def test_files_that_are_not_there(folder: Path, cli: Cli) -> None:
+    assert "there is no such file" in cli("test", folder / "none.yaml").err
+    (folder / "empty").mkdir()
+    said = cli("test", folder / "empty")
+    assert (said.status, "holds no transcripts" in said.err) == (2, True)
+    assert cli("test", folder / "checks", "-p", folder / "none.yaml").status == 2
+
+
+def test_without_a_pipeline_a_transcript_needs_its_own(folder: Path, cli: Cli) -> None:
+    said = cli("test", folder / "checks" / "late.yaml")
+    assert said.status == 2
+    assert "outputs: is missing" in said.err

@@ -1,0 +1,135 @@
+"""The testing kit itself: what it builds, what its assertions find."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from latecomer import testing
+from latecomer.config.models import Event, Files, Output, Pipeline, Source
+from latecomer.model.arrivals import Heartbeat
+from latecomer.model.strategies import Bounded
+from latecomer.testing import (
+    Batch,
+    ManualClock,
+    Scenario,
+    Times,
+    assert_balances,
+    assert_fates,
+    assert_late,
+    assert_panes,
+    assert_results,
+    assert_same_for_all_cuts,
+    assert_watermark,
+    play,
+)
+from latecomer.testing.strategies import scenarios
+
+relaxed = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+
+
+def pipeline(**output: object) -> Pipeline:
+    rules = {"window": {"tumbling": "1m"}, "aggregates": {"paise": "sum(paise)"}, **output}
+    columns = {"at": "string", "seen": "string", "txn": "string", "tower": "string", "paise": "bigint"}
+    return Pipeline(
+        name="kit",
+        store="lake",
+        source=Source(files=Files(path="in", order_by="seen"), columns=columns),
+        event=Event(time="at", id="txn", partition="tower"),
+        watermark=Bounded("0s", every="event", idle_after="5m"),
+        outputs={"totals": Output.model_validate(rules)},
+        ledger=("paise",),
+    )
+
+
+LATE = (
+    Scenario()
+    .event("14:00:10", delay="1s", paise=100)
+    .event("14:01:00", delay="1s", paise=1)
+    .cut()
+    .event("14:00:20", delay="1m", paise=7)
+)
+
+
+def test_public_names_are_sorted_and_there() -> None:
+    assert list(testing.__all__) == sorted(testing.__all__)
+    assert all(inspect.isclass(each) or callable(each) for each in map(testing.__dict__.get, testing.__all__))
+
+
+def test_the_kit_needs_neither_hypothesis_nor_spark() -> None:
+    code = "import latecomer.testing, sys; print({'hypothesis', 'pyspark', 'deltalake'} & set(sys.modules))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "set()"
+
+
+def test_without_hypothesis_the_strategies_say_so() -> None:
+    code = (
+        "import sys; sys.modules['hypothesis'] = None\n"
+        "try:\n    import latecomer.testing.strategies\nexcept ImportError as error:\n    print(error)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "latecomer.testing.strategies needs Hypothesis: pip install hypothesis"
+
+
+def test_a_batch_is_read_in_arrival_order() -> None:
+    scenario = Scenario().event("14:00:10", delay="5s").event("14:00:12", delay="1s").heartbeat("14:01")
+    batch, heartbeat = scenario.steps
+    assert isinstance(batch, Batch)
+    assert [Times().write(row.arrival_time) for row in batch.rows] == ["14:00:13", "14:00:15"]
+    assert heartbeat == Heartbeat(Times().read("14:01"))
+
+
+def test_rows_are_cut_by_arrival_time() -> None:
+    scenario = Scenario().stream("14:00", "14:03", every="30s", silent=("14:01", "14:02")).cut(every="1m")
+    assert [len(step.rows) for step in scenario.steps if isinstance(step, Batch)] == [2, 2]
+
+
+def test_a_manual_clock_does_not_go_back() -> None:
+    clock = ManualClock("14:00").advance("90s").set("14:02")
+    with pytest.raises(ValueError, match="stands at 14:02"):
+        clock.set("14:01")
+
+
+def test_there_is_nothing_to_repeat_at_first() -> None:
+    with pytest.raises(ValueError, match="no row to repeat"):
+        Scenario().duplicate()
+
+
+def test_a_column_that_the_source_does_not_have() -> None:
+    with pytest.raises(ValueError, match="did you mean paise"):
+        play(pipeline(), Scenario().event("14:00", paisee=1))
+
+
+def test_assertions_hold_and_fail() -> None:
+    outcome = play(pipeline(), LATE)
+    assert_fates(outcome, "on_time\non_time\ntoo_late side_output")
+    assert_late(outcome, "14:00:20 @14:01:20 14:00..14:01 too_late")
+    assert_watermark(outcome, "14:01")
+    assert_results(outcome, ["14:00..14:01 paise=100"])
+    assert_balances(outcome)
+    with pytest.raises(AssertionError, match=r"≠ 14:00..14:01 LATE"):
+        assert_panes(outcome, ["14:00..14:01 ON_TIME paise=100", "14:00..14:01 LATE"])
+    with pytest.raises(AssertionError, match="≠ 14:02"):
+        assert_watermark(outcome, "14:02")
+    with pytest.raises(AssertionError, match="2 fates are stated"):
+        assert_fates(outcome, ["on_time", "on_time"])
+    with pytest.raises(ValueError, match="there is no output other"):
+        assert_panes(outcome, [], output="other")
+
+
+def test_the_output_may_be_left_out_where_there_is_one() -> None:
+    one = pipeline()
+    both = one.model_copy(update={"outputs": {**one.outputs, "again": one.outputs["totals"]}})
+    with pytest.raises(ValueError, match="which output"):
+        play(both, LATE).panes()
+    assert_panes(play(both, LATE), "14:00..14:01 ON_TIME paise=100", output="again")
+
+
+@given(scenarios(pipeline(allowed_lateness="2m", late="retract")))
+@relaxed
+def test_random_scenarios_balance_and_do_not_depend_on_cuts(steps: list[testing.Batch]) -> None:
+    assert_balances(assert_same_for_all_cuts(pipeline(allowed_lateness="2m", late="retract"), steps))
