@@ -23,6 +23,7 @@ from latecomer.config.models import Output, Pipeline
 from latecomer.errors import NoStore, PipelineError, Problem, StoreMismatch, did_you_mean
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
+from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.layout import FATE_COLUMNS, LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.sql import double_quoted
@@ -32,7 +33,7 @@ from latecomer.store.table import Table
 OPEN = "OPEN"
 """The timing of a window that has not fired yet."""
 
-_ROWS = f"{PRIVATE}rows"
+_ROWS, _BACK = f"{PRIVATE}rows", f"{PRIVATE}back"
 _PLAIN = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
 _SKETCHES = frozenset({"approx_count_distinct", "approx_percentile"})
 
@@ -48,8 +49,8 @@ class Reader:
     def results(self, output: str, include_open: bool = False) -> pa.Table:
         """The number that stands for each window and key; `include_open` adds windows still open.
 
-        A retracted number does not stand, nor does one that a larger sequence has replaced. An open
-        window has the timing OPEN and no sequence.
+        A retracted number does not stand, nor does one that a larger sequence has replaced; discarding
+        panes are added up. An open window has the timing OPEN and no sequence.
         """
         self.notes = []
         book = self._book(output)
@@ -209,12 +210,31 @@ _UNIT_ORDER = "case unit when 'events' then 0 when 'assignments' then 1 else 2 e
 
 def _standing(book: _Book) -> pa.Table:
     """As `model.panes.surviving`: the insert with the largest sequence, unless that sequence is retracted."""
+    if book.output.accumulation is Accumulation.DISCARDING:
+        return _added_up(book)
     place = _listed(book.place)
     # 'retract' sorts after 'insert', so with `op desc` a retracted sequence is led by its retract.
     ranked = f"row_number() over (partition by {place} order by sequence desc, op desc)"
     columns = _listed(book.schema.names)
     numbered = f"select *, {ranked} as {double_quoted(_ROWS)} from t"
     sql = f"select {columns} from ({numbered}) where {double_quoted(_ROWS)} = 1 and op = 'insert' order by {place}"
+    return _ask(book.tables.panes, sql, book.schema)
+
+
+def _added_up(book: _Book) -> pa.Table:
+    """As `model.panes.summed`: discarding panes tell what is new, and what stands is their sum."""
+    place = _listed(book.place)
+    taken_back = f"bool_or(op = 'retract') over (partition by {place}, sequence)"
+    parts = f"select *, {taken_back} as {double_quoted(_BACK)} from t"
+    sums = ", ".join(
+        f"{_PLAIN[aggregate.function]}({double_quoted(name)}) as {double_quoted(name)}"
+        for name, aggregate in book.output.aggregates.items()
+    )
+    newest = "max(sequence) as sequence, first_value(timing order by sequence desc) as timing"
+    sql = (
+        f"select {place}, {sums}, {newest} from ({parts}) where not {double_quoted(_BACK)} "
+        f"group by {place} order by {place}"
+    )
     return _ask(book.tables.panes, sql, book.schema)
 
 

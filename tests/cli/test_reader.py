@@ -101,6 +101,27 @@ def test_what_stands_is_what_the_model_says(steps: list[tuple[int, str | None, O
     assert found == {place: one.sequence for place, one in surviving(history).items()}
 
 
+def test_discarding_panes_are_added_up(unrun: Lake) -> None:
+    changed = PIPELINE.replace("late: retract\n    sinks: [{sqlite: results.db}]", ADDED)
+    unrun.file.write_text(changed, encoding="utf-8")
+    unrun.store.pin()
+    unrun.panes("minute_totals", 0, [pane(0, 0, timing="EARLY", paise=5, payments=1)])
+    unrun.panes("minute_totals", 1, [pane(0, 1, paise=None, payments=0), pane(1, 0, paise=9, payments=2)])
+    unrun.panes("minute_totals", 2, [pane(0, 2, timing="LATE", paise=-7, payments=1)])
+    unrun.panes("minute_totals", 3, [pane(1, 0, "retract", paise=9, payments=2)])
+    (row,) = Reader(unrun.pipeline).results("minute_totals").to_pylist()
+    assert {name: row[name] for name in ("merchant", "paise", "payments", "sequence", "timing")} == {
+        "merchant": None,
+        "paise": -2,
+        "payments": 2,
+        "sequence": 2,
+        "timing": "LATE",
+    }
+
+
+ADDED = "late: update\n    accumulation: discarding"
+
+
 # Open windows
 
 
