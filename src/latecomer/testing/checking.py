@@ -176,6 +176,12 @@ def compare(
     for name, output in expected.pipeline.outputs.items():
         known = [row for row, fates in enumerate(actual.fates[name]) if fates is not None]
         hold(f"fates of {name}", *(_fate_lines(each, name, known, actual) for each in (expected, actual)))
+        if name in actual.read:
+            sides_read = (expected.results(name), actual.read[name])
+            hold(
+                f"results of {name} as they are read",
+                *([write_result(result, output.by, expected) for result in side] for side in sides_read),
+            )
         for step in range(len(expected.steps)):
             after = f"after step {step + 1}"
             hold(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,11 @@ from latecomer.config.models import Output, Pipeline
 from latecomer.model.arrivals import Drain, Heartbeat
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
-from latecomer.model.panes import Op, Pane, Timing
+from latecomer.model.panes import Op, Pane, Place, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict, judge
 from latecomer.model.windows import Session, Window
 from latecomer.pipeline import Engine
+from latecomer.reader import Reader
 from latecomer.replaying import replay
 from latecomer.session import build_session, own_session
 from latecomer.source.files import SourceFile
@@ -129,7 +130,18 @@ class _Played:
             )
             for number, watermark in zip(self.numbers, self.watermarks, strict=True)
         ]
-        return Outcome(self.shape.pipeline, self.shape.times, self.rows, told, self._fates(told))
+        outcome = Outcome(self.shape.pipeline, self.shape.times, self.rows, told, self._fates(told))
+        outcome.read = {name: self._read(name, output) for name, output in self.pipeline.outputs.items()}
+        return outcome
+
+    def _read(self, name: str, output: Output) -> list[tuple[Place, Mapping[str, Any]]]:
+        return [
+            (
+                (*_window(row), tuple(row[column] for column in output.by)),
+                {aggregate: row[aggregate] for aggregate in output.aggregates},
+            )
+            for row in Reader(self.pipeline).results(name).to_pylist()
+        ]
 
     def _panes(self, name: str, output: Output) -> list[tuple[int, Pane]]:
         """In order of publication: what closed, what was late, what is early; a retract before its insert."""

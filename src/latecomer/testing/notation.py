@@ -86,7 +86,8 @@ def write_value(value: Any, times: Times) -> str:
     if isinstance(value, datetime):
         return times.write(to_micros(value))
     if isinstance(value, Decimal):
-        return f"{value.normalize():f}"
+        written = f"{value:f}"
+        return written.rstrip("0").rstrip(".") if "." in written else written
     if isinstance(value, float):
         return f"{value:.12g}"
     text = str(value)

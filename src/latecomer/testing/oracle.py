@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 
+from latecomer.config.columns import scale_of
 from latecomer.model.arrivals import Arrival, Drain, Heartbeat, Judged
 from latecomer.model.interpreter import interpret
+from latecomer.model.panes import Pane
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.testing.notation import Late
 from latecomer.testing.outcome import Assigned, Outcome, Told
@@ -45,7 +49,9 @@ def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
             Told(
                 mark,
                 {
-                    name: [each.pane for each in published if each.batch == number]
+                    name: [
+                        _as_published(each.pane, name, shape) for each in published if each.batch == number
+                    ]
                     for name, published in interpreted.published.items()
                 },
                 {
@@ -70,6 +76,17 @@ def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
             )
         fates[name] = [tuple(by_row[index]) for index in range(len(rows))]
     return Outcome(pipeline, shape.times, rows, told, fates)
+
+
+def _as_published(pane: Pane, output: str, shape: Shape) -> Pane:
+    """The pane with averages of decimals rounded as their column holds them."""
+    values = dict(pane.values)
+    for name, aggregate in shape.pipeline.outputs[output].aggregates.items():
+        if isinstance(values[name], Decimal) and aggregate.function == "avg":
+            digits = min(scale_of(shape.columns[aggregate.column or ""]) + 4, 20)
+            with localcontext(prec=60):
+                values[name] = values[name].quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    return replace(pane, values=values)
 
 
 def _item(shape: Shape, step: Step) -> list[Arrival] | Heartbeat | Drain:

@@ -57,6 +57,8 @@ class Outcome:
     None where the tables do not tell one row of a batch from another."""
     replay: tuple[Pair, ...] = ()
     """Where a replay of the log in one shot differed from what is stored."""
+    read: dict[str, list[tuple[Place, Mapping[str, Any]]]] = field(default_factory=dict)
+    """On Spark: what a reader of the store says stands in the end."""
 
     def panes(self, output: str | None = None, step: int | None = None) -> list[Pane]:
         """What was published, in the order of publication; by one step, or by all."""
