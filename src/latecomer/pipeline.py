@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.config.models import Pipeline
 from latecomer.errors import StoreMismatch
+from latecomer.firing.choose import output_logic
 from latecomer.firing.output import Batch, OutputLogic, Prepared
 from latecomer.ledger.book import (
     Intake,
@@ -66,7 +67,7 @@ class Engine:
         store.pin()
         self.log = EventLog(spark, store)
         self.keeper = TimelineKeeper(store.watermarks, store.pipeline.watermark)
-        self.outputs = [OutputLogic(spark, store, name) for name in store.pipeline.outputs]
+        self.outputs = [output_logic(spark, store, name) for name in store.pipeline.outputs]
         self.sinks = SinkKeeper(store, self.outputs)
         self.last = store.ledger.last_batch()
 

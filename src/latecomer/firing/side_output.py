@@ -20,10 +20,18 @@ _ROW = f"{PRIVATE}row"
 
 def side_output(events: DataFrame, timeline: DataFrame, output: Output, layout: EventLayout) -> DataFrame:
     """Events with the fate side output, each with the window it missed and the watermark it met."""
-    whole = f"struct({', '.join(map(quoted, layout.stored))}) as {_ROW}"
-    seen = as_seen(events, layout, whole)
+    return missed(judged(as_seen(events, layout, whole_event(layout)), timeline, output), output, layout)
+
+
+def whole_event(layout: EventLayout) -> str:
+    """The event as it was logged, as one column."""
+    return f"struct({', '.join(map(quoted, layout.stored))}) as {_ROW}"
+
+
+def missed(judged: DataFrame, output: Output, layout: EventLayout) -> DataFrame:
+    """The side output of events that have been judged and carry `whole_event`."""
     late = f"{WATERMARK} < {END} + {output.allowed_lateness}L"
-    aside = judged(seen, timeline, output).where(F.col(FATE) == CODES[Fate.SIDE_OUTPUT])
+    aside = judged.where(F.col(FATE) == CODES[Fate.SIDE_OUTPUT])
     extra = {
         "window_start": F.timestamp_micros(START),
         "window_end": F.timestamp_micros(END),

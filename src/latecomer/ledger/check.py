@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 
 from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore
-from latecomer.firing.output import OutputLogic
+from latecomer.firing.choose import output_logic
+from latecomer.firing.output import Batch, OutputLogic
 from latecomer.ledger.book import measure_in_raw
 from latecomer.log.events import EventLog
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
@@ -24,10 +25,8 @@ from latecomer.store.sql import double_quoted, quoted
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
 from latecomer.timeline.keeper import TimelineKeeper
-from latecomer.windowing.judge import BATCH, as_seen, judged
 from latecomer.windowing.states import EVENTS as PANE_EVENTS
 from latecomer.windowing.states import measure_column
-from latecomer.windowing.tally import counts_by_batch
 
 Tally = dict[tuple[int, str, str], Decimal]
 """Batch, unit, fate (or `received`) → amount."""
@@ -55,7 +54,7 @@ class _Check:
     def differences(self) -> Iterable[str]:
         intake = self._intake()
         for name in self.store.pipeline.outputs:
-            output = OutputLogic(self.spark, self.store, name)
+            output = output_logic(self.spark, self.store, name)
             written = self.written.get(name, {})
             recomputed = {**intake, **self._fates(output)}
             for batch, pairs in _pairs(recomputed).items():
@@ -100,19 +99,13 @@ class _Check:
     def _fates(self, output: OutputLogic) -> Tally:
         """What became of the logged events, judged again under the policy of their batch."""
         keeper = TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
-        timeline = keeper.stretch(0, self.last).frame(self.spark, with_batch=True)
-        seen = as_seen(self.log.everything(), self.store.layout)
-        periods = self.store.policies(output.name)
+        log = Batch(self.last, keeper.stretch(0, self.last), self.log.everything(), history=True)
         tally: Tally = {}
-        for index, (since, under) in enumerate(periods):
-            until = periods[index + 1][0] if index + 1 < len(periods) else self.last + 1
-            events = seen.where(F.col(BATCH).between(since, until - 1))
-            found = counts_by_batch(output.merger, judged(events, timeline, under))
-            for batch, counts in found.items():
-                for unit, fates in counts.fates.items():
-                    tally |= {(batch, unit, fate.value): amount for fate, amount in fates.items()}
-                tally[batch, EVENTS, "late_at_source"] = Decimal(counts.late_at_source)
-                tally[batch, EVENTS, "partly_late"] = Decimal(counts.partly_late)
+        for batch, counts in output.fates_by_batch(log, self.store.policies(output.name)).items():
+            for unit, fates in counts.fates.items():
+                tally |= {(batch, unit, fate.value): amount for fate, amount in fates.items()}
+            tally[batch, EVENTS, "late_at_source"] = Decimal(counts.late_at_source)
+            tally[batch, EVENTS, "partly_late"] = Decimal(counts.partly_late)
         return tally
 
     def _side_output(self, output: OutputLogic) -> Tally:
@@ -151,10 +144,12 @@ class _Check:
         place = ", ".join(map(double_quoted, ("window_start", "window_end", *output.layout.keys)))
         ranked = f"row_number() over (partition by {place} order by sequence desc, op desc)"
         kept = f"nth = 1 and op = 'insert' and timing != '{Timing.EARLY}'"
+        # A session that has more to tell is in `partials` whole, with the panes that it will take back.
+        back = f"case when op = 'insert' then 1 when timing = '{Timing.EARLY}' then 0 else -1 end"
         if output.output.accumulation is Accumulation.DISCARDING:
-            kept = "op = 'insert'"
+            kept, back = "op = 'insert'", "case when op = 'insert' then 1 else 0 end"
         queries = {
-            output.tables.partials: f'select sum("{column}") as s from t',
+            output.tables.partials: f'select sum("{column}" * {back}) as s from t',
             output.tables.panes: f'select sum("{column}") as s from (select "{column}", op, timing, '
             f"{ranked} as nth from t where batch <= {self.last}) where {kept}",
         }

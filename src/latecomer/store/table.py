@@ -59,10 +59,7 @@ class Table:
     def last_batch(self, application: str = APPLICATION) -> int:
         """The last batch committed, -1 before the first."""
         delta = self._open()
-        if delta is None:
-            return -1
-        version = delta.transaction_version(application)
-        return -1 if version is None else version
+        return -1 if delta is None else _reached(delta, application)
 
     def holds(self, batch: int, application: str = APPLICATION) -> bool:
         """Whether this batch is committed: its step can be skipped."""
@@ -122,19 +119,14 @@ class Table:
     def files(self) -> list[DataFile]:
         """Every file that the table is made of now."""
         delta = self._open()
-        if delta is None:
-            return []
-        actions = pa.table(delta.get_add_actions(flatten=True)).to_pylist()
-        return [
-            DataFile(
-                action["path"],
-                action["size_bytes"],
-                action["num_records"],
-                {name[4:]: value for name, value in action.items() if name.startswith("min.")},
-                {name[4:]: value for name, value in action.items() if name.startswith("max.")},
-            )
-            for action in actions
-        ]
+        return [] if delta is None else _files_of(delta)
+
+    def files_before(self, batch: int) -> list[DataFile]:
+        """Every file that the table was made of before a batch was committed: they are still there."""
+        delta = self._open()
+        while delta is not None and _reached(delta) >= batch:
+            delta = DeltaTable(str(self.root), version=delta.version() - 1)
+        return [] if delta is None else _files_of(delta)
 
     def paths(self, files: Iterable[DataFile]) -> list[str]:
         return [str(self.root / file.path) for file in files]
@@ -172,6 +164,24 @@ class Table:
             self.root.mkdir(parents=True, exist_ok=True)
             self._delta = delta = DeltaTable.create(str(self.root), self.schema)
         return delta
+
+
+def _reached(delta: DeltaTable, application: str = APPLICATION) -> int:
+    version = delta.transaction_version(application)
+    return -1 if version is None else version
+
+
+def _files_of(delta: DeltaTable) -> list[DataFile]:
+    return [
+        DataFile(
+            action["path"],
+            action["size_bytes"],
+            action["num_records"],
+            {name[4:]: value for name, value in action.items() if name.startswith("min.")},
+            {name[4:]: value for name, value in action.items() if name.startswith("max.")},
+        )
+        for action in pa.table(delta.get_add_actions(flatten=True)).to_pylist()
+    ]
 
 
 def batch_of(file: DataFile) -> int:

@@ -6,6 +6,8 @@ generated code stays the same from batch to batch and is compiled once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -34,6 +36,9 @@ CODES: dict[Fate, int] = {
 }
 """Fates as small integers: cheaper to group by than text."""
 FATES = {code: fate for fate, code in CODES.items()}
+
+Periods = Sequence[tuple[int, Output]]
+"""An output under each policy it has had, and the batch since which that was in force."""
 
 
 def as_seen(events: DataFrame, layout: EventLayout, *more: str) -> DataFrame:

@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.model.aggregates import Aggregate
-from latecomer.model.windows import Sliding
+from latecomer.model.verdicts import Fate
+from latecomer.model.windows import Session, Sliding
 from latecomer.store.layout import PaneLayout
 from latecomer.store.sql import quoted
 from latecomer.windowing.assign import LEADING, TIME
-from latecomer.windowing.judge import PARTLY, WATERMARK
+from latecomer.windowing.judge import CODES, FATE, PARTLY, WATERMARK
 
 WHOLE = "decimal(38,0)"
 
@@ -45,7 +46,7 @@ class StateLogic:
 
 def states_of(layout: PaneLayout, measures: Mapping[str, str]) -> list[StateLogic]:
     """The states of an output: what the ledger and the triggers count, then its aggregates."""
-    sliding = isinstance(layout.output.window, Sliding)
+    sliding, session = (isinstance(layout.output.window, kind) for kind in (Sliding, Session))
     leads = LEADING if sliding else "true"
     logics = [_summed(EVENTS, "1L", "bigint", leads)]
     logics += [
@@ -55,8 +56,15 @@ def states_of(layout: PaneLayout, measures: Mapping[str, str]) -> list[StateLogi
     logics.append(_counted(NEW_BEHIND, f"{leads} and {TIME} < {WATERMARK}"))
     if sliding:
         logics += [_counted(NEW_ASSIGNMENTS, "true"), _counted(NEW_PARTLY, PARTLY)]
-    if layout.output.trigger.early is not None:
+    if session or layout.output.trigger.early is not None:
         logics += [_kept_count(HELD), _kept_count(SINCE)]
+    if session:
+        logics += [_kept_count(UNSETTLED, _ON_TIME), _kept_count(WAITING, _LATE)]
+        logics.append(_late_share(EVENTS, "1L", "bigint"))
+        logics += [
+            _late_share(measure_column(measure), f"coalesce({quoted(measure)}, 0)", kind)
+            for measure, kind in measures.items()
+        ]
     logics += [_state(name, aggregate, layout) for name, aggregate in layout.output.aggregates.items()]
     return logics
 
@@ -71,6 +79,11 @@ def new_column(column: str) -> str:
     return column.replace(PRIVATE, f"{PRIVATE}new_", 1)
 
 
+def late_column(column: str) -> str:
+    """Where a session keeps how much of what its own batch added came late."""
+    return new_column(column).replace(f"{PRIVATE}new_", f"{PRIVATE}new_late_", 1)
+
+
 EVENTS = f"{PRIVATE}events"
 """The events that a pane holds."""
 NEW_BEHIND = f"{PRIVATE}new_behind"
@@ -80,7 +93,11 @@ NEW_PARTLY = f"{PRIVATE}new_partly"
 """With overlapping windows: a batch's (event, window) pairs, and its events of different fates."""
 HELD = f"{PRIVATE}held"
 SINCE = f"{PRIVATE}since"
-"""With early panes: all events of the window so far, and those since its last pane."""
+"""With early panes and sessions: all events of the window so far, and those since its last pane."""
+UNSETTLED = f"{PRIVATE}unsettled"
+WAITING = f"{PRIVATE}waiting"
+"""Of a session: on-time events that no pane has told since it closed, and late ones that none has told."""
+_ON_TIME, _LATE = (f"{FATE} = {CODES[fate]}" for fate in (Fate.ON_TIME, Fate.LATE_ACCEPTED))
 
 
 def assignments_column(layout: PaneLayout) -> str:
@@ -100,11 +117,11 @@ def _counted(column: str, when: str) -> StateLogic:
     )
 
 
-def _kept_count(column: str) -> StateLogic:
-    """How many events there were, earlier ones included."""
+def _kept_count(column: str, when: str = "true") -> StateLogic:
+    """How many events were so, earlier ones included."""
     return StateLogic(
         {column: "bigint"},
-        {column: "1L"},
+        {column: f"if({when}, 1L, 0L)"},
         {column: quoted(column)},
         {column: f"sum({quoted(column)})"},
         {column: quoted(column)},
@@ -113,8 +130,7 @@ def _kept_count(column: str) -> StateLogic:
 
 def _summed(column: str, event: str, kind: str, leads: str) -> StateLogic:
     """A private sum, with the share that came from events of this batch beside it, each event once."""
-    kind = "bigint" if kind in types.INTEGERS else f"decimal(38,{types.scale_of(kind)})"
-    new = new_column(column)
+    kind, new = _summed_type(kind), new_column(column)
     once = event if leads == "true" else f"if({leads}, {event}, 0)"
     return StateLogic(
         {column: kind, new: kind},
@@ -123,6 +139,22 @@ def _summed(column: str, event: str, kind: str, leads: str) -> StateLogic:
         {name: f"cast(sum({quoted(name)}) as {kind})" for name in (column, new)},
         {column: quoted(column), new: f"coalesce({quoted(new)}, cast(0 as {kind}))"},
     )
+
+
+def _late_share(column: str, event: str, kind: str) -> StateLogic:
+    """How much of a private sum this batch's late events brought; states say nothing of it."""
+    kind, late = _summed_type(kind), late_column(column)
+    return StateLogic(
+        {late: kind},
+        {late: f"cast(if({_LATE}, {event}, 0) as {kind})"},
+        {late: f"cast(null as {kind})"},
+        {late: f"cast(sum({quoted(late)}) as {kind})"},
+        {late: f"coalesce({quoted(late)}, cast(0 as {kind}))"},
+    )
+
+
+def _summed_type(kind: str) -> str:
+    return "bigint" if kind in types.INTEGERS else f"decimal(38,{types.scale_of(kind)})"
 
 
 def _state(name: str, aggregate: Aggregate, layout: PaneLayout) -> StateLogic:

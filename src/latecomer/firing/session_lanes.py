@@ -1,0 +1,236 @@
+"""What becomes of each session at the end of a batch, row by row, lane by lane.
+
+open     sessions still open, whole                      → partials
+waiting  closed ones whose late events wait, whole       → partials
+told     the panes that these will have to take back     → partials
+fired    panes, and what they take back                  → panes
+rest     one row for each other fate, for the ledger alone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from latecomer.config.checks import PRIVATE
+from latecomer.config.models import Output
+from latecomer.firing.lanes import (
+    BATCH,
+    BEFORE,
+    EARLY_DUE,
+    FIRED,
+    LANE,
+    LATE_DUE,
+    NOW,
+    OPEN,
+    REST,
+    WAITING,
+    is_last,
+)
+from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.triggers import Count, Every
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.store.sql import quoted
+from latecomer.timeline.keeper import FIRED_AT, FIRED_WATERMARK, Step, Stretch
+from latecomer.windowing.assign import END, START
+from latecomer.windowing.judge import CODES, FATE
+from latecomer.windowing.merge import LAST_ARRIVAL, LAST_WATERMARK, Merger
+from latecomer.windowing.states import HELD, SINCE, UNSETTLED
+from latecomer.windowing.states import WAITING as WAITING_EVENTS
+
+TOLD = "told"
+PANES = f"{PRIVATE}told"
+"""The panes that stand for a session, or for those that it swallowed."""
+_FIRES, _STAYS, _SAME = f"{PRIVATE}fires", f"{PRIVATE}stays", f"{PRIVATE}same"
+_ROW, _PRIOR = f"{PRIVATE}row", f"{PRIVATE}prior"
+_CELL, _AFTER = f"{PRIVATE}cell", f"{PRIVATE}after"
+_LOW, _WIDTH = f"{PRIVATE}low", f"{PRIVATE}width"
+CELLS = 1024
+
+
+def with_lanes(
+    spark: SparkSession, merger: Merger, sessions: DataFrame, stretch: Stretch, params: DataFrame
+) -> DataFrame:
+    """Merged sessions → panes, states and told panes, each with its LANE."""
+    tells = PANES in sessions.columns
+    placed = _with_closings(spark, sessions, stretch).crossJoin(F.broadcast(params))
+    output = merger.output
+    place = (
+        f"t.{name} = timestamp_micros({at})" for name, at in (("window_start", START), ("window_end", END))
+    )
+    same = f"exists({PANES}, t -> {' and '.join(place)})"
+    placed = (
+        placed.withColumn(_FIRES, F.expr(_fires(output)))
+        .withColumn(_STAYS, F.expr(_stays()))
+        .withColumn(_SAME, F.expr(same if tells else "false"))
+    )
+    nothing = f"cast(null as {_pane_type(merger)})" if tells else "cast(null as boolean)"
+    laned = placed.selectExpr("*", f"explode({_rows(output, tells, nothing)}) as {_ROW}").selectExpr(
+        "*", f"{_ROW}.lane as {LANE}", f"{_ROW}.prior as {_PRIOR}"
+    )
+    columns = {**_firing(output, tells), LANE: LANE, _PRIOR: _PRIOR}
+    panes = merger.published(laned, columns, _said(merger))
+    return _taken_back(panes, merger).drop(_PRIOR) if tells else panes.drop(_PRIOR)
+
+
+# When
+
+
+def _fires(output: Output) -> str:
+    """The timing of the pane that a session fires now; null where it does not."""
+    closed = f"{FATE} = {CODES[Fate.ON_TIME]} and {END} <= {NOW}"
+    again = f"if({HELD} > {UNSETTLED}, '{Timing.LATE}', '{Timing.ON_TIME}')"
+    due = f"{UNSETTLED} > 0 or ({WAITING_EVENTS} > 0 and {_late_due(output)})"
+    early = f"{FATE} = {CODES[Fate.ON_TIME]} and {END} > {NOW} and {SINCE} > 0 and {_early_due(output)}"
+    return f"case when {closed} and ({due}) then {again} when {early} then '{Timing.EARLY}' end"
+
+
+def _stays() -> str:
+    """The lane in which a session's state is kept; null where it has nothing left to tell."""
+    ours = f"{FATE} = {CODES[Fate.ON_TIME]}"
+    return (
+        f"case when {ours} and {END} > {NOW} then '{OPEN}' "
+        f"when {ours} and {_FIRES} is null and {WAITING_EVENTS} > 0 then '{WAITING}' end"
+    )
+
+
+def _early_due(output: Output) -> str:
+    match output.trigger.early:
+        case None:
+            return "false"
+        case Count(count=count):
+            return f"{HELD} div {count} > ({HELD} - {SINCE}) div {count}"
+        case Every(clock="arrival"):
+            return f"{EARLY_DUE} = 1"
+        case Every(every=every):
+            reached, earlier = (f"greatest(0, ({mark} - {START}) div {every}L)" for mark in (NOW, BEFORE))
+            return f"{reached} > {earlier}"
+
+
+def _late_due(output: Output) -> str:
+    over = is_last(output, Timing.LATE)
+    match output.trigger.late:
+        case "batch":
+            return "true"
+        case Count(count=count):
+            return f"({WAITING_EVENTS} >= {count} or {over})"
+        case Every():
+            return f"({LATE_DUE} = 1 or {over})"
+
+
+def _with_closings(spark: SparkSession, sessions: DataFrame, stretch: Stretch) -> DataFrame:
+    """Add when a session that has closed did so, and by which watermark.
+
+    The step of the watermark that first reached an end is found among those in the same cell of time.
+    """
+    steps = [step for step in stretch.steps if step.watermark > BEGIN_OF_TIME]
+    low = steps[0].watermark if steps else 0
+    width = (steps[-1].watermark - low) // CELLS + 1 if steps else 1
+    bounds = pa.table({_LOW: pa.array([low], pa.int64()), _WIDTH: pa.array([width], pa.int64())})
+    cell = f"least(greatest(({END} - {_LOW}) div {_WIDTH}, 0L), {CELLS - 1}L)"
+    celled = sessions.crossJoin(F.broadcast(spark.createDataFrame(bounds))).withColumn(_CELL, F.expr(cell))
+    firsts = spark.createDataFrame(_steps_by_cell(steps, low, width)).withColumnRenamed(_CELL, f"{_CELL}s")
+    reached = F.expr(f"{_CELL} = {_CELL}s and {_AFTER} < {END} and {END} <= {FIRED_WATERMARK}")
+    return celled.join(F.broadcast(firsts), reached, "left")
+
+
+def _steps_by_cell(steps: Sequence[Step], low: int, width: int) -> pa.Table:
+    """Each step in every cell where an end could be that it is the first to reach."""
+
+    def cell(moment: int) -> int:
+        return min(max((moment - low) // width, 0), CELLS - 1)
+
+    afters = [BEGIN_OF_TIME, *(step.watermark for step in steps)]
+    rows = [
+        (number, after, step.watermark, step.at)
+        for after, step in zip(afters, steps, strict=False)
+        for number in range(cell(after + 1), cell(step.watermark) + 1)
+    ]
+    names = (_CELL, _AFTER, FIRED_WATERMARK, FIRED_AT)
+    return pa.table({name: pa.array([row[i] for row in rows], pa.int64()) for i, name in enumerate(names)})
+
+
+# What
+
+
+def _rows(output: Output, tells: bool, nothing: str) -> str:
+    """The rows that a session becomes, as an array of lane and, where the row is one, earlier pane."""
+    retracting = output.accumulation is Accumulation.RETRACTING
+    fires, stays = f"{_FIRES} is not null", f"{_STAYS} is not null"
+
+    def own(lane: str, when: str) -> str:
+        return f"if({when}, array(named_struct('lane', {lane}, 'prior', {nothing})), array())"
+
+    def each_told(lane: str, when: str) -> str:
+        return f"if({when}, transform({PANES}, t -> named_struct('lane', {lane}, 'prior', t)), array())"
+
+    parts = [
+        own(f"'{FIRED}'", fires),
+        own(_STAYS, stays),
+        own(f"'{TOLD}'", f"{fires} and {stays}"),
+        own(f"'{REST}'", f"{FATE} != {CODES[Fate.ON_TIME]}"),
+    ]
+    if tells:
+        parts.append(each_told(f"'{FIRED}'", fires if retracting else f"{fires} and not {_SAME}"))
+        parts.append(each_told(f"'{TOLD}'", f"{_FIRES} is null and {stays}"))
+        if output.accumulation is Accumulation.DISCARDING:
+            parts.append(each_told(f"'{TOLD}'", f"{fires} and {stays} and {_SAME}"))
+    return f"concat({', '.join(parts)})"
+
+
+def _firing(output: Output, tells: bool) -> dict[str, str]:
+    """The firing columns of each lane."""
+    fired, told = f"{LANE} = '{FIRED}'", f"{LANE} = '{TOLD}'"
+    closes = f"{UNSETTLED} > 0 and {END} <= {NOW}"
+    following = f"if({_SAME}, array_max({PANES}.sequence) + 1, 0L)" if tells else "0L"
+    fates = " ".join(f"when {code} then '{fate}'" for fate, code in CODES.items())
+    last = " ".join(
+        f"when {_FIRES} = '{timing}' then {is_last(output, timing)}"
+        for timing in (Timing.ON_TIME, Timing.LATE)
+    )
+    return {
+        "sequence": f"case when {fired} or {told} then {following} end",
+        "timing": f"if({fired} or {told}, {_FIRES}, case {FATE} {fates} end)",
+        # A told pane is kept as what it will be.
+        "op": f"if({told} or {_PRIOR} is not null, '{Op.RETRACT}', '{Op.INSERT}')",
+        "is_last": f"{fired} and {_PRIOR} is null and coalesce(case {last} end, false)",
+        "batch": BATCH,
+        "fired_at": f"timestamp_micros(if({closes}, {FIRED_AT}, {LAST_ARRIVAL}))",
+        "watermark": f"timestamp_micros(if({closes}, {FIRED_WATERMARK}, nullif({LAST_WATERMARK}, {BEGIN_OF_TIME}L)))",
+    }
+
+
+def _said(merger: Merger) -> dict[str, str]:
+    """What a firing changes in the state: the pane has been told, and counted once."""
+    fires, settles = f"{_FIRES} is not null", f"{_FIRES} in ('{Timing.ON_TIME}', '{Timing.LATE}')"
+    counted = f"{_PRIOR} is not null or ({fires} and {LANE} != '{FIRED}')"
+    said = {column: f"if({counted}, 0, {quoted(column)})" for column in merger.new_columns}
+    said |= {column: f"if({fires}, 0L, {column})" for column in (SINCE, WAITING_EVENTS)}
+    said[UNSETTLED] = f"if({settles}, 0L, {UNSETTLED})"
+    if merger.output.accumulation is Accumulation.DISCARDING:
+        told = f"{fires} and {LANE} = '{OPEN}'"
+        said |= {name: f"if({told}, {sql}, {quoted(name)})" for name, sql in merger.emptied.items()}
+    return said
+
+
+def _taken_back(panes: DataFrame, merger: Merger) -> DataFrame:
+    """Rows that are an earlier pane have its window, values, state and sequence."""
+    own = {"op", "is_last", "batch", "fired_at", "watermark", *merger.new_columns, LANE, _PRIOR}
+    timing = f"if({_PRIOR} is null or {LANE} = '{FIRED}', timing, {_PRIOR}.timing) as timing"
+    return panes.selectExpr(
+        *(
+            timing
+            if name == "timing"
+            else quoted(name)
+            if name in own
+            else f"if({_PRIOR} is null, {quoted(name)}, {_PRIOR}.{quoted(name)}) as {quoted(name)}"
+            for name in panes.columns
+        )
+    )
+
+
+def _pane_type(merger: Merger) -> str:
+    return f"struct<{merger.ddl()}>"

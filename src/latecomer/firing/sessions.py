@@ -1,0 +1,382 @@
+"""One output with session windows, batch by batch.
+
+What is known of a key before a batch comes from three places: `partials` holds the sessions that have
+something left to tell, whole; beside each, as *told*, a copy of the panes that it will have to take
+back; and `panes` holds the sessions that have told everything. The last are read only where an event
+came behind the watermark, for only such an event can touch a session that has closed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property, reduce
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from latecomer.config.checks import PRIVATE
+from latecomer.firing.lanes import FIRED, LANE, OPEN, REST, WAITING, Lanes, _sum
+from latecomer.firing.output import Batch, OutputLogic, Prepared, _moved
+from latecomer.firing.session_lanes import PANES, TOLD, with_lanes
+from latecomer.firing.side_output import missed, whole_event
+from latecomer.model.durations import to_micros
+from latecomer.model.ledger import ASSIGNMENTS
+from latecomer.model.ledger import EVENTS as EVENT_UNIT
+from latecomer.model.panes import Accumulation, Op
+from latecomer.model.verdicts import Fate
+from latecomer.model.windows import Session
+from latecomer.store.failpoints import failpoint
+from latecomer.store.sql import quoted
+from latecomer.store.store import Store
+from latecomer.store.table import DataFile, kind_of, parquet_files
+from latecomer.windowing.assign import END, START
+from latecomer.windowing.judge import CODES, FATE, WATERMARK, Periods, as_seen
+from latecomer.windowing.merge import Counts
+from latecomer.windowing.sessions import (
+    CELL,
+    JUDGED_END,
+    JUDGED_START,
+    SESSION,
+    cell_sql,
+    judged,
+    judged_suspects,
+    numbered,
+    suspects,
+    suspects_ddl,
+    with_verdicts,
+)
+from latecomer.windowing.states import (
+    EVENTS,
+    HELD,
+    NEW_BEHIND,
+    SINCE,
+    UNSETTLED,
+    late_column,
+    measure_column,
+    new_column,
+)
+from latecomer.windowing.states import WAITING as WAITING_EVENTS
+from latecomer.windowing.tally import counts_by_batch
+
+SUSPECTS, VERDICTS = "suspects", "verdicts"
+_NTH = f"{PRIVATE}nth"
+
+
+@dataclass(frozen=True)
+class Known:
+    """What there was before a batch: files of `partials`, and closed sessions that suspects may touch."""
+
+    states: Sequence[DataFile] = ()
+    told: Sequence[DataFile] = ()
+    closed: DataFrame | None = None
+
+    @property
+    def files(self) -> list[DataFile]:
+        return [*self.states, *self.told]
+
+
+@dataclass(frozen=True)
+class PreparedSessions(Prepared):
+    """With the suspects of the batch, judged."""
+
+    verdicts: Sequence[Path] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SessionLanes(Lanes):
+    """The files of one pass. A session holds on-time and late events together, counted apart."""
+
+    @cached_property
+    def files(self) -> dict[str, list[Path]]:
+        lanes = (OPEN, FIRED, WAITING, TOLD, REST)
+        return {lane: parquet_files(self.folder / f"{LANE}={lane}") for lane in lanes}
+
+    @cached_property
+    def counts(self) -> Counts:
+        sums = {EVENT_UNIT: EVENTS, **{name: measure_column(name) for name in self.merger.measures}}
+        news = [new_column(column) for column in sums.values()]
+        lates = [late_column(column) for column in sums.values()]
+        fates: dict[str, dict[Fate, Decimal]] = {unit: {} for unit in sums}
+        behind = 0
+
+        def add(unit: str, fate: Fate, amount: Decimal) -> None:
+            fates[unit][fate] = fates[unit].get(fate, Decimal(0)) + amount
+
+        for lane in (OPEN, FIRED, WAITING, REST):
+            for file in self.files[lane]:
+                table = pq.read_table(file, columns=["timing", NEW_BEHIND, *news, *lates], partitioning=None)
+                behind += int(_sum(table.column(NEW_BEHIND)))
+                parts = _by_fate(table) if lane == REST else {Fate.ON_TIME: table}
+                for fate, rows in parts.items():
+                    for unit, new, late in zip(sums, news, lates, strict=True):
+                        came_late = _sum(rows.column(late))
+                        add(unit, fate, _sum(rows.column(new)) - came_late)
+                        if lane != REST:
+                            add(unit, Fate.LATE_ACCEPTED, came_late)
+        return Counts({**fates, ASSIGNMENTS: fates[EVENT_UNIT]}, late_at_source=behind)
+
+
+def _by_fate(table: pa.Table) -> dict[Fate, pa.Table]:
+    named = pc.unique(table.column("timing")).to_pylist()
+    return {Fate(fate): table.filter(pc.equal(table.column("timing"), fate)) for fate in named}
+
+
+class SessionLogic(OutputLogic):
+    """Computes and publishes the panes of an output with session windows."""
+
+    def __init__(self, spark: SparkSession, store: Store, name: str) -> None:
+        super().__init__(spark, store, name)
+        self.open_states, self.told = _apart(self.open_states)
+
+    @property
+    def window(self) -> Session:
+        assert isinstance(self.output.window, Session)  # noqa: S101
+        return self.output.window
+
+    @property
+    def discards(self) -> bool:
+        return self.output.accumulation is Accumulation.DISCARDING
+
+    def prepare(self, batch: Batch) -> PreparedSessions:
+        """Judge the suspects, if there are any; then one pass over events and the sessions they meet."""
+        known = self._known(batch)
+        scratch = self.tables.panes.new_folder(batch.number, SUSPECTS)
+        found = self._find_suspects(batch, scratch)
+        if found and not batch.history:
+            known = Known(known.states, known.told, self._closed(batch, found, known))
+        verdicts = self._judge(batch, found, known, [(0, self.output)], scratch) if found else []
+        inputs = self._inputs(batch, verdicts, known)
+        if not inputs:
+            return PreparedSessions()
+        folder = self.tables.panes.new_folder(batch.number)
+        tells = bool(known.told) or known.closed is not None
+        rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), inputs)
+        rows = numbered(rows, [*self.merger.input_keys, FATE])
+        if tells and self.discards:
+            rows = self._said_before(rows)
+        merged = self.merger.merge(rows, within=SESSION, gather=PANES if tells else None)
+        laned = with_lanes(self.spark, self.merger, merged, batch.stretch, self._params(batch))
+        laned.write.partitionBy(LANE).parquet(str(folder))
+        lanes = SessionLanes(folder, self.merger)
+        return PreparedSessions(lanes, known.files, lanes.counts, verdicts)
+
+    def judged(
+        self, batch: Batch, scratch: Path, periods: Periods = (), more: Sequence[str] = ()
+    ) -> DataFrame:
+        """The events of the whole log, judged by the log and the timeline alone; `scratch` is for what has
+        to be written down on the way."""
+        under = periods or [(0, self.output)]
+        found = self._find_suspects(batch, scratch)
+        verdicts = self._judge(batch, found, Known(), under, scratch) if found else []
+        return self._judged(batch, verdicts, under, *more)
+
+    def fates_by_batch(self, batch: Batch, periods: Periods = ()) -> dict[int, Counts]:
+        if batch.events is None:
+            return {}
+        with TemporaryDirectory(prefix="latecomer-") as scratch:
+            return counts_by_batch(self.merger, self.judged(batch, Path(scratch), periods))
+
+    # What a batch meets
+
+    def _known(self, batch: Batch) -> Known:
+        """The sessions that had something left to tell before this batch."""
+        if batch.history:
+            return Known()
+        if self.tables.partials.holds(batch.number):  # the batch was interrupted after its last commit
+            return Known(*_apart(self.tables.partials.files_before(batch.number)))
+        return Known(self.open_states, self.told)
+
+    def _find_suspects(self, batch: Batch, scratch: Path) -> list[Path]:
+        """The events behind the watermark, in files of their own; none if there are none."""
+        if batch.events is None or (not batch.history and batch.earliest >= batch.stretch.fires_at):
+            return []
+        folder = scratch / SUSPECTS
+        timeline = batch.stretch.frame(self.spark, with_batch=batch.history)
+        found = suspects(batch.events, timeline, self.output, self.store.layout)
+        found.write.parquet(str(folder))
+        return [file for file in parquet_files(folder) if pq.read_metadata(file).num_rows]
+
+    def _judge(
+        self, batch: Batch, found: Sequence[Path], known: Known, periods: Periods, scratch: Path
+    ) -> list[Path]:
+        """Every suspect with the session that judges it, in files of their own."""
+        assert batch.events is not None  # noqa: S101
+        folder = scratch / VERDICTS
+        timeline = batch.stretch.frame(self.spark, with_batch=batch.history)
+        suspected = self._files(found, suspects_ddl(self.store.layout))
+        standing = [self._read(known.states)] if known.states else []
+        standing += [known.closed] if known.closed is not None else []
+        places = [
+            rows.selectExpr(
+                f"unix_micros(window_start) as {START}",
+                f"unix_micros(window_end) as {END}",
+                *map(quoted, self.output.by),
+            )
+            for rows in standing
+        ]
+        there = reduce(lambda left, right: left.unionByName(right), places) if places else None
+        layout = self.store.layout
+        with_verdicts(suspected, batch.events, timeline, periods, layout, there).write.parquet(str(folder))
+        return parquet_files(folder)
+
+    def _closed(self, batch: Batch, found: Sequence[Path], known: Known) -> DataFrame | None:
+        """The panes that stand for closed sessions which a suspect may touch, by file and by key.
+
+        A session that is in `partials` as well, because it has more to tell, is left to that.
+        """
+        files = _touching(self.tables.panes.files(), self._cells(found), self.window.gap)
+        if not files:
+            return None
+        panes = self.spark.read.schema(self.merger.ddl()).parquet(*self.tables.panes.paths(files))
+        panes = panes.where(f"batch < {batch.number}")  # what an interrupted attempt published is no past
+        layout = self.store.layout
+        wanted = as_seen(self._files(found, suspects_ddl(layout)), layout).select(
+            *map(quoted, self.output.by)
+        )
+        panes = _same_key(panes, wanted, self.output.by, "left_semi")
+        place = ["window_start", "window_end", *map(quoted, self.output.by)]
+        of_one = Window.partitionBy(*place, *(["sequence"] if self.discards else []))
+        newest = of_one.orderBy(F.col("sequence").desc(), F.col("op").desc())  # a retract after its insert
+        stands = panes.withColumn(_NTH, F.row_number().over(newest)).where(f"{_NTH} = 1").drop(_NTH)
+        stands = stands.where(F.col("op") == Op.INSERT.value)
+        if not known.states:
+            return stands
+        whole = self._read(known.states).selectExpr(
+            f"window_start as {START}", f"window_end as {END}", *map(quoted, self.output.by)
+        )
+        inside = F.expr(f"{START} <= window_start and window_end <= {END}")
+        return _same_key(stands, whole, self.output.by, "left_anti", inside)
+
+    def _cells(self, found: Sequence[Path]) -> list[int]:
+        """Where the suspects are, in cells of the gap's length."""
+        times = [pq.read_table(file, columns=["event_time"], partitioning=None).column(0) for file in found]
+        gap = self.window.gap
+        return sorted({time // gap for each in times for time in each.cast(pa.int64()).to_pylist()})
+
+    # One pass
+
+    def _inputs(self, batch: Batch, verdicts: Sequence[Path], known: Known) -> list[DataFrame]:
+        """Events, first folded cell by cell, the sessions they meet, and the panes that those told."""
+        inputs = []
+        if batch.events is not None:
+            events = self.merger.of_events(self._judged(batch, verdicts, [(0, self.output)]))
+            cells = self.merger.merge(events.withColumn(CELL, F.expr(cell_sql(self.window))), within=CELL)
+            one = f"cast(if({FATE} <= {CODES[Fate.LATE_ACCEPTED]}, {CODES[Fate.ON_TIME]}, {FATE}) as tinyint)"
+            inputs.append(self.merger.again(cells).withColumn(FATE, F.expr(one)))
+        if known.states:
+            inputs.append(self.merger.of_states(self._read(known.states), Fate.ON_TIME))
+        if known.told:
+            inputs.append(self._of_told(self._read(known.told)))
+        if known.closed is not None:
+            held = {HELD: F.col(EVENTS)} if self.discards else {}
+            whole = [self._whole_pane()]
+            inputs.append(self.merger.of_states(known.closed.withColumns(held), Fate.ON_TIME, more=whole))
+        return inputs
+
+    def _judged(self, batch: Batch, verdicts: Sequence[Path], periods: Periods, *more: str) -> DataFrame:
+        assert batch.events is not None  # noqa: S101
+        layout = self.store.layout
+        timeline = batch.stretch.frame(self.spark, with_batch=batch.history)
+        prompt = judged(as_seen(batch.events, layout, *more), timeline, self.output)
+        if not verdicts:
+            return prompt
+        logged = self._files(verdicts, suspects_ddl(layout, judged=True))
+        seen = as_seen(logged, layout, *more, WATERMARK, JUDGED_START, JUDGED_END)
+        return prompt.unionByName(judged_suspects(seen, periods))
+
+    def _of_told(self, panes: DataFrame) -> DataFrame:
+        """Panes that have to be taken back. Their session has what they hold, unless it discards."""
+        if self.discards:
+            none = dict.fromkeys((HELD, SINCE, UNSETTLED, WAITING_EVENTS), F.lit(0).cast("bigint"))
+            zeroed = panes.selectExpr("*", self._whole_pane()).withColumns(none)
+            return self.merger.of_states(zeroed, Fate.ON_TIME, more=[PANES])
+        placed = panes.selectExpr(
+            f"unix_micros(window_start) as {START}",
+            f"unix_micros(window_end) as {END}",
+            *map(quoted, self.output.by),
+            self._whole_pane(),
+        )
+        return self.merger.of_nothing(placed, more=[PANES])
+
+    def _said_before(self, rows: DataFrame) -> DataFrame:
+        """Where the window is still the same, a discarding pane does not tell again what others told."""
+        session = Window.partitionBy(*self.merger.input_keys, FATE, SESSION)
+        same = (F.min(START).over(session) == F.col(START)) & (F.max(END).over(session) == F.col(END))
+        said = rows.withColumn(_NTH, F.col(PANES).isNotNull() & same)
+        emptied = {
+            name: F.expr(f"if({_NTH}, {sql}, {quoted(name)})") for name, sql in self.merger.emptied.items()
+        }
+        return said.withColumns(emptied).drop(_NTH)
+
+    def _whole_pane(self) -> str:
+        return f"struct({', '.join(quoted(field.name) for field in self.merger.schema)}) as {PANES}"
+
+    def _files(self, files: Sequence[Path], schema: str) -> DataFrame:
+        return self.spark.read.schema(schema).parquet(*map(str, files))
+
+    # Publishing
+
+    def publish(self, batch: Batch, prepared: Prepared) -> None:
+        """Panes, then the side output, then the sessions that have more to tell, as for other windows."""
+        assert isinstance(prepared, PreparedSessions)  # noqa: S101
+        lanes, number = prepared.lanes, batch.number
+        if lanes is None:
+            return
+        panes, late, partials = self.tables.panes, self.tables.late, self.tables.partials
+        if not panes.holds(number):
+            failpoint(f"{self.name}.panes.written", number)
+            panes.commit(number, lanes.files[FIRED])
+            failpoint(f"{self.name}.panes.committed", number)
+        if prepared.counts.fates[ASSIGNMENTS].get(Fate.SIDE_OUTPUT) and not late.holds(number):
+            folder = late.new_folder(number)
+            layout = self.store.layout
+            events = self._judged(batch, prepared.verdicts, [(0, self.output)], whole_event(layout))
+            missed(events, self.output, layout).coalesce(1).write.parquet(str(folder))
+            failpoint(f"{self.name}.late.written", number)
+            late.commit(number, parquet_files(folder))
+            failpoint(f"{self.name}.late.committed", number)
+        if not partials.holds(number):
+            kinds = {OPEN: "", WAITING: WAITING, TOLD: TOLD}
+            moved = [
+                _moved(lanes.files[lane], partials.new_folder(number, kind)) for lane, kind in kinds.items()
+            ]
+            added = partials.commit(number, [file for each in moved for file in each], prepared.consumed)
+            self.open_states, self.told = _apart(added)
+            failpoint(f"{self.name}.partials.committed", number)
+
+
+def _apart(files: Sequence[DataFile]) -> tuple[list[DataFile], list[DataFile]]:
+    """The sessions that have something left to tell, and the panes that they will take back."""
+    told = [file for file in files if kind_of(file) == TOLD]
+    return [file for file in files if kind_of(file) != TOLD], told
+
+
+def _touching(files: Sequence[DataFile], cells: Sequence[int], gap: int) -> list[DataFile]:
+    """The pane files that can hold a session which an event in one of these cells touches."""
+    found = []
+    for file in files:
+        low, high = to_micros(file.minimum["window_start"]), to_micros(file.maximum["window_end"])
+        place = bisect_left(cells, low // gap - 1)
+        if place < len(cells) and cells[place] * gap < high:
+            found.append(file)
+    return found
+
+
+def _same_key(
+    rows: DataFrame, others: DataFrame, by: Sequence[str], how: str, also: Column | None = None
+) -> DataFrame:
+    """The rows whose key is, or with `left_anti` is not, among the others'."""
+    names = {key: f"{PRIVATE}other_{key}" for key in by}
+    renamed = others.withColumnsRenamed(names)
+    same = [F.col(quoted(key)).eqNullSafe(F.col(quoted(name))) for key, name in names.items()]
+    conditions = [*same, *([] if also is None else [also])]
+    return rows.join(renamed, conditions, how) if conditions else rows
