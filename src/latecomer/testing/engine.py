@@ -74,6 +74,7 @@ class _Played:
     def __init__(self, shape: Shape, steps: Sequence[Step], spark: SparkSession, folder: Path) -> None:
         self.shape = shape
         self.rows = rows_of(steps)
+        self.files = 0
         self.spots: list[Spot] = []
         self.spark = own_session(spark)
         self.folder = folder
@@ -96,8 +97,8 @@ class _Played:
         before = self.engine.last
         match step:
             case Batch():
-                number = len({name for name, _ in self.spots})
-                self.engine.data(number, [self._write(number, step.rows)])
+                self.engine.data(self.files, [self._write(self.files, step.rows)])
+                self.files += 1
             case Heartbeat():
                 self.engine.heartbeat(step.at)
             case Drain():
