@@ -2,15 +2,18 @@
 
     source → decode → log → timeline → windowing → firing → ledger → sinks
 
-`Engine.data` runs one batch through all of it. Every step is committed under the batch's number and
-skipped when that number is already there, so a batch that was interrupted anywhere is simply run again.
+`Engine.data` runs one batch through all of it. It has two halves: *accepting* a batch puts it into the
+log and on the timeline, *completing* it publishes what follows from that. `Engine.accept` lets the second
+half run beside the first half of the next batch. Every step is committed under the batch's number and
+skipped when that number is already there, so a batch that was interrupted anywhere is simply run again:
+from its files until it is on the timeline, from the log after that.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -29,10 +32,11 @@ from latecomer.ledger.book import (
     require_balance,
     sum_measures,
 )
-from latecomer.log.events import EventLog, Received
+from latecomer.log.events import NOTHING, EventLog, Received
 from latecomer.model.ledger import Entry
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.overflow import overflow_told
+from latecomer.session import scheduled
 from latecomer.sink.keeper import SinkKeeper
 from latecomer.source.files import SourceFile
 from latecomer.store.failpoints import failpoint
@@ -55,6 +59,19 @@ class BatchReport:
     entries: Sequence[Entry] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Accepted:
+    """A batch that is in the log and on the timeline."""
+
+    batch: Batch
+    kind: str
+    received: Received
+    intake: Intake | None
+    began: float
+    watermark: int
+    newest_arrival: int
+
+
 class Engine:
     """Runs a pipeline's batches, one after the other, on a store it has for itself."""
 
@@ -70,6 +87,9 @@ class Engine:
         self.outputs = [output_logic(spark, store, name) for name in store.pipeline.outputs]
         self.sinks = SinkKeeper(store, self.outputs)
         self.last = store.ledger.last_batch()
+        self._completing = ThreadPoolExecutor(1, "latecomer-completing")
+        self._under_way: Future[None] | None = None
+        self._completed_at = 0.0
 
     @property
     def pipeline(self) -> Pipeline:
@@ -77,27 +97,59 @@ class Engine:
 
     def start(self) -> None:
         """Finish what an interrupted run left undone; compute outputs that were added since."""
-        self._finish_quiet_batch()
+        if self.store.watermarks.last_batch() > self.last:
+            self._complete(self._interrupted(self.last + 1), self._known_outputs())
         self._catch_up()
         self.sinks.catch_up(self.last)
 
     def data(self, source_batch: int, files: Sequence[SourceFile]) -> None:
         """One batch of data, from files to sinks."""
+        self.accept(source_batch, files)
+        self.settle()
+
+    def accept(self, source_batch: int, files: Sequence[SourceFile]) -> None:
+        """Put a batch into the log and on the timeline; the rest goes on beside the next batch."""
         if source_batch <= self._last_source_batch():
             return
         began, number = time.monotonic(), self.last + 1
+        scheduled(self.spark, "accepting")
         received = self.log.write(number, files, self.keeper.timeline)
         events = self.log.batch(number)
         heads = self.log.heads(events, self.pipeline.watermark.needs)
+        taken = intake(received, heads.measures, *self._sums_aside(number, received))
+        self.settle()
         stretch = self.keeper.extend(number, source_batch, heads.heads)
         failpoint("watermarks.committed", number)
         batch = Batch(number, stretch, events if received.events else None, heads.earliest, heads.latest)
-        self._run(batch, received, heads.measures, began, "data")
+        self.last = number
+        self._under_way = self._completing.submit(
+            self._complete, self._accepted(batch, "data", began, received, taken), self.outputs
+        )
+
+    def settle(self) -> None:
+        """Wait for the batch under way; what went wrong in it is raised here."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.result()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a batch is being completed."""
+        return self._under_way is not None and not self._under_way.done()
+
+    def close(self) -> None:
+        """Let go of the sinks; nothing is under way any more."""
+        self._completing.shutdown()
+        self.sinks.close()
 
     def heartbeat(self, at: int) -> bool:
-        """Let silence count: a batch without data, if it closes a window."""
+        """Let silence count: a batch without data, if it publishes anything."""
+        self.settle()
         beat = self.keeper.heartbeat(at)
-        if beat is None or not any(output.would_fire(beat[1].watermark) for output in self.outputs):
+        if beat is None:
+            return False
+        stretch = Stretch([(self.last + 1, beat[1])], self.keeper.reached(self.last))
+        if not any(output.would_fire(stretch) for output in self.outputs):
             return False
         self.keeper.timeline = beat[0]
         self._quiet(self.keeper.advance(self.last + 1, beat[1]), "heartbeat")
@@ -105,60 +157,80 @@ class Engine:
 
     def drain(self) -> None:
         """The input has ended: close every window. Twice is once."""
+        self.settle()
         if self.keeper.timeline.watermark == END_OF_TIME:
             return
         row = self.keeper.timeline.drain()
         self._quiet(self.keeper.advance(self.last + 1, row), "drain")
 
     def _quiet(self, stretch: Stretch, kind: str) -> None:
-        failpoint("watermarks.committed", self.last + 1)
-        nothing = {measure: Decimal(0) for measure in self.store.measures()}
-        self._run(Batch(self.last + 1, stretch), Received(0, 0, 0, 0), nothing, time.monotonic(), kind)
+        self.last += 1
+        failpoint("watermarks.committed", self.last)
+        self._complete(self._accepted(Batch(self.last, stretch), kind), self.outputs)
 
-    def _run(
-        self, batch: Batch, received: Received, logged: dict[str, Decimal], began: float, kind: str
-    ) -> None:
+    def _accepted(
+        self,
+        batch: Batch,
+        kind: str,
+        began: float | None = None,
+        received: Received = NOTHING,
+        taken: Intake | None = None,
+    ) -> Accepted:
+        timeline, now = self.keeper.timeline, time.monotonic()
+        return Accepted(batch, kind, received, taken, began or now, timeline.watermark, timeline.last_at)
+
+    def _interrupted(self, number: int) -> Accepted:
+        """The batch that a run before this one accepted and did not complete, from log and timeline."""
+        stretch = self.keeper.stretch(number, number)
+        kind = stretch.rows[0][1].kind
+        self.last = number
+        if kind != "tick":
+            return self._accepted(Batch(number, stretch), kind)
+        received, events = self.log.recount(number), self.log.batch(number)
+        heads = self.log.heads(events)
+        batch = Batch(number, stretch, events if received.events else None, heads.earliest, heads.latest)
+        taken = intake(received, heads.measures, *self._sums_aside(number, received))
+        return self._accepted(batch, "data", received=received, taken=taken)
+
+    def _complete(self, accepted: Accepted, outputs: Sequence[OutputLogic]) -> None:
+        """Publish what follows from a batch, once its ledger balances."""
+        batch = accepted.batch
         with ThreadPoolExecutor(2) as pool:
-            prepared = list(pool.map(lambda output: self._prepared(output, batch), self.outputs))
-            entries = self._balanced(batch, received, logged, prepared)
+            prepared = list(pool.map(lambda output: self._prepared(output, batch), outputs))
+            entries = _balanced(accepted, outputs, prepared)
             list(
                 pool.map(
-                    lambda pair: self._publish(pair[0], batch, pair[1]),
-                    zip(self.outputs, prepared, strict=True),
+                    lambda pair: self._publish(pair[0], batch, pair[1]), zip(outputs, prepared, strict=True)
                 )
             )
         self.store.ledger.append(batch.number, as_table(entries))
         failpoint("ledger.committed", batch.number)
-        self.last = batch.number
         self.sinks.apply(batch.number)
         failpoint("sinks.applied", batch.number)
-        timeline = self.keeper.timeline
-        seconds = time.monotonic() - began
+        now = time.monotonic()
+        seconds = now - max(accepted.began, self._completed_at)
+        self._completed_at = now
         self.watch(
-            BatchReport(batch.number, kind, received, seconds, timeline.watermark, timeline.last_at, entries)
+            BatchReport(
+                batch.number,
+                accepted.kind,
+                accepted.received,
+                seconds,
+                accepted.watermark,
+                accepted.newest_arrival,
+                entries,
+            )
         )
 
     def _prepared(self, output: OutputLogic, batch: Batch) -> Prepared:
+        scheduled(self.spark, "completing")
         with overflow_told(output.name, output.layout, self.store.measures()):
             return output.prepare(batch)
 
     def _publish(self, output: OutputLogic, batch: Batch, prepared: Prepared) -> None:
+        scheduled(self.spark, "completing")
         with overflow_told(output.name, output.layout, self.store.measures()):
             output.publish(batch, prepared)
-
-    def _balanced(
-        self, batch: Batch, received: Received, logged: dict[str, Decimal], prepared: Sequence[Prepared]
-    ) -> list[Entry]:
-        if not received.rows:
-            return []
-        taken = intake(received, logged, *self._sums_aside(batch.number, received))
-        entries = [
-            entry
-            for output, ready in zip(self.outputs, prepared, strict=True)
-            for entry in entries_of(batch.number, output.name, taken, ready.counts, output.windows_each)
-        ]
-        require_balance(entries)
-        return entries
 
     def _sums_aside(self, batch: int, received: Received) -> tuple[dict[str, Decimal], dict[str, Decimal]]:
         """The measures of a batch's duplicates and dead letters."""
@@ -173,26 +245,26 @@ class Engine:
         )
 
     def _last_source_batch(self) -> int:
-        """The last batch of the source that is complete."""
-        interrupted = self.store.watermarks.last_batch() > self.last
-        return self.keeper.last_source_batch - 1 if interrupted else self.keeper.last_source_batch
+        """The last batch of the source that was accepted."""
+        return self.keeper.last_source_batch
 
-    def _finish_quiet_batch(self) -> None:
-        """A heartbeat or drain that was interrupted; a data batch is handed in again by the source."""
-        if self.store.watermarks.last_batch() > self.last:
-            stretch = self.keeper.stretch(self.last + 1, self.last + 1)
-            kind = stretch.rows[0][1].kind
-            if kind != "tick":
-                self._quiet(stretch, kind)
+    def _known_outputs(self) -> list[OutputLogic]:
+        """The outputs that the batches before had; all of them where there were none."""
+        reached = self._reached()
+        return [output for output in self.outputs if not reached or output.name in reached]
+
+    def _reached(self) -> dict[str, int]:
+        """The last batch in which each output took part."""
+        if not self.store.ledger.exists:
+            return {}
+        found = self.store.ledger.query("select output, max(batch) as last from t group by output")
+        return {row["output"]: row["last"] for row in found.to_pylist()}
 
     def _catch_up(self) -> None:
         """Outputs that were added to an existing store are computed from the log."""
         if self.last < 0:
             return
-        found = self.store.ledger.query(
-            "select output, max(batch) as last from t group by output"
-        ).to_pylist()
-        reached = {row["output"]: row["last"] for row in found}
+        reached = self._reached()
         newest = max(reached.values(), default=-1)
         for output in self.outputs:
             if output.name not in reached:
@@ -218,8 +290,7 @@ class Engine:
 
     def _past_entries(self, output: OutputLogic, batch: Batch) -> list[Entry]:
         past = self.store.past_ledger.query(
-            "select distinct batch, unit, received, duplicate, dead_letter from t "
-            f"where batch <= {self.last}"
+            f"select distinct batch, unit, received, duplicate, dead_letter from t where batch <= {self.last}"
         )
         taken: dict[int, Intake] = {}
         for row in past.to_pylist():
@@ -235,3 +306,20 @@ class Engine:
                 number, output.name, received, fates.get(number, Counts()), output.windows_each
             )
         ]
+
+
+def _balanced(
+    accepted: Accepted, outputs: Sequence[OutputLogic], prepared: Sequence[Prepared]
+) -> list[Entry]:
+    """The ledger's lines for a batch; a batch that received nothing has none."""
+    if accepted.intake is None or not accepted.received.rows:
+        return []
+    entries = [
+        entry
+        for output, ready in zip(outputs, prepared, strict=True)
+        for entry in entries_of(
+            accepted.batch.number, output.name, accepted.intake, ready.counts, output.windows_each
+        )
+    ]
+    require_balance(entries)
+    return entries

@@ -76,7 +76,7 @@ def _run(
         if drain and not stopping.is_set():
             engine.drain()
     finally:
-        engine.sinks.close()
+        engine.close()
 
 
 def check_predicates(spark: SparkSession, store: Store, file: str | Path | None) -> None:
@@ -155,7 +155,8 @@ class _Runner:
                     query.stop()
             else:
                 query.awaitTermination()
-        except StreamingQueryException as error:
+            self.engine.settle()
+        except (StreamingQueryException, *SPARK_ERRORS) as error:
             raise self._told(error) from None
         finally:
             query.stop()
@@ -183,7 +184,7 @@ class _Runner:
             if self.stopping.is_set():
                 raise InterruptedError("stopping")
             try:
-                self.engine.data(source_batch, self._files(manifest, source_batch))
+                self.engine.accept(source_batch, self._files(manifest, source_batch))
             except BaseException as error:
                 # Whatever it is, Spark must hear of it, or it would wait for ever.
                 self.failure = error
@@ -201,9 +202,10 @@ class _Runner:
 
     def _beat(self) -> None:
         """A heartbeat, while no batch runs: the arrival clock has gone on since the last arrival."""
-        if not self.turn.acquire(blocking=False):
+        if self.engine.busy or not self.turn.acquire(blocking=False):
             return
         try:
+            self.engine.settle()
             silent = time.monotonic() - self.quiet_since
             if silent >= HEARTBEAT_SECONDS and self.quiet_from != BEGIN_OF_TIME:
                 self.engine.heartbeat(self.quiet_from + int(silent * 1_000_000))

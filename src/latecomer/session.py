@@ -74,6 +74,7 @@ def build_session(pipeline: str, log: Path | None = None, **settings: str) -> Sp
     cores = os.cpu_count() or 2
     chosen = {
         **SETTINGS,
+        "spark.scheduler.mode": "FAIR",
         "spark.master": os.environ.get("LATECOMER_MASTER", "local[*]"),
         "spark.sql.shuffle.partitions": str(cores),
         "spark.driver.memory": os.environ.get("LATECOMER_MEMORY", "2g"),
@@ -102,6 +103,12 @@ def own_session(spark: SparkSession, **settings: str) -> SparkSession:
         if name.startswith("spark.sql.") and value is not None and spark.conf.isModifiable(name):
             session.conf.set(name, value)
     return session
+
+
+def scheduled(spark: SparkSession, pool: str) -> None:
+    """Let the jobs of this thread share the cores fairly with those of other pools, where Spark is set
+    up to: without it, the tasks of a batch being accepted go before those that complete the one before."""
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from latecomer.config.columns import INTEGERS
 from latecomer.decode import decode
 from latecomer.decode.decode import decoded, marked_duplicates
 from latecomer.log.marks import MARK, with_marks
@@ -34,7 +35,11 @@ UNIQUE = {
     for column in ("event_time", "arrival_time", "position", "event_id")
 }
 """Columns in which hardly a value comes twice: a dictionary would only cost time."""
+_LOW = (1 << 32) - 1
 LEAST_BYTES, MOST_BYTES = 4 << 20, 128 << 20
+BIG = 64 << 20
+"""Beyond this many bytes a batch is written by more tasks than there are cores, so that what completes
+the batch before need not wait for a core as long."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,9 @@ class Received:
     events: int
     duplicates: int
     dead_letters: int
+
+
+NOTHING = Received(0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,7 @@ class EventLog:
             decode.EVENTS: self.store.events,
         }
         if self.store.events.holds(batch):
-            return self._recount(batch)
+            return self.recount(batch)
         try:
             folder, rows = self._write_lanes(batch, files, timeline)
         except SPARK_ERRORS:
@@ -108,35 +116,46 @@ class EventLog:
 
         Where the strategy needs a histogram there is a row for each of its bars.
         """
-        measures = self.store.measures()
-        view = self.store.layout.view
+        every = self.store.pipeline.watermark.every
         if needs.marks:
             events = with_marks(events, self.store.layout, needs)
-        bar = _bar(needs, self.store.pipeline.watermark.every)
+        bar = _bar(needs, every)
+        aggregates = {
+            "latest": "max(event_time)",
+            "earliest": "min(event_time)",
+            "events": "count(1)",
+            **({"arrived": "max(arrival_time)"} if every == "event" else {}),
+            **({"marked": f"max({MARK})"} if needs.marks else {}),
+            **self._measure_sums(),
+        }
         found = (
             events.groupBy("tick", "source_partition", *([F.expr(bar).alias("bar")] if bar else []))
-            .agg(
-                F.max("event_time").alias("latest"),
-                F.min("event_time").alias("earliest"),
-                F.max("arrival_time").alias("arrived"),
-                F.count(F.lit(1)).alias("events"),
-                *([F.max(MARK).alias("marked")] if needs.marks else []),
-                *(
-                    F.sum(F.col(quoted(view[measure])).cast("decimal(38,6)")).alias(f"m{index}")
-                    for index, measure in enumerate(measures)
-                ),
-            )
+            .agg(*(F.expr(f"{sql} as {name}") for name, sql in aggregates.items()))
             .toArrow()
             .to_pylist()
         )
-        heads = _heads(found, needs, self.store.pipeline.watermark.every)
+        heads = _heads(found, needs, every)
         sums = {
-            measure: sum((row[f"m{index}"] or Decimal(0) for row in found), Decimal(0))
-            for index, measure in enumerate(measures)
+            measure: sum((_whole(row, index) for row in found), Decimal(0))
+            for index, measure in enumerate(self.store.measures())
         }
         earliest = min((to_micros(row["earliest"]) for row in found), default=END_OF_TIME)
         latest = max((head.max_event_time for head in heads), default=BEGIN_OF_TIME)
         return Heads(heads, earliest, latest, sums)
+
+    def _measure_sums(self) -> dict[str, str]:
+        """The measures' sums. Whole numbers are summed in two halves: exact, and without the cost of
+        decimals that are long enough for any sum."""
+        sums = {}
+        for index, (measure, kind) in enumerate(self.store.measures().items()):
+            column = quoted(self.store.layout.view[measure])
+            if kind in INTEGERS:
+                number = f"cast({column} as bigint)"
+                sums[f"m{index}"] = f"sum({number} & {_LOW}L)"
+                sums[f"h{index}"] = f"sum(shiftright({number}, 32))"
+            else:
+                sums[f"m{index}"] = f"sum(cast({column} as decimal(38,6)))"
+        return sums
 
     def _read(self, files: Sequence[DataFile]) -> DataFrame:
         schema = ddl(self.store.layout.stored)
@@ -182,7 +201,8 @@ class EventLog:
         share = str(min(max(size // cores + 1, LEAST_BYTES), MOST_BYTES))
         self._reading.conf.set("spark.sql.files.maxPartitionBytes", share)
         self._reading.conf.set("spark.sql.files.openCostInBytes", share)
-        return max(cores, size // MOST_BYTES)
+        least = 2 * cores if size > BIG else cores
+        return max(least, size // MOST_BYTES)
 
     def _known_ids(self, timeline: Timeline) -> DataFrame | None:
         """The ids in the log that a duplicate could still do harm with: as far back as lateness reaches."""
@@ -218,7 +238,7 @@ class EventLog:
             self._files = {batch: committed}
         return sum(file.rows for file in committed)
 
-    def _recount(self, batch: int) -> Received:
+    def recount(self, batch: int) -> Received:
         """What an earlier attempt logged for this batch."""
         tables = (self.store.events, self.store.duplicates, self.store.dead_letters)
         counts = [self._rows_of(table, batch) for table in tables]
@@ -270,3 +290,8 @@ def _as_asked(head: Head, row: dict[str, Any], needs: Needs, every: int | str) -
     if needs.resolution is not None:
         times = {head.max_event_time if every == "event" else row["bar"]: head.events}
     return replace(head, marked=row["marked"] if needs.marks else None, times=times)
+
+
+def _whole(row: Mapping[str, Any], index: int) -> Decimal:
+    """A measure's sum from its halves."""
+    return Decimal(row[f"m{index}"] or 0) + Decimal((row.get(f"h{index}") or 0) << 32)
