@@ -23,6 +23,7 @@ import pyarrow as pa
 from latecomer.config.columns import infer_columns, list_files
 from latecomer.config.models import Output, Pipeline
 from latecomer.errors import NoStore, SourceError, StoreMismatch
+from latecomer.model.panes import Accumulation
 from latecomer.store import layout
 from latecomer.store.table import Table
 
@@ -218,7 +219,9 @@ def _as_read(pipeline: Pipeline) -> dict[str, str] | None:
 def definition_of(output: Output) -> dict[str, Any]:
     """What an output's numbers mean; policies and sinks may change, these may not."""
     written = output.model_dump(mode="json")
-    return {key: written[key] for key in ("window", "by", "where", "aggregates")}
+    meaning = {key: written[key] for key in ("window", "by", "where", "aggregates")}
+    # Panes that add up cannot follow panes that replace one another.
+    return {**meaning, "discarding": output.accumulation is Accumulation.DISCARDING}
 
 
 def policy_of(output: Output) -> dict[str, Any]:
