@@ -26,7 +26,7 @@ from latecomer.config.changes import changed
 from latecomer.config.load import check_against
 from latecomer.config.models import Output, Pipeline
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreMismatch, did_you_mean
-from latecomer.firing.output import OutputLogic
+from latecomer.firing.choose import output_logic
 from latecomer.log.events import EventLog, Received
 from latecomer.model.durations import to_micros
 from latecomer.model.timeline import Row, Timeline
@@ -181,7 +181,7 @@ class _Replayer(Engine):
         self.store.pipeline = self.pipeline.model_copy(update={"outputs": dict(outputs)})
         self.store.pin()
         self.outputs = [
-            known[name] if before.get(name) == output else OutputLogic(self.spark, self.store, name)
+            known[name] if before.get(name) == output else output_logic(self.spark, self.store, name)
             for name, output in outputs.items()
         ]
 
