@@ -25,7 +25,7 @@ from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.store.layout import FATE_COLUMNS, LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
+from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.sql import double_quoted
 from latecomer.store.store import OutputTables, Store, definition_of, open_store, read_pins
 from latecomer.store.table import Table
@@ -128,7 +128,7 @@ class Reader:
 
     def ledger_totals(self) -> pa.Table:
         """The ledger summed up per output and unit."""
-        amounts = ["received", *FATE_COLUMNS]
+        amounts = [field.name for field in LEDGER if field.name not in ("batch", "output", "unit")]
         sums = ", ".join(f"sum({double_quoted(amount)}) as {double_quoted(amount)}" for amount in amounts)
         sql = f"select output, unit, {sums} from t group by output, unit order by output, {_UNIT_ORDER}"
         schema = pa.schema([field for field in LEDGER if field.name != "batch"])
