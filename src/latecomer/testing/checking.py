@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from latecomer.model.arrivals import Drain
 from latecomer.model.panes import Accumulation, Op, Pane, Timing
 from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Session
@@ -20,7 +19,7 @@ from latecomer.testing.notation import (
     write_row,
 )
 from latecomer.testing.outcome import Assigned, Outcome
-from latecomer.testing.scenario import Step, in_arrival_order
+from latecomer.testing.scenario import Step, in_arrival_order, settles
 from latecomer.testing.transcripts import Statement, Transcript
 
 STEP_WORDS = {"Batch": "batch", "Heartbeat": "heartbeat", "Drain": "drain", "Restart": "restart"}
@@ -50,13 +49,6 @@ def holds_for_any_cut(transcript: Transcript, statement: Statement) -> bool:
     if statement.kind == "results":
         return settles(transcript.pipeline.outputs[statement.output or ""], transcript.steps)
     return statement.kind in ("watermark", "ledger", "late")
-
-
-def settles(output: Any, steps: Sequence[Step]) -> bool:
-    """Whether what stands in the end is the same for all cuts: with a trigger of its own, an output may
-    still hold back or have told early what a drain would settle."""
-    drained = any(isinstance(step, Drain) for step in steps)
-    return drained or (output.trigger.early is None and output.trigger.late == "batch")
 
 
 def check_statement(statement: Statement, outcome: Outcome, place: str, what: str) -> list[Difference]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from latecomer.comparison import COMPARED, EQUAL
+from latecomer.comparison import CHANGE, REPLAYED
 from latecomer.config.models import Output, Pipeline
 from latecomer.model.arrivals import Drain, Heartbeat
 from latecomer.model.durations import to_micros
@@ -30,7 +30,7 @@ from latecomer.testing.differences import Pair
 from latecomer.testing.notation import Late
 from latecomer.testing.outcome import Assigned, Outcome, Told
 from latecomer.testing.rows import Row, Shape
-from latecomer.testing.scenario import Batch, Restart, Step, rows_of
+from latecomer.testing.scenario import Batch, Restart, Step, rows_of, settles
 from latecomer.windowing.assign import END, START
 from latecomer.windowing.judge import BATCH, FATE, FATES, WATERMARK, as_seen, judged
 
@@ -50,22 +50,27 @@ def on_spark(
         played = _Played(shape, steps, session, Path(folder))
         outcome = played.outcome()
         if replayed and played.engine.last >= 0:
-            outcome.replay = _replayed(played.pipeline, session)
+            outcome.replay = _replayed(played.pipeline, steps, session)
         return outcome
 
 
-def _replayed(pipeline: Pipeline, spark: SparkSession) -> tuple[Pair, ...]:
-    """What a replay of the log does not say as it is stored."""
-    again = replay(pipeline, one_shot=True, spark=spark)
-    if again.equal:
-        return ()
-    return tuple(
-        Pair(f"{name}: {what} {change}", str(count), False)
-        for name, output in again.outputs.items()
-        for what in COMPARED
-        for change, count in getattr(output, what).counts.items()
-        if change != EQUAL and count
-    )
+def _replayed(pipeline: Pipeline, steps: Sequence[Step], spark: SparkSession) -> tuple[Pair, ...]:
+    """Where a replay in one shot does not say what is stored, of what no batch cut may change."""
+    pairs: list[Pair] = []
+    for name, found in replay(pipeline, one_shot=True, spark=spark).outputs.items():
+        output = pipeline.outputs[name]
+        differing = {"late": found.late.rows, "ledger": found.ledger.rows}
+        if settles(output, steps):
+            differing["results"] = found.results.rows
+        rows = [(what, row) for what, table in differing.items() for row in table.to_pylist()]
+        if output.trigger.early is None and not isinstance(output.window, Session):
+            rows += [("panes", row) for row in found.panes.rows.to_pylist() if _tells_what_closed(row)]
+        pairs += [Pair(f"{what} of {name}: {row[CHANGE]}", str(row), False) for what, row in rows]
+    return tuple(pairs)
+
+
+def _tells_what_closed(pane: Mapping[str, Any]) -> bool:
+    return pane["op"] == Op.INSERT and Timing.ON_TIME in (pane["timing"], pane[f"timing{REPLAYED}"])
 
 
 class _Played:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Self
 
+from latecomer.config.models import Output
 from latecomer.model.arrivals import Drain, Heartbeat
 from latecomer.model.durations import parse_duration
 from latecomer.testing.notation import read_row
@@ -38,6 +39,13 @@ def in_arrival_order(steps: Sequence[Step]) -> bool:
     """Whether the rows were read in the order in which they arrived."""
     times = [row.arrival_time for row in rows_of(steps)]
     return times == sorted(times)
+
+
+def settles(output: Output, steps: Sequence[Step]) -> bool:
+    """Whether what stands in the end is the same for all cuts: with a trigger of its own, an output may
+    still hold back or have told early what a drain would settle."""
+    drained = any(isinstance(step, Drain) for step in steps)
+    return drained or (output.trigger.early is None and output.trigger.late == "batch")
 
 
 # The same input under other batch cuts
