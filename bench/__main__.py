@@ -18,6 +18,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench.contenders import WINDOWS
 from bench.workload import in_order, write_events
 from latecomer.session import build_session
 
@@ -81,6 +82,22 @@ def lateness(source: Path) -> None:
     console.print(table)
 
 
+def windows(source: Path, events: int, rows: int) -> None:
+    table = Table(title=f"kinds of windows: {events:,} events in batches of {rows:,}")
+    for column in ("window", "rows/s", "s a batch", "peak memory", "time against tumbling"):
+        table.add_column(column, justify="right")
+    found = {name: contend("latecomer", source, rows, window=name) for name in WINDOWS}
+    for name, result in found.items():
+        table.add_row(
+            " ".join(f"{key} {length}" for key, length in WINDOWS[name].items()),
+            f"{events / result['seconds']:,.0f}",
+            f"{statistics.median(result['batches']):.2f}",
+            f"{result['peak'] / 2**20:,.0f} MiB",
+            f"{result['seconds'] / found['tumbling']['seconds']:.2f}",
+        )
+    console.print(table)
+
+
 def endurance(source: Path, rows: int) -> None:
     result = contend("latecomer", source, rows, rows_a_file=rows)
     batches = result["batches"]
@@ -97,19 +114,21 @@ def endurance(source: Path, rows: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--events", type=int, default=10_000_000)
-    parser.add_argument("--only", choices=["throughput", "lateness", "endurance"])
+    parser.add_argument("--only", choices=["throughput", "windows", "lateness", "endurance"])
     asked = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="latecomer-events-"))
     try:
         spark = build_session("bench events")
         console.print(f"writing {asked.events:,} events …")
         write_events(spark, folder / "large", asked.events)
-        write_events(spark, folder / "small", 2_060_000, rows_a_file=10_000)
+        if asked.only in (None, "endurance"):
+            write_events(spark, folder / "small", 2_060_000, rows_a_file=10_000)
         spark.stop()
-        in_order(folder / "large")
-        in_order(folder / "small")
+        for each in folder.iterdir():
+            in_order(each)
         parts = {
             "throughput": lambda: throughput(folder / "large", asked.events),
+            "windows": lambda: windows(folder / "large", asked.events, min(asked.events // 4, 1_000_000)),
             "lateness": lambda: lateness(folder / "large"),
             "endurance": lambda: endurance(folder / "small", 10_000),
         }

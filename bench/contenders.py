@@ -19,6 +19,12 @@ from latecomer.running import run
 from latecomer.session import build_session
 from latecomer.store.sql import ddl
 
+WINDOWS: dict[str, dict[str, str]] = {
+    "tumbling": {"tumbling": "1m"},
+    "sliding": {"sliding": "5m", "every": "1m"},
+    "session": {"session": "30s"},
+}
+
 
 class Memory:
     """The most memory that this process and the JVM below it held together, sampled."""
@@ -39,7 +45,7 @@ class Memory:
 
 
 def latecomer(
-    spark: SparkSession, source: Path, work: Path, files_a_batch: int, lateness: str
+    spark: SparkSession, source: Path, work: Path, files_a_batch: int, lateness: str, window: str
 ) -> tuple[float, list[float]]:
     pipeline = Pipeline(
         name="bench",
@@ -52,7 +58,7 @@ def latecomer(
         watermark=Bounded("30s"),
         outputs={
             "minute": Output(
-                window={"tumbling": "1m"},
+                window=WINDOWS[window],
                 by=["merchant"],
                 aggregates={"paise": "sum(paise)", "payments": "count(*)"},
                 allowed_lateness=lateness,
@@ -68,7 +74,7 @@ def latecomer(
 
 
 def native(
-    spark: SparkSession, source: Path, work: Path, files_a_batch: int, _: str
+    spark: SparkSession, source: Path, work: Path, files_a_batch: int, *_: str
 ) -> tuple[float, list[float]]:
     """Spark's aggregation, and beside it the archive that a user needs to be able to correct later."""
 
@@ -119,13 +125,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--rows-a-file", type=int, default=ROWS_A_FILE)
     parser.add_argument("--lateness", default="10m")
+    parser.add_argument("--window", choices=WINDOWS, default="tumbling")
     asked = parser.parse_args()
     memory = Memory()
     settings = {"spark.driver.memory": "4g", "spark.sql.streaming.numRecentProgressUpdates": "1000"}
     spark = build_session(asked.name, **settings)
     contender = {"latecomer": latecomer, "native": native}[asked.name]
     seconds, batches = contender(
-        spark, asked.source, asked.work, asked.rows // asked.rows_a_file, asked.lateness
+        spark, asked.source, asked.work, asked.rows // asked.rows_a_file, asked.lateness, asked.window
     )
     runtime = spark._jvm.java.lang.Runtime.getRuntime()  # type: ignore[union-attr]
     spark._jvm.java.lang.System.gc()  # type: ignore[union-attr]

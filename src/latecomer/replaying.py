@@ -11,7 +11,7 @@ running on it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -103,11 +103,11 @@ def replay(
         store = ReplayStore(there, origin, last, new_timeline)
         session = own_session(spark or build_session(pipeline.name, root / "logs" / "spark.log"))
         check_predicates(session, Store(supposed, origin.columns), None)
-        replayer = _Replayer(session, store, parts)
-        if one_shot:
-            replayer.in_one_shot(last)
-        else:
-            replayer.run(_steps(origin, last))
+        with closing(_Replayer(session, store, parts)) as replayer:
+            if one_shot:
+                replayer.in_one_shot(last)
+            else:
+                replayer.run(_steps(origin, last))
         sides = Side(origin, last), Side(store, last)
         exact = not changes and not one_shot
         compared = {part.name: compare_output(*sides, part.name, exact) for part in parts}

@@ -11,11 +11,15 @@ from pyspark.sql import SparkSession
 from latecomer.config.models import Output
 from latecomer.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival
+from latecomer.model.durations import to_micros
+from latecomer.model.panes import surviving
 from latecomer.model.strategies import Bounded
-from latecomer.store.store import Store
-from spark_kit import PAYLOAD, Bench, assert_same, stored_panes
+from latecomer.store import failpoints
+from latecomer.store.store import Store, open_store
+from spark_kit import PAYLOAD, Bench, as_lines, assert_same, stored_entries, stored_panes
 
 POLICIES = ("drop", "side_output", "update", "retract")
+MODES = ("accumulating", "discarding", "retracting")
 
 
 def visits(late: str = "update", lateness: str = "10us", **fields: Any) -> Output:
@@ -76,21 +80,157 @@ def compared(
 BRIDGED = steps(0, 12, 24, (3, None), 6, 18, "w60", (70, None), "w99")
 
 
-@pytest.mark.parametrize("sizes", [(9,), (1,) * 9, (3, 1, 1), (4, 1, 2)])
+@pytest.mark.parametrize("sizes", [(9,), (1,) * 9, (4, 1, 2)])
 def test_events_that_bridge_three_sessions(
     spark: SparkSession, tmp_path: Path, sizes: tuple[int, ...]
 ) -> None:
-    batches = cut_at(BRIDGED, *sizes)
+    """In one batch and over several, by key (null is one) and without keys."""
     outputs = {"keyed": visits("drop"), "whole": visits("update", by=[])}
-    store = compared(spark, tmp_path, batches, delay="20us", **outputs)
+    store = compared(spark, tmp_path, cut_at(BRIDGED, *sizes), delay="20us", **outputs)
     told = {pane.place: pane.values["rows"] for _, pane in stored_panes(store, "keyed")}
     assert told[0, 34, ("ann",)] == 5
+    assert told[3, 13, (None,)] == 1
+    assert {pane.key for _, pane in stored_panes(store, "whole")} == {()}
 
 
 LATE = steps(0, 5, "w20", 8, "w24", 13, "w26", 30, 21, "w45", 32, 1, "w100", 33, (2, None), 41)
+"""Kept sessions reopened, an open one touched from behind, final ones left alone."""
 
 
-@pytest.mark.parametrize("sizes", [(15,), (1,) * 15, (3, 2, 5)])
+@pytest.mark.parametrize("sizes", [(15,), (3, 2, 5)])
 def test_late_events_under_every_policy(spark: SparkSession, tmp_path: Path, sizes: tuple[int, ...]) -> None:
     outputs = {policy: visits(policy) for policy in POLICIES}
-    compared(spark, tmp_path, cut_at(LATE, *sizes), restart=len(sizes) == 3, **outputs)
+    store = compared(spark, tmp_path, cut_at(LATE, *sizes), restart=len(sizes) == 3, **outputs)
+    timings = {
+        policy: {(pane.timing.value, pane.op.value) for _, pane in stored_panes(store, policy)}
+        for policy in POLICIES
+    }
+    assert timings["drop"] == timings["side_output"] == {("ON_TIME", "insert")}
+    assert ("LATE", "insert") in timings["update"] & timings["retract"]
+
+
+def test_the_side_output_names_the_session_that_was_missed(spark: SparkSession, tmp_path: Path) -> None:
+    read = steps(0, 5, "w30", 8, (8, "bob"), "w60")
+    store = compared(spark, tmp_path, [read], out=visits("side_output"))
+    late = store.output_tables("out", None).late.query(  # type: ignore[arg-type]
+        "select key, window_start, window_end, verdict from t order by key"
+    )
+    missed = [
+        (row["key"], to_micros(row["window_start"]), to_micros(row["window_end"]), row["verdict"])
+        for row in late.to_pylist()
+    ]
+    assert missed == [("ann", 0, 15, "too_late"), ("bob", 8, 18, "too_late")]
+
+
+def test_a_rejected_event_leaves_nothing_behind(spark: SparkSession, tmp_path: Path) -> None:
+    """8 is too late; had it been let in, it would have carried 14 into the session that is final."""
+    read = steps(0, 21, "w25", 8, 14, "w60")
+    store = compared(spark, tmp_path, cut_at(read, 4, 1), out=visits("update", "2us"))
+    places = [(pane.place[0], pane.place[1], pane.values["rows"]) for _, pane in stored_panes(store, "out")]
+    assert (14, 31, 2) in places
+    assert (0, 10, 1) in places
+
+
+def test_what_a_grown_session_told_is_taken_back_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    """Two sessions are told and kept; one late event joins them, and the next batch closes the whole."""
+    read = steps(0, 12, "w24", 6, 18, "w50")
+    outputs = {mode: visits("update", "40us", accumulation=mode) for mode in MODES}
+    store = compared(spark, tmp_path, cut_at(read, 3, 2), restart=True, **outputs)
+    for mode in MODES:
+        panes = [pane for _, pane in stored_panes(store, mode)]
+        gone = {pane.place[:2] for pane in panes if pane.op.value == "retract"}
+        assert gone == {(0, 10), (12, 22)}
+        (whole,) = [pane for pane in panes if pane.place[:2] == (0, 28)]
+        assert (whole.timing.value, whole.values["rows"]) == ("LATE", 4)
+
+
+def test_triggers(spark: SparkSession, tmp_path: Path) -> None:
+    read = steps(0, 4, 8, "w12", 9, 11, 2, "w40", 13, 6, "w48", 30, (31, None), "w90")
+    triggers: dict[str, Any] = {
+        "arrival": {"early": "2us", "late": "every 5us"},
+        "event": {"early": {"every": "3us", "clock": "event"}},
+        "count": {"early": {"count": 2}, "late": {"count": 2}},
+    }
+    outputs = {
+        f"{name}_{mode}": visits("update", "30us", trigger=trigger, accumulation=mode)
+        for name, trigger in triggers.items()
+        for mode in MODES
+    }
+    compared(spark, tmp_path, cut_at(read, 2, 3, 3, 2), **outputs)
+
+
+def test_max_where_and_the_end_of_the_input(spark: SparkSession, tmp_path: Path) -> None:
+    """Sessions cut at multiples of 25, filtered events among them; then data after the drain."""
+    read = steps(0, 8, 16, 24, 26, 33, "w20", 41, (20, None), 48, 52, "w30", (24, None))
+    outputs = {"cut": visits("retract", max="25us"), "some": visits("update", where="ok", by=[])}
+    compared(spark, tmp_path, cut_at(read, 5, 4), delay="4us", **outputs)
+
+
+@pytest.mark.parametrize(
+    "place", ["panes.written", "panes.committed", "late.committed", "partials.committed"]
+)
+def test_interrupted_and_started_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Verdicts depend on the sessions there were: a batch that is run again must find them as they were."""
+    read = steps(0, 5, "w21", 25, 8, 13, 1, "w60", 62, 70)
+    batches = cut_at(read, 3, 4)
+    outputs = {"out": visits("retract", "12us")}
+    bench = Bench(spark, tmp_path, Bounded("0s", every="event"), outputs, PAYLOAD)
+    files = [bench.write(number, batch) for number, batch in enumerate(batches)]
+
+    def die(*_: object) -> None:
+        raise Died
+
+    monkeypatch.setattr(failpoints.os, "kill", die)
+    monkeypatch.setenv(failpoints.VARIABLE, f"out.{place}@1")
+    engine = bench.engine()
+    engine.data(0, files[:1])
+    with pytest.raises(Died):
+        engine.data(1, files[1:2])
+    monkeypatch.delenv(failpoints.VARIABLE)
+    engine = bench.engine()
+    for number, file in enumerate(files):
+        engine.data(number, [file])
+    engine.close()
+    assert_same(bench, open_store(bench.pipeline), bench.oracle(batches), batches)
+    assert check_ledger(bench.pipeline, spark) == []
+
+
+class Died(BaseException):
+    """Stands for the end of the process."""
+
+
+def test_a_changed_policy_holds_from_the_next_batch_and_the_ledger_still_checks(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rules = [
+        {"late": "update", "lateness": "20us"},
+        {"late": "drop"},
+        {"late": "retract", "lateness": "30us"},
+    ]
+    batches = cut_at(steps(0, 5, "w22", 8, 30, "w45", 33, 2, 50, "w62", 51, 31, 9), 4, 4)
+    for number, (rule, batch) in enumerate(zip(rules, batches, strict=True)):
+        bench = Bench(spark, tmp_path, Bounded("0s", every="event"), {"out": visits(**rule)}, PAYLOAD)
+        engine = bench.engine()
+        engine.data(number, [bench.write(number, batch)])
+        engine.close()
+    assert check_ledger(bench.pipeline, spark) == []
+
+
+def test_an_output_that_comes_later_is_computed_from_the_log(spark: SparkSession, tmp_path: Path) -> None:
+    batches = cut_at(LATE, 4, 5)
+    late, there = visits("retract", "12us"), Output(window={"tumbling": "10us"}, aggregates={"n": "count(*)"})
+    before = Bench(spark, tmp_path / "one", Bounded("0s", every="event"), {"there": there}, PAYLOAD)
+    before.run(batches)
+    joined = Bench(
+        spark, tmp_path / "one", Bounded("0s", every="event"), {"there": there, "late": late}, PAYLOAD
+    )
+    here = joined.run([])
+    told = joined.oracle(batches)
+    stands = surviving(pane for _, pane in stored_panes(here, "late"))
+    assert {place: dict(pane.values) for place, pane in stands.items()} == {
+        place: dict(pane.values) for place, pane in told.surviving("late").items()
+    }
+    assert as_lines(stored_entries(here)) == as_lines(told.ledger)
+    assert check_ledger(joined.pipeline, spark) == []

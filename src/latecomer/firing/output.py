@@ -80,6 +80,9 @@ class Prepared:
 class OutputLogic:
     """Computes and publishes one output's panes."""
 
+    pane_order = "sequence, case when op = 'retract' then 1 else 0 end"
+    """How the panes of a batch follow one another, in SQL: what is taken back may be of the same batch."""
+
     def __init__(self, spark: SparkSession, store: Store, name: str) -> None:
         self.spark = spark
         self.store = store
@@ -151,7 +154,7 @@ class OutputLogic:
             for file in self.open_states
         )
         early, late = self.output.trigger.early, self.output.trigger.late
-        untold = any(file.maximum.get(SINCE, 0) > 0 for file in self.open_states)
+        untold = any(file.maximum.get(SINCE, 0) > 0 for file in self._still_open())
         waiting = any(kind_of(file) == WAITING for file in self.open_states)
         return (
             closes
@@ -173,9 +176,12 @@ class OutputLogic:
             for start in self._starts_untold()
         )
 
+    def _still_open(self) -> list[DataFile]:
+        return [file for file in self.open_states if kind_of(file) != WAITING]
+
     def _starts_untold(self) -> set[int]:
         starts: set[int] = set()
-        for path in self.tables.partials.paths(self.open_states):
+        for path in self.tables.partials.paths(self._still_open()):
             states = pq.read_table(path, columns=["window_start", SINCE], partitioning=None)
             untold = states.filter(pc.field(SINCE) > 0).column("window_start")
             starts.update(pc.unique(untold).cast(pa.int64()).to_pylist())

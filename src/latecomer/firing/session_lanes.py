@@ -205,11 +205,11 @@ def _firing(output: Output, tells: bool) -> dict[str, str]:
 
 def _said(merger: Merger) -> dict[str, str]:
     """What a firing changes in the state: the pane has been told, and counted once."""
-    fires, settles = f"{_FIRES} is not null", f"{_FIRES} in ('{Timing.ON_TIME}', '{Timing.LATE}')"
+    fires = f"{_FIRES} is not null"
     counted = f"{_PRIOR} is not null or ({fires} and {LANE} != '{FIRED}')"
     said = {column: f"if({counted}, 0, {quoted(column)})" for column in merger.new_columns}
     said |= {column: f"if({fires}, 0L, {column})" for column in (SINCE, WAITING_EVENTS)}
-    said[UNSETTLED] = f"if({settles}, 0L, {UNSETTLED})"
+    said[UNSETTLED] = f"if({LANE} in ('{FIRED}', '{TOLD}'), 0L, {UNSETTLED})"
     if merger.output.accumulation is Accumulation.DISCARDING:
         told = f"{fires} and {LANE} = '{OPEN}'"
         said |= {name: f"if({told}, {sql}, {quoted(name)})" for name, sql in merger.emptied.items()}

@@ -37,7 +37,7 @@ from latecomer.model.windows import Session
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import quoted
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile, kind_of, parquet_files
+from latecomer.store.table import DataFile, batch_of, kind_of, parquet_files
 from latecomer.windowing.assign import END, START
 from latecomer.windowing.judge import CODES, FATE, WATERMARK, Periods, as_seen
 from latecomer.windowing.merge import Counts
@@ -133,9 +133,13 @@ def _by_fate(table: pa.Table) -> dict[Fate, pa.Table]:
 class SessionLogic(OutputLogic):
     """Computes and publishes the panes of an output with session windows."""
 
+    pane_order = "case when op = 'retract' then 0 else 1 end, window_start, window_end"
+    """What a batch takes back is of batches before it."""
+
     def __init__(self, spark: SparkSession, store: Store, name: str) -> None:
         super().__init__(spark, store, name)
         self.open_states, self.told = _apart(self.open_states)
+        self.recent_panes = _bounded(self.tables.panes.files())
 
     @property
     def window(self) -> Session:
@@ -233,11 +237,12 @@ class SessionLogic(OutputLogic):
 
         A session that is in `partials` as well, because it has more to tell, is left to that.
         """
-        files = _touching(self.tables.panes.files(), self._cells(found), self.window.gap)
+        # What an interrupted attempt at this batch published is no past.
+        earlier = [file for file in self.recent_panes if batch_of(file) < batch.number]
+        files = _touching(earlier, self._cells(found), self.window.gap)
         if not files:
             return None
         panes = self.spark.read.schema(self.merger.ddl()).parquet(*self.tables.panes.paths(files))
-        panes = panes.where(f"batch < {batch.number}")  # what an interrupted attempt published is no past
         layout = self.store.layout
         wanted = as_seen(self._files(found, suspects_ddl(layout)), layout).select(
             *map(quoted, self.output.by)
@@ -334,7 +339,7 @@ class SessionLogic(OutputLogic):
         panes, late, partials = self.tables.panes, self.tables.late, self.tables.partials
         if not panes.holds(number):
             failpoint(f"{self.name}.panes.written", number)
-            panes.commit(number, lanes.files[FIRED])
+            self.recent_panes += _bounded(panes.commit(number, lanes.files[FIRED]))
             failpoint(f"{self.name}.panes.committed", number)
         if prepared.counts.fates[ASSIGNMENTS].get(Fate.SIDE_OUTPUT) and not late.holds(number):
             folder = late.new_folder(number)
@@ -358,6 +363,20 @@ def _apart(files: Sequence[DataFile]) -> tuple[list[DataFile], list[DataFile]]:
     """The sessions that have something left to tell, and the panes that they will take back."""
     told = [file for file in files if kind_of(file) == TOLD]
     return [file for file in files if kind_of(file) != TOLD], told
+
+
+def _bounded(files: Sequence[DataFile]) -> list[DataFile]:
+    """Files with no more than the bounds of their windows: all of them are kept in mind."""
+    return [
+        DataFile(
+            file.path,
+            file.size,
+            file.rows,
+            {"window_start": file.minimum["window_start"]},
+            {"window_end": file.maximum["window_end"]},
+        )
+        for file in files
+    ]
 
 
 def _touching(files: Sequence[DataFile], cells: Sequence[int], gap: int) -> list[DataFile]:

@@ -143,14 +143,15 @@ class _Check:
         total = Decimal(0)
         place = ", ".join(map(double_quoted, ("window_start", "window_end", *output.layout.keys)))
         ranked = f"row_number() over (partition by {place} order by sequence desc, op desc)"
+        sign = "case when op = 'insert' then 1 else -1 end"
         kept = f"nth = 1 and op = 'insert' and timing != '{Timing.EARLY}'"
         # A session that has more to tell is in `partials` whole, with the panes that it will take back.
         back = f"case when op = 'insert' then 1 when timing = '{Timing.EARLY}' then 0 else -1 end"
         if output.output.accumulation is Accumulation.DISCARDING:
-            kept, back = "op = 'insert'", "case when op = 'insert' then 1 else 0 end"
+            kept, back = "true", "case when op = 'insert' then 1 else 0 end"
         queries = {
             output.tables.partials: f'select sum("{column}" * {back}) as s from t',
-            output.tables.panes: f'select sum("{column}") as s from (select "{column}", op, timing, '
+            output.tables.panes: f'select sum("{column}" * {sign}) as s from (select "{column}", op, timing, '
             f"{ranked} as nth from t where batch <= {self.last}) where {kept}",
         }
         for table, sql in queries.items():

@@ -11,8 +11,6 @@ from latecomer.sink.base import PaneShape
 from latecomer.store.sql import double_quoted
 from latecomer.store.store import Store
 
-_SQL_ORDER = "order by sequence, case when op = 'retract' then 1 else 0 end"
-
 
 class SinkKeeper:
     """Applies published panes to the outputs' sinks."""
@@ -63,6 +61,8 @@ class SinkKeeper:
     def _apply(self, output: OutputLogic, sink: SinkLogic, batch: int) -> None:
         columns = [field for field in output.layout.published.names if field != "watermark"]
         names = ", ".join(map(double_quoted, columns))
-        panes = output.tables.panes.query(f"select {names} from t where batch = {batch} {_SQL_ORDER}")
+        panes = output.tables.panes.query(
+            f"select {names} from t where batch = {batch} order by {output.pane_order}"
+        )
         if panes.num_rows:
             sink.apply(batch, panes)

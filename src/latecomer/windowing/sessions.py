@@ -225,11 +225,6 @@ def _in_turn(items: str) -> str:
     A fold over what came, in order. `now` has the sessions so far; each item that is accepted joins
     those that it touches. One that touches a final session is judged by the earliest of these.
     """
-    sessions, verdicts = (
-        "array<struct<start: bigint, until: bigint>>",
-        ("array<struct<nth: bigint, start: bigint, until: bigint>>"),
-    )
-    begin = f"named_struct('sessions', cast(array() as {sessions}), 'judged', cast(array() as {verdicts}))"
     touches = "s.start < x.until and x.start < s.until"
     joined = (
         "named_struct('start', least(x.start, array_min(touched.start)), "
@@ -241,15 +236,28 @@ def _in_turn(items: str) -> str:
             "touched": f"filter(now.sessions, s -> {touches})",
             "final": "filter(touched, s -> s.until <= x.bound)",
             "joined": joined,
+            "by": "if(size(final) > 0, array_min(final), joined)",
         },
         "named_struct('sessions', "
         f"if({accepted}, array_append(filter(now.sessions, s -> not ({touches})), joined), now.sessions), "
-        "'judged', if(x.nth is null, now.judged, array_append(now.judged, "
-        "if(size(final) > 0, named_struct('nth', x.nth, 'start', array_min(final).start, "
-        "'until', array_min(final).until), "
-        "named_struct('nth', x.nth, 'start', joined.start, 'until', joined.until)))))",
+        "'judged', if(x.nth is null, now.judged, "
+        "array_append(now.judged, named_struct('nth', x.nth, 'start', by.start, 'until', by.until))))",
     )
-    return f"aggregate({items}, {begin}, (now, x) -> {step}, now -> now.judged)"
+    # Lists are copied when they grow: verdicts are gathered block by block, so that it stays cheap.
+    firsts = f"sequence(1, size({items}), {_BLOCK})"
+    blocks = f"transform({firsts}, first -> slice({items}, first, {_BLOCK}))"
+    block = f"aggregate(block, {_now('so_far.sessions', _NONE)}, (now, x) -> {step})"
+    both = _let({"now": block}, _now("now.sessions", "concat(so_far.judged, now.judged)"))
+    none = "cast(array() as array<struct<start: bigint, until: bigint>>)"
+    return f"aggregate({blocks}, {_now(none, _NONE)}, (so_far, block) -> {both}, now -> now.judged)"
+
+
+_BLOCK = 512
+_NONE = "cast(array() as array<struct<nth: bigint, start: bigint, until: bigint>>)"
+
+
+def _now(sessions: str, judged: str) -> str:
+    return f"named_struct('sessions', {sessions}, 'judged', {judged})"
 
 
 def _let(names: dict[str, str], body: str) -> str:
