@@ -10,7 +10,6 @@ from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Session
 from latecomer.testing.differences import Difference, Pair, compared, differs, matched
 from latecomer.testing.notation import (
-    NOTHING,
     StatedPane,
     same_value,
     write_entry,
@@ -134,9 +133,7 @@ def _fates(statement: Statement, outcome: Outcome) -> Pair:
     return Pair(f"{arrived} -> {expected}", write_fates(told), same)
 
 
-def write_fates(found: Sequence[Assigned] | None) -> str:
-    if found is None:
-        return NOTHING
+def write_fates(found: Sequence[Assigned]) -> str:
     return ", ".join(_fate(each) for each in found)
 
 
@@ -206,10 +203,8 @@ def _fate_lines(outcome: Outcome, name: str, rows: Sequence[int], coarse: Outcom
     lines = []
     for row in rows:
         found, other = outcome.fates[name][row] or (), coarse.fates[name][row] or ()
-        told = ", ".join(
-            _fate(each) if o.window is not None or o.reason else each.fate.value
-            for each, o in zip(found, other, strict=True)
-        )
+        fates_alone = all(each.window is None and each.reason is None for each in other)
+        told = ", ".join(each.fate.value if fates_alone else _fate(each) for each in found)
         lines.append(f"{write_row(outcome.rows[row], outcome.times)} -> {told}")
     return lines
 
@@ -223,11 +218,10 @@ def compare_cuts(
         return found
     for name, output in expected.pipeline.outputs.items():
         both = (expected, actual)
-        lines = [[write_fates(fates) for fates in each.fates[name]] for each in both]
         known = [
             row for row in range(len(actual.rows)) if _comparable(*(each.fates[name][row] for each in both))
         ]
-        checks = {f"fates of {name}": [[side[row] for row in known] for side in lines]}
+        checks = {f"fates of {name}": [_fate_lines(each, name, known, actual) for each in both]}
         if not isinstance(output.window, Session):
             checks[f"ON_TIME panes of {name}"] = [_on_time(each, name) for each in both]
         if settles(output, steps):
