@@ -101,11 +101,12 @@ def test_a_pane_finds_its_row_through_the_index(path: Path, key: str | None) -> 
     with closing(sqlite3.connect(path)) as database:
         plan = database.execute(
             "EXPLAIN QUERY PLAN DELETE FROM minute_totals "
-            "WHERE window_start IS ? AND merchant IS ? AND sequence = ?",
-            ("2026-04-25T14:00:00Z", key, 0),
+            "WHERE window_start IS ? AND window_end IS ? AND merchant IS ? AND sequence = ?",
+            ("2026-04-25T14:00:00Z", "2026-04-25T14:01:00Z", key, 0),
         ).fetchall()
     assert [step[3] for step in plan] == [
-        "SEARCH minute_totals USING INDEX latecomer_places_of_minute_totals (window_start=? AND merchant=?)"
+        "SEARCH minute_totals USING INDEX latecomer_places_of_minute_totals "
+        "(window_start=? AND window_end=? AND merchant=?)"
     ]
 
 
