@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pyspark.sql import SparkSession
 from latecomer.testing.playing import run_transcript
 from latecomer.testing.transcripts import parse_transcript
 
-RELAXED = {"deadline": None, "max_examples": 30, "suppress_health_check": [HealthCheck.too_slow]}
+RELAXED = {"suppress_health_check": list(HealthCheck)}
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -22,19 +23,24 @@ def examples(document: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
+@pytest.fixture
+def unhurried() -> Iterator[None]:
+    """Properties that may take their time: the machine may be busy."""
+    settings.register_profile("documents", database=None, deadline=None, max_examples=30, **RELAXED)
+    settings.load_profile("documents")
+    yield
+    settings.load_profile("default")
+
+
+@pytest.mark.usefixtures("unhurried")
 def test_the_examples_of_the_testing_kit_run(spark: SparkSession) -> None:
     names: dict[str, Any] = {"spark": spark, "__name__": "examples"}
     for example in examples("testing.md", "python"):
         exec(compile(example, "docs/testing.md", "exec"), names)
     properties = [value for name, value in names.items() if name.startswith("test_")]
     assert len(properties) == 2
-    settings.register_profile("documents", database=None, **RELAXED)
-    settings.load_profile("documents")
-    try:
-        for each in properties:
-            each()
-    finally:
-        settings.load_profile("default")
+    for each in properties:
+        each()
 
 
 @pytest.mark.parametrize("written", examples("transcripts.md", "yaml"))
