@@ -135,7 +135,7 @@ def test_any_cut_into_batches_gives_what_the_whole_list_gives(spark: SparkSessio
     first = results(bench, cut(events, [301, 302]))
     groups = expected(events)
     assert first.keys() == groups.keys()
-    assert {key for _, key in groups} == {("amul",), ("bata",), (None,), ("nothing",)}
+    assert {key for *_, key in groups} == {("amul",), ("bata",), (None,), ("nothing",)}
     assert sum(pane.sequence > 0 for pane in first.values()) > 10  # late updates did come
     for place, rows in groups.items():
         for name, aggregate in OUTPUT.aggregates.items():

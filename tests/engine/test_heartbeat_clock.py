@@ -18,8 +18,13 @@ STRATEGY = Bounded("1s", idle_after="2m")
 class Engine:
     """As much of an engine as the heartbeat touches: it keeps its timeline, and restarts from the carry."""
 
+    busy = False
+
     def __init__(self, carry: str | None = None) -> None:
         self.keeper = SimpleNamespace(timeline=Timeline.restore(STRATEGY, carry))
+
+    def settle(self) -> None:
+        """No batch is ever under way here."""
 
     def heartbeat(self, at: int) -> bool:
         return self.keeper.timeline.heartbeat(at) is not None

@@ -91,7 +91,7 @@ def test_seven_clicks_judged_at_the_window_and_at_the_source(spark: SparkSession
     assert pane.values == {"clicks": 4}
     aside = store.output_tables("clicks", None).late.query('select "user" as who from t')
     assert aside.column("who").to_pylist() == ["u7"]
-    watermarks = {nth: watermark for (_, nth), (_, watermark) in bench.judgements(store, "clicks").items()}
+    watermarks = {nth: watermark for (_, nth, _), (_, watermark) in bench.judgements(store, "clicks").items()}
     late_at_source = [
         click.payload["user"] for nth, click in enumerate(clicks) if click.event_time < watermarks[nth]
     ]

@@ -167,7 +167,7 @@ def test_a_file_that_is_gone_is_waited_for(
         raise InterruptedError
 
     with monkeypatch.context() as patched:
-        patched.setattr(Engine, "data", interrupted)
+        patched.setattr(Engine, "accept", interrupted)
         with pytest.raises(InterruptedError):
             run_once(pipeline, spark)
     written = gone.read_bytes()

@@ -219,14 +219,7 @@ class SessionLogic(OutputLogic):
         suspected = self._files(found, suspects_ddl(self.store.layout))
         standing = [self._read(known.states)] if known.states else []
         standing += [known.closed] if known.closed is not None else []
-        places = [
-            rows.selectExpr(
-                f"unix_micros(window_start) as {START}",
-                f"unix_micros(window_end) as {END}",
-                *map(quoted, self.output.by),
-            )
-            for rows in standing
-        ]
+        places = [self._places(rows) for rows in standing]
         there = reduce(lambda left, right: left.unionByName(right), places) if places else None
         layout = self.store.layout
         with_verdicts(suspected, batch.events, timeline, periods, layout, there).write.parquet(str(folder))
@@ -255,11 +248,8 @@ class SessionLogic(OutputLogic):
         stands = stands.where(F.col("op") == Op.INSERT.value)
         if not known.states:
             return stands
-        whole = self._read(known.states).selectExpr(
-            f"window_start as {START}", f"window_end as {END}", *map(quoted, self.output.by)
-        )
-        inside = F.expr(f"{START} <= window_start and window_end <= {END}")
-        return _same_key(stands, whole, self.output.by, "left_anti", inside)
+        inside = F.expr(f"{START} <= unix_micros(window_start) and unix_micros(window_end) <= {END}")
+        return _same_key(stands, self._places(self._read(known.states)), self.output.by, "left_anti", inside)
 
     def _cells(self, found: Sequence[Path]) -> list[int]:
         """Where the suspects are, in cells of the gap's length."""
@@ -280,7 +270,7 @@ class SessionLogic(OutputLogic):
         if known.states:
             inputs.append(self.merger.of_states(self._read(known.states), Fate.ON_TIME))
         if known.told:
-            inputs.append(self._of_told(self._read(known.told)))
+            inputs += self._of_told(self._read(known.told), self._read(known.states))
         if known.closed is not None:
             held = {HELD: F.col(EVENTS)} if self.discards else {}
             whole = [self._whole_pane()]
@@ -298,19 +288,33 @@ class SessionLogic(OutputLogic):
         seen = as_seen(logged, layout, *more, WATERMARK, JUDGED_START, JUDGED_END)
         return prompt.unionByName(judged_suspects(seen, periods))
 
-    def _of_told(self, panes: DataFrame) -> DataFrame:
-        """Panes that have to be taken back. Their session has what they hold, unless it discards."""
-        if self.discards:
-            none = dict.fromkeys((HELD, SINCE, UNSETTLED, WAITING_EVENTS), F.lit(0).cast("bigint"))
-            zeroed = panes.selectExpr("*", self._whole_pane()).withColumns(none)
-            return self.merger.of_states(zeroed, Fate.ON_TIME, more=[PANES])
-        placed = panes.selectExpr(
+    def _of_told(self, panes: DataFrame, states: DataFrame) -> list[DataFrame]:
+        """Panes that have to be taken back, as inputs that say nothing: their session has what they hold.
+
+        One that discards does not have what the panes of the very same window told.
+        """
+        if not self.discards:
+            return [self._of_nothing(panes)]
+        places = self._places(states)
+        same = F.expr(f"unix_micros(window_start) = {START} and unix_micros(window_end) = {END}")
+        others, of_same = (
+            _same_key(panes, places, self.output.by, how, same) for how in ("left_anti", "left_semi")
+        )
+        none = dict.fromkeys((HELD, SINCE, UNSETTLED, WAITING_EVENTS), F.lit(0).cast("bigint"))
+        zeroed = of_same.selectExpr("*", self._whole_pane()).withColumns(none)
+        return [self._of_nothing(others), self.merger.of_states(zeroed, Fate.ON_TIME, more=[PANES])]
+
+    def _of_nothing(self, panes: DataFrame) -> DataFrame:
+        return self.merger.of_nothing(self._places(panes, self._whole_pane()), more=[PANES])
+
+    def _places(self, rows: DataFrame, *more: str) -> DataFrame:
+        """The window and key of stored sessions."""
+        return rows.selectExpr(
             f"unix_micros(window_start) as {START}",
             f"unix_micros(window_end) as {END}",
             *map(quoted, self.output.by),
-            self._whole_pane(),
+            *more,
         )
-        return self.merger.of_nothing(placed, more=[PANES])
 
     def _said_before(self, rows: DataFrame) -> DataFrame:
         """Where the window is still the same, a discarding pane does not tell again what others told."""
