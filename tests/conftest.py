@@ -17,6 +17,8 @@ def spark() -> Iterator[SparkSession]:
         "spark.driver.memory": "1500m",
         "spark.master": "local[2]",
         "spark.sql.streaming.pollingDelay": "10",
+        # The quick compiler alone: the tests' data is too small for the other to pay.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     session = build_session("tests", **settings)
     yield session

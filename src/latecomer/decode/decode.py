@@ -11,7 +11,7 @@ from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Unit
 from latecomer.source.files import BROKEN, CORRUPT, FULL_ORIGIN, LANDED, ORIGIN, POSITION
 from latecomer.store.layout import EventLayout
-from latecomer.store.sql import quoted
+from latecomer.store.sql import quoted, some_bytes
 
 LANE = f"{PRIVATE}lane"
 REASON = "reason"
@@ -39,7 +39,7 @@ def micros(column: str, kind: str, unit: Unit | None, zone: str) -> str:
     if kind == "string":
         # A cast alone would take `2026` for a year and `12:30` for today. The session runs in UTC, so a
         # final Z says nothing new, and without it Spark need not look the zone up.
-        bare = f"trim(TRAILING 'Z' FROM {name})"
+        bare = f"if(endswith({name}, 'Z'), {some_bytes(name, 1, f'octet_length({name}) - 1')}, {name})"
         dated = f"octet_length({name}) >= 10 and instr({name}, '-') = 5"
         parsed = f"case when {dated} then try_cast({bare} as timestamp) end"
         if zone != "UTC":

@@ -28,7 +28,7 @@ from latecomer.config.columns import arrow_columns, open_text
 from latecomer.config.models import Pipeline
 from latecomer.errors import SourceError
 from latecomer.spark_errors import SPARK_ERRORS, root_cause
-from latecomer.store.sql import ddl, quoted
+from latecomer.store.sql import ddl, quoted, some_bytes
 
 CORRUPT = f"{PRIVATE}corrupt"
 ORIGIN = f"{PRIVATE}origin"
@@ -43,6 +43,7 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _WIDENINGS = {("float", "double"), *combinations(_INTEGERS, 2)}
 _PATTERN = set("*?[]{}\\")
 _FOREVER = "100000d"
+_PATH = "input_file_name()"
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,8 @@ class FileSource:
         counts, parts = [], []
         for part in self._parts(spark, readable):
             counts.append(Observation())
-            parts.append(self._numbered(part.observe(counts[-1], F.count(F.lit(1)).alias(READ))))
+            counted = part.observe(counts[-1], F.count(F.lit(1)).alias(READ))
+            parts.append(self._numbered(counted, _file_name(readable)))
         if broken or not parts:
             parts.append(self._unreadable(spark, broken))
         frame = reduce(lambda left, right: left.unionByName(right), parts)
@@ -183,7 +185,7 @@ class FileSource:
         except (OSError, EOFError, zlib.error):
             return tuple(self.columns)  # Spark trips over it too, and then it is set aside
 
-    def _numbered(self, part: DataFrame) -> DataFrame:
+    def _numbered(self, part: DataFrame, name: str) -> DataFrame:
         """Add where each row stands: file, position in it, and, if asked for, when the file landed.
 
         A row's number within its part of the file plus the byte at which that part starts is unique
@@ -194,13 +196,12 @@ class FileSource:
             position = "_metadata.row_index"
         else:
             position = f"input_file_block_start() + (monotonically_increasing_id() & {_ROW_BITS}L)"
-        path, name = "input_file_name()", "substring_index(input_file_name(), '/', -1)"
         return part.selectExpr(
             *map(quoted, self.columns),
             CORRUPT,
             f"cast(null as string) as {BROKEN}",
-            f"{path if self._many_folders else name} as {ORIGIN}",
-            f"{path} as {FULL_ORIGIN}",
+            f"{_PATH if self._many_folders else name} as {ORIGIN}",
+            f"{_PATH} as {FULL_ORIGIN}",
             f"{position} as {POSITION}",
             *([f"_metadata.file_modification_time as {LANDED}"] if self.tells_landing else []),
         )
@@ -316,6 +317,17 @@ def _together(files: Sequence[SourceFile]) -> list[list[str]]:
     odd = [[file.path] for file in files if _PATTERN & set(file.path)]
     plain = [file.path for file in files if not _PATTERN & set(file.path)]
     return [plain, *odd] if plain else odd
+
+
+def _file_name(files: Sequence[SourceFile]) -> str:
+    """The name of the file that a row comes from, in SQL. Where all files are in one folder it is what
+    follows the folder's name, which is much faster than looking for the last slash in every row."""
+    name = f"substring_index({_PATH}, '/', -1)"
+    folders = {str(file.local.parent) for file in files}
+    start = f"file://{folders.pop().rstrip('/')}/" if len(folders) == 1 else "'"
+    if any(mark in start for mark in "'\\"):
+        return name
+    return f"if(startswith({_PATH}, '{start}'), {some_bytes(_PATH, len(start.encode()) + 1)}, {name})"
 
 
 def _require_present(file: SourceFile) -> None:
