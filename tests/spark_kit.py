@@ -248,6 +248,15 @@ def as_lines(entries: Sequence[Entry]) -> dict[tuple[Any, ...], tuple[Decimal, .
 
 def assert_same(bench: Bench, store: Store, told: Interpretation, reading: Sequence[Batch]) -> None:
     """The store says what the oracle says."""
+    assert_judged(bench, store, told, reading)
+    for output in bench.outputs:
+        published = [(each.batch, each.pane) for each in told.published[output]]
+        require_equal(comparable(stored_panes(store, output)), comparable(published))
+    require_equal(as_lines(stored_entries(store)), as_lines(told.ledger))
+
+
+def assert_judged(bench: Bench, store: Store, told: Interpretation, reading: Sequence[Batch]) -> None:
+    """Every event has the fate, and met the watermark, that the oracle says."""
     nths = [nth for batch in reading if not isinstance(batch, Heartbeat) for nth in range(len(batch))]
     for output in bench.outputs:
         expected = {
@@ -261,13 +270,10 @@ def assert_same(bench: Bench, store: Store, told: Interpretation, reading: Seque
             for each in told.judged[output]
             if each.fate not in (Fate.DUPLICATE, Fate.DEAD_LETTER)
         }
-        _require_equal(bench.judgements(store, output), expected)
-        published = [(each.batch, each.pane) for each in told.published[output]]
-        _require_equal(comparable(stored_panes(store, output)), comparable(published))
-    _require_equal(as_lines(stored_entries(store)), as_lines(told.ledger))
+        require_equal(bench.judgements(store, output), expected)
 
 
-def _require_equal(found: Mapping[Any, Any], expected: Mapping[Any, Any]) -> None:
+def require_equal(found: Mapping[Any, Any], expected: Mapping[Any, Any]) -> None:
     """Fail with what differs, and how: in a sentence each."""
     places = [*expected, *(place for place in found if place not in expected)]
     wrong = [

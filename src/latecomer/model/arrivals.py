@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.panes import Accumulation, Pane
+from latecomer.model.strategies import Strategy
 from latecomer.model.triggers import Trigger
 from latecomer.model.verdicts import Fate, LatePolicy, TooLatePolicy, Verdict
 from latecomer.model.windows import AnyWindow, Window
@@ -60,6 +61,20 @@ class Heartbeat:
 @dataclass(frozen=True)
 class Drain:
     """The input has ended: every window closes, and whatever is read after it has come too late."""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """From the next tick on the watermark follows other settings of the same strategy."""
+
+    strategy: Strategy
+
+
+@dataclass(frozen=True)
+class Joined:
+    """An output that is new: what came before, it learns from the log; from now on it fires with the rest."""
+
+    output: str
 
 
 @dataclass(frozen=True)

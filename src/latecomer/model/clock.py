@@ -66,6 +66,11 @@ class Clock:
         if self.strategy.on_idle == "advance" and self.own and all(map(self._idle, self.own)):
             self.watermark = max(self.watermark, at - max(map(self._lag, self.own)))
 
+    def follow(self, strategy: Strategy) -> None:
+        """Other settings of the same strategy, which count from the next tick on."""
+        self.strategy = strategy
+        self.own = {partition: self._watermark_of(partition) for partition in self.own}
+
     def drain(self) -> None:
         """The input has ended."""
         self._count(self.in_tick)

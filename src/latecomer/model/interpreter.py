@@ -16,7 +16,17 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from latecomer.model.arrivals import Arrival, Drain, Heartbeat, Judged, Key, OutputRules, Published
+from latecomer.model.arrivals import (
+    Arrival,
+    Changed,
+    Drain,
+    Heartbeat,
+    Joined,
+    Judged,
+    Key,
+    OutputRules,
+    Published,
+)
 from latecomer.model.books import Book, Moment, WindowBook
 from latecomer.model.clock import Clock, Predicate
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry
@@ -28,9 +38,11 @@ from latecomer.model.windows import AnyWindow, Session, Window
 
 __all__ = [
     "Arrival",
+    "Changed",
     "Drain",
     "Heartbeat",
     "Interpretation",
+    "Joined",
     "Judged",
     "OutputRules",
     "Published",
@@ -85,7 +97,7 @@ def cut(arrivals: Sequence[Arrival], sizes: Iterable[int]) -> list[list[Arrival]
 
 
 def interpret(
-    batches: Sequence[Sequence[Arrival] | Heartbeat | Drain],
+    batches: Sequence[Sequence[Arrival] | Heartbeat | Drain | Changed | Joined],
     strategy: Strategy,
     outputs: Mapping[str, OutputRules],
     *,
@@ -99,7 +111,8 @@ def interpret(
 
     `where` holds an output's predicate on the payload; what is not true is filtered. `marks` says
     which events are marks, where the watermark is punctuated by a predicate. `reach` is how far behind
-    the watermark of the batch before an event's id is still remembered; None means for ever.
+    the watermark of the batch before an event's id is still remembered; None means for ever. An output
+    that joins later is told as if it had always been there, but no heartbeat fires for its sake before.
     """
     predicates = dict(where or {})
     if unknown := predicates.keys() - outputs.keys():
@@ -107,6 +120,7 @@ def interpret(
     run = _Run(
         Clock(strategy, marks), {name: _book(rules, predicates.get(name)) for name, rules in outputs.items()}
     )
+    run.absent = {batch.output for batch in batches if isinstance(batch, Joined)}
     for batch in [*batches, Drain()] if drain else batches:
         number = run.number
         match batch:
@@ -114,6 +128,10 @@ def interpret(
                 run.heartbeat(batch.at)
             case Drain():
                 run.drain()
+            case Changed():
+                run.clock.follow(batch.strategy)
+            case Joined():
+                run.absent.remove(batch.output)
             case _:
                 run.read(batch, measures, reach)
         run.told.numbers.append(number if run.number > number else None)
@@ -139,6 +157,7 @@ class _Run:
         self.positions = 0
         self.before = (BEGIN_OF_TIME, BEGIN_OF_TIME)
         self.steps: list[int] = []
+        self.absent: set[str] = set()
 
     @property
     def number(self) -> int:
@@ -173,7 +192,8 @@ class _Run:
         now = self.clock
         self.clock = deepcopy(now)
         self.clock.heartbeat(at)
-        if any(book.due(self._moment(self.clock.watermark)) for book in self.books.values()):
+        there = [book for name, book in self.books.items() if name not in self.absent]
+        if any(book.due(self._moment(self.clock.watermark)) for book in there):
             self.publish(self.clock.watermark)
         else:
             self.clock = now
