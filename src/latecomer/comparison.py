@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
+from latecomer.config.models import Output
 from latecomer.model.aggregates import RANDOMISED
 from latecomer.model.panes import Accumulation
 from latecomer.store.layout import AMOUNT, FATE_COLUMNS, LEDGER, PaneLayout
@@ -98,9 +99,15 @@ def _compare_panes(
     randomised = [name for name in values if before.output.aggregates[name].function in RANDOMISED]
     panes = replace(panes, apart=list(before.keys) != list(after.keys), shown=randomised if exact else ())
     every = panes.over(told, [*values, *(when if exact else ["timing"])])
-    if Accumulation.DISCARDING in (before.output.accumulation, after.output.accumulation):
-        return every, Difference(dict.fromkeys(CHANGES, 0), pa.table({}))
-    return every, replace(panes, standing=place).over(place, values)
+    added_up = _added_up(before.output, values), _added_up(after.output, values)
+    return every, replace(panes, standing=place, added_up=added_up).over(place, values)
+
+
+def _added_up(output: Output, values: Sequence[str]) -> Mapping[str, str]:
+    """How the panes of a discarding output are added up; nothing where panes replace one another."""
+    if output.accumulation is not Accumulation.DISCARDING:
+        return {}
+    return {name: "sum" if (f := output.aggregates[name].function) == "count" else f for name in values}
 
 
 def _compare_late(late: _Pair, exact: bool) -> Difference:
@@ -158,6 +165,8 @@ class _Pair:
     where: str = "true"
     standing: Sequence[str] = ()
     """Compare only the pane that stands for each of these places."""
+    added_up: Sequence[Mapping[str, str]] = ({}, {})
+    """For each side the functions that add up the panes of a place, where none of them stands alone."""
     apart: bool = False
     """No row of one side can be one of the other."""
     shown: Sequence[str] = ()
@@ -221,11 +230,22 @@ class _Pair:
             for column in columns
         )
         rows = f"select * from {name} where batch <= {self.last} and {self.where}"
-        if self.standing:
+        if self.standing and self.added_up[index]:
+            rows = self._sums(rows, self.added_up[index])
+        elif self.standing:
             place = ", ".join(double_quoted(column) for column in self.standing if column in there)
             nth = f"row_number() over (partition by {place} order by sequence desc, op desc)"
             rows = f"select * from (select *, {nth} as _lc_nth from ({rows})) where _lc_nth = 1 and op = 'insert'"
         return f"select {listed}, {index} as {_NEW} from ({rows})"
+
+    def _sums(self, rows: str, added_up: Mapping[str, str]) -> str:
+        place = ", ".join(map(double_quoted, self.standing))
+        sums = ", ".join(
+            f"{f}({double_quoted(name)}) as {double_quoted(name)}" for name, f in added_up.items()
+        )
+        back = f"bool_or(op = 'retract') over (partition by {place}, sequence)"
+        kept = f"select * from (select *, {back} as _lc_back from ({rows})) where not _lc_back"
+        return f"select {place}, {sums} from ({kept}) group by {place}"
 
     def _agrees(self, column: str) -> str:
         one, other = double_quoted(column), double_quoted(column + REPLAYED)

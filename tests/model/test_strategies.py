@@ -414,6 +414,33 @@ def test_a_state_that_is_not_json_is_refused(state: State) -> None:
     assert "dicts with text for keys" in str(problem.mend)
 
 
+@pytest.mark.parametrize("method", ["advance", "mark", "lag"])
+def test_a_class_that_fails_is_told_as_its_authors_mistake(method: str) -> None:
+    def fails(*_: object) -> int:
+        raise ZeroDivisionError("no clocks today")
+
+    steady = {"advance": lambda *_: 1, "mark": lambda *_: 0, "lag": lambda *_: 0}
+    own = type("Mine", (Strategy,), {**steady, method: fails, "__module__": "mine"})
+    fails.__name__ = method
+    timeline = Timeline(own(every="event", idle_after="1us", on_idle="advance"))
+
+    def live() -> None:
+        timeline.extend([Head(1, 10, "p", 1, 10)])
+        timeline.heartbeat(90)
+
+    with pytest.raises(PipelineError) as refused:
+        live()
+    (problem,) = refused.value.problems
+    assert problem.field == "watermark.strategy"
+    assert problem.message == f"Mine.{method} raised ZeroDivisionError: no clocks today"
+    assert "nothing is lost" in str(problem.mend)
+
+
+def test_a_fault_in_a_strategy_of_ours_is_not_told_as_the_users() -> None:
+    with pytest.raises(TypeError):
+        Timeline(Bounded("1s", every="event")).extend([Head(1, 10, "p", 1, None)])  # type: ignore[arg-type]
+
+
 def test_only_what_is_needed_is_asked_for() -> None:
     assert Bounded("1s").needs == Ascending().needs == Needs()
     assert Percentile().needs == Adaptive().needs == Needs(resolution=SECOND)

@@ -10,7 +10,7 @@ batch cuts.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
@@ -80,7 +80,7 @@ class Timeline:
             return None
         marks = self._settle(at)
         if self.strategy.on_idle == "advance" and self.partitions and not marks:
-            lags = [self.strategy.lag(known.state, name) for name, known in self.partitions.items()]
+            lags = [_asked(self.strategy.lag, known.state, name) for name, known in self.partitions.items()]
             self.watermark = max(self.watermark, at - max(lags))
         self.last_tick, self.last_at = tick, at
         held_by, unheld = _slowest(marks)
@@ -161,7 +161,7 @@ class Timeline:
         """Let the open tick count, and move the watermark to what is known at `at`: the active marks."""
         for head in self._open_tick():
             known = self.partitions.get(head.partition)
-            state = self.strategy.advance(known.state if known else None, head)
+            state = _asked(self.strategy.advance, known.state if known else None, head)
             seen_at = max(self.last_at, known.seen_at if known else BEGIN_OF_TIME)
             self.partitions[head.partition] = Progress(state, seen_at)
         self.newest = self.newest_event_time
@@ -205,13 +205,26 @@ class Timeline:
         ]
 
     def _mark(self, name: str, known: Progress) -> int:
-        mark = None if known.state is None else self.strategy.mark(known.state, name)
+        mark = None if known.state is None else _asked(self.strategy.mark, known.state, name)
         return BEGIN_OF_TIME if mark is None else mark
 
     def _tick_of(self, at: int) -> int:
         if self.strategy.every == "event":
             return (self.last_tick or 0) + 1
         return at // self.strategy.every
+
+
+def _asked(method: Callable[..., Any], *given: Any) -> Any:
+    """What a strategy answers; where a class of the user's own fails, that is told as its mistake."""
+    try:
+        return method(*given)
+    except Exception as error:
+        own = type(method.__self__)  # type: ignore[attr-defined]
+        if own.__module__ == Strategy.__module__:
+            raise
+        failed = f"{own.__name__}.{method.__name__} raised {type(error).__name__}: {error}"
+        mend = "mend the class and run again: the batch is not on the timeline yet, and nothing is lost"
+        raise PipelineError([Problem("watermark.strategy", failed, mend=mend)]) from error
 
 
 def _slowest(marks: Sequence[tuple[int, str]]) -> tuple[str | None, int | None]:

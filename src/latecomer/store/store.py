@@ -119,7 +119,8 @@ class Store:
         kept: dict[str, Any] = pinned["outputs"]
         for name, output in self.pipeline.outputs.items():
             definition = definition_of(output)
-            if kept.setdefault(name, definition) != definition:
+            kept[name] = {"discarding": False, **kept.get(name, definition)}
+            if kept[name] != definition:
                 changed = [key for key in definition if kept[name].get(key) != definition[key]]
                 raise StoreMismatch(
                     f"output {name} was computed with another {' and '.join(changed)} "
