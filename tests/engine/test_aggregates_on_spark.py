@@ -146,7 +146,7 @@ def test_any_cut_into_batches_gives_what_the_whole_list_gives(spark: SparkSessio
                 error.add_note(f"{aggregate} at {place} over {len(rows)} rows: {found!r}")
                 raise
 
-    nothing = next(pane for (_, key), pane in first.items() if key == ("nothing",))
+    nothing = next(pane for (*_, key), pane in first.items() if key == ("nothing",))
     zero = {name for name, value in nothing.values.items() if value == 0}
     assert zero == {name for name in AGGREGATES if name.startswith("count_")} | {"cities", "wholes"}
     assert all(nothing.values[name] is None for name in AGGREGATES if name not in zero and name != "rows")
