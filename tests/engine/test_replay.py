@@ -151,6 +151,7 @@ def test_every_policy_is_repeated_exactly(spark: SparkSession, tmp_path: Path) -
     assert set(found.fates.column("difference").to_pylist()) == {0}
 
 
+@pytest.mark.long
 def test_every_kind_of_window_and_trigger_is_repeated_exactly(spark: SparkSession, tmp_path: Path) -> None:
     bench = bench_of(spark, tmp_path, **EVERY_WINDOW)
     bench.run(BATCHES, drain=True)
@@ -300,7 +301,12 @@ def plain(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Benc
     return bench
 
 
-@pytest.mark.parametrize("name", SUPPOSED)
+LONGER = ("longer ticks", "another strategy", "other windows")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=[pytest.mark.long] * (each in LONGER)) for each in SUPPOSED]
+)
 def test_a_replay_with_other_settings_says_what_a_fresh_run_says(
     spark: SparkSession, tmp_path: Path, plain: Bench, name: str
 ) -> None:

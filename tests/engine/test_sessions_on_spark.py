@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,11 @@ from spark_kit import PAYLOAD, Bench, as_lines, assert_same, stored_entries, sto
 
 POLICIES = ("drop", "side_output", "update", "retract")
 MODES = ("accumulating", "discarding", "retracting")
+
+
+def long(*values: Any) -> Any:
+    """A case for `make test-long`."""
+    return pytest.param(*values, marks=pytest.mark.long)
 
 
 def visits(late: str = "update", lateness: str = "10us", **fields: Any) -> Output:
@@ -80,7 +86,7 @@ def compared(
 BRIDGED = steps(0, 12, 24, (3, None), 6, 18, "w60", (70, None), "w99")
 
 
-@pytest.mark.parametrize("sizes", [(9,), (1,) * 9, (4, 1, 2)])
+@pytest.mark.parametrize("sizes", [long((9,)), long((1,) * 9), (4, 1, 2)])
 def test_events_that_bridge_three_sessions(
     spark: SparkSession, tmp_path: Path, sizes: tuple[int, ...]
 ) -> None:
@@ -97,7 +103,7 @@ LATE = steps(0, 5, "w20", 8, "w24", 13, "w26", 30, 21, "w45", 32, 1, "w100", 33,
 """Kept sessions reopened, an open one touched from behind, final ones left alone."""
 
 
-@pytest.mark.parametrize("sizes", [(15,), (3, 2, 5)])
+@pytest.mark.parametrize("sizes", [long((15,)), (3, 2, 5)])
 def test_late_events_under_every_policy(spark: SparkSession, tmp_path: Path, sizes: tuple[int, ...]) -> None:
     outputs = {policy: visits(policy) for policy in POLICIES}
     store = compared(spark, tmp_path, cut_at(LATE, *sizes), restart=len(sizes) == 3, **outputs)
@@ -144,7 +150,14 @@ def test_what_a_grown_session_told_is_taken_back_after_a_restart(spark: SparkSes
         assert (whole.timing.value, whole.values["rows"]) == ("LATE", 4)
 
 
-def test_triggers(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "modes",
+    [
+        {"arrival": ["discarding"], "event": ["retracting"], "count": ["accumulating"]},
+        long(dict.fromkeys(("arrival", "event", "count"), MODES)),
+    ],
+)
+def test_triggers(spark: SparkSession, tmp_path: Path, modes: dict[str, Sequence[str]]) -> None:
     read = steps(0, 4, 8, "w12", 9, 11, 2, "w40", 13, 6, "w48", 30, (31, None), "w90")
     triggers: dict[str, Any] = {
         "arrival": {"early": "2us", "late": "every 5us"},
@@ -154,7 +167,7 @@ def test_triggers(spark: SparkSession, tmp_path: Path) -> None:
     outputs = {
         f"{name}_{mode}": visits("update", "30us", trigger=trigger, accumulation=mode)
         for name, trigger in triggers.items()
-        for mode in MODES
+        for mode in modes[name]
     }
     compared(spark, tmp_path, cut_at(read, 2, 3, 3, 2), **outputs)
 
@@ -168,7 +181,7 @@ def test_max_where_and_the_end_of_the_input(spark: SparkSession, tmp_path: Path)
 
 @pytest.mark.parametrize(
     "place",
-    ["panes.written", "panes.committed", "late.committed", "partials.committed"],
+    [long("panes.written"), "panes.committed", "late.committed", long("partials.committed")],
 )
 def test_interrupted_and_started_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from faults.faults_kit import BOUNDARIES, QUIET_BOUNDARIES, left_behind, write_pipeline
+from faults.faults_kit import BOUNDARIES, QUIET_BOUNDARIES, in_turn, left_behind, write_pipeline
 from latecomer.config.load import load_pipeline
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
@@ -44,6 +44,20 @@ def test_an_undisturbed_run_reaches_every_table_and_sink(undisturbed: dict[str, 
     assert empty == ["totals.partials", "alerts.partials"]
 
 
+def test_interrupted_at_one_boundary_after_the_other(
+    spark: SparkSession, tmp_path: Path, undisturbed: dict[str, list[str]], deadly: pytest.MonkeyPatch
+) -> None:
+    file = write_pipeline(tmp_path)
+    for boundary in in_turn():
+        deadly.setenv(failpoints.VARIABLE, boundary)
+        with pytest.raises(Died):
+            run(load_pipeline(file), drain=True, spark=spark)
+    deadly.delenv(failpoints.VARIABLE)
+    run(load_pipeline(file), drain=True, spark=spark)
+    assert left_behind(file) == undisturbed
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     "boundary", [f"{name}@1" for name in BOUNDARIES] + [f"{name}@3" for name in QUIET_BOUNDARIES]
 )

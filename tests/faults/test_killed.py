@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.faults_kit import BOUNDARIES, left_behind, write_pipeline
+from faults.faults_kit import in_turn, left_behind, write_pipeline
 from latecomer.store.failpoints import VARIABLE
 
 SCRIPT = """
@@ -59,10 +59,5 @@ def test_killed_in_every_stage_of_a_batch(tmp_path: Path, undisturbed: dict[str,
 @pytest.mark.long
 def test_killed_at_every_boundary_in_turn(tmp_path: Path, undisturbed: dict[str, list[str]]) -> None:
     file = write_pipeline(tmp_path)
-    # Outputs are published side by side: where one dies, the other may be through with that batch; and
-    # once the ledger is committed, sinks are caught up with at the next start.
-    later = ("alerts.", "ledger.", "sink")
-    places = [f"{name}@1" for name in BOUNDARIES if not name.startswith(later)]
-    places += [f"{name}@2" for name in BOUNDARIES if name.startswith(later) and name != "sinks.applied"]
-    kill_in_turn(file, [*places, "sinks.applied@3"])
+    kill_in_turn(file, in_turn())
     assert left_behind(file) == undisturbed

@@ -72,6 +72,7 @@ def run_and_compare(
             assert check_ledger(bench.pipeline, spark) == []
 
 
+@pytest.mark.long
 @given(examples(crowds()))
 @settings(on_spark, max_examples=2)
 def test_crowds_of_sessions_equal_the_oracle(spark: SparkSession, example: Example) -> None:
