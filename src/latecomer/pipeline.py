@@ -234,15 +234,16 @@ class Engine:
 
     def _sums_aside(self, batch: int, received: Received) -> tuple[dict[str, Decimal], dict[str, Decimal]]:
         """The measures of a batch's duplicates and dead letters."""
-        measures, view = self.store.measures(), self.store.layout.view
-        duplicates = {measure: quoted(view[measure]) for measure in measures} if received.duplicates else {}
-        dead_letters = (
-            {measure: measure_in_raw(measure) for measure in measures} if received.dead_letters else {}
-        )
-        return (
-            sum_measures(self.log.aside(self.store.duplicates, batch), duplicates),
-            sum_measures(self.log.aside(self.store.dead_letters, batch), dead_letters),
-        )
+        measures, view, log = self.store.measures(), self.store.layout.view, self.log
+        duplicates: dict[str, Decimal] = {}
+        dead_letters: dict[str, Decimal] = {}
+        if received.duplicates:
+            stored = {measure: quoted(view[measure]) for measure in measures}
+            duplicates = sum_measures(log.aside(self.store.duplicates, batch), stored)
+        if received.dead_letters:
+            in_raw = {measure: measure_in_raw(measure) for measure in measures}
+            dead_letters = sum_measures(log.aside(self.store.dead_letters, batch), in_raw)
+        return duplicates, dead_letters
 
     def _last_source_batch(self) -> int:
         """The last batch of the source that was accepted."""

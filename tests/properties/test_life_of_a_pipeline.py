@@ -163,7 +163,7 @@ class Life(RuleBasedStateMachine):
 
 
 def test_a_pipeline_lives_as_the_oracle_says(spark: SparkSession) -> None:
-    run_machine(lambda: Life(spark), settings=settings(on_spark, max_examples=3, stateful_step_count=6))
+    run_machine(lambda: Life(spark), settings=settings(on_spark, max_examples=3, stateful_step_count=5))
 
 
 @pytest.mark.long
