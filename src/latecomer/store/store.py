@@ -5,6 +5,7 @@ store/
   events/ duplicates/ dead_letters/   what was received
   watermarks/ ledger/                 the timeline, and the proof
   outputs/NAME/partials/ panes/ late/ one of each per output
+  outputs/NAME/corrections/           what `latecomer correct` made of late/
   checkpoint/                         Spark's own
 """
 

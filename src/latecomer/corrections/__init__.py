@@ -1,0 +1,1 @@
+"""What was published, seen in hindsight: as of a moment, explained, reconciled, corrected."""

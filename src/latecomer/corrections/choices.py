@@ -1,0 +1,32 @@
+"""What one can choose between. Apart from the rest, so that the command line starts without Arrow."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Grain(StrEnum):
+    """By what a correction is told."""
+
+    WINDOW = "window"
+    HOUR = "hour"
+    DAY = "day"
+
+
+class Origin(StrEnum):
+    """Where a number comes from, and which one is preferred."""
+
+    LIVE = "live"
+    """The stream published it."""
+    CORRECTED = "corrected"
+    """The same, and what came late added up."""
+    REBUILT = "rebuilt"
+    """A rebuild published it."""
+
+
+class Engine(StrEnum):
+    """Whose SQL a view is written in."""
+
+    DUCKDB = "duckdb"
+    SPARK = "spark"
+    POSTGRES = "postgres"

@@ -1,0 +1,293 @@
+"""Corrections: the side output added up, for readers whose numbers are not updated.
+
+A row of `corrections` says what the late events of one batch add to one window and key. It follows from
+the side output alone, which only grows, and batch by batch: so it is written once and never changed, and a
+call that was killed, repeated or given a range neither leaves an event out nor counts one twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from latecomer.config import columns as types
+from latecomer.config.checks import PRIVATE
+from latecomer.config.models import Output
+from latecomer.errors import PipelineError, Problem
+from latecomer.model.aggregates import ADDITIVE, Aggregate
+from latecomer.model.durations import to_micros
+from latecomer.model.windows import Session
+from latecomer.reader import Reader
+from latecomer.store.failpoints import failpoint
+from latecomer.store.layout import TIMESTAMP, PaneLayout
+from latecomer.store.lock import exclusive
+from latecomer.store.sql import double_quoted
+from latecomer.store.store import OutputTables
+from latecomer.store.table import APPLICATION, Table
+
+IN_RANGE = "latecomer.range"
+"""Calls for a range of windows are counted here; calls for all of them by the side output's last batch."""
+
+_ROWS, _DONE, _IN = f"{PRIVATE}rows", f"{PRIVATE}done", f"{PRIVATE}in_"
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """A column's name, with `_` at its end where an output uses the name itself.
+
+    >>> free_name("late_events", ["merchant", "Late_Events"])
+    'late_events_'
+    """
+    used = {each.lower() for each in taken}
+    while name.lower() in used:
+        name += "_"
+    return name
+
+
+@dataclass(frozen=True)
+class Corrections:
+    """An output's corrections: which columns they have, and where they are."""
+
+    name: str
+    layout: PaneLayout
+    tables: OutputTables
+    table: Table
+
+    @property
+    def output(self) -> Output:
+        return self.layout.output
+
+    @property
+    def place(self) -> list[str]:
+        return ["window_start", "window_end", *self.layout.keys]
+
+    @cached_property
+    def added(self) -> dict[str, Aggregate]:
+        """The aggregates that can be corrected by adding."""
+        return {name: each for name, each in self.output.aggregates.items() if each.function in ADDITIVE}
+
+    @cached_property
+    def derived(self) -> dict[str, tuple[str, str]]:
+        """The averages that follow from a sum and a count the output has too: their names."""
+        found = {(each.function, each.column): name for name, each in self.added.items()}
+        return {
+            name: (found["sum", each.column], found["count", each.column])
+            for name, each in self.output.aggregates.items()
+            if each.function == "avg" and ("sum", each.column) in found and ("count", each.column) in found
+        }
+
+    @property
+    def left_out(self) -> dict[str, Aggregate]:
+        """The aggregates that only a rebuild can correct."""
+        known = {*self.added, *self.derived}
+        return {name: each for name, each in self.output.aggregates.items() if name not in known}
+
+    @cached_property
+    def late_events(self) -> str:
+        """The column that counts the late events of a row."""
+        return self.named("late_events")
+
+    @cached_property
+    def corrected_at(self) -> str:
+        """The column that says when a row was written."""
+        return self.named("corrected_at")
+
+    def named(self, column: str) -> str:
+        """A column beside those of the output."""
+        return free_name(column, [*self.layout.keys, *self.layout.values])
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return correction_schema(self.layout)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The columns and their types, as the pipeline file writes types."""
+        known = {**self.layout.keys, **self.layout.values, "batch": "bigint", self.late_events: "bigint"}
+        return {name: known.get(name, "timestamp") for name in self.schema.names}
+
+    def notes(self) -> list[str]:
+        """What adding cannot correct, in words."""
+        notes = [
+            f"{name}: {each.function} cannot be corrected by adding; it is empty where there is a correction"
+            + (f" (name sum({each.column}) and count({each.column}) as well)" * (each.function == "avg"))
+            for name, each in self.left_out.items()
+        ]
+        if isinstance(self.output.window, Session):
+            notes.append(
+                "a late event is corrected in the session that it missed, which may not be one that was told"
+            )
+        return notes
+
+
+def correction_schema(layout: PaneLayout) -> pa.Schema:
+    """The columns of `corrections`: window, keys, what is added, then batch, late events, and when."""
+    names = [*layout.keys, *layout.values]
+    added = [name for name, each in layout.output.aggregates.items() if each.function in ADDITIVE]
+    return pa.schema(
+        [
+            *(layout.published.field(name) for name in ("window_start", "window_end", *layout.keys, *added)),
+            ("batch", pa.int64()),
+            (free_name("late_events", names), pa.int64()),
+            (free_name("corrected_at", names), TIMESTAMP),
+        ]
+    )
+
+
+def corrections_of(reader: Reader, output: str) -> Corrections:
+    """An output's corrections as they are now; nothing is written."""
+    book = reader._book(output)
+    root = reader.pipeline.store_path / "outputs" / output / "corrections"
+    table = Table(root, correction_schema(book.layout))
+    return Corrections(output, book.layout, book.tables, table)
+
+
+def correct(
+    reader: Reader,
+    output: str,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    now: datetime | None = None,
+) -> pa.Table:
+    """Add up what came late since the last call, and return the rows that were added.
+
+    `since` and `until` take the windows that start at or after the one and before the other. Late events
+    of other windows stay for a later call. A pipeline may run meanwhile; another call may not.
+    """
+    ours = corrections_of(reader, output)
+    reader.notes = ours.notes()
+    late, table = ours.tables.late, ours.table
+    if not late.exists:
+        return ours.schema.empty_table()
+    with exclusive(table.root):
+        application, number = APPLICATION, late.last_batch()
+        if since is not None or until is not None:
+            application, number = IN_RANGE, table.last_batch(IN_RANGE) + 1
+        if table.holds(number, application):
+            return ours.schema.empty_table()
+        rows = _missing(ours, since, until, now or datetime.now(UTC))
+        if rows.num_rows or application == APPLICATION:
+            _write(ours, number, rows, application)
+    return rows
+
+
+def _write(ours: Corrections, number: int, rows: pa.Table, application: str) -> None:
+    table, files = ours.table, []
+    if rows.num_rows:
+        folder = table.new_folder(number)
+        folder.mkdir(parents=True)
+        files = [folder / "part.parquet"]
+        pq.write_table(rows, files[0])
+    failpoint(f"{ours.name}.corrections.written", number)
+    table.commit(number, files, application=application)
+    failpoint(f"{ours.name}.corrections.committed", number)
+
+
+# What is missing: the side output by window, key and batch, less the groups that are there
+
+
+def _missing(ours: Corrections, since: datetime | None, until: datetime | None, now: datetime) -> pa.Table:
+    """A union that is grouped, and not a join: groups take null for equal to null."""
+    covered = ours.table.last_batch()
+    chosen = [f"batch > {covered}"]
+    if since is not None:
+        chosen.append(f"window_start >= {_moment(since)}")
+    if until is not None:
+        chosen.append(f"window_start < {_moment(until)}")
+    inputs = {name: _input(ours, each) for name, each in ours.added.items()}
+    place = _listed(ours.place)
+    late = ", ".join(
+        [
+            "window_start",
+            "window_end",
+            *(f"{_late_column(ours, key)} as {double_quoted(key)}" for key in ours.layout.keys),
+            *(f"{taken} as {double_quoted(_IN + name)}" for name, taken in inputs.items()),
+        ]
+    )
+    nothing = "".join(f", null as {double_quoted(_IN + name)}" for name in inputs)
+    union = (
+        f"select {late}, batch, 1 as {_ROWS}, 0 as {_DONE} from t where {' and '.join(chosen)} "
+        f"union all select {place}{nothing}, batch, 0, 1 from c where batch > {covered}"
+    )
+    sums = "".join(
+        f", {_FOLDS[each.function]}({double_quoted(_IN + name)}) as {double_quoted(name)}"
+        for name, each in ours.added.items()
+    )
+    rows = ours.tables.late.query(
+        f"select {place}{sums}, batch, sum({_ROWS}) as {double_quoted(ours.late_events)} from ({union}) "
+        f"group by {place}, batch having sum({_DONE}) = 0 order by {place}, batch",
+        c=ours.table,
+    )
+    when = pa.array([to_micros(now)] * rows.num_rows, pa.int64()).cast(TIMESTAMP)
+    return fitted(ours, rows.append_column(ours.corrected_at, when), ours.schema)
+
+
+_FOLDS = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
+
+
+def _input(ours: Corrections, aggregate: Aggregate) -> str:
+    """What a late event brings to an aggregate: sums are made in more digits than they may end with."""
+    if aggregate.column is None:
+        return "1"
+    column = _late_column(ours, aggregate.column)
+    kind = ours.layout.events.types[aggregate.column]
+    if aggregate.function == "count":
+        return f"case when {column} is null then 0 else 1 end"
+    if aggregate.function == "sum":
+        return wide(column, kind) if types.is_exact(kind) else f"arrow_cast({column}, 'Float64')"
+    return column
+
+
+def wide(column: str, kind: str) -> str:
+    """An exact number with room for any sum: DataFusion's own addition would wrap around unseen."""
+    return f"arrow_cast({column}, 'Decimal256(76, {types.scale_of(kind)})')"
+
+
+def _late_column(ours: Corrections, column: str) -> str:
+    """Where the side output keeps a source column."""
+    stored = ours.layout.events.view[column]
+    extra = ours.tables.late.schema.names[: -len(ours.layout.events.stored)]
+    return double_quoted(f"payload_{stored}" if stored in extra else stored)
+
+
+def fitted(ours: Corrections, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows in the columns promised; an error where a sum has outgrown its type."""
+    columns = []
+    for field in schema:
+        try:
+            columns.append(rows[field.name].cast(field.type))
+        except pa.ArrowInvalid:
+            problem = Problem(
+                f"outputs.{ours.name}.aggregates",
+                f"{field.name} outgrew its type, {field.type}, when late events were added",
+                field.name,
+                "declare its column as decimal(38,0) in source.schema and start a new store, "
+                "or read the side output itself: latecomer late",
+            )
+            raise PipelineError([problem]) from None
+    return pa.table(columns, schema=schema)
+
+
+@contextmanager
+def there(*tables: Table) -> Iterator[list[Table]]:
+    """The tables, and empty ones of the same columns for those that were never made: reading makes none."""
+    with TemporaryDirectory() as folder:
+        yield [
+            table if table.exists else Table(Path(folder, str(nth)), table.schema)
+            for nth, table in enumerate(tables)
+        ]
+
+
+def _moment(moment: datetime) -> str:
+    return f"arrow_cast({to_micros(moment)}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(double_quoted, names))

@@ -1,0 +1,117 @@
+"""What is served: the numbers of the stream with their corrections, or with those of a rebuild."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from typing import Any
+
+import pyarrow as pa
+
+from latecomer.corrections.choices import Origin
+from latecomer.corrections.correcting import Corrections, corrections_of, fitted, there
+from latecomer.corrections.statement import (
+    DATAFUSION,
+    base_columns,
+    before_rebuild,
+    counting,
+    served,
+    serving_names,
+    standing,
+)
+from latecomer.reader import Reader
+from latecomer.store.sql import double_quoted
+
+
+def serving(reader: Reader, output: str) -> pa.Table:
+    """Base plus correction for each window and key, with both beside it.
+
+    The base is the number that stands; corrections that a rebuild has taken in no longer count. A window and
+    key that only late events have is there too, with a base of nothing: 0 for sums and counts. Averages
+    follow from their sum and count where the output has both; other aggregates are null where there is a
+    correction, and the reader's notes say so.
+    """
+    ours = corrections_of(reader, output)
+    base, corrections = standing(DATAFUSION, ours, "t"), counting(DATAFUSION, ours, "t", "c")
+    rows = _ask(ours, served(DATAFUSION, ours, base, corrections), _schema(ours))
+    reader.notes = _notes(ours, rows)
+    return rows
+
+
+def preferred(reader: Reader, output: str, prefer: Origin) -> pa.Table:
+    """One number for each window and key, and where it comes from.
+
+    `live` and `corrected` tell what the stream said before a rebuild, without and with what came late;
+    `rebuilt` tells what stands, with what came late since.
+    """
+    ours = corrections_of(reader, output)
+    columns = [*base_columns(ours), ours.named("origin")]
+    panes, corrections = "t", counting(DATAFUSION, ours, "t", "c")
+    if prefer is not Origin.REBUILT:
+        panes = before_rebuild(DATAFUSION, ours, "t")
+        corrections = counting(DATAFUSION, ours, "t", "c", before=True)
+    asked = served(DATAFUSION, ours, standing(DATAFUSION, ours, panes), corrections)
+    if prefer is Origin.LIVE:
+        live = standing(DATAFUSION, ours, panes)
+        asked = f"select *, '{Origin.LIVE}' as {double_quoted(columns[-1])} from ({live})"
+    kinds = [*(ours.layout.published.field(name) for name in columns[:-1]), (columns[-1], pa.string())]
+    rows = _ask(ours, f"select {DATAFUSION.listed(columns)} from ({asked})", pa.schema(kinds))
+    reader.notes = _notes(ours, rows)
+    return rows
+
+
+def corrections(reader: Reader, output: str) -> pa.Table:
+    """Every correction that counts: a row for each window, key and batch, as stored.
+
+    What a rebuild has taken in is left out.
+    """
+    ours = corrections_of(reader, output)
+    reader.notes = ours.notes()
+    return _ask(ours, f"select * from {counting(DATAFUSION, ours, 't', 'c')}", ours.schema, "batch")
+
+
+def _ask(ours: Corrections, sql: str, schema: pa.Schema, *then_by: str) -> pa.Table:
+    order = DATAFUSION.listed([*ours.place, *then_by])
+    with there(ours.tables.panes, ours.table) as (panes, corrections):
+        rows = panes.query(f"select * from ({sql}) order by {order}", c=corrections)
+    return _with_averages(ours, fitted(ours, rows, schema))
+
+
+def _schema(ours: Corrections) -> pa.Schema:
+    fields = [ours.layout.published.field(name) for name in ours.place]
+    for name in ours.output.aggregates:
+        kind = ours.layout.published.field(name).type
+        shown = serving_names(ours, name) if name in ours.added else serving_names(ours, name)[:1]
+        fields += [pa.field(each, kind) for each in (name, *shown)]
+    fields += [pa.field(ours.late_events, pa.int64())]
+    fields += [ours.layout.published.field(name) for name in ("sequence", "timing")]
+    return pa.schema([*fields, (ours.named("origin"), pa.string())])
+
+
+def _with_averages(ours: Corrections, rows: pa.Table) -> pa.Table:
+    """The averages of corrected rows, from their sums and counts."""
+    if not ours.derived or ours.named("origin") not in rows.schema.names:
+        return rows
+    corrected = [origin == Origin.CORRECTED for origin in rows[ours.named("origin")].to_pylist()]
+    for name, (total, count) in ours.derived.items():
+        field = rows.schema.field(name)
+        columns = (rows[each].to_pylist() for each in (name, total, count))
+        values = [
+            _quotient(total_value, count_value, field.type) if late else value
+            for late, value, total_value, count_value in zip(corrected, *columns, strict=True)
+        ]
+        rows = rows.set_column(rows.schema.get_field_index(name), field, pa.array(values, field.type))
+    return rows
+
+
+def _quotient(total: Any, count: int | None, kind: pa.DataType) -> Any:
+    if not count or total is None:
+        return None
+    if not pa.types.is_decimal(kind):
+        return float(total) / count
+    with localcontext(prec=76):
+        return (total / count).quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP)
+
+
+def _notes(ours: Corrections, rows: pa.Table) -> list[str]:
+    """Nothing is said of what cannot be corrected where nothing is."""
+    return ours.notes() if Origin.CORRECTED in rows[ours.named("origin")].to_pylist() else []

@@ -1,0 +1,152 @@
+"""A store with panes and a side output made by hand, and what a plain GROUP BY would say of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from cli.cli_kit import MINUTE, NOON, Lake, pane
+from latecomer.model.durations import to_moment
+from latecomer.reader import Reader
+
+PIPELINE = """
+name: upi
+store: ./lake
+source:
+  files: {path: "arrivals/*.json", order_by: arrival_time}
+  schema:
+    event_time: timestamp
+    arrival_time: timestamp
+    merchant: string
+    paise: bigint
+    fee: decimal(18,2)
+    km: double
+    verdict: bigint
+    ok: boolean
+    payer: string
+event: {time: event_time}
+watermark: {delay: 30s}
+outputs:
+  totals:
+    window: {tumbling: 1m}
+    by: [merchant]
+    aggregates:
+      paise: sum(paise)
+      payments: count(*)
+      fees: sum(fee)
+      filled: count(fee)
+      least: min(paise)
+      largest: max(fee)
+      first: min(payer)
+      mean: avg(fee)
+  everything:
+    window: {tumbling: 1m}
+    aggregates:
+      total: sum(paise)
+      known: count(paise)
+      mean: avg(paise)
+      mean_fee: avg(fee)
+      spread: variance(paise)
+      payers: approx_count_distinct(payer)
+      judged: sum(verdict)
+      any_ok: max(ok)
+      distance: sum(km)
+  clashing:
+    window: {tumbling: 1m}
+    by: [merchant]
+    aggregates: {events: count(*), late_events: sum(paise), events_base: max(paise), origin: min(paise)}
+  sliding:
+    window: {sliding: 2m, every: 1m}
+    aggregates: {payments: count(*)}
+  half_hours:
+    window: {tumbling: 30m, zone: Asia/Kolkata}
+    aggregates: {paise: sum(paise)}
+  days:
+    window: {calendar: day}
+    aggregates: {paise: sum(paise)}
+  sessions:
+    window: {session: 30m}
+    aggregates: {paise: sum(paise)}
+  parts:
+    window: {tumbling: 1m}
+    by: [merchant]
+    aggregates: {paise: sum(paise), least: min(paise)}
+    allowed_lateness: 1h
+    late: update
+    accumulation: discarding
+"""
+
+
+def make_lake(folder: Path) -> Lake:
+    """A pipeline that has a store, with nothing in it yet."""
+    file = folder / "pipeline.yaml"
+    file.write_text(PIPELINE, encoding="utf-8")
+    lake = Lake(file)
+    lake.store.pin()
+    return lake
+
+
+def late(minute: int, merchant: str | None = None, **payload: Any) -> dict[str, Any]:
+    """An event of the side output that missed the window starting `minute` minutes after noon."""
+    start = NOON + minute * MINUTE
+    return {
+        "window_start": start,
+        "window_end": start + MINUTE,
+        "event_time": start + 1,
+        "verdict": "too_late",
+        "merchant": merchant,
+        **payload,
+    }
+
+
+def served(rows: Iterable[Mapping[str, Any]], *columns: str) -> dict[tuple[int, Any], tuple[Any, ...]]:
+    """Minute after noon and merchant → these columns."""
+    return {
+        (
+            (row["window_start"] - to_moment(NOON)).total_seconds() // 60,
+            row.get("merchant"),
+        ): tuple(row[column] for column in columns)
+        for row in rows
+    }
+
+
+def grouped(
+    lake: Lake, output: str, events: Iterable[Mapping[str, Any]]
+) -> dict[tuple[int, Any], dict[str, Any]]:
+    """What a plain GROUP BY says: window start and merchant → each aggregate over all of its events."""
+    groups: dict[tuple[int, Any], list[Mapping[str, Any]]] = {}
+    for event in events:
+        groups.setdefault((event["window_start"], event["merchant"]), []).append(event)
+    aggregates = lake.pipeline.outputs[output].aggregates
+    return {
+        place: {
+            name: each.evaluate([event.get(each.column or "") for event in group])
+            for name, each in aggregates.items()
+        }
+        for place, group in groups.items()
+    }
+
+
+def publish(
+    lake: Lake, output: str, batch: int, events: Sequence[Mapping[str, Any]], timing: str = "ON_TIME"
+) -> None:
+    """The panes of a batch: each window and key that has events anew, with all of them."""
+    rows = []
+    for (start, merchant), values in grouped(lake, output, events).items():
+        mean = values.get("mean")
+        if mean is not None:
+            values["mean"] = rounded(mean)
+        rows.append(pane((start - NOON) // MINUTE, batch, timing=timing, merchant=merchant, **values))
+    lake.panes(output, batch, rows)
+
+
+def rounded(mean: Decimal) -> Decimal:
+    """An average of fees as it is published."""
+    return mean.quantize(Decimal("1.000000"), "ROUND_HALF_UP")
+
+
+def reader(lake: Lake) -> Reader:
+    """A reader that has seen nothing yet, as each call of the command line has."""
+    return Reader(lake.pipeline)
