@@ -1,0 +1,70 @@
+"""`latecomer correct`: the side output added up, for readers whose numbers are not updated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from latecomer.cli.options import (
+    File,
+    Format,
+    Formatted,
+    Limit,
+    OutputName,
+    WrongUsage,
+    moment_of,
+    open_reader,
+)
+from latecomer.corrections.choices import Grain
+from latecomer.model.durations import to_micros
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def correct(
+    file: File,
+    output: OutputName,
+    since: Annotated[
+        str | None, typer.Option(help="Only windows that start at this moment or later.", metavar="T")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Only windows that start before this moment.", metavar="T")
+    ] = None,
+    by: Annotated[Grain, typer.Option(help="How to add up what is printed.")] = Grain.WINDOW,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print every correction that counts, not only what is new.")
+    ] = False,
+    form: Formatted = Format.TABLE,
+    limit: Limit = None,
+) -> None:
+    """Add up the side output by window and key. Every late event is corrected once.
+
+    It can be called at any time, also while the pipeline runs: what is corrected already stays as it is.
+    """
+    from latecomer.cli.render import note, show
+    from latecomer.corrections import correcting, grains, serving
+
+    first = None if since is None else moment_of("--since", since)
+    end = None if until is None else moment_of("--until", until)
+    if first is not None and end is not None and to_micros(first) >= to_micros(end):
+        raise WrongUsage("--until", str(until), f"is not after --since {since}", "exchange them")
+    reader = open_reader(file)
+    grains.check_grain(reader, output, by)
+    added = correcting.correct(reader, output, first, end)
+    rows = serving.corrections(reader, output) if everything else added
+    shown = grains.by_grain(reader, output, rows, by)
+    show(shown, form, f"nothing to correct: no new event in the side output of {output}", limit)
+    if added.num_rows:
+        note(_told(added))
+    for remark in reader.notes if rows.num_rows else []:
+        note(remark)
+
+
+def _told(added: pa.Table) -> str:
+    """What this call added: how many late events, from which batches."""
+    events, batches = sum(added.column(-2).to_pylist()), set(added["batch"].to_pylist())
+    first, last = min(batches), max(batches)
+    came = f"batch {first}" if first == last else f"batches {first} to {last}"
+    return f"corrected {events} late event{'' if events == 1 else 's'} of {came}"

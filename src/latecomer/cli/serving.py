@@ -1,0 +1,37 @@
+"""`latecomer serving`: base and corrections as a view for another engine."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from latecomer.cli.options import File, OutputName, WrongUsage, open_reader
+from latecomer.corrections.choices import Engine
+
+
+def serving(
+    file: File,
+    output: OutputName,
+    sql: Annotated[Engine, typer.Option("--sql", help="Whose SQL to write.", show_default=False)],
+    view: Annotated[
+        str | None, typer.Option(help="The view's name; OUTPUT_serving if not said.", metavar="NAME")
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(help="postgres: the table that holds the results; OUTPUT if not said.", metavar="NAME"),
+    ] = None,
+) -> None:
+    """Print a view that shows each number with its base and its correction, to be run elsewhere."""
+    from latecomer.cli.render import note
+    from latecomer.corrections.views import view as view_of
+
+    if table is not None and sql is not Engine.POSTGRES:
+        raise WrongUsage("--table", table, f"has no meaning with --sql {sql}", "leave it out")
+    for option, name in (("--view", view), ("--table", table)):
+        if name is not None and not all(name.split(".")):
+            raise WrongUsage(option, name, "is not a name", "write NAME or SCHEMA.NAME")
+    reader = open_reader(file)
+    typer.echo(view_of(reader, output, sql, view, table), nl=False)
+    for remark in reader.notes:
+        note(remark)
