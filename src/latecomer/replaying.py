@@ -118,6 +118,34 @@ def replay(
         return Replay(store.pipeline, exact, one_shot, last + 1, compared, compare_fates(*sides, compared))
 
 
+def recompute(
+    pipeline: Pipeline,
+    output: str,
+    last: int,
+    to: Path,
+    *,
+    one_shot: bool,
+    spark: SparkSession | None = None,
+) -> Pipeline:
+    """One output computed again from the log as it stood after batch `last`, into an empty folder.
+
+    The pipeline that comes back has its store there, to be read.
+    """
+    origin = open_store(pipeline)
+    origin.pins()
+    (part,) = _parts(origin, pipeline, _chosen(origin, last, [output]), {})
+    begun = {output: part.at(0)} if part.joined < 0 and not one_shot else {}
+    there = pipeline.model_copy(update={"store": str(to), "outputs": begun})
+    store = ReplayStore(there, origin, last, new_timeline=False)
+    session = own_session(spark or build_session(pipeline.name, to / "logs" / "spark.log"))
+    with closing(_Replayer(session, store, [part])) as replayer:
+        if one_shot:
+            replayer.in_one_shot(last)
+        else:
+            replayer.run(_steps(origin, last))
+    return store.pipeline
+
+
 @dataclass(frozen=True)
 class _Part:
     """An output in the replay: under which policy since which batch, and after which batch it joined."""

@@ -1,0 +1,527 @@
+"""Results held against another account of the same events, and the gap between them explained.
+
+    results, source, accounts → one row for each window and key → equal, missing, extra, different
+
+What the results lack may be known: set aside in the side output, dropped by policy, dead-lettered, or in
+windows that are still open. Only what is left is unexplained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation, localcontext
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.comparison import CHANGE, CHANGES, CLOSE, DIFFERENT, EQUAL, EXTRA, MISSING
+from latecomer.config.models import Pipeline
+from latecomer.corrections.accounts import Accounts, Loose, Number, Span
+from latecomer.corrections.against import Against
+from latecomer.corrections.values import like, moments, plain, refused, together
+from latecomer.errors import did_you_mean
+from latecomer.model.aggregates import RANDOMISED
+from latecomer.model.durations import to_micros
+from latecomer.model.windows import FIRST_MOMENT, Global, Session
+from latecomer.reader import Reader
+from latecomer.store.layout import TIMESTAMP
+from latecomer.store.sql import double_quoted
+from latecomer.store.store import open_store
+from latecomer.store.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+THEIRS = "_source"
+"""The suffix of the source's numbers beside the results'."""
+EXPLAINED = "explained"
+KINDS = ("side_output", "dropped", "not_closed", "dead_letter")
+"""What can be known of an amount that the results lack."""
+
+_SIDE, _OURS, _BOOKS = "_lc_side", "_lc_ours", "_lc_books"
+_RESULTS, _SOURCE, _FIRST_ACCOUNT = 0, 1, 2
+_PLACED = KINDS[:3]
+"""The accounts that say for which window and key an amount was meant."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """By how much two numbers may differ and still be equal: absolute, or a share of the source's."""
+
+    absolute: Decimal = Decimal(0)
+    share: Decimal = Decimal(0)
+
+    @classmethod
+    def parse(cls, written: str) -> Tolerance:
+        """Read `0.01` or `1%`.
+
+        >>> Tolerance.parse("1%")
+        Tolerance(absolute=Decimal('0'), share=Decimal('0.01'))
+        """
+        text = written.strip()
+        try:
+            amount = Decimal(text.removesuffix("%").strip())
+        except InvalidOperation:
+            amount = Decimal(-1)
+        if not amount.is_finite() or amount < 0:
+            mend = "write an amount such as 0.01, or a share such as 1%"
+            raise refused("tolerance", "is not a tolerance", written, mend)
+        return cls(share=amount / 100) if text.endswith("%") else cls(absolute=amount)
+
+    def allows(self, ours: Number | None, theirs: Number | None) -> bool:
+        """Whether a result is near enough to the source's number."""
+        if ours is None or theirs is None:
+            return ours is theirs
+        if ours == theirs:
+            return True
+        close = Decimal(str(CLOSE)) if isinstance(ours, float) or isinstance(theirs, float) else Decimal(0)
+        one, other = Decimal(ours), Decimal(theirs)
+        if not (one.is_finite() and other.is_finite()):
+            return one.is_nan() and other.is_nan()
+        with localcontext(prec=100):
+            room = max(self.absolute, self.share * abs(other), close * max(abs(one), abs(other)))
+            return abs(one - other) <= room
+
+
+@dataclass(frozen=True)
+class Gap:
+    """An aggregate in total: what the results say, what the source says, and where the rest is."""
+
+    aggregate: str
+    results: Number | None
+    source: Number | None
+    known: Mapping[str, Number | None] = field(default_factory=dict)
+    """How much of the gap is in each of KINDS; None where that is not known."""
+
+    @property
+    def gap(self) -> Number | None:
+        """What the results lack; less than nothing where they have too much. None where nothing adds up."""
+        if self.results is None or self.source is None:
+            return None
+        return _less(self.source, self.results)
+
+    @property
+    def percent(self) -> Decimal | None:
+        gap = self.gap
+        if gap is None or self.source is None or not Decimal(self.source).is_finite() or not self.source:
+            return Decimal(0) if gap == 0 else None
+        with localcontext(prec=100):
+            share = Decimal(gap) * 100 / abs(Decimal(self.source))
+            return share.quantize(Decimal("0.0001"), ROUND_HALF_EVEN)
+
+    @property
+    def unexplained(self) -> Number | None:
+        rest = self.gap
+        for amount in self.known.values():
+            rest = rest if rest is None or amount is None else _less(rest, amount)
+        return rest
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """What a reconciliation found."""
+
+    output: str
+    against: str
+    """The source, without the password."""
+    counts: Mapping[str, int]
+    """How many windows and keys are equal, different, missing in the results, or extra there."""
+    rows: pa.Table
+    """Those that are not equal, the largest gap first, with both sides' numbers."""
+    gaps: Sequence[Gap]
+    explained: bool
+    """Whether all of the gap is accounted for."""
+    notes: Sequence[str] = ()
+
+    @property
+    def equal(self) -> bool:
+        return all(not self.counts[change] for change in CHANGES if change != EQUAL)
+
+    @property
+    def totals(self) -> pa.Table:
+        """One row an aggregate: results, source, gap, percent, where it is, and what is unexplained."""
+        columns: dict[str, list[Number | None]] = {
+            "results": [gap.results for gap in self.gaps],
+            "source": [gap.source for gap in self.gaps],
+            "gap": [gap.gap for gap in self.gaps],
+            "percent": [gap.percent for gap in self.gaps],
+            **{kind: [gap.known.get(kind) for gap in self.gaps] for kind in KINDS},
+            "unexplained": [gap.unexplained for gap in self.gaps],
+        }
+        names = pa.array([gap.aggregate for gap in self.gaps], pa.string())
+        return pa.table({"aggregate": names} | {name: _shown(values) for name, values in columns.items()})
+
+
+def reconcile(
+    pipeline: Pipeline,
+    output: str,
+    against: Against,
+    *,
+    tolerance: Tolerance | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    spark: SparkSession | None = None,
+) -> Reconciliation:
+    """Hold an output's results against another account of them.
+
+    `since` and `until` keep the windows that start from the one on and before the other. Only `log` needs
+    Spark: yours, or a local one is started.
+    """
+    against.require_sense()
+    if since is not None and until is not None and to_micros(since) >= to_micros(until):
+        raise refused("to", "is not after where the range begins", until.isoformat(), "give a later moment")
+    span, store = Span(since, until), open_store(pipeline)
+    last = store.ledger.last_batch()
+    standing = span.of(Reader(pipeline).results(output))
+    accounts, notes = Accounts(store, output, span), []
+    if accounts.tables.panes.last_batch() > last:
+        notes.append("a batch is under way or was interrupted: its panes are there, its ledger is not")
+    dropped, loose = pa.table({}), Loose(dict.fromkeys(accounts.additive, Decimal(0)))
+    if against.is_log:
+        from latecomer.corrections.truth import truth
+
+        told = truth(accounts, last, spark)
+        theirs, dropped = told.rows, told.dropped
+    else:
+        theirs = against.rows()
+        loose = accounts.dropped_in_ledger()
+    books = {
+        "side_output": accounts.side_output(),
+        "dropped": span.of(dropped) if dropped.num_columns else dropped,
+        "not_closed": accounts.not_closed(standing),
+    }
+    dead = Loose() if against.is_log else accounts.dead_letters()
+    if open_store(pipeline).ledger.last_batch() != last:
+        notes.append("the pipeline went on meanwhile: what came since may show as a gap; run it again")
+    sides = _Sides(accounts, against, tolerance or Tolerance())
+    return sides.compared(standing, theirs, books, loose, dead, notes)
+
+
+class _Sides:
+    """All sides in one table: results, source and accounts, in types that can be compared."""
+
+    def __init__(self, accounts: Accounts, against: Against, tolerance: Tolerance) -> None:
+        self.accounts = accounts
+        self.against = against
+        self.tolerance = tolerance
+        self.keys = list(accounts.layout.keys)
+        self.sessions = isinstance(accounts.output.window, Session)
+
+    def compared(
+        self,
+        standing: pa.Table,
+        theirs: pa.Table,
+        books: Mapping[str, pa.Table],
+        dropped: Loose,
+        dead: Loose,
+        notes: list[str],
+    ) -> Reconciliation:
+        values = self._values(theirs, notes)
+        additive = [name for name in values if name in self.accounts.additive]
+        theirs = self._placed(theirs)
+        place = [name for name in self.accounts.place if name in theirs.schema.names]
+        theirs = self.accounts.span.of(theirs)
+        parts = [standing, theirs, *(books[kind] for kind in _PLACED)]
+        union = _union(parts, standing.schema, place, values)
+        with TemporaryDirectory(prefix="latecomer-reconcile-") as folder:
+            table = Table(Path(folder, "sides"), union.schema)
+            table.append(0, union)
+            self._require_once(table, place)
+            found = _Found(self, table, place, values, additive)
+            return found.told(dropped, dead, notes)
+
+    def _values(self, theirs: pa.Table, notes: list[str]) -> list[str]:
+        """The aggregates that both sides have."""
+        output, there = self.accounts.output, theirs.schema.names
+        known = ["window_start", "window_end", *self.keys, *output.aggregates]
+        for name in self.against.names.values():
+            if name not in known:
+                raise refused("map", "the output has no such column", name, did_you_mean(name, known))
+        for name in ("window_start", *self.keys):
+            if name not in there and not (name == "window_start" and isinstance(output.window, Global)):
+                mend = f"give it, or say which column it is: --map COLUMN={name}; {_listing(there)}"
+                raise refused("against", f"has no column {name}", self.against.told, mend)
+        randomised = (
+            {name for name, each in output.aggregates.items() if each.function in RANDOMISED}
+            if self.against.is_log
+            else set()
+        )
+        values = [name for name in output.aggregates if name in there and name not in randomised]
+        if not values:
+            mend = f"map one: --map COLUMN={next(iter(output.aggregates))}; {_listing(there)}"
+            raise refused("against", "has none of the output's aggregates", self.against.told, mend)
+        if left_out := [name for name in output.aggregates if name not in values]:
+            reason = "drawn by lot" if set(left_out) <= randomised else "the source does not have it"
+            notes.append(f"not compared: {', '.join(left_out)} ({reason})")
+        return values
+
+    def _placed(self, theirs: pa.Table) -> pa.Table:
+        """The source's rows, those columns that are compared, with windows as moments."""
+        known = (*self.accounts.place, *self.accounts.output.aggregates)
+        theirs = pa.table({name: plain(theirs[name]) for name in known if name in theirs.schema.names})
+        if "window_start" not in theirs.schema.names:
+            starts = pa.array([FIRST_MOMENT] * theirs.num_rows, pa.int64()).cast(TIMESTAMP)
+            theirs = theirs.append_column("window_start", starts)
+        for name in ("window_start", "window_end"):
+            if name in theirs.schema.names:
+                column = moments(theirs[name], name)
+                if column.null_count:
+                    message = f"is null in {column.null_count} of {len(column)} rows"
+                    raise refused(f"column {name}", message, mend="leave such rows out of the source")
+                theirs = theirs.set_column(theirs.schema.get_field_index(name), name, column)
+        return theirs
+
+    def _require_once(self, table: Table, place: Sequence[str]) -> None:
+        listed = ", ".join(map(double_quoted, place))
+        twice = table.query(
+            f"select {listed}, count(*) as n from t where {_SIDE} = {_SOURCE} group by {listed} "
+            f"having count(*) > 1 order by {listed} limit 1"
+        ).to_pylist()
+        if twice:
+            where = ", ".join(f"{name} {_text(twice[0][name])}" for name in place)
+            message = f"has {twice[0]['n']} rows for one window and key"
+            raise refused("against", message, where, "group the source by window and key")
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The sides, grouped by window and key."""
+
+    sides: _Sides
+    table: Table
+    place: Sequence[str]
+    values: Sequence[str]
+    additive: Sequence[str]
+
+    def told(self, dropped: Loose, dead: Loose, notes: list[str]) -> Reconciliation:
+        rows = self._different()
+        judged = [self._judged(row) for row in _each(rows)]
+        changes = [change for change, _ in judged]
+        counts = {change: changes.count(change) for change in CHANGES}
+        counts[EQUAL] += self._places() - len(judged)
+        shown = self._listed(rows, judged)
+        open_rows = [ok for change, ok in judged if change != EQUAL and not ok]
+        gaps = self._gaps(rows, changes)
+        loosely = bool(open_rows) and any(gap.unexplained for gap in gaps)
+        if loosely:
+            gaps = [_with_loose(gap, dropped, dead) for gap in gaps]
+            notes = [*notes, *dropped.notes, *dead.notes]
+        if shown.num_rows and not self.additive:
+            notes = [*notes, "only sums and counts can be explained, and none was compared"]
+        # Each amount without a place accounts for one row at most.
+        most = dropped.assignments + dead.assignments if loosely else 0
+        placed = not open_rows or self.sides.sessions or len(open_rows) <= most
+        settled = not open_rows or self._closed(gaps)
+        explained = not shown.num_rows or (bool(self.additive) and placed and settled)
+        return Reconciliation(
+            self.sides.accounts.name, self.sides.against.told, counts, shown, gaps, explained, tuple(notes)
+        )
+
+    def _closed(self, gaps: Sequence[Gap]) -> bool:
+        """Whether the totals leave nothing unexplained."""
+        return all(
+            self.sides.tolerance.allows(_less(gap.source or Decimal(0), gap.unexplained or 0), gap.source)
+            for gap in gaps
+            if gap.gap is not None
+        )
+
+    @cached_property
+    def _grouped(self) -> str:
+        sums = [
+            f"sum(case when {_SIDE} = {side} then 1 else 0 end) as {name}"
+            for side, name in ((_RESULTS, _OURS), (_SOURCE, f"{_OURS}{THEIRS}"))
+        ]
+        sums.append(f"sum(case when {_SIDE} >= {_FIRST_ACCOUNT} then 1 else 0 end) as {_BOOKS}")
+        for name in self.values:
+            for side, suffix in ((_RESULTS, ""), (_SOURCE, THEIRS)):
+                sums.append(
+                    f"max(case when {_SIDE} = {side} then {double_quoted(name)} end) "
+                    f"as {double_quoted(name + suffix)}"
+                )
+        for name in self.additive:
+            for side, kind in enumerate(_PLACED, _FIRST_ACCOUNT):
+                sums.append(
+                    f"sum(case when {_SIDE} = {side} then {double_quoted(name)} end) "
+                    f"as {double_quoted(_account(kind, name))}"
+                )
+        listed = ", ".join(map(double_quoted, self.place))
+        grouped = f"select {listed}, {', '.join(sums)} from t group by {listed}"
+        return f"select * from ({grouped}) where {_OURS} + {_OURS}{THEIRS} > 0"
+
+    def _places(self) -> int:
+        return int(self.table.query(f"select count(*) as n from ({self._grouped})")["n"][0].as_py())
+
+    def _different(self) -> pa.Table:
+        """The windows and keys that are not the same to the last digit, the largest gap first."""
+        same = [
+            f"({double_quoted(name)} is not distinct from {double_quoted(name + THEIRS)})"
+            for name in self.values
+        ]
+        order = [
+            f"abs(coalesce(cast({double_quoted(name)} as double), 0) - "
+            f"coalesce(cast({double_quoted(name + THEIRS)} as double), 0)) desc nulls last"
+            for name in self.additive
+        ]
+        order += map(double_quoted, self.place)
+        rows = self.table.query(
+            f"select * from ({self._grouped}) where {_OURS} <> {_OURS}{THEIRS} or not ({' and '.join(same)}) "
+            f"order by {', '.join(order)}"
+        )
+        return pa.table({name: plain(rows[name]) for name in rows.schema.names})
+
+    def _judged(self, row: Mapping[str, Any]) -> tuple[str, bool | None]:
+        """What a row is, and whether the accounts tell why; None where they cannot, for sessions move."""
+        if not row[f"{_OURS}{THEIRS}"] and self._says_nothing(row):
+            return EQUAL, True
+        if not row[_OURS]:
+            change = MISSING
+        elif not row[f"{_OURS}{THEIRS}"]:
+            change = EXTRA
+        elif all(self._agrees(row[name], row[name + THEIRS]) for name in self.values):
+            return EQUAL, True
+        else:
+            change = DIFFERENT
+        return change, None if self.sides.sessions else self._explained(row)
+
+    def _says_nothing(self, row: Mapping[str, Any]) -> bool:
+        """An empty window, told for a key that has had events: no source has a row for it."""
+        return self.sides.accounts.output.emit_empty and not any(row[name] for name in self.values)
+
+    def _explained(self, row: Mapping[str, Any]) -> bool:
+        return bool(row[_BOOKS] and self.additive) and all(
+            self._agrees(
+                _total([row[name], *(row[_account(kind, name)] for kind in _PLACED)]),
+                row[name + THEIRS] or _total([]),
+            )
+            for name in self.additive
+        )
+
+    def _agrees(self, ours: Any, theirs: Any) -> bool:
+        if isinstance(ours, Decimal | float) or isinstance(theirs, Decimal | float):
+            return self.sides.tolerance.allows(ours, theirs)
+        return bool(ours == theirs)
+
+    def _gaps(self, rows: pa.Table, changes: Sequence[str]) -> list[Gap]:
+        """Both totals of each aggregate, and of the accounts what belongs to rows that are not equal."""
+        totals = self._totals()
+        told = rows.filter(pa.array([change != EQUAL for change in changes], pa.bool_()))
+        gaps = []
+        for name in self.values:
+            if name not in self.additive:
+                gaps.append(Gap(name, None, None))
+                continue
+            known = {kind: _total(told[_account(kind, name)].to_pylist()) for kind in _PLACED}
+            if self.sides.sessions and told.num_rows:
+                known = {kind: totals[side][name] for side, kind in enumerate(_PLACED, _FIRST_ACCOUNT)}
+            known["dead_letter"] = Decimal(0)
+            gaps.append(Gap(name, totals[_RESULTS][name], totals[_SOURCE][name], known))
+        return gaps
+
+    def _totals(self) -> list[dict[str, Number]]:
+        sums = [f"sum({double_quoted(name)}) as {double_quoted(name)}" for name in self.additive]
+        found = self.table.query(f"select {', '.join([_SIDE, *sums])} from t group by {_SIDE}").to_pylist()
+        by_side = {row[_SIDE]: row for row in found}
+        return [
+            {name: _total([by_side.get(side, {}).get(name)]) for name in self.additive}
+            for side in range(_FIRST_ACCOUNT + len(_PLACED))
+        ]
+
+    def _listed(self, rows: pa.Table, judged: Sequence[tuple[str, bool | None]]) -> pa.Table:
+        """What is shown of the rows that are not equal."""
+        pairs = [name for value in self.values for name in (value, value + THEIRS)]
+        columns = {name: rows[name] for name in self.place}
+        columns[CHANGE] = pa.array([change for change, _ in judged], pa.string())
+        columns[EXPLAINED] = pa.array([told for _, told in judged], pa.bool_())
+        columns |= {name: rows[name] for name in pairs}
+        shown = pa.table(columns)
+        return shown.filter(pc.not_equal(shown[CHANGE], EQUAL)) if shown.num_rows else shown
+
+
+def _union(
+    parts: Sequence[pa.Table], schema: pa.Schema, place: Sequence[str], values: Sequence[str]
+) -> pa.Table:
+    """Every side's rows one after the other, each column in one type."""
+    columns: dict[str, pa.ChunkedArray] = {}
+    for name in (*place, *values):
+        kind = schema.field(name).type
+        given = [
+            part[name] if name in part.schema.names else pa.chunked_array([pa.nulls(part.num_rows, kind)])
+            for part in parts
+        ]
+        adds_up = name in values and not _plain(kind)
+        whole = together(given, name) if adds_up else [like(column, kind, name) for column in given]
+        columns[name] = pa.chunked_array(
+            [chunk for column in whole for chunk in column.chunks], whole[0].type
+        )
+    sides = [side for side, part in enumerate(parts) for _ in range(part.num_rows)]
+    return pa.table({**columns, _SIDE: pa.array(sides, pa.int64())})
+
+
+def _plain(kind: pa.DataType) -> bool:
+    """Whether values are compared as they are, and not as numbers."""
+    return not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _with_loose(gap: Gap, dropped: Loose, dead: Loose) -> Gap:
+    """A gap with what is known in total alone."""
+    if gap.gap is None:
+        return gap
+    known = dict(gap.known)
+    if dropped.assignments:
+        known["dropped"] = dropped.amounts.get(gap.aggregate)
+    known["dead_letter"] = dead.amounts.get(gap.aggregate, Decimal(0))
+    return Gap(gap.aggregate, gap.results, gap.source, known)
+
+
+def _each(rows: pa.Table) -> Iterator[dict[str, Any]]:
+    for batch in rows.to_batches():
+        yield from batch.to_pylist()
+
+
+def _account(kind: str, name: str) -> str:
+    return f"_lc_{kind}_{name}"
+
+
+def _total(values: Sequence[Number | None]) -> Number:
+    present = [value for value in values if value is not None]
+    if any(isinstance(value, float) for value in present):
+        return float(sum(map(float, present)))
+    with localcontext(prec=100):
+        return sum((Decimal(value) for value in present), Decimal(0))
+
+
+def _less(one: Number, other: Number) -> Number:
+    if isinstance(one, float) or isinstance(other, float):
+        return float(one) - float(other)
+    with localcontext(prec=100):
+        return one - other
+
+
+def _shown(values: Sequence[Number | None]) -> pa.Array:
+    """Numbers of several units in one column: exact ones as they are, others to nine digits after the point."""
+    with localcontext(prec=100):
+        found = [
+            value
+            if value is None or isinstance(value, Decimal)
+            else Decimal(value).quantize(Decimal("1e-9"))
+            if Decimal(value).is_finite()
+            else None
+            for value in values
+        ]
+        found = [None if value is None else value.normalize() for value in found]
+        scale = max((-int(value.as_tuple().exponent) for value in found if value), default=0)
+    return pa.array(found, pa.decimal128(38, max(scale, 0)))
+
+
+def _listing(names: Sequence[str]) -> str:
+    return f"it has {', '.join(names)}" if names else "it has no columns"
+
+
+def _text(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
