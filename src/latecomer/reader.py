@@ -20,6 +20,7 @@ from latecomer.alignment import alignment_of
 from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output, Pipeline
+from latecomer.corrections.asof import holding, holds, known_at
 from latecomer.errors import NoStore, PipelineError, Problem, StoreMismatch, did_you_mean
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
@@ -46,21 +47,45 @@ class Reader:
         self.notes: list[str] = []
         """What the last answer could not tell, in words."""
 
-    def results(self, output: str, include_open: bool = False) -> pa.Table:
+    def results(
+        self,
+        output: str,
+        include_open: bool = False,
+        as_of: datetime | None = None,
+        valid_at: datetime | None = None,
+    ) -> pa.Table:
         """The number that stands for each window and key; `include_open` adds windows still open.
 
         A retracted number does not stand, nor does one that a larger sequence has replaced; discarding
-        panes are added up. An open window has the timing OPEN and no sequence.
+        panes are added up. An open window has the timing OPEN and no sequence. `as_of` tells what stood at
+        a moment of processing time, by the arrival clock; `valid_at` keeps the windows that hold a moment
+        of event time. Both are UTC unless they say otherwise.
         """
         self.notes = []
         book = self._book(output)
+        if as_of is not None and include_open:
+            mend = "ask for one of the two: as_of, or include_open"
+            problem = Problem("as_of", "open windows are known only as they are now", as_of.isoformat(), mend)
+            raise PipelineError([self._ours(problem)])
         # The open states first: a window that closes in between is then seen twice, never not at all.
         still_open = _open_windows(book, self.notes) if include_open else None
-        standing = _standing(book)
+        standing = self._standing(book, as_of, valid_at)
         if still_open is None:
             return standing
+        if valid_at is not None:
+            still_open = still_open.filter(_holds(valid_at))
         order = [(name, "ascending") for name in ("window_start", *book.layout.keys)]
         return pa.concat_tables([standing, still_open]).sort_by(order)
+
+    def _standing(self, book: _Book, as_of: datetime | None, valid_at: datetime | None) -> pa.Table:
+        rows, others = "t", {}
+        if as_of is not None:
+            timeline = self._store().watermarks
+            rows = known_at(_moment(to_micros(as_of)), timeline.exists)
+            others = {"w": timeline} if timeline.exists else {}
+        if valid_at is not None:
+            rows = holding(_moment(to_micros(valid_at)), rows)
+        return _standing(book, rows, **others)
 
     def panes(
         self, output: str, window: datetime | None = None, key: Mapping[str, str | None] | None = None
@@ -73,8 +98,7 @@ class Reader:
         book = self._book(output)
         chosen = ["true"]
         if window is not None:
-            moment = _moment(to_micros(window))
-            chosen.append(f"window_start <= {moment} and {moment} < window_end")
+            chosen.append(holds(_moment(to_micros(window))))
         chosen += [self._key_is(book, column, text) for column, text in (key or {}).items()]
         names = book.layout.published.names
         order = _listed(["batch", "sequence", "op", "window_start", *book.layout.keys])
@@ -208,24 +232,27 @@ class _Book:
 _UNIT_ORDER = "case unit when 'events' then 0 when 'assignments' then 1 else 2 end, unit"
 
 
-def _standing(book: _Book) -> pa.Table:
-    """As `model.panes.surviving`: the insert with the largest sequence, unless that sequence is retracted."""
+def _standing(book: _Book, rows: str = "t", **others: Table) -> pa.Table:
+    """As `model.panes.surviving`: the insert with the largest sequence, unless that sequence is retracted.
+
+    `rows` are the panes to go by, in SQL over the panes `t` and other tables.
+    """
     if book.output.accumulation is Accumulation.DISCARDING:
-        return _added_up(book)
+        return _added_up(book, rows, **others)
     place = _listed(book.place)
     # 'retract' sorts after 'insert', so with `op desc` a retracted sequence is led by its retract.
     ranked = f"row_number() over (partition by {place} order by sequence desc, op desc)"
     columns = _listed(book.schema.names)
-    numbered = f"select *, {ranked} as {double_quoted(_ROWS)} from t"
+    numbered = f"select *, {ranked} as {double_quoted(_ROWS)} from {rows}"
     sql = f"select {columns} from ({numbered}) where {double_quoted(_ROWS)} = 1 and op = 'insert' order by {place}"
-    return _ask(book.tables.panes, sql, book.schema)
+    return _ask(book.tables.panes, sql, book.schema, **others)
 
 
-def _added_up(book: _Book) -> pa.Table:
+def _added_up(book: _Book, rows: str = "t", **others: Table) -> pa.Table:
     """As `model.panes.summed`: discarding panes tell what is new, and what stands is their sum."""
     place = _listed(book.place)
     taken_back = f"bool_or(op = 'retract') over (partition by {place}, sequence)"
-    parts = f"select *, {taken_back} as {double_quoted(_BACK)} from t"
+    parts = f"select *, {taken_back} as {double_quoted(_BACK)} from {rows}"
     sums = ", ".join(
         f"{_PLAIN[aggregate.function]}({double_quoted(name)}) as {double_quoted(name)}"
         for name, aggregate in book.output.aggregates.items()
@@ -235,7 +262,13 @@ def _added_up(book: _Book) -> pa.Table:
         f"select {place}, {sums}, {newest} from ({parts}) where not {double_quoted(_BACK)} "
         f"group by {place} order by {place}"
     )
-    return _ask(book.tables.panes, sql, book.schema)
+    return _ask(book.tables.panes, sql, book.schema, **others)
+
+
+def _holds(moment: datetime) -> pc.Expression:
+    """Whether a window holds a moment, for rows that are there already."""
+    at = pa.scalar(to_micros(moment), pa.int64()).cast(TIMESTAMP)
+    return (pc.field("window_start") <= at) & (pc.field("window_end") > at)
 
 
 # Windows still open: their partial states, merged
@@ -386,11 +419,11 @@ def _literal(text: str, kind: pa.DataType) -> str:
     return f"arrow_cast({_text(value)}, '{_CASTS[str(kind)]}')"
 
 
-def _ask(table: Table, sql: str, schema: pa.Schema) -> pa.Table:
+def _ask(table: Table, sql: str, schema: pa.Schema, **others: Table) -> pa.Table:
     """The answer in the columns promised; none where the table is not there yet."""
     if not table.exists:
         return schema.empty_table()
-    rows = table.query(sql)
+    rows = table.query(sql, **others)
     # Columns that a later pipeline file no longer names are shown as they are stored.
     return rows.cast(pa.schema([schema.field(f.name) if f.name in schema.names else f for f in rows.schema]))
 

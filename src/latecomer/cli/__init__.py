@@ -13,8 +13,10 @@ from typing import Annotated
 import typer
 
 from latecomer.cli import (
+    correct,
     dead_letters,
     doctor,
+    explain,
     late,
     ledger,
     panes,
@@ -22,6 +24,7 @@ from latecomer.cli import (
     results,
     run,
     schema,
+    serving,
     test,
     validate,
     watermarks,
@@ -65,10 +68,13 @@ def latecomer(
 app.command("run")(run.run)
 app.command("results")(results.results)
 app.command("panes")(panes.panes)
+app.command("explain")(explain.explain)
 app.command("late")(late.late)
 app.command("dead-letters")(dead_letters.dead_letters)
 app.command("watermarks")(watermarks.watermarks)
 app.command("ledger")(ledger.ledger)
+app.command("correct")(correct.correct)
+app.command("serving")(serving.serving)
 app.command("replay")(replay.replay)
 app.command("validate")(validate.validate)
 app.command("test")(test.verify)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,6 +38,28 @@ class WrongUsage(LatecomerError):
 
     def __init__(self, option: str, value: str, reason: str, mend: str) -> None:
         super().__init__(f"{option} {value!r} {reason}\n    mend: {mend}")
+
+
+def moment_of(option: str, text: str) -> datetime:
+    """A moment as it is written in an option: ISO-8601, in UTC unless it says otherwise."""
+    try:
+        return datetime.fromisoformat(text.strip())
+    except ValueError:
+        mend = "write ISO-8601, in UTC unless it says otherwise, such as 2026-04-25T14:00:00Z"
+        raise WrongUsage(option, text, "is not a moment", mend) from None
+
+
+def key_of(pairs: Sequence[str]) -> dict[str, str | None]:
+    """A key as it is written in --key options, column by column; an empty value is null."""
+    key: dict[str, str | None] = {}
+    for pair in pairs:
+        column, equals, value = pair.partition("=")
+        if not equals or not column:
+            raise WrongUsage("--key", pair, "is not column=value", "write it such as --key merchant=m1")
+        if column in key:
+            raise WrongUsage("--key", pair, "names a column twice", "give each column one value")
+        key[column] = value or None
+    return key
 
 
 def hush_spark() -> None:

@@ -117,7 +117,7 @@ def _table_values(column: pa.ChunkedArray, short_decimals: bool) -> list[str]:
         values = _each(column.cast(pa.duration("us")).cast(pa.int64()), format_duration)
     else:
         values = _csv_values(column, short_decimals)
-    return [MISSING if value is None else _harmless(str(value)) for value in values]
+    return [MISSING if value is None else harmless(str(value)) for value in values]
 
 
 def _each(column: pa.ChunkedArray, change: Callable[[Any], Any]) -> list[Any]:
@@ -142,7 +142,7 @@ def shortest(value: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _harmless(text: str) -> str:
+def harmless(text: str) -> str:
     """Text that cannot move the cursor: what events bring is shown, never obeyed."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
@@ -154,7 +154,7 @@ def print_table(rows: pa.Table, short_decimals: bool = False, out: TextIO | None
     """A table: framed on a terminal, else plain and as wide as it needs to be."""
     out = out or sys.stdout
     cells = [_table_values(column, short_decimals) for column in rows.columns]
-    names = [_harmless(name) for name in rows.schema.names]
+    names = [harmless(name) for name in rows.schema.names]
     kinds = [field.type for field in rows.schema]
     if out.isatty():
         _print_framed(names, kinds, cells, out)

@@ -1,0 +1,218 @@
+"""`latecomer explain`: the life of one number, and why it changed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from latecomer.cli.options import (
+    File,
+    Format,
+    Formatted,
+    OutputName,
+    WrongUsage,
+    key_of,
+    moment_of,
+    open_reader,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from latecomer.corrections.explain import Explanation
+    from latecomer.corrections.fates import Judged
+    from latecomer.corrections.life import Told
+
+_STYLES = {"EARLY": "cyan", "ON_TIME": "blue", "LATE": "yellow", "CORRECTION": "magenta"}
+
+
+def explain(
+    file: File,
+    output: OutputName,
+    window: Annotated[
+        str, typer.Option(help="The window that holds this moment, such as 2026-04-25T14:00Z.", metavar="T")
+    ],
+    key: Annotated[
+        list[str] | None,
+        typer.Option(help="The key, column by column. An empty value is null.", metavar="K=V"),
+    ] = None,
+    events: Annotated[
+        str, typer.Option(help="List at most N events of each pane, or all.", metavar="N|all")
+    ] = "10",
+    svg: Annotated[
+        Path | None, typer.Option(help="Also draw it: an SVG picture in this file.", metavar="PATH")
+    ] = None,
+    form: Formatted = Format.TABLE,
+) -> None:
+    """Show the life of one number: each pane, when and why it was published, and which events it took in.
+
+    With --format json it is one document, with csv one line an event.
+    """
+    from latecomer.corrections.explain import explain as explained
+
+    most = _most(events)
+    moment, named = moment_of("--window", window), key_of(key or [])
+    found = explained(open_reader(file), output, moment, named)
+    if svg is not None:
+        _draw(found, svg)
+    if form is Format.JSON:
+        from latecomer.corrections.document import document
+
+        print(json.dumps(document(found, most), indent=2, ensure_ascii=False))
+    elif form is Format.CSV:
+        _print_events(found, most)
+    else:
+        _Page(found, most).print()
+    if svg is not None:
+        print(f"note: the picture is in {svg}", file=sys.stderr)
+
+
+def _most(text: str) -> int | None:
+    if text.strip().lower() == "all":
+        return None
+    if not text.strip().isdecimal():
+        raise WrongUsage("--events", text, "is not a number of events", "write a number such as 10, or all")
+    return int(text)
+
+
+def _draw(found: Explanation, path: Path) -> None:
+    from latecomer.corrections.picture import picture
+
+    try:
+        path.write_text(picture(found), encoding="utf-8")
+    except OSError as error:
+        mend = "name a file in a folder that is there and may be written to"
+        raise WrongUsage("--svg", str(path), f"cannot be written: {error.strerror}", mend) from None
+
+
+def _print_events(found: Explanation, most: int | None) -> None:
+    from latecomer.cli.render import show
+    from latecomer.corrections.document import event_rows
+
+    groups: dict[tuple[int | None, str], list[Judged]] = {}
+    for told in found.panes:
+        for each in told.took[:most]:
+            fate = "unknown" if each.fate is None else each.fate.value
+            groups.setdefault((told.pane.sequence, fate), []).append(each)
+    groups[None, "untold"] = list(found.untold[:most])
+    groups |= {(None, fate.value): list(listed[:most]) for fate, listed in found.left_out.items()}
+    show(event_rows(groups), Format.CSV, "")
+
+
+class _Page:
+    """An explanation as text: coloured on a terminal, else plain."""
+
+    def __init__(self, found: Explanation, most: int | None) -> None:
+        from rich.console import Console
+
+        self.found = found
+        self.most = most
+        self.console: Console = Console(
+            file=sys.stdout, highlight=False, soft_wrap=True, markup=False, emoji=False
+        )
+
+    def print(self) -> None:
+        self._title()
+        for told in self.found.panes:
+            self._pane(told)
+        if self.found.untold:
+            self._say("\naccepted, and in no pane yet", "bold")
+            self._events(self.found.untold)
+        left_out = {fate: events for fate, events in self.found.left_out.items() if events}
+        for fate, events in left_out.items():
+            self._say(f"\nleft out: {fate.value.replace('_', ' ')}", "bold red")
+            self._events(events)
+        self._say("")
+        for remark in self.found.notes:
+            self._say(f"note: {remark}", "yellow")
+        read, files = self.found.files_read, self.found.files
+        self._say(f"{read} of the {files} files of the event log were read", "dim")
+
+    def _title(self) -> None:
+        from latecomer.cli.render import moment_in_words
+
+        start, end = (moment_in_words(at) for at in self.found.window)
+        key = [f"{column}={_shown(value)}" for column, value in self.found.key.items()]
+        self._say(" · ".join([self.found.output, f"{start} to {end}", *key]), "bold")
+        if self.found.stands is None:
+            self._say("no number stands" if self.found.panes else "no number has been published")
+        else:
+            self._say(f"stands at {_values(self.found.stands)}")
+
+    def _pane(self, told: Told) -> None:
+        from latecomer.cli.render import moment_in_words
+
+        pane = told.pane
+        head = f"\n{pane.sequence} {pane.timing} {pane.op}"
+        window = "" if pane.window == self.found.window else f"  [{_window(told)}]"
+        self._say(f"{head}  {_values(pane.values)}{_changes(told)}{window}", f"bold {_STYLES[pane.timing]}")
+        published = moment_in_words(pane.published_at)
+        self._say(
+            f"  published by batch {pane.batch}, at {published}, under watermark {moment_in_words(pane.watermark)}"
+        )
+        self._say(f"  why: {self.found.why(told)}")
+        if pane.op != "retract":
+            self._events(told.took, took=True)
+
+    def _events(self, events: Sequence[Judged], took: bool = False) -> None:
+        """The events in figures, and the first of them in a table."""
+        from latecomer.cli.render import print_table
+        from latecomer.corrections.document import event_rows
+
+        self._say(f"  {'took in ' if took else ''}{self._in_figures(events)}")
+        if not events or self.most == 0:
+            return
+        rows = event_rows({(None, ""): events[: self.most]}).drop_columns(["pane", "fate"])
+        empty = [name for name in rows.schema.names if rows[name].null_count == rows.num_rows]
+        print_table(rows.drop_columns(empty), out=sys.stdout)
+        if self.most is not None and len(events) > self.most:
+            self._say(f"  and {len(events) - self.most} more; --events all lists them")
+
+    def _in_figures(self, events: Sequence[Judged]) -> str:
+        from latecomer.corrections.document import sums
+        from latecomer.model.durations import format_duration
+
+        counted = "no event" if not events else f"{len(events)} event{'s' if len(events) > 1 else ''}"
+        added = [f"{measure} {amount}" for measure, amount in sums(self.found, events).items()]
+        behind = [each.event.behind for each in events if each.event.behind is not None]
+        if behind:
+            most = format_duration(max(behind))
+            added.append(f"{len(behind)} behind the watermark, by {most} at most")
+        return f"{counted} ({', '.join(added)})" if events and added else counted
+
+    def _say(self, text: str, style: str | None = None) -> None:
+        from latecomer.cli.render import harmless
+
+        lines = text.split("\n")
+        self.console.print("\n".join(map(harmless, lines)), style=style)
+
+
+def _window(told: Told) -> str:
+    from latecomer.corrections.places import in_words
+
+    return in_words(told.pane.window)
+
+
+def _values(values: Any) -> str:
+    return ", ".join(f"{name} {_shown(value)}" for name, value in values.items())
+
+
+def _changes(told: Told) -> str:
+    """What changed against the pane before, in brackets."""
+    changed = [f"{name} {_signed(by)}" for name, by in told.differences.items() if by]
+    return f"  ({', '.join(changed)})" if changed else ""
+
+
+def _signed(by: Any) -> str:
+    return f"+{_shown(by)}" if by > 0 else _shown(by)
+
+
+def _shown(value: Any) -> str:
+    from latecomer.corrections.document import plain
+
+    return "null" if value is None else str(plain(value))

@@ -1,0 +1,395 @@
+"""Why a number is what it is: its panes, the events behind each, and the events that did not get in.
+
+    panes, log, timeline, side output, duplicates → one Explanation
+
+Everything is read without Spark. Nothing is claimed that the tables do not bear out: the events of each
+pane must give its counts and sums, and the events set aside must be those of the side output; where they
+are not, the explanation says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from latecomer.config.checks import PRIVATE
+from latecomer.config.models import Output
+from latecomer.corrections.evidence import Evidence
+from latecomer.corrections.fates import (
+    ACCEPTED,
+    Event,
+    Judged,
+    Periods,
+    Predicate,
+    connected,
+    in_force,
+    judged_for,
+    judged_sessions,
+)
+from latecomer.corrections.life import EVENTS, Check, LifePane, Rules, Told, follow, standing
+from latecomer.corrections.places import Finder, Place, grown_from
+from latecomer.model.durations import format_duration, iso, to_micros
+from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
+from latecomer.model.windows import Session, Window
+from latecomer.reader import Reader, _moment
+
+UNFILTERED, FILTERED, NEEDS_SPARK = "none", "applied", "needs_spark"
+"""What the explanation made of the output's `where`."""
+LEFT_OUT = (Fate.SIDE_OUTPUT, Fate.DROPPED, Fate.FILTERED, Fate.DUPLICATE)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The life of one number. Times are microseconds."""
+
+    output: str
+    rules: Output
+    window: Window
+    key: Mapping[str, Any]
+    panes: Sequence[Told]
+    untold: Sequence[Judged]
+    """Events that were accepted and are in no pane yet."""
+    left_out: Mapping[Fate, Sequence[Judged]]
+    measures: Sequence[str]
+    filter: str
+    notes: Sequence[str]
+    files: int
+    files_read: int
+
+    @cached_property
+    def stands(self) -> Mapping[str, Any] | None:
+        """The number as it is now; discarding panes are added up. None where there is none."""
+        inserts = standing(self.panes)
+        if not inserts:
+            return None
+        if self.rules.accumulation is not Accumulation.DISCARDING:
+            return inserts[-1].values
+        back = {(told.pane.window, told.pane.sequence) for told in self.panes if told.pane.op is Op.RETRACT}
+        stated = [
+            told.pane
+            for told in self.panes
+            if told.pane.op is Op.INSERT and (told.pane.window, told.pane.sequence) not in back
+        ]
+        return {
+            name: aggregate.add_up([pane.values[name] for pane in stated])
+            for name, aggregate in self.rules.aggregates.items()
+        }
+
+    @property
+    def reconciled(self) -> bool:
+        """Whether every pane holds what the log says."""
+        return all(told.check.agrees is not False for told in self.panes)
+
+    def why(self, told: Told) -> str:
+        """In a sentence, why a pane was published."""
+        return _why(told, self.rules)
+
+
+def explain(
+    reader: Reader, output: str, window: datetime, key: Mapping[str, str | None] | None = None
+) -> Explanation:
+    """The life of the number that an output has for a key in the window that holds a moment."""
+    finder = Finder(reader, output)
+    place = finder.find(window, key or {})
+    case = _Case(finder, place)
+    found = case.explained()
+    empty = not (found.panes or found.untold or any(found.left_out.values()))
+    if empty and not place.told:
+        raise finder.nothing(to_micros(window), key or {})
+    return found
+
+
+class _Case:
+    """One question, and the tables it is answered from."""
+
+    def __init__(self, finder: Finder, place: Place) -> None:
+        self.finder = finder
+        self.store = finder.store
+        self.output = finder.output
+        self.place = place
+        self.notes: list[str] = []
+        self.keeps, self.filter = self._predicate()
+        self.evidence = Evidence(self.store, place.key, self._columns())
+
+    def explained(self) -> Explanation:
+        judged = self._judged()
+        panes = self._panes()
+        told, untold = follow(panes, judged, self._rules())
+        left_out = {fate: [each for each in judged if each.fate is fate] for fate in LEFT_OUT}
+        left_out[Fate.DUPLICATE] = self._duplicates(judged)
+        in_a_pane = {id(each) for pane in told for each in pane.took}
+        left_out = {
+            fate: [self._with_reason(each) for each in events if id(each) not in in_a_pane]
+            for fate, events in left_out.items()
+        }
+        self._note_checks(told)
+        return Explanation(
+            self.finder.name,
+            self.output,
+            self._shown_window(panes),
+            self.place.key,
+            told,
+            untold,
+            left_out,
+            list(self.store.measures()),
+            self.filter,
+            self.notes,
+            self.evidence.files,
+            len(self.evidence.read),
+        )
+
+    # Panes
+
+    def _panes(self) -> list[LifePane]:
+        """The panes of this window, or of all the windows that this session has had, in order."""
+        table = self.finder.book.tables.panes
+        if not table.exists:
+            return []
+        start, end = map(_moment, self.place.window)
+        inside = f"window_start >= {start} and window_end <= {end}"
+        if not self._session:
+            inside = f"window_start = {start} and window_end = {end}"
+        # As the sinks apply them: a session takes back first what it has outgrown.
+        order = "batch, sequence, op"
+        if self._session:
+            order = "batch, case when op = 'retract' then 0 else 1 end, window_start, window_end"
+        chosen = " and ".join([inside, *self.finder.conditions(self.place.key)])
+        rows = table.query(f"select * from t where {chosen} order by {order}").to_pylist()
+        ends = self._batch_ends({row["batch"] for row in rows})
+        return [self._pane(row, ends) for row in rows]
+
+    def _pane(self, row: Mapping[str, Any], ends: Mapping[int, int]) -> LifePane:
+        fired_at = _micros(row["fired_at"])
+        return LifePane(
+            Window(to_micros(row["window_start"]), to_micros(row["window_end"])),
+            {name: row[name] for name in self.output.aggregates},
+            row["sequence"],
+            Timing(row["timing"]),
+            Op(row["op"]),
+            bool(row["is_last"]),
+            row["batch"],
+            ends.get(row["batch"], fired_at),
+            fired_at,
+            _micros(row["watermark"]),
+            row.get(f"{PRIVATE}events"),
+            {measure: row.get(f"{PRIVATE}measure_{measure}") for measure in self.store.measures()},
+        )
+
+    def _batch_ends(self, batches: set[int]) -> dict[int, int]:
+        """The arrival clock at the end of these batches."""
+        if not batches or not self.store.watermarks.exists:
+            return {}
+        rows = self.store.watermarks.query(
+            f"select batch, max(at) as ended from t where batch between {min(batches)} and {max(batches)} "
+            "and at is not null group by batch"
+        )
+        return {row["batch"]: to_micros(row["ended"]) for row in rows.to_pylist()}
+
+    def _shown_window(self, panes: Sequence[LifePane]) -> Window:
+        """Of a session, the window it has now."""
+        return panes[-1].window if self._session and panes else self.place.window
+
+    # Events
+
+    def _judged(self) -> list[Judged]:
+        """The events that this number is about, each with its fate."""
+        if not isinstance(self.output.window, Session):
+            window = self.place.window
+            judged = judged_for(window, self.evidence.events(window), self._periods, self.keeps)
+            return self._against_side_output(judged)
+        events = self._connected(self.output.window)
+        if self.filter == NEEDS_SPARK:
+            judged = [Judged(event, None) for event in sorted(events, key=lambda each: each.order)]
+        else:
+            judged = judged_sessions(events, self._periods, self.keeps)
+        if not self.place.told:
+            self.place = replace(self.place, window=self._session_meant(judged))
+        return self._against_side_output([each for each in judged if _concerns(each, self.place.window)])
+
+    def _session_meant(self, judged: Sequence[Judged]) -> Window:
+        """Where no session holds the moment: the one that turned away an event whose stretch does."""
+        asked, window = self.place.window, self.output.window
+        assert isinstance(window, Session)  # noqa: S101
+        near = [each for each in judged if window.stretch(each.event.event_time).overlaps(asked)]
+        if not near:
+            return asked
+        meant = near[0].window or window.stretch(near[0].event.event_time)
+        return grown_from([meant], self.finder.windows_of(self.place.key))
+
+    def _connected(self, window: Session) -> list[Event]:
+        """The events that can have had a part in this session, rejected ones and their sessions included."""
+        around, margin = self.place.window, window.gap
+        while True:
+            asked = Window(around.start - margin, around.end + margin)
+            events = self.evidence.events(asked)
+            reach = connected(events, around, window)
+            if asked.start <= reach.start - window.gap and reach.end + window.gap <= asked.end:
+                return events
+            margin *= 4
+
+    def _against_side_output(self, judged: Sequence[Judged]) -> list[Judged]:
+        """The side output holds exactly the events with that fate. Where `where` needs Spark it tells which
+        of them the filter let through; else it must agree."""
+        aside = self._side_output()
+        if self.filter == NEEDS_SPARK:
+            return [_as_set_aside(each, each.event.place in aside) for each in judged]
+        ours = {each.event.place for each in judged if each.fate is Fate.SIDE_OUTPUT}
+        if ours != aside:
+            self.notes.append(
+                f"the side output has {len(aside)} events of this window and key, the log and the timeline "
+                f"say {len(ours)}: they cannot be reconciled"
+            )
+        return list(judged)
+
+    def _side_output(self) -> set[tuple[Any, ...]]:
+        table, layout = self.finder.book.tables.late, self.store.layout
+        if not table.exists:
+            return set()
+        start, end = map(_moment, self.place.window)
+        chosen = f"window_start = {start} and window_end = {end}"
+        if self._session:
+            chosen = f"window_start < {end} and window_end > {start}"
+        names = dict(zip(layout.schema.names, layout.late_schema.names[-len(layout.schema) :], strict=True))
+        rows = table.query(f"select * from t where {chosen}").to_pylist()
+        key = {names[layout.view[column]]: value for column, value in self.place.key.items()}
+        return {
+            (row["batch"], row["origin"], row["position"])
+            for row in rows
+            if all(_same(row[column], value) for column, value in key.items())
+        }
+
+    def _duplicates(self, judged: Sequence[Judged]) -> list[Judged]:
+        """The duplicates, each with the event that came first, if that is one of these."""
+        first = {each.event.event_id: each.event for each in judged}
+        found = sorted(self.evidence.duplicates(self.place.window), key=lambda each: each.order)
+        return [
+            Judged(event, Fate.DUPLICATE, reason=_came_before(first.get(event.event_id))) for event in found
+        ]
+
+    # What the output says
+
+    @property
+    def _session(self) -> bool:
+        return isinstance(self.output.window, Session)
+
+    @cached_property
+    def _periods(self) -> Periods:
+        return self.store.policies(self.finder.name) or [(0, self.output)]
+
+    def _rules(self) -> Rules:
+        types, measures = self.store.layout.types, list(self.store.measures())
+        return Rules(self.output.aggregates, types, self.output.accumulation, self._session, measures)
+
+    def _columns(self) -> list[str]:
+        """The source columns that have to be read; what a predicate looks at may be any of them."""
+        if self.keeps is not None:
+            return list(self.store.layout.columns)
+        summed = [each.column for each in self.output.aggregates.values() if each.column is not None]
+        return list(dict.fromkeys([*summed, *self.store.measures()]))
+
+    def _predicate(self) -> tuple[Predicate | None, str]:
+        """The output's `where` as a function, where it can be one."""
+        if self.output.where is None:
+            return None, UNFILTERED
+        from latecomer.testing.predicates import NeedsSpark, predicate
+
+        try:
+            return predicate(self.output.where, self.store.layout.types), FILTERED
+        except NeedsSpark:
+            self.notes.append(
+                f"where {self.output.where!r} can only be evaluated by Spark: the events are shown before the "
+                "filter, and some of them may not have passed it"
+            )
+            return None, NEEDS_SPARK
+
+    # In words
+
+    def _with_reason(self, judged: Judged) -> Judged:
+        if judged.reason is not None:
+            return judged
+        return replace(judged, reason=_reason(judged, in_force(self._periods, judged.event.batch)))
+
+    def _note_checks(self, told: Sequence[Told]) -> None:
+        """Where the log does not give what a pane says; and where it does though the filter is not known.
+
+        So many events as the pane has, out of those before the filter, can only be the same ones.
+        """
+        inserts = [each.check for each in told if each.pane.op is Op.INSERT]
+        if self.filter == NEEDS_SPARK and inserts and all(map(_counts_agree, inserts)):
+            self.notes.append("every pane has as many events as are shown: the filter excluded none of them")
+        for each in told:
+            if each.check.agrees is False:
+                cause = (
+                    "the filter is the likely cause"
+                    if self.filter == NEEDS_SPARK
+                    else "the log does not hold what the pane was computed from"
+                )
+                self.notes.append(
+                    f"the events of pane {each.pane.sequence} ({each.pane.timing}) cannot be reconciled: "
+                    f"{each.check.reason}; {cause}"
+                )
+
+
+def _concerns(judged: Judged, window: Window) -> bool:
+    """Whether an event near a session is one of it, or was turned away by it."""
+    if judged.fate in ACCEPTED or judged.window is None:
+        return window.start <= judged.event.event_time < window.end
+    return judged.window.overlaps(window)
+
+
+def _as_set_aside(judged: Judged, aside: bool) -> Judged:
+    """A fate before the filter, corrected by whether the event is in the side output."""
+    if aside:
+        return replace(judged, fate=Fate.SIDE_OUTPUT)
+    return replace(judged, fate=Fate.FILTERED) if judged.fate is Fate.SIDE_OUTPUT else judged
+
+
+def _counts_agree(check: Check) -> bool:
+    return check.agrees is True and EVENTS in check.compared
+
+
+def _came_before(first: Event | None) -> str:
+    if first is None:
+        return "its id had come before"
+    return f"its id had come before: batch {first.batch}, {first.file}, position {first.position}"
+
+
+def _why(told: Told, rules: Output) -> str:
+    pane = told.pane
+    if pane.op is Op.RETRACT:
+        return f"sequence {pane.sequence} was taken back"
+    match pane.timing:
+        case Timing.EARLY:
+            return "the window was still open, and the early trigger was due"
+        case Timing.ON_TIME if pane.watermark == END_OF_TIME:
+            return "the input had ended"
+        case Timing.ON_TIME:
+            return f"the watermark had reached {iso(pane.watermark)}: the window was over"
+        case Timing.LATE:
+            lateness = format_duration(rules.allowed_lateness)
+            return f"events came after the window was over, within the allowed lateness of {lateness}"
+    return "a correction: the number was computed anew"
+
+
+def _reason(judged: Judged, rules: Output) -> str:
+    """Why an event is in no pane."""
+    if judged.fate is Fate.FILTERED:
+        return "where excludes it"
+    if judged.verdict is Verdict.LATE:
+        return f"late by {format_duration(judged.past_end or 0)} for its window, and late is {rules.late}"
+    if judged.verdict is Verdict.TOO_LATE:
+        past, lateness = format_duration(judged.past_end or 0), format_duration(rules.allowed_lateness)
+        return f"late by {past} for its window: allowed are {lateness}, and too_late is {rules.too_late}"
+    return "the side output has it"
+
+
+def _same(one: Any, other: Any) -> bool:
+    return bool(one == other or (one != one and other != other))
+
+
+def _micros(moment: datetime | None) -> int | None:
+    return None if moment is None else to_micros(moment)

@@ -1,0 +1,151 @@
+"""What became of each event, worked out again from the log and the timeline. No Spark.
+
+A window that an event's own time decides needs the watermark of the event's arrival and nothing more.
+With sessions it depends on what came before: events are taken one at a time, in the order in which the
+engine took them. The rules are those of `model/verdicts` and `model/sessions`, under the policy that was
+in force in the event's batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from latecomer.config.models import Output
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict, fate_of, judge
+from latecomer.model.windows import FIRST_MOMENT, Session, Window
+
+ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)
+Periods = Sequence[tuple[int, Output]]
+"""An output under each policy it has had, and the batch since which that was in force."""
+Predicate = Callable[[Mapping[str, Any]], bool | None]
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event as it was logged, and the watermark that it met. Times are microseconds."""
+
+    event_time: int
+    arrival_time: int
+    batch: int
+    tick: int
+    watermark: int = BEGIN_OF_TIME
+    partition: str | None = None
+    file: str | None = None
+    position: int | None = None
+    event_id: str | None = None
+    payload: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def place(self) -> tuple[int, str | None, int | None]:
+        """Where it was read: no two events share it."""
+        return self.batch, self.file, self.position
+
+    @property
+    def order(self) -> tuple[int, int, int, str, int]:
+        """Events are taken in this order."""
+        return self.batch, self.tick, self.arrival_time, self.file or "", self.position or 0
+
+    @property
+    def behind(self) -> int | None:
+        """How far the watermark was past the event when it came; None where it was not."""
+        late_by = self.watermark - self.event_time
+        return late_by if self.watermark != BEGIN_OF_TIME and late_by > 0 else None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """An event and what became of it.
+
+    `window` is the one that judged it: of a session, as it stood then. A fate of None is one that only
+    Spark can tell.
+    """
+
+    event: Event
+    fate: Fate | None
+    window: Window | None = None
+    verdict: Verdict | None = None
+    reason: str | None = None
+
+    @property
+    def past_end(self) -> int | None:
+        """How far the watermark was past its window's end when it came; None where it was not."""
+        if self.window is None or self.event.watermark == BEGIN_OF_TIME:
+            return None
+        past = self.event.watermark - self.window.end
+        return past if past >= 0 else None
+
+
+def in_force(periods: Periods, batch: int) -> Output:
+    """The output as it was when a batch ran."""
+    held = [output for since, output in periods if since <= batch]
+    return held[-1] if held else periods[0][1]
+
+
+def judged_for(
+    window: Window, events: Iterable[Event], periods: Periods, keeps: Predicate | None
+) -> list[Judged]:
+    """The events of one window, each judged by its end."""
+    return [_judged(event, window, periods, keeps) for event in sorted(events, key=lambda each: each.order)]
+
+
+def judged_sessions(events: Iterable[Event], periods: Periods, keeps: Predicate | None) -> list[Judged]:
+    """The events of one key, each judged by the sessions there were when it came.
+
+    As `model.sessions.SessionBook`, with no more of a session than where it begins and ends.
+    """
+    sessions: list[Window] = []
+    told = []
+    for event in sorted(events, key=lambda each: each.order):
+        rules = in_force(periods, event.batch)
+        if not _kept(event, keeps):
+            told.append(Judged(event, Fate.FILTERED))
+            continue
+        stretch = _session(rules).stretch(event.event_time)
+        touched = sorted(each for each in sessions if each.overlaps(stretch))
+        final = [each for each in touched if _final(each, event.watermark, rules)]
+        joined = Window(
+            min(each.start for each in (stretch, *touched)), max(each.end for each in (stretch, *touched))
+        )
+        judged = _judged(event, final[0] if final else joined, periods, None)
+        if not final and judged.fate in ACCEPTED:
+            sessions = [*(each for each in sessions if each not in touched), joined]
+        told.append(judged)
+    return told
+
+
+def connected(events: Sequence[Event], around: Window, window: Session) -> Window:
+    """The stretch of time that could matter for a session: everything that touches it, or touches what
+    does. What is beyond has no part in any verdict within."""
+    low, high = FIRST_MOMENT, FIRST_MOMENT
+    for start, end in sorted([around, *(window.stretch(event.event_time) for event in events)]):
+        if start >= high:
+            if low <= around.start < high:
+                break
+            low, high = start, end
+        high = max(high, end)
+    return Window(low, high)
+
+
+def _judged(event: Event, window: Window, periods: Periods, keeps: Predicate | None) -> Judged:
+    if not _kept(event, keeps):
+        return Judged(event, Fate.FILTERED, window)
+    rules = in_force(periods, event.batch)
+    verdict = judge(window.end, event.watermark, rules.allowed_lateness)
+    return Judged(event, fate_of(verdict, rules.late, rules.too_late), window, verdict)
+
+
+def _kept(event: Event, keeps: Predicate | None) -> bool:
+    return keeps is None or keeps(event.payload) is True
+
+
+def _session(rules: Output) -> Session:
+    assert isinstance(rules.window, Session)  # noqa: S101
+    return rules.window
+
+
+def _final(session: Window, watermark: int, rules: Output) -> bool:
+    """Nothing can be added to this session any more."""
+    verdict = judge(session.end, watermark, rules.allowed_lateness)
+    return verdict is Verdict.TOO_LATE or (verdict is Verdict.LATE and not rules.late.accepts)
