@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from latecomer.cli import (
+    certify,
     correct,
     dead_letters,
     doctor,
@@ -20,6 +21,7 @@ from latecomer.cli import (
     late,
     ledger,
     panes,
+    reconcile,
     replay,
     results,
     run,
@@ -76,6 +78,8 @@ app.command("ledger")(ledger.ledger)
 app.command("correct")(correct.correct)
 app.command("serving")(serving.serving)
 app.command("replay")(replay.replay)
+app.command("reconcile")(reconcile.reconcile)
+app.command("certify")(certify.certify)
 app.command("validate")(validate.validate)
 app.command("test")(test.verify)
 app.command("schema")(schema.schema)

@@ -1,0 +1,114 @@
+"""`latecomer certify`: a hash over results that a recomputation from the log reproduces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from latecomer.cli.options import File, Format, Formatted, OutputName, WrongUsage, hush_spark, load, moment_of
+
+if TYPE_CHECKING:
+    from latecomer.config.models import Pipeline
+    from latecomer.corrections.certificate import Certificate
+
+
+def certify(
+    file: File,
+    output: OutputName,
+    at: Annotated[
+        str | None,
+        typer.Option(help="Windows closed at this watermark; the present one unless said.", metavar="W"),
+    ] = None,
+    to: Annotated[Path | None, typer.Option(help="Write the certificate to a file.", metavar="PATH")] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(help="Compute the certified results again from the log and compare.", metavar="CERT"),
+    ] = None,
+    form: Formatted = Format.TABLE,
+) -> None:
+    """Certify the results of closed windows, or check a certificate.
+
+    With --check, exit 0 if the log reproduces the hash, 1 if it does not.
+    """
+    if check is not None and (at is not None or to is not None):
+        option, value = ("--at", at) if at is not None else ("--to", str(to))
+        raise WrongUsage(option, value or "", "cannot go with --check", "leave one of the two out")
+    pipeline = load(file)
+    if check is not None:
+        _check(pipeline, output, check, form)
+        return
+    from latecomer.corrections.certificate import certify as issue
+
+    certificate = issue(pipeline, output, None if at is None else moment_of("--at", at))
+    if to is not None:
+        write(certificate, to)
+    if form is Format.JSON:
+        typer.echo(certificate.written(), nl=False)
+        return
+    excluded = "; ".join(f"{name} ({why})" for name, why in certificate.excluded.items())
+    _show(
+        {
+            "output": f"{certificate.output} of pipeline {certificate.pipeline}",
+            "watermark": certificate.watermark,
+            "batches": str(certificate.batches),
+            "rows": str(certificate.rows),
+            "columns": ", ".join(certificate.columns),
+            "not hashed": excluded or "-",
+            "sha256": certificate.sha256,
+        },
+        form,
+    )
+
+
+def write(certificate: Certificate, path: Path) -> None:
+    """The certificate as a file; whole or not at all."""
+    draft = path.with_name(path.name + ".part")
+    try:
+        draft.write_text(certificate.written(), encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        mend = "name a file in a folder that you may write to"
+        raise WrongUsage("--to", str(path), f"cannot be written: {error.strerror}", mend) from None
+
+
+def _check(pipeline: Pipeline, output: str, path: Path, form: Format) -> None:
+    from latecomer.cli.render import note
+    from latecomer.corrections.certificate import check, read_certificate
+
+    certificate = read_certificate(path)
+    hush_spark()
+    found = check(pipeline, output, certificate)
+    told = {
+        "reproduced": "yes" if found.reproduced else "no",
+        "watermark": certificate.watermark,
+        "batches": str(certificate.batches),
+        "rows certified": str(certificate.rows),
+        "rows by the log": str(found.rows),
+        "sha256 certified": certificate.sha256,
+        "sha256 by the log": found.sha256,
+    }
+    if form is Format.JSON:
+        whole = {
+            "reproduced": found.reproduced,
+            "stands": found.stands,
+            "certified": {"rows": certificate.rows, "sha256": certificate.sha256},
+            "recomputed": {"rows": found.rows, "sha256": found.sha256},
+        }
+        typer.echo(json.dumps(whole, indent=1))
+    else:
+        _show(told, form)
+    if not found.stands:
+        note("the store's results of these windows are no longer those that were certified")
+    if not found.reproduced:
+        raise typer.Exit(1)
+
+
+def _show(told: dict[str, str], form: Format) -> None:
+    import pyarrow as pa
+
+    from latecomer.cli.render import show
+
+    show(pa.table({"field": list(told), "value": list(told.values())}), form, "")
