@@ -430,6 +430,9 @@ def test_the_picture_has_a_dot_a_pane_and_a_tick_for_each_late_event(told: Story
     assert [dot.get("fill") for dot in dots] == ["#2563eb", "#d97706"] * 2
     words = ["".join(each.itertext()) for each in drawn.iter(f"{name}text")]
     assert {"late, accepted (1)", "side output (1)", "on time (2)", "paise", "payments", "340"} <= set(words)
+    # In each panel two values, and the step from one to the other although the first was taken back.
+    steps = [each for each in drawn.iter(f"{name}line") if each.get("stroke-width") == "1.5"]
+    assert len([each for each in steps if each.get("stroke") == "#6b7280"]) == 2 * 3
     bands = [each for each in drawn.iter(f"{name}rect") if each.get("fill") == "#dbeafe"]
     assert len(bands) == 2
 

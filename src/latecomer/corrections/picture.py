@@ -36,7 +36,7 @@ FATES = {
 }
 """The events that are drawn, each fate in a row of its own."""
 _WIDTH, _LEFT, _RIGHT, _TOP = 920, 150, 40, 96
-_PANEL, _GAP, _ROW, _BOTTOM = 120, 30, 18, 44
+_PANEL, _GAP, _ROW, _BOTTOM = 120, 30, 18, 58
 _MOST_PANELS, _NUDGE = 4, 9
 _INK, _PALE, _BAND = "#111827", "#6b7280", "#dbeafe"
 _STEPS = [
@@ -205,7 +205,8 @@ class _Drawing:
         level: float | None = None
         for dot, until in zip(dots, following, strict=True):
             if dot.value is None:
-                level = None
+                # What is taken back and replaced at once goes on from where it was.
+                level = level if until == dot.x else None
                 continue
             y = scale(float(dot.value))
             if level is not None and level != y:
@@ -249,7 +250,7 @@ class _Drawing:
         for at in range(first, int(self.time.high) + 1, step):
             yield _line(self.time(at), y, self.time(at), y + 5, _PALE)
             yield _text(self.time(at), y + 18, _clock_text(at, step, first), _PALE, anchor="middle", size=11)
-        yield _text(_LEFT - 12, y + 18, "arrival clock, UTC", _PALE, anchor="end", size=11)
+        yield _text(_WIDTH - _RIGHT, y + 36, "arrival clock, UTC", _PALE, anchor="end", size=11)
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1) -> str:
