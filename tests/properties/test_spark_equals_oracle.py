@@ -80,7 +80,7 @@ def _retracts_cancel(store: object, output: str) -> None:
 
 
 @given(examples(most_batches=4))
-@on_spark
+@settings(on_spark, max_examples=5)
 def test_spark_equals_the_oracle(spark: SparkSession, example: Example) -> None:
     run_and_compare(spark, *example)
 
