@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
@@ -20,7 +18,7 @@ from latecomer.model.panes import Accumulation
 from latecomer.store.layout import AMOUNT, FATE_COLUMNS, LEDGER, PaneLayout
 from latecomer.store.sql import double_quoted
 from latecomer.store.store import OutputTables, Store
-from latecomer.store.table import Table
+from latecomer.store.table import Table, there
 
 EQUAL, DIFFERENT, MISSING, EXTRA = CHANGES = ("equal", "different", "missing", "extra")
 """What became of a row: missing ones are only in the store, extra ones only in the replay."""
@@ -175,11 +173,7 @@ class _Pair:
     def over(self, identity: Sequence[str], compared: Sequence[str]) -> Difference:
         """Rows with the same identity are the same row; equal, if all that is compared agrees."""
         # The stored side may be a running pipeline's, and neither side need have the table.
-        with TemporaryDirectory() as folder:
-            sides = [
-                table if table.exists else Table(Path(folder, name), table.schema)
-                for name, table in (("stored", self.stored), ("replayed", self.replayed))
-            ]
+        with there(self.stored, self.replayed) as sides:
             columns = [name for name in compared if all(name in side.columns for side in sides)]
             paired = self._paired(sides, identity, columns)
             counted = sides[0].query(

@@ -27,7 +27,7 @@ from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
-from latecomer.store.sql import double_quoted
+from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
 from latecomer.store.store import OutputTables, Store, definition_of, open_store, read_pins
 from latecomer.store.table import Table
 
@@ -81,10 +81,10 @@ class Reader:
         rows, others = "t", {}
         if as_of is not None:
             timeline = self._store().watermarks
-            rows = known_at(_moment(to_micros(as_of)), timeline.exists)
+            rows = known_at(moment_literal(to_micros(as_of)), timeline.exists)
             others = {"w": timeline} if timeline.exists else {}
         if valid_at is not None:
-            rows = holding(_moment(to_micros(valid_at)), rows)
+            rows = holding(moment_literal(to_micros(valid_at)), rows)
         return _standing(book, rows, **others)
 
     def panes(
@@ -98,11 +98,11 @@ class Reader:
         book = self._book(output)
         chosen = ["true"]
         if window is not None:
-            chosen.append(holds(_moment(to_micros(window))))
+            chosen.append(holds(moment_literal(to_micros(window))))
         chosen += [self._key_is(book, column, text) for column, text in (key or {}).items()]
         names = book.layout.published.names
-        order = _listed(["batch", "sequence", "op", "window_start", *book.layout.keys])
-        sql = f"select {_listed(names)} from t where {' and '.join(chosen)} order by {order}"
+        order = listed(["batch", "sequence", "op", "window_start", *book.layout.keys])
+        sql = f"select {listed(names)} from t where {' and '.join(chosen)} order by {order}"
         return _ask(book.tables.panes, sql, book.layout.published)
 
     def late(self, output: str) -> pa.Table:
@@ -124,7 +124,7 @@ class Reader:
         """
         names = ["batch", "tick", "at", "watermark", "settled", "kind", "held_by"]
         schema = pa.schema([WATERMARKS.field(name) for name in names])
-        rows = _ask(self._store().watermarks, f"select {_listed(names)} from t order by batch, tick", schema)
+        rows = _ask(self._store().watermarks, f"select {listed(names)} from t order by batch, tick", schema)
         ended = pc.equal(rows["watermark"], pa.scalar(END_OF_TIME, pa.int64()).cast(TIMESTAMP))
         lag = pc.subtract(rows["at"], rows["watermark"])
         return rows.append_column(
@@ -144,7 +144,7 @@ class Reader:
         schema = pa.schema([WATERMARKS.field(name) for name in columns])
         if "unheld" not in table.columns:  # made by the first version, and not written to since
             return alignment_of(schema.empty_table())
-        return alignment_of(_ask(table, f"select {_listed(columns)} from t order by batch, tick", schema))
+        return alignment_of(_ask(table, f"select {listed(columns)} from t order by batch, tick", schema))
 
     def ledger(self) -> pa.Table:
         """Every line of the ledger: batch, output, unit, received, and what became of it."""
@@ -239,10 +239,10 @@ def _standing(book: _Book, rows: str = "t", **others: Table) -> pa.Table:
     """
     if book.output.accumulation is Accumulation.DISCARDING:
         return _added_up(book, rows, **others)
-    place = _listed(book.place)
+    place = listed(book.place)
     # 'retract' sorts after 'insert', so with `op desc` a retracted sequence is led by its retract.
     ranked = f"row_number() over (partition by {place} order by sequence desc, op desc)"
-    columns = _listed(book.schema.names)
+    columns = listed(book.schema.names)
     numbered = f"select *, {ranked} as {double_quoted(_ROWS)} from {rows}"
     sql = f"select {columns} from ({numbered}) where {double_quoted(_ROWS)} = 1 and op = 'insert' order by {place}"
     return _ask(book.tables.panes, sql, book.schema, **others)
@@ -250,7 +250,7 @@ def _standing(book: _Book, rows: str = "t", **others: Table) -> pa.Table:
 
 def _added_up(book: _Book, rows: str = "t", **others: Table) -> pa.Table:
     """As `model.panes.summed`: discarding panes tell what is new, and what stands is their sum."""
-    place = _listed(book.place)
+    place = listed(book.place)
     taken_back = f"bool_or(op = 'retract') over (partition by {place}, sequence)"
     parts = f"select *, {taken_back} as {double_quoted(_BACK)} from {rows}"
     sums = ", ".join(
@@ -294,7 +294,7 @@ def _open_windows(book: _Book, notes: list[str]) -> pa.Table:
             for column in book.place
         ]
         closed, others = f"where not exists (select 1 from p where {' and '.join(same)})", {"p": panes}
-    place = _listed(book.place)
+    place = listed(book.place)
     rows = partials.query(f"select {place}, {', '.join(merged)} from t {closed} group by {place}", **others)
     columns = {name: rows[name] for name in book.place}
     counted = rows[_ROWS].to_pylist()
@@ -381,18 +381,6 @@ def _chan_spread(states: Sequence[Mapping[str, Any]]) -> float:
 # SQL without Spark: identifiers quoted by doubling, values as literals of a known type
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(map(double_quoted, names))
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _moment(micros: int) -> str:
-    return f"arrow_cast({micros}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
-
-
 _CASTS: dict[str, str] = {
     "int8": "Int8",
     "int16": "Int16",
@@ -409,14 +397,14 @@ _CASTS: dict[str, str] = {
 def _literal(text: str, kind: pa.DataType) -> str:
     """A value written as text, as a literal of a column's type; ValueError where it is none."""
     if pa.types.is_string(kind):
-        return _text(text)
+        return text_literal(text)
     if pa.types.is_timestamp(kind):
-        return _moment(to_micros(datetime.fromisoformat(text.strip())))
+        return moment_literal(to_micros(datetime.fromisoformat(text.strip())))
     if pa.types.is_decimal(kind):
         value = pa.scalar(text.strip()).cast(kind).as_py()
-        return f"arrow_cast({_text(format(value, 'f'))}, 'Decimal128({kind.precision}, {kind.scale})')"
+        return f"arrow_cast({text_literal(format(value, 'f'))}, 'Decimal128({kind.precision}, {kind.scale})')"
     value = text if pa.types.is_binary(kind) else str(pa.scalar(text.strip()).cast(kind).as_py()).lower()
-    return f"arrow_cast({_text(value)}, '{_CASTS[str(kind)]}')"
+    return f"arrow_cast({text_literal(value)}, '{_CASTS[str(kind)]}')"
 
 
 def _ask(table: Table, sql: str, schema: pa.Schema, **others: Table) -> pa.Table:

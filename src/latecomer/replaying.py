@@ -107,11 +107,7 @@ def replay(
         store = ReplayStore(there, origin, last, new_timeline)
         session = own_session(spark or build_session(pipeline.name, root / "logs" / "spark.log"))
         check_predicates(session, Store(supposed, origin.columns), None)
-        with closing(_Replayer(session, store, parts)) as replayer:
-            if one_shot:
-                replayer.in_one_shot(last)
-            else:
-                replayer.run(_steps(origin, last))
+        _compute(session, store, parts, origin, last, one_shot)
         sides = Side(origin, last), Side(store, last)
         exact = not changes and not one_shot
         compared = {part.name: compare_output(*sides, part.name, exact) for part in parts}
@@ -138,12 +134,23 @@ def recompute(
     there = pipeline.model_copy(update={"store": str(to), "outputs": begun})
     store = ReplayStore(there, origin, last, new_timeline=False)
     session = own_session(spark or build_session(pipeline.name, to / "logs" / "spark.log"))
-    with closing(_Replayer(session, store, [part])) as replayer:
+    _compute(session, store, [part], origin, last, one_shot)
+    return store.pipeline
+
+
+def _compute(
+    session: SparkSession,
+    store: ReplayStore,
+    parts: Sequence[_Part],
+    origin: Store,
+    last: int,
+    one_shot: bool,
+) -> None:
+    with closing(_Replayer(session, store, parts)) as replayer:
         if one_shot:
             replayer.in_one_shot(last)
         else:
             replayer.run(_steps(origin, last))
-    return store.pipeline
 
 
 @dataclass(frozen=True)

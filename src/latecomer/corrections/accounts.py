@@ -26,7 +26,7 @@ from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.windows import Session, Sliding
 from latecomer.store.layout import TIMESTAMP, PaneLayout
-from latecomer.store.sql import double_quoted
+from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.store import OutputTables, Store
 from latecomer.store.table import Table
 
@@ -62,12 +62,12 @@ class Span:
     def sql(self) -> str:
         """The same as a condition for DataFusion."""
         bounds = ((self.since, ">="), (self.until, "<"))
-        said = [f"window_start {op} {_moment(bound)}" for bound, op in bounds if bound is not None]
+        said = [
+            f"window_start {op} {moment_literal(to_micros(bound))}"
+            for bound, op in bounds
+            if bound is not None
+        ]
         return " and ".join(said) or "true"
-
-
-def _moment(at: datetime) -> str:
-    return f"arrow_cast({to_micros(at)}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
 
 
 @dataclass(frozen=True)

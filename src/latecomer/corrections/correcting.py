@@ -7,13 +7,10 @@ call that was killed, repeated or given a range neither leaves an event out nor 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +18,7 @@ import pyarrow.parquet as pq
 from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
+from latecomer.corrections.accounts import Span
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.aggregates import ADDITIVE, Aggregate
 from latecomer.model.durations import to_micros
@@ -29,7 +27,7 @@ from latecomer.reader import Reader
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.lock import exclusive
-from latecomer.store.sql import double_quoted
+from latecomer.store.sql import double_quoted, listed
 from latecomer.store.store import OutputTables
 from latecomer.store.table import APPLICATION, Table
 
@@ -163,16 +161,16 @@ def correct(
     """
     ours = corrections_of(reader, output)
     reader.notes = ours.notes()
-    late, table = ours.tables.late, ours.table
+    late, table, span = ours.tables.late, ours.table, Span(since, until)
     if not late.exists:
         return ours.schema.empty_table()
     with exclusive(table.root):
         application, number = APPLICATION, late.last_batch()
-        if since is not None or until is not None:
+        if not span.whole:
             application, number = IN_RANGE, table.last_batch(IN_RANGE) + 1
         if table.holds(number, application):
             return ours.schema.empty_table()
-        rows = _missing(ours, since, until, now or datetime.now(UTC))
+        rows = _missing(ours, span, now or datetime.now(UTC))
         if rows.num_rows or application == APPLICATION:
             _write(ours, number, rows, application)
     return rows
@@ -193,16 +191,11 @@ def _write(ours: Corrections, number: int, rows: pa.Table, application: str) -> 
 # What is missing: the side output by window, key and batch, less the groups that are there
 
 
-def _missing(ours: Corrections, since: datetime | None, until: datetime | None, now: datetime) -> pa.Table:
+def _missing(ours: Corrections, span: Span, now: datetime) -> pa.Table:
     """A union that is grouped, and not a join: groups take null for equal to null."""
     covered = ours.table.last_batch()
-    chosen = [f"batch > {covered}"]
-    if since is not None:
-        chosen.append(f"window_start >= {_moment(since)}")
-    if until is not None:
-        chosen.append(f"window_start < {_moment(until)}")
     inputs = {name: _input(ours, each) for name, each in ours.added.items()}
-    place = _listed(ours.place)
+    place = listed(ours.place)
     late = ", ".join(
         [
             "window_start",
@@ -213,7 +206,7 @@ def _missing(ours: Corrections, since: datetime | None, until: datetime | None, 
     )
     nothing = "".join(f", null as {double_quoted(_IN + name)}" for name in inputs)
     union = (
-        f"select {late}, batch, 1 as {_ROWS}, 0 as {_DONE} from t where {' and '.join(chosen)} "
+        f"select {late}, batch, 1 as {_ROWS}, 0 as {_DONE} from t where batch > {covered} and {span.sql()} "
         f"union all select {place}{nothing}, batch, 0, 1 from c where batch > {covered}"
     )
     sums = "".join(
@@ -273,21 +266,3 @@ def fitted(ours: Corrections, rows: pa.Table, schema: pa.Schema) -> pa.Table:
             )
             raise PipelineError([problem]) from None
     return pa.table(columns, schema=schema)
-
-
-@contextmanager
-def there(*tables: Table) -> Iterator[list[Table]]:
-    """The tables, and empty ones of the same columns for those that were never made: reading makes none."""
-    with TemporaryDirectory() as folder:
-        yield [
-            table if table.exists else Table(Path(folder, str(nth)), table.schema)
-            for nth, table in enumerate(tables)
-        ]
-
-
-def _moment(moment: datetime) -> str:
-    return f"arrow_cast({to_micros(moment)}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(map(double_quoted, names))

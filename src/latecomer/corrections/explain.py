@@ -35,7 +35,8 @@ from latecomer.model.durations import format_duration, iso, to_micros
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Session, Window
-from latecomer.reader import Reader, _moment
+from latecomer.reader import Reader
+from latecomer.store.sql import moment_literal
 
 UNFILTERED, FILTERED, NEEDS_SPARK = "none", "applied", "needs_spark"
 """What the explanation made of the output's `where`."""
@@ -149,7 +150,7 @@ class _Case:
         table = self.finder.book.tables.panes
         if not table.exists:
             return []
-        start, end = map(_moment, self.place.window)
+        start, end = map(moment_literal, self.place.window)
         inside = f"window_start >= {start} and window_end <= {end}"
         if not self._session:
             inside = f"window_start = {start} and window_end = {end}"
@@ -249,7 +250,7 @@ class _Case:
         table, layout = self.finder.book.tables.late, self.store.layout
         if not table.exists:
             return set()
-        start, end = map(_moment, self.place.window)
+        start, end = map(moment_literal, self.place.window)
         chosen = f"window_start = {start} and window_end = {end}"
         if self._session:
             chosen = f"window_start < {end} and window_end > {start}"

@@ -19,7 +19,8 @@ from latecomer.corrections.asof import holds
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.durations import iso, to_micros
 from latecomer.model.windows import Session, Window
-from latecomer.reader import Reader, _Book, _listed, _moment
+from latecomer.reader import Reader, _Book
+from latecomer.store.sql import listed, moment_literal
 from latecomer.store.store import Store
 from latecomer.store.table import Table
 
@@ -55,7 +56,7 @@ class Finder:
         """The place that holds the moment; an error that names the nearest where there is none."""
         at = to_micros(moment)
         asked = [self.reader._key_is(self.book, column, text) for column, text in key.items()]
-        found = self._places([holds(_moment(at)), *asked])
+        found = self._places([holds(moment_literal(at)), *asked])
         keys = list(dict.fromkeys(place_key for _, place_key in found))
         if len(keys) > 1:
             raise self._several_keys(at, keys)
@@ -76,7 +77,7 @@ class Finder:
 
     def nothing(self, at: int, key: Mapping[str, str | None]) -> PipelineError:
         """There is no such number: say whether the key or the window is wrong, and what is nearest."""
-        there = [found for _, found in self._places([holds(_moment(at))], _MANY)]
+        there = [found for _, found in self._places([holds(moment_literal(at))], _MANY)]
         if there and key:
             return self._unknown_key(key, there)
         asked = [self.reader._key_is(self.book, column, text) for column, text in key.items()]
@@ -150,7 +151,7 @@ class Finder:
         return [table for table in (self.book.tables.panes, self.book.tables.partials) if table.exists]
 
     def _places(self, conditions: Sequence[str], limit: int | None = None) -> list[tuple[Window, Key]]:
-        place = _listed(self.book.place)
+        place = listed(self.book.place)
         where = " and ".join(conditions) or "true"
         most = "" if limit is None else f" limit {limit}"
         sql = f"select {place} from t where {where} group by {place} order by {place}{most}"

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from latecomer.corrections.choices import Origin
-from latecomer.corrections.correcting import Corrections, corrections_of, fitted, there
+from latecomer.corrections.correcting import Corrections, corrections_of, fitted
 from latecomer.corrections.statement import (
     DATAFUSION,
     base_columns,
@@ -20,6 +20,7 @@ from latecomer.corrections.statement import (
 )
 from latecomer.reader import Reader
 from latecomer.store.sql import double_quoted
+from latecomer.store.table import there
 
 
 def serving(reader: Reader, output: str) -> pa.Table:

@@ -26,6 +26,7 @@ from latecomer.corrections.statement import (
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.panes import Accumulation
 from latecomer.reader import Reader
+from latecomer.store.sql import text_literal
 from latecomer.store.table import Table
 
 
@@ -60,7 +61,7 @@ def _duckdb(ours: Corrections, name: str, again: str) -> Iterator[str]:
 
 
 def _duckdb_files(ours: Corrections, table: Table) -> str:
-    paths = [_text(_no_pattern(path)) for path in table.paths(table.files())]
+    paths = [text_literal(_no_pattern(path)) for path in table.paths(table.files())]
     if not paths:
         return _no_rows(DUCKDB, ours)
     return f"read_parquet([{', '.join(paths)}], union_by_name = true, hive_partitioning = false)"
@@ -177,10 +178,6 @@ def _no_rows(sql: Sql, ours: Corrections) -> str:
 def _qualified(sql: Sql, name: str) -> str:
     """A name, or a schema's name and one in it."""
     return ".".join(map(sql.quote, name.split(".")))
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
 
 
 def _line(table: Table) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 
 def quoted(name: str) -> str:
@@ -21,6 +21,29 @@ def double_quoted(name: str) -> str:
     '"a""b"'
     """
     return '"' + name.replace('"', '""') + '"'
+
+
+def listed(names: Iterable[str]) -> str:
+    """Identifiers by the standard's rule, one after the other.
+
+    >>> listed(["window_start", "a b"])
+    '"window_start", "a b"'
+    """
+    return ", ".join(map(double_quoted, names))
+
+
+def text_literal(value: str) -> str:
+    """A text in SQL.
+
+    >>> text_literal("it's")
+    "'it''s'"
+    """
+    return "'" + value.replace("'", "''") + "'"
+
+
+def moment_literal(micros: int) -> str:
+    """A moment, in microseconds, for DataFusion."""
+    return f"arrow_cast({micros}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
 
 
 def ddl(columns: Mapping[str, str]) -> str:

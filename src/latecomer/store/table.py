@@ -11,10 +11,12 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -164,6 +166,16 @@ class Table:
             self.root.mkdir(parents=True, exist_ok=True)
             self._delta = delta = DeltaTable.create(str(self.root), self.schema)
         return delta
+
+
+@contextmanager
+def there(*tables: Table) -> Iterator[list[Table]]:
+    """The tables, and empty ones of the same columns for those that were never made: reading makes none."""
+    with TemporaryDirectory() as folder:
+        yield [
+            table if table.exists else Table(Path(folder, str(nth)), table.schema)
+            for nth, table in enumerate(tables)
+        ]
 
 
 def _reached(delta: DeltaTable, application: str = APPLICATION) -> int:
