@@ -1,13 +1,21 @@
-"""One Spark session for each test process: small, two shuffle partitions, no noise."""
+"""One Spark session for each test process: small, two shuffle partitions, no noise.
+
+Random examples are the same in every run of `make test`, so that it says something of the change and not
+of the day; `make test-long` draws new ones each time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 from pyspark.sql import SparkSession
 
 from latecomer.session import build_session
+
+hypothesis_settings.register_profile("repeated", derandomize=True)
+hypothesis_settings.load_profile("repeated")
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,7 @@ from spark_kit import (
     as_lines,
     assert_judged,
     comparable,
+    many_on_spark,
     on_spark,
     require_equal,
     stored_entries,
@@ -168,4 +169,4 @@ def test_a_pipeline_lives_as_the_oracle_says(spark: SparkSession) -> None:
 
 @pytest.mark.long
 def test_many_pipelines_live_as_the_oracle_says(spark: SparkSession) -> None:
-    run_machine(lambda: Life(spark), settings=settings(on_spark, max_examples=25, stateful_step_count=12))
+    run_machine(lambda: Life(spark), settings=settings(many_on_spark, max_examples=25, stateful_step_count=12))

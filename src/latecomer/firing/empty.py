@@ -27,10 +27,14 @@ from latecomer.windowing.states import EVENTS
 
 _FIRST = f"{PRIVATE}first"
 _CLOSED = f"{PRIVATE}closed"
+_SAID = {"timing": pa.string(), "sequence": pa.int64(), EVENTS: pa.int64()}
 
 
 class KnownKeys:
-    """The keys that have had an ON_TIME pane with events, and the end of the first window that had one."""
+    """The keys that have had a window with events on time, and the end of the first such window.
+
+    Its ON_TIME pane holds events, or comes after an early pane that held them: discarding, it holds none.
+    """
 
     def __init__(self, merger: Merger, panes: Table) -> None:
         self.merger = merger
@@ -41,9 +45,9 @@ class KnownKeys:
         if panes.exists:
             listed = "".join(f"{double_quoted(key)}, " for key in self.keys)
             found = panes.query(
-                f"select {listed}window_end, min(timing) as timing, sum({double_quoted(EVENTS)}) as "
-                f"{double_quoted(EVENTS)} from t where timing = '{Timing.ON_TIME}' and op = '{Op.INSERT}' "
-                f"and {double_quoted(EVENTS)} > 0 group by {listed}window_end"
+                f"select {listed}window_end, timing, sequence, {double_quoted(EVENTS)} from t "
+                f"where timing = '{Timing.ON_TIME}' and op = '{Op.INSERT}' "
+                f"and (sequence > 0 or {double_quoted(EVENTS)} > 0)"
             )
             self._add(found)
 
@@ -56,14 +60,13 @@ class KnownKeys:
     def learn(self, fired: Iterable[Path]) -> None:
         """Take in the panes of a batch."""
         for file in fired:
-            self._add(
-                pq.read_table(file, columns=[*self.keys, "window_end", "timing", EVENTS], partitioning=None)
-            )
+            self._add(pq.read_table(file, columns=[*self.keys, "window_end", *_SAID], partitioning=None))
 
     def _add(self, panes: pa.Table) -> None:
-        kinds = pa.schema([*self.table.schema, ("timing", pa.string()), (EVENTS, pa.int64())])
-        plain = panes.select([*self.keys, "window_end", "timing", EVENTS]).rename_columns(kinds.names)
-        held = plain.cast(kinds).filter((pc.field("timing") == Timing.ON_TIME.value) & (pc.field(EVENTS) > 0))
+        kinds = pa.schema([*self.table.schema, *_SAID.items()])
+        plain = panes.select([*self.keys, "window_end", *_SAID]).rename_columns(kinds.names)
+        closed = plain.cast(kinds).filter(pc.field("timing") == Timing.ON_TIME.value)
+        held = closed.filter((pc.field(EVENTS) > 0) | (pc.field("sequence") > 0))
         latest = pc.max(held.column(_FIRST)).as_py()
         if latest is not None:
             self.newest = max(to_micros(latest), self.newest or BEGIN_OF_TIME)
