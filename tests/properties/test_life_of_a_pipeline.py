@@ -169,4 +169,6 @@ def test_a_pipeline_lives_as_the_oracle_says(spark: SparkSession) -> None:
 
 @pytest.mark.long
 def test_many_pipelines_live_as_the_oracle_says(spark: SparkSession) -> None:
-    run_machine(lambda: Life(spark), settings=settings(many_on_spark, max_examples=25, stateful_step_count=12))
+    run_machine(
+        lambda: Life(spark), settings=settings(many_on_spark, max_examples=25, stateful_step_count=12)
+    )
