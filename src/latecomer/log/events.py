@@ -28,7 +28,7 @@ from latecomer.spark_errors import SPARK_ERRORS
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile, Table, batch_of, parquet_files
+from latecomer.store.table import DataFile, Table, batch_of, batches_of, is_merged, parquet_files
 
 UNIQUE = {
     f"parquet.enable.dictionary#{column}": "false"
@@ -100,16 +100,26 @@ class EventLog:
 
     def batch(self, batch: int) -> DataFrame:
         """The events of one batch."""
-        return self._read(self._files_of(self.store.events, batch))
+        files = self._files_of(self.store.events, batch)
+        return _only(self._read(files), files, batch)
 
     def aside(self, table: Table, batch: int) -> DataFrame:
         """A batch's duplicates or dead letters."""
-        paths = table.paths(self._files_of(table, batch))
-        return self.spark.read.parquet(*paths) if paths else self.spark.createDataFrame([], "raw string")
+        files = self._files_of(table, batch)
+        if not files:
+            return self.spark.createDataFrame([], "raw string")
+        return _only(self.spark.read.parquet(*table.paths(files)), files, batch)
 
     def everything(self) -> DataFrame:
         """Every event ever logged."""
-        return self._read(self.store.events.files())
+        files, last = self.store.events.files(), self.store.events.last_batch()
+        events = self._read(files)
+        # A file of several batches may go on where a past ends.
+        return events.where(f"batch <= {last}") if any(batch_of(file) > last for file in files) else events
+
+    def of_files(self, files: Sequence[DataFile]) -> DataFrame:
+        """The events in some of the log's files."""
+        return self._read(files)
 
     def heads(self, events: DataFrame, needs: Needs = PLAIN) -> Heads:
         """What each tick brought from each partition: one small row for each, on the driver.
@@ -209,6 +219,7 @@ class EventLog:
         outputs = self.store.pipeline.outputs.values()
         reach = max(output.allowed_lateness + output.window.reach for output in outputs)
         horizon = min(timeline.watermark, timeline.newest_event_time) - reach
+        self.store.events.refresh()  # files may have been merged, long ago, and be gone
         since = to_moment(max(horizon, decode.FIRST_MOMENT))
         files = [file for file in self.store.events.files() if file.maximum["event_time"] >= since]
         if not files:
@@ -245,12 +256,17 @@ class EventLog:
         return Received(sum(counts), *counts)
 
     def _rows_of(self, table: Table, batch: int) -> int:
-        return sum(file.rows for file in self._files_of(table, batch))
+        return table.rows_of(batch)
 
     def _files_of(self, table: Table, batch: int) -> list[DataFile]:
         if table is self.store.events and batch in self._files:
             return self._files[batch]
-        return [file for file in table.files() if batch_of(file) == batch]
+        return [file for file in table.files() if batch in batches_of(file)]
+
+
+def _only(rows: DataFrame, files: Sequence[DataFile], batch: int) -> DataFrame:
+    """The rows of one batch: only files that came of several have any others."""
+    return rows.where(F.col("batch") == batch) if any(map(is_merged, files)) else rows
 
 
 def _bar(needs: Needs, every: int | str) -> str | None:

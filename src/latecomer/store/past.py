@@ -14,7 +14,7 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import StoreError
 from latecomer.store.layout import DEAD_LETTERS, LEDGER, WATERMARKS
 from latecomer.store.store import Store
-from latecomer.store.table import APPLICATION, DataFile, Table, batch_of
+from latecomer.store.table import APPLICATION, DataFile, Table, batches_of
 
 
 class PastTable(Table):
@@ -28,7 +28,7 @@ class PastTable(Table):
         return min(super().last_batch(application), self.last)
 
     def files(self) -> list[DataFile]:
-        return [file for file in self._every_file if batch_of(file) <= self.last]
+        return [file for file in self._every_file if batches_of(file)[0] <= self.last]
 
     def commit(
         self,

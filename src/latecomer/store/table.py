@@ -20,13 +20,19 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transaction
 from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
+from latecomer.errors import StoreError
+
 APPLICATION = "latecomer"
 _COUNTED = (int, datetime, date)
+_TO = "to"
+"""Between the first and the last batch, in the name of a folder of merged files."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,15 @@ class Table:
 
     def new_folder(self, batch: int, kind: str = "") -> Path:
         """A folder that no commit refers to, for the files of one attempt at one batch."""
-        return self.root / "data" / f"{batch:010d}-{uuid.uuid4().hex[:12]}{kind and '-' + kind}"
+        return self._folder(f"{batch:010d}", kind)
+
+    def merged_folder(self, files: Sequence[DataFile]) -> Path:
+        """Likewise, for what other files are merged into: it tells the batches that they hold."""
+        batches = [batch for file in files for batch in (batches_of(file)[0], batches_of(file)[-1])]
+        return self._folder(f"{min(batches):010d}{_TO}{max(batches):010d}", kind_of(files[0]))
+
+    def _folder(self, batches: str, kind: str) -> Path:
+        return self.root / "data" / f"{batches}-{uuid.uuid4().hex[:12]}{kind and '-' + kind}"
 
     def describe(self, file: Path) -> DataFile:
         """A file's size, rows and bounds, from its footer alone."""
@@ -91,22 +105,28 @@ class Table:
         if self.holds(batch, application):
             return []
         self._widen(delta)
-        described = [self.describe(file) for file in files]
-        now = int(time.time() * 1000)
-        added = [
-            AddAction(file.path, file.size, {}, now, True, _statistics(file))
-            for file in described
-            if file.rows
-        ]
-        removed = [RemoveAction(file.path, True, now, file.size, {}) for file in remove]
+        replaced = list(remove)
+        self._require_there(replaced)
+        described = [file for file in map(self.describe, files) if file.rows]
         delta.create_write_transaction(
-            [*added, *removed],
+            _actions(described, replaced, data_change=True),
             "append",
             self.schema,
             commit_properties=CommitProperties(app_transactions=[Transaction(application, batch)]),
         )
         delta.update_incremental()
-        return [file for file in described if file.rows]
+        return described
+
+    def rearrange(self, files: Iterable[Path], remove: Sequence[DataFile]) -> list[DataFile]:
+        """Put files in the place of others, which hold no more than those: no batch, and no news to anybody."""
+        delta = self._create_or_open()
+        self._require_there(remove)
+        described = [file for file in map(self.describe, files) if file.rows]
+        delta.create_write_transaction(
+            _actions(described, remove, data_change=False), "append", self.stored_schema
+        )
+        delta.update_incremental()
+        return described
 
     def append(self, batch: int, rows: pa.Table, application: str = APPLICATION) -> None:
         """Write and commit a small table from the driver."""
@@ -122,6 +142,22 @@ class Table:
         """Every file that the table is made of now."""
         delta = self._open()
         return [] if delta is None else _files_of(delta)
+
+    @property
+    def stored_schema(self) -> pa.Schema:
+        """The columns that are there, with their types."""
+        delta = self._open()
+        return self.schema if delta is None else pa.schema(delta.schema().to_arrow())
+
+    def rows_of(self, batch: int) -> int:
+        """How many rows a batch has."""
+        files = [file for file in self.files() if batch in batches_of(file)]
+        merged = self.paths(file for file in files if is_merged(file))
+        alone = sum(file.rows for file in files if not is_merged(file))
+        if not merged:
+            return alone
+        rows = ds.dataset(merged, schema=self.stored_schema, format="parquet")
+        return alone + int(rows.count_rows(filter=pc.field("batch") == batch))
 
     def files_before(self, batch: int) -> list[DataFile]:
         """Every file that the table was made of before a batch was committed: they are still there."""
@@ -152,6 +188,18 @@ class Table:
             except TableNotFoundError:
                 return None
         return self._delta
+
+    def _require_there(self, files: Sequence[DataFile]) -> None:
+        """Delta does not mind if a file is taken out twice, and what came in its place would count twice."""
+        if not files:
+            return
+        self.refresh()
+        here = {file.path for file in self.files()}
+        gone = [file.path for file in files if file.path not in here]
+        if gone:
+            raise StoreError(
+                f"table {self.root} has changed meanwhile: {gone[0]} is no longer part of it; start again"
+            )
 
     def _widen(self, delta: DeltaTable) -> None:
         """Columns that were thought of after the table was made: null in what is there."""
@@ -196,9 +244,21 @@ def _files_of(delta: DeltaTable) -> list[DataFile]:
     ]
 
 
+def batches_of(file: DataFile) -> range:
+    """The batches that a file may hold rows of, from the name of its folder: the one that wrote it, or those
+    that were merged into it."""
+    first, _, last = file.path.split("/")[1].split("-")[0].partition(_TO)
+    return range(int(first), int(last or first) + 1)
+
+
 def batch_of(file: DataFile) -> int:
-    """The batch that wrote a file, from the name of its folder."""
-    return int(file.path.split("/")[1].split("-")[0])
+    """The last batch that a file may hold rows of."""
+    return batches_of(file)[-1]
+
+
+def is_merged(file: DataFile) -> bool:
+    """Whether a file came of others, and may hold rows of several batches."""
+    return _TO in file.path.split("/")[1].split("-")[0]
 
 
 def kind_of(file: DataFile) -> str:
@@ -221,6 +281,16 @@ def _bounds(metadata: pq.FileMetaData) -> tuple[dict[str, Any], dict[str, Any]]:
                 minimum[name] = min(minimum.get(name, low), low)
                 maximum[name] = max(maximum.get(name, high), high)
     return minimum, maximum
+
+
+def _actions(
+    added: Iterable[DataFile], removed: Iterable[DataFile], data_change: bool
+) -> list[AddAction | RemoveAction]:
+    now = int(time.time() * 1000)
+    return [
+        *(AddAction(file.path, file.size, {}, now, data_change, _statistics(file)) for file in added),
+        *(RemoveAction(file.path, data_change, now, file.size, {}) for file in removed),
+    ]
 
 
 def _statistics(file: DataFile) -> str:
