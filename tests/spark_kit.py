@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
@@ -50,6 +50,8 @@ on_spark = settings(
         HealthCheck.too_slow,
         HealthCheck.data_too_large,
     ],
+    # An example takes seconds: what fails is told as it was found, and can be repeated by its blob.
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
     print_blob=True,
 )
 many_on_spark = settings(on_spark, max_examples=60, derandomize=False)

@@ -20,9 +20,10 @@ from decimal import Decimal
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Pipeline
-from latecomer.errors import StoreMismatch
+from latecomer.errors import StoreError, StoreMismatch
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import Batch, OutputLogic, Prepared
+from latecomer.firing.republish import publish_rebuild, went_on
 from latecomer.ledger.book import (
     Intake,
     as_table,
@@ -34,14 +35,16 @@ from latecomer.ledger.book import (
 )
 from latecomer.log.events import NOTHING, EventLog, Received
 from latecomer.model.ledger import Entry
+from latecomer.model.timeline import Row
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.overflow import overflow_told
 from latecomer.session import scheduled
 from latecomer.sink.keeper import SinkKeeper
 from latecomer.source.files import SourceFile
 from latecomer.store.failpoints import failpoint
+from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
 from latecomer.store.sql import quoted
-from latecomer.store.store import Store
+from latecomer.store.store import Store, definition_of
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
 from latecomer.windowing.merge import Counts
 
@@ -97,7 +100,10 @@ class Engine:
 
     def start(self) -> None:
         """Finish what an interrupted run left undone; compute outputs that were added since."""
-        if self.store.watermarks.last_batch() > self.last:
+        rebuild = self._accepted_rebuild(self.last + 1)
+        if rebuild is not None:
+            self._carry_through(rebuild, self.last + 1)
+        elif self.store.watermarks.last_batch() > self.last:
             self._complete(self._interrupted(self.last + 1), self._known_outputs())
         self._catch_up()
         self.sinks.catch_up(self.last)
@@ -146,7 +152,7 @@ class Engine:
         """Let silence count: a batch without data, if it publishes anything."""
         self.settle()
         beat = self.keeper.heartbeat(at)
-        if beat is None:
+        if beat is None or self._half_logged:
             return False
         stretch = Stretch([(self.last + 1, beat[1])], self.keeper.reached(self.last))
         if not any(output.would_fire(stretch) for output in self.outputs):
@@ -162,6 +168,74 @@ class Engine:
             return
         row = self.keeper.timeline.drain()
         self._quiet(self.keeper.advance(self.last + 1, row), "drain")
+
+    def rebuild(self, rebuild: Rebuild) -> bool:
+        """Publish a rebuild that was computed elsewhere, as a batch of its own.
+
+        False where the store has gone on in what it changes: it has to be computed again.
+        """
+        self.settle()
+        record = rebuild.record
+        if self._half_logged:
+            raise StoreError(
+                f"batch {self.last + 1} was interrupted while it was logged, and no rebuild can come before "
+                "it; run the pipeline once (latecomer run FILE --once), then rebuild"
+            )
+        if not self._meant(record) or went_on(self.store, self._logic(record.output), record):
+            rebuild.refuse()
+            return False
+        number = self.last + 1
+        rebuild.accept(number)
+        failpoint("rebuild.accepted", number)
+        self._carry_through(rebuild, number)
+        return True
+
+    def _carry_through(self, rebuild: Rebuild, number: int) -> None:
+        """Publish a rebuild that has a batch: from the beginning, or from wherever it was interrupted."""
+        logic = self._logic(rebuild.record.output)
+        if not self._meant(rebuild.record, logic):
+            raise StoreMismatch(
+                f"a rebuild that gives output {logic.name} another meaning was interrupted; put the pipeline "
+                "file back as it was then, and run again"
+            )
+        self.store.redefining = None
+        self.store.pin()
+        began, reached = time.monotonic(), self.keeper.reached(number - 1)
+        assert reached is not None  # noqa: S101
+        row = Row(self.keeper.timeline.last_tick or 0, reached.at, reached.watermark, kind="rebuild")
+        stretch = self.keeper.advance(number, row)
+        failpoint("watermarks.committed", number)
+        self.last = number
+        publish_rebuild(logic, number, rebuild, stretch)
+        self._finish(self._accepted(Batch(number, stretch), "rebuild", began), [])
+        rebuild.tidy()
+
+    def _meant(self, record: Record, logic: OutputLogic | None = None) -> bool:
+        """Whether a rebuild was computed for what the output means now."""
+        output = (logic or self._logic(record.output)).output
+        expected = record.definition or self.store.pinned_definition(record.output)
+        return definition_of(output) == expected
+
+    def _logic(self, name: str) -> OutputLogic:
+        found = next((output for output in self.outputs if output.name == name), None)
+        if found is None:
+            raise StoreMismatch(
+                f"a rebuild of output {name} was interrupted, and the pipeline file no longer has that output; "
+                "put it back, and run again"
+            )
+        return found
+
+    def _accepted_rebuild(self, batch: int) -> Rebuild | None:
+        """The rebuild that a batch publishes, if it publishes one."""
+        outputs = self.store.root / "outputs"
+        names = sorted(each.name for each in outputs.iterdir()) if outputs.is_dir() else []
+        found = (Rebuilds(self.store.root, name).of_batch(batch) for name in names)
+        return next((each for each in found if each is not None), None)
+
+    @property
+    def _half_logged(self) -> bool:
+        """Whether the next batch is in the log already, and not yet on the timeline: its number is taken."""
+        return self.store.events.last_batch() > self.last
 
     def _quiet(self, stretch: Stretch, kind: str) -> None:
         self.last += 1
@@ -203,6 +277,11 @@ class Engine:
                     lambda pair: self._publish(pair[0], batch, pair[1]), zip(outputs, prepared, strict=True)
                 )
             )
+        self._finish(accepted, entries)
+
+    def _finish(self, accepted: Accepted, entries: Sequence[Entry]) -> None:
+        """Close a batch in the ledger, hand it to the sinks, and tell whoever watches."""
+        batch = accepted.batch
         self.store.ledger.append(batch.number, as_table(entries))
         failpoint("ledger.committed", batch.number)
         self.sinks.apply(batch.number)

@@ -91,9 +91,15 @@ class OutputLogic:
         self.layout = PaneLayout(self.output, store.layout)
         self.merger = Merger(self.layout, store.measures())
         self.tables = store.output_tables(name, self.merger.schema)
+        self.open_states: list[DataFile] = []
+        self.recent_panes: list[DataFile] = []
+        self.remember()
+        self.known_keys = KnownKeys(self.merger, self.tables.panes) if self.output.emit_empty else None
+
+    def remember(self) -> None:
+        """What is kept in mind between batches, from the tables."""
         self.open_states = self.tables.partials.files()
         self.recent_panes = self.tables.panes.files() if self.output.replaces else []
-        self.known_keys = KnownKeys(self.merger, self.tables.panes) if self.output.emit_empty else None
 
     @property
     def windows_each(self) -> int | None:

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
@@ -36,7 +36,6 @@ from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import quoted
-from latecomer.store.store import Store
 from latecomer.store.table import DataFile, batch_of, kind_of, parquet_files
 from latecomer.windowing.assign import END, START
 from latecomer.windowing.judge import CODES, FATE, WATERMARK, Periods, as_seen
@@ -136,9 +135,8 @@ class SessionLogic(OutputLogic):
     pane_order = "case when op = 'retract' then 0 else 1 end, window_start, window_end"
     """What a batch takes back is of batches before it."""
 
-    def __init__(self, spark: SparkSession, store: Store, name: str) -> None:
-        super().__init__(spark, store, name)
-        self.open_states, self.told = _apart(self.open_states)
+    def remember(self) -> None:
+        self.open_states, self.told = _apart(self.tables.partials.files())
         self.recent_panes = _bounded(self.tables.panes.files())
 
     @property

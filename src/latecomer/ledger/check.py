@@ -21,6 +21,7 @@ from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.verdicts import Fate
 from latecomer.session import build_session, own_session
 from latecomer.store.layout import FATE_COLUMNS
+from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import double_quoted, quoted
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
@@ -131,10 +132,12 @@ class _Check:
                 Decimal(0),
             )
             held = self._standing(output, column)
-            if held != accepted:
+            rebuilt = Rebuilds(self.store.root, output.name).taken_in(unit, self.last)
+            if held != accepted + rebuilt:
+                more = f", and rebuilds took in {rebuilt:f} more" if rebuilt else ""
                 yield (
                     f"output {output.name}, {unit}: its panes and open windows hold {held:f}, "
-                    f"the ledger says {accepted:f} were accepted"
+                    f"the ledger says {accepted:f} were accepted{more}"
                 )
 
     def _standing(self, output: OutputLogic, column: str) -> Decimal:

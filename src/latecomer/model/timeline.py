@@ -20,7 +20,7 @@ from latecomer.errors import PipelineError, Problem
 from latecomer.model.strategies import Head, State, Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 
-Kind = Literal["tick", "heartbeat", "drain"]
+Kind = Literal["tick", "heartbeat", "drain", "rebuild"]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ store/
   watermarks/ ledger/                 the timeline, and the proof
   outputs/NAME/partials/ panes/ late/ one of each per output
   outputs/NAME/corrections/           what `latecomer correct` made of late/
+  outputs/NAME/rebuilds/              plans, and what became of them
   checkpoint/                         Spark's own
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +27,7 @@ from latecomer.config.models import Output, Pipeline
 from latecomer.errors import NoStore, SourceError, StoreMismatch
 from latecomer.model.panes import Accumulation
 from latecomer.store import layout
+from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.table import Table
 
 FORMAT = 1
@@ -45,6 +47,8 @@ class Store:
 
     replay_of: Path | None = None
     """The store whose log this one was computed from: it can be read, not run on."""
+    redefining: str | None = None
+    """The output that a rebuild is about to give another meaning."""
 
     def __init__(self, pipeline: Pipeline, columns: Mapping[str, str]) -> None:
         self.pipeline = pipeline
@@ -121,30 +125,47 @@ class Store:
         for name, output in self.pipeline.outputs.items():
             definition = definition_of(output)
             kept[name] = {"discarding": False, **kept.get(name, definition)}
-            if kept[name] != definition:
-                changed = [key for key in definition if kept[name].get(key) != definition[key]]
-                raise StoreMismatch(
-                    f"output {name} was computed with another {' and '.join(changed)} "
-                    f"({_told(kept[name], changed)} in the store, {_told(definition, changed)} in the file); "
-                    "give the changed output a new name, and it is computed from the log"
-                )
             policies = pinned["policies"].setdefault(name, [])
             policy = policy_of(output)
+            if kept[name] != definition and name != self.redefining:
+                since = self._redefined_since(name, definition)
+                if since is None:
+                    raise StoreMismatch(_other_definition(name, kept[name], definition))
+                policies[:] = [{"definition": kept[name], **entry} for entry in policies]
+                policies.append({"since": since, "policy": policy, "definition": definition})
+                kept[name] = definition
             if not policies or policies[-1]["policy"] != policy:
                 since = self.ledger.last_batch() + 1 if policies else 0
-                policies.append({"since": since, "policy": policy})
+                meaning = {"definition": kept[name]} if policies and "definition" in policies[-1] else {}
+                policies.append({"since": since, "policy": policy, **meaning})
         if self.replay_of is not None:
             pinned["replay_of"] = str(self.replay_of)
         return {**pinned, "columns": self.columns, "event": self._event_definition(pinned)}
 
+    def pinned_definition(self, name: str) -> dict[str, Any] | None:
+        """What an output's numbers mean, as it is written down; None where they were never computed."""
+        pinned = read_pins(self.root) or {}
+        kept = pinned.get("outputs", {}).get(name)
+        return None if kept is None else {"discarding": False, **kept}
+
+    def _redefined_since(self, name: str, definition: Mapping[str, Any]) -> int | None:
+        """The batch since which an output means this, where a rebuild has brought it there."""
+        found = [
+            each.batch
+            for each in Rebuilds(self.root, name)
+            if each.batch is not None and each.record.definition == definition
+        ]
+        # A definition that was left again is no reason to go back to it.
+        last = max(
+            (each.batch or -1 for each in Rebuilds(self.root, name) if each.record.definition), default=-1
+        )
+        return last if last in found else None
+
     def policies(self, name: str) -> list[tuple[int, Output]]:
-        """The output under each policy it has had, and the batch since which it was in force."""
+        """The output under each policy and definition it has had, and since which batch."""
         pinned = read_pins(self.root) or {}
         output = self.pipeline.outputs[name]
-        return [
-            (entry["since"], Output.model_validate({**dict(output), **entry["policy"]}))
-            for entry in pinned.get("policies", {}).get(name, [])
-        ]
+        return [(entry["since"], _under(output, entry)) for entry in pinned.get("policies", {}).get(name, [])]
 
     def _event_definition(self, pinned: Mapping[str, Any]) -> dict[str, Any]:
         event, files = self.pipeline.event, self.pipeline.source.files
@@ -255,5 +276,22 @@ def write_pins(root: Path, pins: Mapping[str, Any]) -> None:
     os.replace(draft, root / "pipeline.json")
 
 
-def _told(definition: Mapping[str, Any], keys: list[str]) -> str:
+def _under(output: Output, entry: Mapping[str, Any]) -> Output:
+    """An output as it was in a period."""
+    meaning = {key: value for key, value in entry.get("definition", {}).items() if key != "discarding"}
+    return Output.model_validate({**dict(output), **meaning, **entry["policy"]})
+
+
+def _other_definition(name: str, kept: Mapping[str, Any], definition: Mapping[str, Any]) -> str:
+    changed = [key for key in definition if kept.get(key) != definition[key]]
+    mend = "give the changed output a new name, and it is computed from the log"
+    if set(changed) <= {"where", "aggregates"}:
+        mend += f"; or bring windows that are there over to it: latecomer rebuild apply FILE {name} --from T"
+    return (
+        f"output {name} was computed with another {' and '.join(changed)} "
+        f"({_told(kept, changed)} in the store, {_told(definition, changed)} in the file); {mend}"
+    )
+
+
+def _told(definition: Mapping[str, Any], keys: Sequence[str]) -> str:
     return ", ".join(f"{key} {json.dumps(definition.get(key))}" for key in keys)

@@ -1,0 +1,366 @@
+"""Windows computed anew from the log, whatever the hour their events came, and what that changes.
+
+    events of a range → windows → one aggregation  ⟗  the panes that stand  →  what differs
+
+What differs is written twice: as *changes*, before and after side by side, for whoever asks what a rebuild
+would do; and as *panes*, the CORRECTION panes that say so, which lack only their batch and moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import or_
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from latecomer.config.checks import PRIVATE
+from latecomer.firing.output import OutputLogic
+from latecomer.model.durations import to_micros
+from latecomer.model.ledger import ASSIGNMENTS
+from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+from latecomer.model.windows import FIRST_MOMENT, Session, Sliding
+from latecomer.store.sql import quoted
+from latecomer.store.table import DataFile
+from latecomer.windowing import sessions
+from latecomer.windowing.assign import END, START, with_windows
+from latecomer.windowing.judge import CODES, FATE, PARTLY, WATERMARK, as_seen, kept_sql
+from latecomer.windowing.merge import FIRING
+from latecomer.windowing.states import EVENTS, SINCE, UNSETTLED, WAITING, measure_column
+
+BEFORE, AFTER = f"{PRIVATE}before", f"{PRIVATE}after"
+PRIOR = f"{PRIVATE}prior"
+"""The panes that stand, to be taken back where the output takes back what it replaces."""
+SEQUENCE = f"{PRIVATE}next"
+CHANGE = f"{PRIVATE}change"
+NEW, CHANGED, WITHDRAWN = "new", "changed", "withdrawn"
+_CLOSED, _NTH = f"{PRIVATE}closed", f"{PRIVATE}nth"
+_NEAR = 1e-9
+"""Floating point sums depend on the order of their terms; what is as near as this is the same."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Which windows to compute anew, and which events that takes."""
+
+    logic: OutputLogic
+    since: int
+    until: int
+    through: int
+    """The last batch that is looked at."""
+    watermark: int
+    """Windows that end at or before this are closed; the others are the pipeline's."""
+    redefined: bool = False
+    """The output means something else from here on: windows that late events may still reach, and those
+    still open, are computed anew as well."""
+
+    @property
+    def session(self) -> bool:
+        return isinstance(self.logic.output.window, Session)
+
+    @cached_property
+    def final(self) -> int:
+        """Windows that end at or before this take no late event any more."""
+        output = self.logic.output
+        lateness = output.allowed_lateness if output.late.accepts else 0
+        return self.watermark if self.watermark == END_OF_TIME else self.watermark - lateness
+
+    @cached_property
+    def spans(self) -> list[tuple[int, int]]:
+        """From which event time until which, and again: what has to be read."""
+        window = self.logic.output.window
+        if isinstance(window, Session):
+            # Stretches that touch one another can reach back as far as there are events.
+            return [(BEGIN_OF_TIME, END_OF_TIME)]
+        first, last = (max(moment, FIRST_MOMENT) for moment in (self.since, self.until - 1))
+        spans = []
+        if first <= last:
+            end = END_OF_TIME if last >= END_OF_TIME else window.assign_all(last)[-1].end
+            spans.append((self.since, min(end, self.watermark)))
+        if self.redefined:
+            reach = END_OF_TIME if window.reach >= END_OF_TIME else window.reach
+            spans.append((max(self.final - reach, BEGIN_OF_TIME), END_OF_TIME))
+        return [(low, high) for low, high in spans if low < high]
+
+    def files(self, log: Sequence[DataFile]) -> list[DataFile]:
+        """The files of the log that hold such events."""
+        return [
+            file
+            for file in log
+            if file.minimum["batch"] <= self.through
+            and any(_meets(file, "event_time", span) for span in self.spans)
+        ]
+
+    def panes(self, files: Sequence[DataFile]) -> list[DataFile]:
+        """The files that hold panes of such windows."""
+        if self.session:
+            return list(files)
+        window = (self.since, min(self.until, END_OF_TIME))
+        return [
+            file
+            for file in files
+            if _meets(file, "window_start", window)
+            or (self.redefined and to_micros(file.maximum["window_end"]) > self.final)
+        ]
+
+    @property
+    def events_sql(self) -> str:
+        """Whether an event of the log is in the spans. In words that Parquet understands."""
+        return " or ".join(f"({_within(*span)})" for span in self.spans) or "false"
+
+    @property
+    def windows_sql(self) -> str:
+        """Whether a window is closed and to be computed anew."""
+        wanted = f"({START} >= {self.since}L and {START} < {self.until}L)"
+        if self.redefined:
+            wanted = f"({wanted} or {END} > {self.final}L)"
+        return f"{wanted} and {END} <= {self.watermark}L"
+
+
+def computed(range_: Range, events: DataFrame) -> DataFrame:
+    """Every window of the events, aggregated as if nothing had ever been late: START, END, keys, values
+    and states. `where` leaves events out as it does in the stream."""
+    logic = range_.logic
+    output, merger = logic.output, logic.merger
+    kept = events.where(range_.events_sql).where(f"batch <= {range_.through}")
+    seen = as_seen(kept, logic.store.layout).where(kept_sql(output))
+    window = output.window
+    fate = f"cast({CODES[Fate.ON_TIME]} as tinyint)"
+    if isinstance(window, Session):
+        placed = sessions.with_stretches(seen, window)
+    else:
+        placed = with_windows(seen, window)
+        wanted = [range_.windows_sql] + ([f"{END} > {range_.watermark}L"] if range_.redefined else [])
+        placed = placed.where(" or ".join(f"({each})" for each in wanted))
+    columns = {FATE: fate, WATERMARK: f"{BEGIN_OF_TIME}L"}
+    columns |= {PARTLY: "false"} if isinstance(window, Sliding) else {}
+    inputs = merger.of_events(placed.withColumns({name: F.expr(sql) for name, sql in columns.items()}))
+    if isinstance(window, Session):
+        cells = merger.merge(
+            inputs.withColumn(sessions.CELL, F.expr(sessions.cell_sql(window))), within=sessions.CELL
+        )
+        numbered = sessions.numbered(merger.again(cells), merger.input_keys)
+        return merger.merge(numbered, within=sessions.SESSION)
+    return merger.merge(inputs)
+
+
+def write_changes(range_: Range, truth: DataFrame, panes: Sequence[str], folder: Path) -> DataFrame:
+    """What computing the range anew changes, one row a window and key, in a folder; read back from there.
+
+    START, END, the keys, CHANGE, BEFORE and AFTER (values and states), PRIOR, SEQUENCE.
+    """
+    logic = range_.logic
+    keys = [quoted(key) for key in logic.layout.keys]
+    after = truth.select(START, END, *keys, F.struct(*_stated(logic)).alias(AFTER))
+    both = after
+    if panes:
+        both = after.unionByName(_standing(range_, panes), allowMissingColumns=True)
+        columns = [name for name in both.columns if name not in (START, END, *logic.layout.keys)]
+        kept = (F.first(name, ignorenulls=True).alias(name) for name in columns)
+        both = both.groupBy(START, END, *keys).agg(*kept)
+    else:
+        stated = truth.select(*_stated(logic)).schema.simpleString()
+        both = both.selectExpr(
+            "*",
+            f"cast(null as {stated}) as {BEFORE}",
+            f"cast(null as array<struct<{logic.merger.ddl()}>>) as {PRIOR}",
+            f"0L as {SEQUENCE}",
+        )
+    change = (
+        f"case when {BEFORE} is null then '{NEW}' when {AFTER} is null then '{WITHDRAWN}' "
+        f"else '{CHANGED}' end as {CHANGE}"
+    )
+    chosen = _chosen(range_, both.where(f"{BEFORE} is not null or {AFTER} is not null"))
+    differing = chosen.where(F.expr(f"{BEFORE} is null or {AFTER} is null") | _differs(logic))
+    if logic.output.emit_empty:
+        # A key that has been told of keeps its windows, with or without events.
+        differing = differing.where(f"{AFTER} is not null or {BEFORE}.{EVENTS} > 0")
+    differing.selectExpr("*", change).write.parquet(str(folder))
+    return logic.spark.read.parquet(str(folder))
+
+
+def write_panes(range_: Range, changes: DataFrame, folder: Path) -> None:
+    """The CORRECTION panes that say what changed. Batch, moment and watermark are filled in when they are
+    published."""
+    logic = range_.logic
+    output, merger = logic.output, logic.merger
+    inserts = changes.where(f"{AFTER} is not null").select(
+        START, END, *map(quoted, logic.layout.keys), SEQUENCE, f"{AFTER}.*"
+    )
+    if output.emit_empty:
+        gone = changes.where(f"{AFTER} is null")
+        nothing = merger.merge(merger.of_nothing(gone.select(START, END, *map(quoted, logic.layout.keys))))
+        same = [F.col(name).eqNullSafe(F.col(f"{PRIVATE}of_{name}")) for name in _place_names(logic)]
+        renamed = gone.select(
+            *(F.col(quoted(name)).alias(f"{PRIVATE}of_{name}") for name in _place_names(logic)), SEQUENCE
+        )
+        sums = [name for name, each in output.aggregates.items() if each.function == "sum"]
+        zeros = {name: F.lit(0).cast(logic.layout.values[name]) for name in sums}
+        empty = nothing.join(renamed, same).withColumns(zeros)
+        inserts = inserts.unionByName(empty.select(inserts.columns))
+    told = {column: f"cast(0 as {merger.state_columns[column]})" for column in _counters(logic)}
+    panes = merger.published(inserts, {**_FIRING, "sequence": f"coalesce({SEQUENCE}, 0L)"}, told)
+    taken_back = f"explode({PRIOR}) as {PRIOR}"
+    # What has no successor is taken back whatever the mode; what has one, where the mode says so.
+    replaced = "true" if _takes_back(logic) else f"{AFTER} is null"
+    if output.emit_empty and not _takes_back(logic):
+        replaced = "false"
+    prior = changes.where(f"{replaced} and {PRIOR} is not null").selectExpr(taken_back).select(f"{PRIOR}.*")
+    kept = {name: F.expr(sql) for name, sql in _FIRING.items() if name != "sequence"}
+    kept["op"] = F.lit(Op.RETRACT.value)
+    retracts = prior.select(*(kept.get(name, F.col(quoted(name))).alias(name) for name in panes.columns))
+    panes.unionByName(retracts).write.parquet(str(folder))
+
+
+def write_open(range_: Range, truth: DataFrame, panes: Sequence[str], folder: Path) -> None:
+    """The windows still open, as states: for an output that means something else from here on."""
+    logic = range_.logic
+    open_ = truth.where(f"{END} > {range_.watermark}L")
+    sequence = "cast(null as bigint)"
+    if panes:
+        told = logic.spark.read.schema(logic.merger.ddl()).parquet(*panes)
+        told = told.where(f"batch <= {range_.through}")
+        keys = [F.col(quoted(key)).alias(f"{PRIVATE}of_{key}") for key in logic.layout.keys]
+        last = told.groupBy(
+            F.unix_micros("window_start").alias(f"{PRIVATE}of_{START}"),
+            F.unix_micros("window_end").alias(f"{PRIVATE}of_{END}"),
+            *keys,
+        ).agg(F.max("sequence").alias(SEQUENCE))
+        same = [F.col(quoted(name)).eqNullSafe(F.col(f"{PRIVATE}of_{name}")) for name in _place_names(logic)]
+        open_, sequence = open_.join(last, same, "left"), SEQUENCE
+    nothing = {name: f"cast(null as {kind})" for name, kind in _FIRING_TYPES.items()}
+    firing = {**nothing, "sequence": sequence, "timing": f"'{Fate.ON_TIME}'", "op": f"'{Op.INSERT}'"}
+    firing |= {"is_last": "false", "batch": "cast(null as bigint)"}
+    told_once = {name: f"cast(0 as {logic.merger.state_columns[name]})" for name in logic.merger.new_columns}
+    logic.merger.published(open_, firing, told_once).write.parquet(str(folder))
+
+
+def units(logic: OutputLogic) -> dict[str, str]:
+    """What the ledger counts, and the column of a pane that holds it."""
+    return {ASSIGNMENTS: EVENTS, **{name: measure_column(name) for name in logic.store.measures()}}
+
+
+# What stands
+
+
+def _standing(range_: Range, paths: Sequence[str]) -> DataFrame:
+    """For each window and key that was ever told: what stands, and the sequence that comes next."""
+    logic = range_.logic
+    panes = logic.spark.read.schema(logic.merger.ddl()).parquet(*paths)
+    panes = panes.where(f"batch <= {range_.through}")
+    whole = F.struct(*map(quoted, panes.columns))
+    place = [START, END, *map(quoted, logic.layout.keys)]
+    panes = panes.selectExpr(
+        "*", f"unix_micros(window_start) as {START}", f"unix_micros(window_end) as {END}"
+    )
+    if not range_.session:
+        panes = panes.where(range_.windows_sql)
+    following = (F.max("sequence") + 1).alias(SEQUENCE)
+    if logic.output.accumulation is Accumulation.DISCARDING:
+        inserts = F.collect_list(F.when(F.col("op") == Op.INSERT.value, whole)).alias(PRIOR)
+        back = F.collect_set(F.when(F.col("op") == Op.RETRACT.value, F.col("sequence"))).alias(_NTH)
+        told = panes.groupBy(*place).agg(inserts, back, following)
+        told = told.withColumn(
+            PRIOR, F.expr(f"filter({PRIOR}, p -> not array_contains({_NTH}, p.sequence))")
+        ).drop(_NTH)
+        parts = told.selectExpr(f"explode({PRIOR}) as {PRIOR}").select(f"{PRIOR}.*")
+        added = logic.merger.merge(logic.merger.of_states(parts, Fate.ON_TIME))
+        keys = [quoted(key) for key in logic.layout.keys]
+        sums = added.select(START, END, *keys, F.struct(*_stated(logic)).alias(BEFORE))
+        return told.unionByName(sums, allowMissingColumns=True)
+    last = F.max_by(whole, F.struct("sequence", "op")).alias(PRIOR)  # a retract after its insert
+    told = panes.groupBy(*place).agg(last, following)
+    stands = F.col(f"{PRIOR}.op") == Op.INSERT.value
+    stated = F.struct(*(F.col(f"{PRIOR}.{quoted(name)}").alias(name) for name in _stated_names(logic)))
+    return told.withColumn(BEFORE, F.when(stands, stated)).withColumn(
+        PRIOR, F.when(stands, F.array(F.col(PRIOR)))
+    )
+
+
+def _chosen(range_: Range, both: DataFrame) -> DataFrame:
+    """The windows to compute anew. Sessions are chosen together with all that they touch."""
+    if not range_.session:
+        return both.where(range_.windows_sql)
+    keys = [quoted(key) for key in range_.logic.layout.keys]
+    numbered = sessions.numbered(both, keys)
+    together = Window.partitionBy(*keys, sessions.SESSION)
+    within = f"{START} < {range_.until}L and {END} > {range_.since}L"
+    return (
+        numbered.withColumn(_NTH, F.max(F.expr(within)).over(together))
+        .withColumn(_CLOSED, F.max(END).over(together) <= range_.watermark)
+        .where(f"{_NTH} and {_CLOSED}")
+        .drop(_NTH, _CLOSED, sessions.SESSION)
+    )
+
+
+def _differs(logic: OutputLogic) -> Column:
+    """Whether what stands is not what it should be: a value, or what it rests on."""
+    sketched = {
+        name for name, each in logic.output.aggregates.items() if each.function == "approx_percentile"
+    }
+    kinds = {**logic.layout.values, **logic.merger.state_columns}
+    compared = [
+        name
+        for name in _stated_names(logic)
+        # A percentile's sketch is drawn by lot: with the same events it may say a little more or less.
+        if name not in sketched and kinds[name] != "binary" and name not in _counters(logic)
+    ]
+    return reduce(or_, (~_same(name, kinds[name]) for name in compared))
+
+
+def _same(name: str, kind: str) -> Column:
+    before, after = F.col(f"{BEFORE}.{quoted(name)}"), F.col(f"{AFTER}.{quoted(name)}")
+    if kind not in ("double", "float"):
+        return before.eqNullSafe(after)
+    near = F.abs(before - after) <= F.greatest(F.abs(before), F.abs(after)) * _NEAR
+    return before.eqNullSafe(after) | F.coalesce(near, F.lit(False))
+
+
+def _counters(logic: OutputLogic) -> list[str]:
+    """The private columns that say what is new: in a rebuilt window, nothing is."""
+    some = (SINCE, UNSETTLED, WAITING)
+    return [*logic.merger.new_columns, *(name for name in some if name in logic.merger.state_columns)]
+
+
+def _stated_names(logic: OutputLogic) -> list[str]:
+    return [*logic.layout.values, *logic.merger.state_columns]
+
+
+def _stated(logic: OutputLogic) -> list[Column]:
+    return [F.col(quoted(name)) for name in _stated_names(logic)]
+
+
+def _place_names(logic: OutputLogic) -> list[str]:
+    return [START, END, *logic.layout.keys]
+
+
+def _takes_back(logic: OutputLogic) -> bool:
+    return logic.output.accumulation in (Accumulation.RETRACTING, Accumulation.DISCARDING)
+
+
+def _within(low: int, high: int) -> str:
+    bounds = [f"event_time >= timestamp_micros({low}L)"] if low > FIRST_MOMENT else []
+    bounds += [f"event_time < timestamp_micros({high}L)"] if high < END_OF_TIME else []
+    return " and ".join(bounds) or "true"
+
+
+def _meets(file: DataFile, column: str, span: tuple[int, int]) -> bool:
+    low, high = span
+    return to_micros(file.maximum[column]) >= low and to_micros(file.minimum[column]) < high
+
+
+_FIRING_TYPES = {"fired_at": "timestamp", "watermark": "timestamp"}
+_FIRING: Mapping[str, str] = {
+    "sequence": "cast(null as bigint)",
+    "timing": f"'{Timing.CORRECTION}'",
+    "op": f"'{Op.INSERT}'",
+    "is_last": "false",
+    "batch": "cast(null as bigint)",
+    **{name: f"cast(null as {kind})" for name, kind in _FIRING_TYPES.items()},
+}
+assert set(_FIRING) == set(FIRING)  # noqa: S101

@@ -1,0 +1,142 @@
+"""A rebuild that was computed elsewhere, published in a batch of its own: panes, then open states."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from latecomer.firing.lanes import WAITING
+from latecomer.firing.output import OutputLogic
+from latecomer.firing.session_lanes import TOLD
+from latecomer.model.durations import to_micros
+from latecomer.model.panes import Op
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.model.windows import Session
+from latecomer.store.failpoints import failpoint
+from latecomer.store.layout import TIMESTAMP
+from latecomer.store.rebuilds import Rebuild, Record
+from latecomer.store.sql import moment_literal
+from latecomer.store.store import Store
+from latecomer.store.table import DataFile, kind_of
+from latecomer.timeline.keeper import Stretch
+
+REBUILT = "rebuilt"
+
+
+def went_on(store: Store, logic: OutputLogic, record: Record) -> bool:
+    """Whether the store has, since the rebuild was computed, got events or panes for what it changes."""
+    later = f"batch > {record.through}"
+    low, high = moment_literal(record.low), moment_literal(record.high)
+    panes = logic.tables.panes
+    # The files of the log are few that hold such batches, and their statistics tell most of the rest.
+    came = f"select 1 from t where {later} and event_time >= {low} and event_time < {high} limit 1"
+    told = (
+        f"select 1 from t where {later} and window_start < {high} and window_end > {low} "
+        f"and window_end <= {moment_literal(record.watermark)} limit 1"
+    )
+    return bool(store.events.query(came).num_rows or (panes.exists and panes.query(told).num_rows))
+
+
+def publish_rebuild(logic: OutputLogic, number: int, rebuild: Rebuild, stretch: Stretch) -> None:
+    """Make a rebuild's panes visible in one step, then replace the open states that it has taken in."""
+    panes, partials = logic.tables.panes, logic.tables.partials
+    if not panes.holds(number):
+        folder = panes.new_folder(number, REBUILT)
+        files = [_filled(file, folder, logic, number, stretch) for file in rebuild.panes]
+        failpoint(f"{logic.name}.panes.written", number)
+        panes.commit(number, files)
+        failpoint(f"{logic.name}.panes.committed", number)
+    if not partials.holds(number):
+        if rebuild.record.definition is not None:
+            added, gone = _copies(rebuild.partials, partials.new_folder(number)), partials.files()
+        else:
+            added, gone = _without_rebuilt(logic, number)
+        if added or gone:
+            partials.commit(number, added, gone)
+            failpoint(f"{logic.name}.partials.committed", number)
+    logic.remember()
+
+
+def _filled(file: Path, folder: Path, logic: OutputLogic, number: int, stretch: Stretch) -> Path:
+    """Staged panes with their batch, moment and watermark."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / file.name
+    schema = logic.merger.schema
+    with pq.ParquetFile(file) as staged, pq.ParquetWriter(target, schema) as writer:
+        for part in staged.iter_batches():
+            writer.write_table(_told(pa.table(part), logic, number, stretch).cast(schema))
+    return target
+
+
+def _told(rows: pa.Table, logic: OutputLogic, number: int, stretch: Stretch) -> pa.Table:
+    moments = {"fired_at": stretch.clock, "watermark": stretch.fires_at}
+    filled: dict[str, Any] = {
+        name: pa.array([None if moment == BEGIN_OF_TIME else moment] * rows.num_rows, TIMESTAMP)
+        for name, moment in moments.items()
+    }
+    filled["batch"] = pa.array([number] * rows.num_rows, pa.int64())
+    output = logic.output
+    lateness = output.allowed_lateness if output.late.accepts else 0
+    final = END_OF_TIME if stretch.fires_at == END_OF_TIME else stretch.fires_at - lateness
+    closed = pc.less_equal(rows["window_end"].cast(TIMESTAMP).cast(pa.int64()), final)
+    filled["is_last"] = pc.and_(closed, pc.equal(rows["op"], Op.INSERT.value))
+    return pa.table({name: filled.get(name, rows[name]) for name in logic.merger.schema.names})
+
+
+def _without_rebuilt(logic: OutputLogic, number: int) -> tuple[list[Path], list[DataFile]]:
+    """What waits to be told of rebuilt windows is in their panes now: files without it, for those with it."""
+    partials, panes = logic.tables.partials, logic.tables.panes
+    waiting = [file for file in partials.files() if kind_of(file) in (WAITING, TOLD)]
+    rebuilt = [file for file in panes.files() if file.minimum["batch"] == number] if waiting else []
+    if not rebuilt:
+        return [], []
+    taken = _Taken(logic, [pq.read_table(path, partitioning=None) for path in panes.paths(rebuilt)])
+    added, gone = [], []
+    for file in waiting:
+        rows = pq.read_table(partials.root / file.path, partitioning=None)
+        left = rows.filter(pa.array([not taken.holds(row) for row in taken.places(rows)], pa.bool_()))
+        if left.num_rows == rows.num_rows:
+            continue
+        gone.append(file)
+        if left.num_rows:
+            folder = partials.new_folder(number, kind_of(file))
+            folder.mkdir(parents=True)
+            pq.write_table(left, folder / "left.parquet")
+            added.append(folder / "left.parquet")
+    return added, gone
+
+
+class _Taken:
+    """The windows and keys that a rebuild has told."""
+
+    def __init__(self, logic: OutputLogic, panes: Sequence[pa.Table]) -> None:
+        self.session = isinstance(logic.output.window, Session)
+        self.keys = list(logic.layout.keys)
+        self.windows: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+        for rows in panes:
+            for start, end, key in self.places(rows.filter(pc.equal(rows["op"], Op.INSERT.value))):
+                self.windows.setdefault(key, []).append((start, end))
+
+    def places(self, rows: pa.Table) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
+        for row in rows.select(["window_start", "window_end", *self.keys]).to_pylist():
+            start, end = to_micros(row["window_start"]), to_micros(row["window_end"])
+            yield start, end, tuple(map(repr, (row[key] for key in self.keys)))
+
+    def holds(self, place: tuple[int, int, tuple[Any, ...]]) -> bool:
+        start, end, key = place
+        told = self.windows.get(key, ())
+        if self.session:
+            return any(first < end and start < last for first, last in told)
+        return (start, end) in told
+
+
+def _copies(files: Sequence[Path], folder: Path) -> list[Path]:
+    """Copies below the table: a rebuild that was killed half-way starts over from its own files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return [Path(shutil.copyfile(file, folder / file.name)) for file in files]

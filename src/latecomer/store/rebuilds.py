@@ -1,0 +1,195 @@
+"""Rebuilds as they lie in the store: what each covers, what it changes, and how far it has come.
+
+outputs/NAME/rebuilds/ID/
+  record.json      the plan: written last, so a plan that is there is whole
+  panes/           the CORRECTION panes it would publish, without batch and moment
+  partials/        where an output means something else from here on: its open windows, anew
+  asked            to be published by whoever runs the pipeline
+  batch            the batch it was given: from here on it is carried through, whatever happens
+  stale            the store went on in its range before it could be published
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from latecomer.store.table import parquet_files
+
+ASKED, BATCH, STALE = "asked", "batch", "stale"
+_RECORD = "record.json"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A rebuild: its range, what it rests on, and what it changes."""
+
+    output: str
+    since: int
+    until: int
+    """The windows that start in [since, until), in microseconds."""
+    through: int
+    """The last batch whose events it has taken in."""
+    watermark: int
+    """The watermark after that batch: windows that end later are left to the pipeline."""
+    low: int
+    high: int
+    """Events from `low` until `high` that came later would make it stale."""
+    definition: Mapping[str, Any] | None
+    """What the output means from here on, where that changes."""
+    taken_in: Mapping[str, str]
+    """What the rebuilt windows hold more than before: assignments, and each measure of the ledger."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Windows, keys, rows new, changed and withdrawn, files and bytes read."""
+    sums: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    """What the sums and counts of the changed rows come to, before and after."""
+    largest: tuple[Mapping[str, Any], ...] = ()
+    """The rows that change most."""
+    made_at: int = 0
+
+    @property
+    def id(self) -> str:
+        """The same plan on the same store has the same name."""
+        what = {name: value for name, value in asdict(self).items() if name != "made_at"}
+        return sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def changes(self) -> int:
+        """How many windows and keys change."""
+        return sum(self.counts.get(kind, 0) for kind in ("new", "changed", "withdrawn"))
+
+
+@dataclass(frozen=True)
+class Rebuild:
+    """A rebuild in its folder."""
+
+    folder: Path
+    record: Record
+
+    @property
+    def id(self) -> str:
+        return self.folder.name
+
+    @property
+    def batch(self) -> int | None:
+        """The batch that publishes it, once it has one."""
+        written = _read(self.folder / BATCH)
+        return None if written is None else int(written)
+
+    @property
+    def asked(self) -> bool:
+        return (self.folder / ASKED).exists() and self.batch is None and not self.stale
+
+    @property
+    def stale(self) -> bool:
+        return (self.folder / STALE).exists()
+
+    @property
+    def panes(self) -> list[Path]:
+        return parquet_files(self.folder / "panes")
+
+    @property
+    def partials(self) -> list[Path]:
+        return parquet_files(self.folder / "partials")
+
+    def ask(self) -> None:
+        """Have it published."""
+        (self.folder / STALE).unlink(missing_ok=True)
+        _write(self.folder / ASKED, "")
+
+    def accept(self, batch: int) -> None:
+        """Give it a batch; this is not taken back."""
+        _write(self.folder / BATCH, str(batch))
+
+    def refuse(self) -> None:
+        """Say that the store has gone on: it has to be computed again."""
+        _write(self.folder / STALE, "")
+        (self.folder / ASKED).unlink(missing_ok=True)
+
+    def tidy(self) -> None:
+        """Published: the record stays, the staged files are in the tables."""
+        for name in ("panes", "partials"):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+        (self.folder / ASKED).unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Rebuilds:
+    """The rebuilds of one output."""
+
+    def __init__(self, root: Path, output: str) -> None:
+        self.root = root / "outputs" / output / "rebuilds"
+
+    def __iter__(self) -> Iterator[Rebuild]:
+        """Every plan that is whole, published or not, by name."""
+        for folder in sorted(self.root.glob("*")) if self.root.is_dir() else ():
+            written = _read(folder / _RECORD)
+            if written is not None:
+                yield Rebuild(folder, _record(json.loads(written)))
+
+    def asked(self) -> list[Rebuild]:
+        """Those that wait to be published."""
+        if not any(self.root.glob(f"*/{ASKED}")):
+            return []
+        return [each for each in self if each.asked]
+
+    def of_batch(self, batch: int) -> Rebuild | None:
+        """The rebuild that a batch publishes."""
+        return next((each for each in self if each.batch == batch), None)
+
+    def published(self, last: int) -> list[Rebuild]:
+        """Those that are part of the store's history up to a batch, in order."""
+        done = [(each.batch, each) for each in self if each.batch is not None and each.batch <= last]
+        return [each for _, each in sorted(done, key=lambda pair: pair[0] or 0)]
+
+    def taken_in(self, unit: str, last: int) -> Decimal:
+        """What all rebuilds so far have added to what the windows hold."""
+        return sum((Decimal(each.record.taken_in.get(unit, 0)) for each in self.published(last)), Decimal(0))
+
+    def draft(self) -> Path:
+        """A folder to compute a plan in; it is none until it is kept."""
+        return self.root / f".{uuid.uuid4().hex[:12]}"
+
+    def keep(self, draft: Path, record: Record) -> Rebuild:
+        """Make a draft a plan. If the same plan is there, that one is kept."""
+        home = self.root / record.id
+        if _read(home / _RECORD) is not None and (parquet_files(home / "panes") or not record.changes):
+            shutil.rmtree(draft)
+            return Rebuild(home, _record(json.loads((home / _RECORD).read_text(encoding="utf-8"))))
+        draft.mkdir(parents=True, exist_ok=True)
+        _write(draft / _RECORD, json.dumps(asdict(record), indent=1) + "\n")
+        shutil.rmtree(home, ignore_errors=True)
+        draft.rename(home)
+        return Rebuild(home, record)
+
+
+def _record(written: Mapping[str, Any]) -> Record:
+    sums = {name: (before, after) for name, (before, after) in written["sums"].items()}
+    return Record(**{**written, "sums": sums, "largest": tuple(written["largest"])})
+
+
+def _read(file: Path) -> str | None:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _write(file: Path, text: str) -> None:
+    """Whole or not at all."""
+    hidden = file.with_name(f".{file.name}")
+    with open(hidden, "w", encoding="utf-8") as opened:
+        opened.write(text)
+        opened.flush()
+        os.fsync(opened.fileno())
+    os.replace(hidden, file)
