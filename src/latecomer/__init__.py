@@ -12,13 +12,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from latecomer.config.load import load_pipeline
-from latecomer.config.models import Event, Files, Output, Pipeline, Source
+from latecomer.config.models import Event, Files, Output, Pipeline, Retention, Source
 from latecomer.config.sinks import DeltaSink, JsonlSink, ParquetSink, SqliteSink
 from latecomer.errors import (
     LatecomerError,
     LedgerError,
     MachineError,
     NoStore,
+    NotCovered,
     PipelineError,
     SinkError,
     SourceError,
@@ -66,6 +67,7 @@ __all__ = [
     "MachineError",
     "Needs",
     "NoStore",
+    "NotCovered",
     "Output",
     "ParquetSink",
     "Percentile",
@@ -74,6 +76,7 @@ __all__ = [
     "Punctuated",
     "Reader",
     "Replay",
+    "Retention",
     "Session",
     "SinkError",
     "Sliding",

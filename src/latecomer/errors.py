@@ -7,7 +7,8 @@
     ├── StoreError           the store cannot be used
     │   ├── StoreInUse       another run holds it
     │   ├── StoreMismatch    it was made by another pipeline or with other columns
-    │   └── NoStore          nothing has been run yet
+    │   ├── NoStore          nothing has been run yet
+    │   └── NotCovered       retention has removed what would be needed
     ├── SinkError            a sink refused or is down; the next run continues with it
     └── LedgerError          received and accounted for differ
 
@@ -94,6 +95,10 @@ class StoreMismatch(StoreError):
 
 class NoStore(StoreError):
     """There is no store yet: nothing has been run."""
+
+
+class NotCovered(StoreError):
+    """The log no longer holds what would be needed: retention has removed it."""
 
 
 class SinkError(LatecomerError):

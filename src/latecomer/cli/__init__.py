@@ -14,6 +14,7 @@ import typer
 
 from latecomer.cli import (
     certify,
+    compact,
     correct,
     dead_letters,
     doctor,
@@ -21,6 +22,7 @@ from latecomer.cli import (
     late,
     ledger,
     panes,
+    rebuild,
     reconcile,
     replay,
     results,
@@ -77,9 +79,11 @@ app.command("watermarks")(watermarks.watermarks)
 app.command("ledger")(ledger.ledger)
 app.command("correct")(correct.correct)
 app.command("serving")(serving.serving)
+app.add_typer(rebuild.rebuild, name="rebuild")
 app.command("replay")(replay.replay)
 app.command("reconcile")(reconcile.reconcile)
 app.command("certify")(certify.certify)
+app.command("compact")(compact.compact)
 app.command("validate")(validate.validate)
 app.command("test")(test.verify)
 app.command("schema")(schema.schema)

@@ -15,7 +15,7 @@ from latecomer.model.triggers import Count, Every
 from latecomer.model.windows import AnyWindow, Calendar, Global, Session, Sliding, Tumbling
 
 if TYPE_CHECKING:
-    from latecomer.config.models import Output, Pipeline
+    from latecomer.config.models import Output, Pipeline, Retention
     from latecomer.model.strategies import Strategy
 
 
@@ -57,6 +57,8 @@ def _described(
         yield f"           {_lateness(output)}{_firings(output)}; {_sinks(output)}"
     if pipeline.ledger:
         yield f"ledger     also sums {', '.join(pipeline.ledger)}"
+    if kept := _retention(pipeline.retention):
+        yield f"retention  {kept}"
     if pipeline.watermark.needs.where or any(output.where for output in pipeline.outputs.values()):
         yield "where      predicates are checked by Spark when the pipeline runs"
 
@@ -156,6 +158,15 @@ def _numbers(output: Output) -> str:
         said += f" and {', '.join(output.by)}"
     said += ": " + ", ".join(f"{name} = {aggregate}" for name, aggregate in output.aggregates.items())
     return said + (f", of events where {output.where}" if output.where else "")
+
+
+def _retention(retention: Retention) -> str:
+    said = []
+    if retention.events is not None:
+        said.append(f"events that are {format_duration(retention.events)} behind the watermark")
+    if retention.late is not None:
+        said.append(f"side output and dead letters that came {format_duration(retention.late)} ago")
+    return f"latecomer compact removes {' and '.join(said)}" if said else ""
 
 
 _LATE = {

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from latecomer.config import columns as types
 from latecomer.config.models import NAME, Output, Pipeline
-from latecomer.errors import Problem
+from latecomer.errors import Problem, did_you_mean
 from latecomer.model.aggregates import ADDITIVE, NUMERIC
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
-from latecomer.model.windows import Global, Session
+from latecomer.model.windows import FOREVER, AnyWindow, Global, Session
 
 RESERVED = (
     "window_start",
@@ -36,7 +36,8 @@ _UNSTORABLE = re.compile(r"[ ,;{}()\n\t=]")
 
 def check(pipeline: Pipeline) -> list[Problem]:
     """Problems that need no columns."""
-    problems = [*_clashing_sinks(pipeline), *_delays_without_partitions(pipeline)]
+    problems = [*_clashing_sinks(pipeline), *_delays_without_partitions(pipeline), *_retention(pipeline)]
+    problems += _schedules(pipeline)
     for name, output in pipeline.outputs.items():
         problems += _unsafe_lateness(pipeline, name, output)
         problems += _accumulation(name, output)
@@ -197,6 +198,40 @@ def _delays_without_partitions(pipeline: Pipeline) -> Iterator[Problem]:
         )
 
 
+def looks_back(window: AnyWindow) -> int:
+    """How far before the watermark a window may begin that is not over; of sessions without an end, a gap."""
+    return window.gap if isinstance(window, Session) and window.max is None else window.reach
+
+
+def _retention(pipeline: Pipeline) -> Iterator[Problem]:
+    """The log must be kept for as long as an output may look into it."""
+    kept = pipeline.retention.events
+    if kept is None:
+        return
+    for name, output in pipeline.outputs.items():
+        window = output.window
+        remembers = pipeline.event.id is not None and window.reach >= FOREVER
+        if isinstance(window, Global) or remembers:
+            reason = "is never over" if isinstance(window, Global) else "without max remembers every id"
+            yield Problem(
+                "retention.events",
+                f"output {name} needs the log for ever: a {window.kind} window {reason}",
+                format_duration(kept),
+                "leave retention.events out"
+                + (f", or give outputs.{name}.window a max" if isinstance(window, Session) else ""),
+            )
+            continue
+        needed = output.allowed_lateness + looks_back(window)
+        if kept < needed:
+            yield Problem(
+                "retention.events",
+                f"is shorter than output {name} may look back: its window and allowed lateness are "
+                f"{format_duration(needed)}",
+                format_duration(kept),
+                f"set retention.events: {format_duration(needed)} or more",
+            )
+
+
 def _accumulation(name: str, output: Output) -> Iterator[Problem]:
     if output.late is LatePolicy.RETRACT and output.accumulation is not Accumulation.RETRACTING:
         yield Problem(
@@ -214,6 +249,13 @@ def _accumulation(name: str, output: Output) -> Iterator[Problem]:
                     str(aggregate),
                     "use sum, count, min or max, or accumulation: accumulating",
                 )
+
+
+def _schedules(pipeline: Pipeline) -> Iterator[Problem]:
+    for name in pipeline.schedule:
+        if name not in pipeline.outputs:
+            mend = did_you_mean(name, pipeline.outputs)
+            yield Problem(f"schedule.{name}", "the pipeline has no such output", name, mend)
 
 
 def _empty_windows(name: str, output: Output) -> Iterator[Problem]:

@@ -25,6 +25,8 @@ def _duration(pattern: str, *others: dict[str, Any]) -> dict[str, Any]:
 
 
 _POSITIVE = f"^(?=.*[1-9]){_PARTS}$"
+_EMPTY = ({"early": None, "late": "batch"}, {"events": None, "late": None})
+"""What models are where nothing is said."""
 _OFF = ({"enum": ["off", False]}, {"type": "null"})
 _DURATIONS: dict[str, dict[str, Any]] = {
     "tumbling": _duration(_POSITIVE),
@@ -57,6 +59,11 @@ def pipeline_schema() -> dict[str, Any]:
             strategy["required"] = sorted({*strategy.get("required", []), "strategy"})
         if "delays" in strategy["properties"]:
             strategy["properties"]["delays"]["additionalProperties"] = _DURATIONS["delay"]
+    for name, kept in definitions["Retention"]["properties"].items():
+        definitions["Retention"]["properties"][name] = {
+            **{key: kept[key] for key in ("description",) if key in kept},
+            **_duration(_POSITIVE, {"type": "null"}),
+        }
     output = definitions["Output"]["properties"]
     output["too_late"] = {
         "anyOf": [{"$ref": output["too_late"]["$ref"]}, {"type": "null"}],
@@ -95,7 +102,7 @@ def _tidy(node: Any, holds_names: bool = False) -> Any:
     tidy = {
         key: _tidy(value, holds_names=key in ("properties", "$defs"))
         for key, value in node.items()
-        if key != "title" and (key != "default" or value not in (None, [], {"early": None, "late": "batch"}))
+        if key != "title" and (key != "default" or value not in (None, [], *_EMPTY))
     }
     if "description" in tidy:
         tidy["description"] = " ".join(tidy["description"].split("\n\n")[0].split())

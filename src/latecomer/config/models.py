@@ -25,9 +25,10 @@ from pydantic import (
 
 from latecomer.config.columns import normal_type
 from latecomer.config.custom import load_strategy
+from latecomer.config.schedule import Schedule
 from latecomer.config.sinks import AnySink
 from latecomer.model.aggregates import WrittenAggregate
-from latecomer.model.durations import Duration
+from latecomer.model.durations import Duration, PositiveDuration
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
 from latecomer.model.triggers import Trigger
@@ -151,6 +152,17 @@ class Output(_Model):
         return self.trigger.early is not None or self.late.accepts
 
 
+class Retention(_Model):
+    """How long the store remembers; `latecomer compact` removes what is older. Without it, for ever."""
+
+    events: PositiveDuration | None = Field(
+        default=None, description="the event log: how far back from the watermark, by event time"
+    )
+    late: PositiveDuration | None = Field(
+        default=None, description="side output and dead letters: how far back by the arrival clock"
+    )
+
+
 def _strategy(written: object, validated: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Strategy:
     """The strategy as it is written in the file, or as it was made in Python; any class of its kind."""
     strategy = written if isinstance(written, Strategy) else validated(written)
@@ -172,6 +184,11 @@ class Pipeline(_Model):
     watermark: Annotated[AnyStrategy, WrapValidator(_strategy)]
     outputs: dict[str, Output] = Field(min_length=1)
     ledger: tuple[str, ...] = Field((), description="exact numeric columns that the ledger sums up")
+    retention: Retention = Retention()
+
+    schedule: dict[str, Schedule] = Field(
+        default_factory=dict, description="output: when to rebuild it, and how far back"
+    )
 
     @field_validator("name")
     @classmethod

@@ -75,15 +75,11 @@ class Table:
 
     def new_folder(self, batch: int, kind: str = "") -> Path:
         """A folder that no commit refers to, for the files of one attempt at one batch."""
-        return self._folder(f"{batch:010d}", kind)
+        return self.root / "data" / f"{batch:010d}-{new_token()}{kind and '-' + kind}"
 
-    def merged_folder(self, files: Sequence[DataFile]) -> Path:
-        """Likewise, for what other files are merged into: it tells the batches that they hold."""
-        batches = [batch for file in files for batch in (batches_of(file)[0], batches_of(file)[-1])]
-        return self._folder(f"{min(batches):010d}{_TO}{max(batches):010d}", kind_of(files[0]))
-
-    def _folder(self, batches: str, kind: str) -> Path:
-        return self.root / "data" / f"{batches}-{uuid.uuid4().hex[:12]}{kind and '-' + kind}"
+    def merged_folder(self, first: int, last: int, token: str, kind: str = "") -> Path:
+        """Likewise, for what is made of the files of several batches; `token` is one merge's."""
+        return self.root / "data" / f"{first:010d}{_TO}{last:010d}-{token}{kind and '-' + kind}"
 
     def describe(self, file: Path) -> DataFile:
         """A file's size, rows and bounds, from its footer alone."""
@@ -242,6 +238,16 @@ def _files_of(delta: DeltaTable) -> list[DataFile]:
         )
         for action in pa.table(delta.get_add_actions(flatten=True)).to_pylist()
     ]
+
+
+def new_token() -> str:
+    """What tells one attempt from another, in the name of a folder."""
+    return uuid.uuid4().hex[:12]
+
+
+def token_of(file: DataFile) -> str:
+    """The attempt that wrote a file."""
+    return file.path.split("/")[1].split("-")[1]
 
 
 def batches_of(file: DataFile) -> range:

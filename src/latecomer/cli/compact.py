@@ -1,0 +1,76 @@
+"""`latecomer compact`: a store kept in shape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from latecomer.cli.options import File, Format, Formatted, WrongUsage, load
+
+if TYPE_CHECKING:
+    from latecomer.upkeep.compacting import Report
+
+
+def compact(
+    file: File,
+    keep: Annotated[
+        str,
+        typer.Option(help="Keep what was replaced for so long: who opened it may still read.", metavar="D"),
+    ] = "7d",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+    ] = False,
+    form: Formatted = Format.TABLE,
+) -> None:
+    """Merge small files, delete dead ones, and remove what `retention` no longer keeps.
+
+    It can be called at any time, also while the pipeline runs.
+    """
+    from latecomer.cli.render import note, show
+    from latecomer.upkeep.compacting import compact as run
+
+    report = run(load(file), keep=_duration(keep), dry_run=dry_run)
+    show(report.rows, form, "nothing to do: the store is in shape")
+    if report.rows.num_rows:
+        note(_told(report, "would be" if dry_run else "were"))
+    for remark in report.notes:
+        note(remark)
+
+
+def _duration(text: str) -> int:
+    from latecomer.model.durations import MEND, format_duration, parse_duration
+    from latecomer.upkeep.compacting import LEAST_KEEP
+
+    try:
+        keep = parse_duration(text)
+    except ValueError:
+        raise WrongUsage("--keep", text, "is not a duration", MEND) from None
+    if keep < LEAST_KEEP:
+        reason = "is too short: a reader or a batch under way may still need what was replaced"
+        raise WrongUsage("--keep", text, reason, f"keep {format_duration(LEAST_KEEP)} or more")
+    return keep
+
+
+def _told(report: Report, were: str) -> str:
+    files, after = report.total("files"), report.total("files_after")
+    said = f"{files} files {were} merged into {after}" if files != after else f"no files {were} merged"
+    if removed := report.total("rows_removed"):
+        said += f", {removed} rows {were} removed by retention"
+    if swept := report.total("swept_files"):
+        said += f", {swept} dead files ({size(report.total('swept_bytes'))}) {were} deleted"
+    return said
+
+
+def size(count: int) -> str:
+    """Bytes, for people.
+
+    >>> size(700), size(1_500_000)
+    ('700 B', '1.5 MB')
+    """
+    if count < 1000:
+        return f"{count} B"
+    amount, units = count / 1000, ["kB", "MB", "GB", "TB"]
+    while amount >= 1000 and len(units) > 1:
+        amount, units = amount / 1000, units[1:]
+    return f"{amount:.1f} {units[0]}"

@@ -1,0 +1,248 @@
+"""`latecomer compact`: what retention no longer wants removed, small files merged, dead ones swept.
+
+In this order: what an earlier call left undone, retention, merging, sweeping. Every step can be killed and
+is then finished, or done again, by the next call; a call that finds nothing to do changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from latecomer.config.models import Pipeline
+from latecomer.errors import NoStore, PipelineError, Problem, StoreInUse
+from latecomer.model.durations import UNITS, format_duration
+from latecomer.store.lock import BRIEFLY, exclusive, held_since
+from latecomer.store.store import Store, open_store
+from latecomer.store.table import DataFile, Table
+from latecomer.upkeep.coverage import DEAD_LETTERS, EVENTS, LATE, removals
+from latecomer.upkeep.merging import merge
+from latecomer.upkeep.plan import Group, clustered, complete, final, joined
+from latecomer.upkeep.retention import Going, output_tables, plan_retention, reached, record, remove
+from latecomer.upkeep.sweeping import Safe, delete, swept
+
+KEEP = 7 * UNITS["d"]
+LEAST_KEEP = UNITS["h"]
+"""A batch under way, or a reader, may need files for so long after they were replaced."""
+LOCK = ".compact.lock"
+
+
+@dataclass
+class Upkept:
+    """What was done to a table, or would be."""
+
+    table: str
+    files: int = 0
+    files_after: int = 0
+    bytes: int = 0
+    bytes_after: int = 0
+    rows_removed: int = 0
+    swept_files: int = 0
+    swept_bytes: int = 0
+
+    @property
+    def touched(self) -> bool:
+        return bool(self.files != self.files_after or self.rows_removed or self.swept_files) or (
+            self.bytes != self.bytes_after
+        )
+
+
+@dataclass
+class Report:
+    """What a call has done, table by table, or would do."""
+
+    tables: dict[str, Upkept] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def rows(self) -> pa.Table:
+        """The tables that were touched."""
+        touched = [each for each in self.tables.values() if each.touched]
+        kinds = {each.name: pa.string() if each.name == "table" else pa.int64() for each in fields(Upkept)}
+        return pa.table(
+            {name: pa.array([getattr(each, name) for each in touched], kind) for name, kind in kinds.items()}
+        )
+
+    def total(self, name: str) -> int:
+        return sum(getattr(each, name) for each in self.tables.values())
+
+
+def compact(
+    pipeline: Pipeline, *, keep: int = KEEP, dry_run: bool = False, now: datetime | None = None
+) -> Report:
+    """Keep a store in shape, beside a running pipeline or not. `keep` is in microseconds."""
+    if keep < LEAST_KEEP:
+        mend = f"keep {format_duration(LEAST_KEEP)} or more"
+        message = "is too short: a reader or a batch under way may still need what was replaced"
+        raise PipelineError([Problem("keep", message, format_duration(keep), mend)])
+    store = open_store(pipeline)
+    store.pins()
+    last = store.ledger.last_batch()
+    if last < 0:
+        raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
+    with exclusive(store.root, LOCK, BRIEFLY) if not dry_run else nullcontext():
+        return _Upkeep(store, last, dry_run, now or datetime.now(UTC), keep).done()
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A table, and what may be done to it."""
+
+    name: str
+    table: Table
+    groups: Callable[[Sequence[DataFile]], list[Group]] = lambda _: []
+    alone: Callable[[], AbstractContextManager[None]] = nullcontext
+    """What has to be held while its files are merged."""
+    engine_remembers: bool = False
+    """A running engine names files that were part of it when it began."""
+
+
+class _Upkeep:
+    def __init__(self, store: Store, last: int, dry_run: bool, now: datetime, keep: int) -> None:
+        self.store = store
+        self.last = last
+        self.dry_run = dry_run
+        self.now = now
+        self.keep = keep
+        self.report = Report()
+
+    def done(self) -> Report:
+        kept = list(self._tables())
+        for each in kept:
+            files = each.table.files()
+            size = sum(file.size for file in files)
+            self.report.tables[each.name] = Upkept(each.name, len(files), len(files), size, size)
+        self._retain()
+        for each in kept:
+            self._merge(each)
+        for each in [*kept, *self._left_out(kept)]:
+            self._sweep(each)
+        return self.report
+
+    def _tables(self) -> Iterator[_Kept]:
+        """Every table, with how its files may be merged (ADR 0017 says which may be touched, and why)."""
+        store, last = self.store, self.last
+
+        def by_day(column: str) -> Callable[[Sequence[DataFile]], list[Group]]:
+            return lambda files: clustered(complete(files, last), column)
+
+        def in_order(files: Sequence[DataFile]) -> list[Group]:
+            return joined(complete(files, last))
+
+        yield _Kept("events", store.events, by_day("event_time"))
+        yield _Kept("duplicates", store.duplicates, by_day("event_time"))
+        yield _Kept("dead_letters", store.dead_letters, in_order)
+        yield _Kept("watermarks", store.watermarks, in_order, engine_remembers=True)
+        yield _Kept("ledger", store.ledger, in_order, engine_remembers=True)
+        yield _Kept("removals", removals(store))
+        watermark = reached(store, last)
+        for name in store.pipeline.outputs:
+            root, tables = f"outputs/{name}", output_tables(store, name)
+            policies = [store.pipeline.outputs[name], *(under for _, under in store.policies(name)[-1:])]
+            reach = watermark - max(under.allowed_lateness for under in policies)
+
+            def over(files: Sequence[DataFile], reach: int = reach) -> list[Group]:
+                return clustered(final(complete(files, last), reach), "window_start")
+
+            yield _Kept(f"{root}/panes", tables.panes, over, engine_remembers=True)
+            yield _Kept(f"{root}/late", tables.late, in_order)
+            yield _Kept(f"{root}/partials", tables.partials, in_order, self._without_engine)
+            corrections = store.root / root / "corrections"
+            if corrections.is_dir():
+
+                def without_correct(folder: Path = corrections) -> AbstractContextManager[None]:
+                    return exclusive(folder, holder=BRIEFLY)
+
+                yield _Kept(f"{root}/corrections", _plain(corrections), joined, without_correct)
+
+    def _left_out(self, kept: Sequence[_Kept]) -> Iterator[_Kept]:
+        """The tables of outputs that the file no longer has: they are swept, and stay as they are."""
+        known = {each.name for each in kept}
+        for log in sorted(self.store.root.glob("outputs/*/*/_delta_log")):
+            name = log.parent.relative_to(self.store.root).as_posix()
+            if name not in known:
+                self.report.tables[name] = Upkept(name)
+                yield _Kept(name, _plain(log.parent), engine_remembers=True)
+
+    def _without_engine(self) -> AbstractContextManager[None]:
+        return exclusive(self.store.root, holder=BRIEFLY)
+
+    # Retention
+
+    def _retain(self) -> None:
+        if not self.dry_run:
+            self._finish()
+        plan = plan_retention(self.store, self.last)
+        self.report.notes += plan.notes
+        for going in plan.going:
+            self._count(going)
+            if not self.dry_run:
+                record(self.store, going, self.now)
+                remove(self.store, going.table, going.output)
+
+    def _finish(self) -> None:
+        """What an earlier call has recorded and not removed."""
+        remove(self.store, EVENTS)
+        remove(self.store, DEAD_LETTERS)
+        for name in self.store.pipeline.outputs:
+            remove(self.store, LATE, name)
+
+    def _count(self, going: Going) -> None:
+        for table in {row["table"] for row in going.amounts}:
+            name = f"outputs/{going.output}/{table}" if going.output else table
+            rows = sum(
+                row["amount"] for row in going.amounts if (row["table"], row["unit"]) == (table, "events")
+            )
+            self.report.tables[name].rows_removed += int(rows)
+
+    # Merging
+
+    def _merge(self, kept: _Kept) -> None:
+        table, said = kept.table, self.report.tables[kept.name]
+        if not kept.groups(table.files()) and not said.rows_removed:
+            return
+        if self.dry_run:
+            groups = kept.groups(table.files())
+            said.files_after -= sum(len(group.files) - group.expected for group in groups)
+            return
+        try:
+            with kept.alone():
+                table.refresh()
+                for group in kept.groups(table.files()):
+                    merge(table, group)
+        except StoreInUse:
+            pass  # who holds it keeps it in shape, or the next call does
+        files = table.files()
+        said.files_after, said.bytes_after = len(files), sum(file.size for file in files)
+
+    # Sweeping
+
+    def _sweep(self, kept: _Kept) -> None:
+        table, said = kept.table, self.report.tables[kept.name]
+        if not table.exists:
+            return
+        running = held_since(self.store.root)
+        before = self.now.timestamp() - self.keep / UNITS["s"]
+        if kept.engine_remembers and running is not None:
+            before = min(before, running)
+        safe = Safe(before, self.last if running is not None else None)
+        files = swept(table, safe, self._started_from(table))
+        said.swept_files, said.swept_bytes = len(files), sum(file.stat().st_size for file in files)
+        if not self.dry_run:
+            delete(table, files)
+
+    def _started_from(self, table: Table) -> list[DataFile]:
+        """The open states that a batch which is not complete has replaced: it may have to start over."""
+        if table.root.name != "partials" or table.last_batch() <= self.last:
+            return []
+        return table.files_before(self.last + 1)
+
+
+def _plain(root: Path) -> Table:
+    """A table of which only the files matter."""
+    return Table(root, pa.schema([]))
