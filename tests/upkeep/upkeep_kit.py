@@ -68,7 +68,8 @@ class Days(Lake):
         for table, rows in ((store.duplicates, [events[0]]), (store.events, [*events, late])):
             table.append(batch, rows_of(table.schema, rows))
         self.dead_letters(batch, [{"reason": "no_event_time", "raw": '{"paise": 7}', "position": 9}])
-        self.watermarks(batch, [{"tick": batch, "at": seen, "watermark": at + 4 * HOUR}])
+        ticks = [{"tick": 2 * batch, "at": seen, "watermark": at}]
+        self.watermarks(batch, [*ticks, {"tick": 2 * batch + 1, "at": seen, "watermark": at + 4 * HOUR}])
         self.publish(batch, events)
         missed = {"window_start": late["event_time"], "window_end": late["event_time"] + HOUR}
         self.late("totals", batch, [{**late, **missed, "watermark": at, "verdict": "too_late"}])
@@ -113,7 +114,7 @@ class Days(Lake):
             "position": nth,
             "event_id": f"{batch}-{nth}",
             "batch": batch,
-            "tick": batch,
+            "tick": 2 * batch,
             "merchant": ("amul", "bata", None)[nth % 3],
             "paise": 100 * batch + nth,
         }
@@ -130,7 +131,9 @@ def make_days(folder: Path, days: int = 3, retention: str = "") -> Days:
 
 def tables(store: Store, *outputs: str) -> dict[str, Table]:
     """Every table of a store by its path."""
-    found = {log.parent.relative_to(store.root).as_posix(): log.parent for log in store.root.rglob("_delta_log")}
+    found = {
+        log.parent.relative_to(store.root).as_posix(): log.parent for log in store.root.rglob("_delta_log")
+    }
     return {name: Table(root, None) for name, root in sorted(found.items())}
 
 
