@@ -19,6 +19,7 @@ from latecomer.store.layout import AMOUNT, FATE_COLUMNS, LEDGER, PaneLayout
 from latecomer.store.sql import double_quoted
 from latecomer.store.store import OutputTables, Store
 from latecomer.store.table import Table, there
+from latecomer.upkeep.coverage import LATE, removed_until
 
 EQUAL, DIFFERENT, MISSING, EXTRA = CHANGES = ("equal", "different", "missing", "extra")
 """What became of a row: missing ones are only in the store, extra ones only in the replay."""
@@ -81,9 +82,14 @@ def compare_output(stored: Side, replayed: Side, output: str, exact: bool) -> Ou
     ledger = _Pair(stored.store.ledger, replayed.store.ledger, stored.last, f"output = '{output}'")
     return OutputComparison(
         *_compare_panes(_Pair(before.panes, after.panes, stored.last), *layouts, exact),
-        _compare_late(_Pair(before.late, after.late, stored.last), exact),
+        _compare_late(_Pair(before.late, after.late, stored.last, _not_removed(stored, output)), exact),
         ledger.over(["batch", "output", "unit"], LEDGER.names[3:]),
     )
+
+
+def _not_removed(side: Side, output: str) -> str:
+    """The side output that retention has not removed yet."""
+    return f"batch > {removed_until(side.store, LATE, output)}"
 
 
 def _compare_panes(

@@ -46,6 +46,7 @@ from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
 from latecomer.store.sql import quoted
 from latecomer.store.store import Store, definition_of
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
+from latecomer.upkeep.coverage import require_covered
 from latecomer.windowing.merge import Counts
 
 
@@ -348,6 +349,9 @@ class Engine:
         newest = max(reached.values(), default=-1)
         for output in self.outputs:
             if output.name not in reached:
+                require_covered(
+                    self.store, f"output {output.name} is new and", "leave it out, or start a new store"
+                )
                 self._compute_from_log(output)
             elif reached[output.name] < newest:
                 raise StoreMismatch(

@@ -37,6 +37,7 @@ from latecomer.source.files import SourceFile
 from latecomer.store.past import PastTable, ReplayStore
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import DataFile
+from latecomer.upkeep.coverage import require_covered
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ def replay(
     last = origin.ledger.last_batch()
     if last < 0:
         raise NoStore(f"store {origin.root} has no complete batch yet; run the pipeline first")
+    require_covered(origin, "a replay", "reconcile what it covers: --against log --since T")
     check_against(supposed, origin.columns)
     parts = _parts(origin, supposed, _chosen(origin, last, outputs), changes or {})
     with _folder(to, origin) as root:
@@ -129,6 +131,7 @@ def recompute(
     """
     origin = open_store(pipeline)
     origin.pins()
+    require_covered(origin, "computing results again", "reconcile what it covers: --against log --since T")
     (part,) = _parts(origin, pipeline, _chosen(origin, last, [output]), {})
     begun = {output: part.at(0)} if part.joined < 0 and not one_shot else {}
     there = pipeline.model_copy(update={"store": str(to), "outputs": begun})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,28 +17,51 @@ def ledger(
     check: Annotated[
         bool, typer.Option("--check", help="Compare the ledger with the tables; exit 1 if they differ.")
     ] = False,
+    removals: Annotated[
+        bool, typer.Option("--removals", help="What retention has removed, table by table.")
+    ] = False,
     by_batch: Annotated[bool, typer.Option("--by-batch", help="Every line, not the totals.")] = False,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
 ) -> None:
     """Show what was received and what became of it, per output and unit."""
-    from latecomer.cli.render import show
+    from latecomer.cli.render import note, show
     from latecomer.reader import Reader
+    from latecomer.store.store import open_store
+    from latecomer.upkeep.coverage import removal_totals
 
     reader = Reader(load(file))
     if check:
         _check(reader)
         return
+    if removals:
+        gone = removal_totals(open_store(reader.pipeline))
+        show(gone, form, "retention has removed nothing", limit, short_decimals=True)
+        return
     rows = reader.ledger() if by_batch else reader.ledger_totals()
     show(rows, form, "the ledger is empty: nothing has been received", limit, short_decimals=True)
+    for row in removal_totals(open_store(reader.pipeline)).to_pylist():
+        if row["unit"] == "events":
+            note(_removed(row))
+
+
+def _removed(row: dict[str, Any]) -> str:
+    where = f"{row['table']} of {row['output']}" if row["output"] else row["table"]
+    until = f", event times up to {row['newest_event_time'].isoformat()}" if row["newest_event_time"] else ""
+    batches = f"batches {row['first_batch']} to {row['last_batch']}"
+    return f"retention has removed {int(row['amount'])} rows of {batches} from {where}{until}"
 
 
 def _check(reader: Reader) -> None:
+    from latecomer.cli.render import note
     from latecomer.ledger.check import check_ledger
 
     hush_spark()
     totals = reader.ledger_totals().to_pylist()
-    differences = check_ledger(reader.pipeline)
+    notes: list[str] = []
+    differences = check_ledger(reader.pipeline, notes=notes)
+    for remark in notes:
+        note(remark)
     if differences:
         typer.echo("the ledger does not balance:")
         for difference in differences:

@@ -7,7 +7,7 @@ known for which window an amount was meant, a `Loose` total. Nothing here needs 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -29,6 +29,7 @@ from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.store import OutputTables, Store
 from latecomer.store.table import Table
+from latecomer.upkeep.coverage import DEAD_LETTERS, LATE, removed_until
 
 Number = Decimal | float
 
@@ -200,7 +201,17 @@ class Accounts:
         ]
         if tally.assignments and self.output.where is not None:
             notes.append("`where` cannot be asked of dead letters: counted as if it kept each of them")
-        return Loose(tally.amounts, tally.assignments, notes)
+        return Loose(tally.amounts, tally.assignments, [*notes, *self._removed()])
+
+    def _removed(self) -> Iterator[str]:
+        """What can explain a gap and is no longer there to do so."""
+        for what, table, output in (
+            ("dead letters", DEAD_LETTERS, None),
+            ("side output", LATE, self.name),
+        ):
+            until = removed_until(self.store, table, output)
+            if until >= 0:
+                yield f"retention has removed the {what} of batches 0 to {until}: what it held explains nothing here"
 
     def _windows_of(self, event_time: datetime | None) -> int | None:
         """In how many of the windows compared a dead letter would be; None where that is not known."""

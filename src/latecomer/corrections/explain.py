@@ -37,6 +37,8 @@ from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Session, Window
 from latecomer.reader import Reader
 from latecomer.store.sql import moment_literal
+from latecomer.upkeep.coverage import EVENTS as EVENT_LOG
+from latecomer.upkeep.coverage import LATE, covered_since, covers, removed_until
 
 UNFILTERED, FILTERED, NEEDS_SPARK = "none", "applied", "needs_spark"
 """What the explanation made of the output's `where`."""
@@ -113,10 +115,12 @@ class _Case:
         self.output = finder.output
         self.place = place
         self.notes: list[str] = []
+        self.covered = True
         self.keeps, self.filter = self._predicate()
         self.evidence = Evidence(self.store, place.key, self._columns())
 
     def explained(self) -> Explanation:
+        self._note_coverage()
         judged = self._judged()
         panes = self._panes()
         told, untold = follow(panes, judged, self._rules())
@@ -239,6 +243,8 @@ class _Case:
         if self.filter == NEEDS_SPARK:
             return [_as_set_aside(each, each.event.place in aside) for each in judged]
         ours = {each.event.place for each in judged if each.fate is Fate.SIDE_OUTPUT}
+        gone = max(removed_until(self.store, EVENT_LOG), removed_until(self.store, LATE, self.finder.name))
+        ours, aside = ({place for place in places if place[0] > gone} for places in (ours, aside))
         if ours != aside:
             self.notes.append(
                 f"the side output has {len(aside)} events of this window and key, the log and the timeline "
@@ -309,6 +315,16 @@ class _Case:
 
     # In words
 
+    def _note_coverage(self) -> None:
+        """Where the log no longer holds everything that this number came from."""
+        since = covered_since(self.store)
+        self.covered = since is None or covers(self.store, self.place.window.start, self.output.window)
+        if not self.covered:
+            self.notes.append(
+                f"retention has removed events from the log: it is whole from {iso(since)} on, and this window "
+                "is shown with the events that are left"
+            )
+
     def _with_reason(self, judged: Judged) -> Judged:
         if judged.reason is not None:
             return judged
@@ -324,11 +340,11 @@ class _Case:
             self.notes.append("every pane has as many events as are shown: the filter excluded none of them")
         for each in told:
             if each.check.agrees is False:
-                cause = (
-                    "the filter is the likely cause"
-                    if self.filter == NEEDS_SPARK
-                    else "the log does not hold what the pane was computed from"
-                )
+                cause = "the log does not hold what the pane was computed from"
+                if not self.covered:
+                    cause = "retention has removed them"
+                elif self.filter == NEEDS_SPARK:
+                    cause = "the filter is the likely cause"
                 self.notes.append(
                     f"the events of pane {each.pane.sequence} ({each.pane.timing}) cannot be reconciled: "
                     f"{each.check.reason}; {cause}"

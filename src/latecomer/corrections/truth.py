@@ -26,6 +26,7 @@ from latecomer.firing.output import Batch, OutputLogic
 from latecomer.firing.sessions import SessionLogic
 from latecomer.log.events import EventLog
 from latecomer.model.aggregates import Aggregate
+from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.model.windows import Session
 from latecomer.overflow import overflow_told
@@ -34,6 +35,7 @@ from latecomer.store.past import ReplayStore
 from latecomer.store.sql import quoted
 from latecomer.store.store import Store
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
+from latecomer.upkeep.coverage import require_windows
 from latecomer.windowing import sessions
 from latecomer.windowing.assign import END, START
 from latecomer.windowing.judge import BATCH, CODES, FATE, Periods, as_seen, judged
@@ -52,6 +54,8 @@ class Truth:
 def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> Truth:
     """The numbers of an output by the log up to a batch, and what its policies dropped."""
     store, name = accounts.store, accounts.name
+    since = None if accounts.span.since is None else to_micros(accounts.span.since)
+    require_windows(store, "reconciling with the log", since, accounts.output.window)
     with (
         _recomputing(store, last, spark) as computing,
         overflow_told(name, accounts.layout, store.measures()),

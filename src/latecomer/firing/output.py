@@ -223,7 +223,7 @@ class OutputLogic:
             earlier = panes.paths(touching([*self.recent_panes, *fired], lanes.touched))
             folder = panes.new_folder(number, LATE)
             write_late_panes(self.spark, self.merger, lanes.files[LATE], earlier, params, folder)
-            late, folded = self._fold_late(parquet_files(folder))
+            late, folded = self._fold_late(parquet_files(folder), batch.stretch)
             files += late
         failpoint(f"{self.name}.panes.written", number)
         added = panes.commit(number, files, folded)
@@ -266,9 +266,19 @@ class OutputLogic:
         until = newest if stretch.fires_at == END_OF_TIME else stretch.fires_at
         return list(window.ends(after, until)) if until > after else []
 
-    def _fold_late(self, new: list[Path]) -> tuple[list[Path], list[DataFile]]:
-        """Late panes come in many small files; now and then they become one."""
-        small = [file for file in self.recent_panes if file.size < SMALL and kind_of(file) == LATE]
+    def _fold_late(self, new: list[Path], stretch: Stretch) -> tuple[list[Path], list[DataFile]]:
+        """Late panes come in many small files; now and then they become one.
+
+        Those of windows that no late event reached any more before this batch are upkeep's (ADR 0017).
+        """
+        before = stretch.before.watermark if stretch.before else BEGIN_OF_TIME
+        small = [
+            file
+            for file in self.recent_panes
+            if file.size < SMALL
+            and kind_of(file) == LATE
+            and to_micros(file.maximum["window_end"]) > before - self.output.allowed_lateness
+        ]
         if len(small) < FOLD_AT:
             return new, []
         root = self.tables.panes.root

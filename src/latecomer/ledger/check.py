@@ -16,9 +16,11 @@ from latecomer.firing.choose import output_logic
 from latecomer.firing.output import Batch, OutputLogic
 from latecomer.ledger.book import measure_in_raw
 from latecomer.log.events import EventLog
+from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.verdicts import Fate
+from latecomer.model.windows import Session
 from latecomer.session import build_session, own_session
 from latecomer.store.layout import FATE_COLUMNS
 from latecomer.store.rebuilds import Rebuilds
@@ -26,6 +28,16 @@ from latecomer.store.sql import double_quoted, quoted
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
 from latecomer.timeline.keeper import TimelineKeeper
+from latecomer.upkeep.coverage import (
+    DEAD_LETTERS,
+    DUPLICATES,
+    LATE,
+    covered_since,
+    recorded_fates,
+    removed_amounts,
+    removed_until,
+)
+from latecomer.upkeep.coverage import EVENTS as LOG
 from latecomer.windowing.states import EVENTS as PANE_EVENTS
 from latecomer.windowing.states import measure_column
 
@@ -33,21 +45,28 @@ Tally = dict[tuple[int, str, str], Decimal]
 """Batch, unit, fate (or `received`) → amount."""
 
 
-def check_ledger(pipeline: Pipeline, spark: SparkSession | None = None) -> list[str]:
-    """Every difference between the ledger and the tables, in words; none if all is well."""
+def check_ledger(
+    pipeline: Pipeline, spark: SparkSession | None = None, notes: list[str] | None = None
+) -> list[str]:
+    """Every difference between the ledger and the tables, in words; none if all is well.
+
+    `notes` is told what had to be taken as it is written, because retention has removed the events.
+    """
     store = open_store(pipeline)
     last = store.ledger.last_batch()
     if last < 0:
         raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
     session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "spark.log"))
-    return list(_Check(session, store, last).differences())
+    return list(_Check(session, store, last, [] if notes is None else notes).differences())
 
 
 class _Check:
-    def __init__(self, spark: SparkSession, store: Store, last: int) -> None:
+    def __init__(self, spark: SparkSession, store: Store, last: int, notes: list[str]) -> None:
         self.spark = spark
         self.store = store
         self.last = last
+        self.notes = notes
+        self.removed = removed_until(store, LOG)
         self.log = EventLog(spark, store)
         self.units = [EVENTS, *store.measures()]
         self.written = self._written()
@@ -57,10 +76,11 @@ class _Check:
         for name in self.store.pipeline.outputs:
             output = output_logic(self.spark, self.store, name)
             written = self.written.get(name, {})
-            recomputed = {**intake, **self._fates(output)}
+            recomputed = {**intake, **self._fates(output, written)}
             for batch, pairs in _pairs(recomputed).items():
                 recomputed[batch, ASSIGNMENTS, "received"] = pairs
             yield from self._unbalanced(name, written)
+            yield from self._as_recorded(name, written)
             yield from self._compare(name, written, recomputed, "the log and the timeline")
             yield from self._compare(name, written, self._side_output(output), "the side output")
             if output.tables.partials.last_batch() <= self.last:
@@ -83,10 +103,14 @@ class _Check:
         """Received, duplicates and dead letters of each batch, counted in the tables."""
         view = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
         raw = {measure: measure_in_raw(measure) for measure in self.store.measures()}
+        store, log = self.store, self.removed
+        dead = removed_until(store, DEAD_LETTERS)
         parts = {
-            None: self._tally(self.log.everything(), view),
-            Fate.DUPLICATE: self._tally(self._table(self.store.duplicates), view),
-            Fate.DEAD_LETTER: self._tally(self._table(self.store.dead_letters), raw),
+            None: self._tally(self.log.everything(), view, log) | removed_amounts(store, LOG),
+            Fate.DUPLICATE: self._tally(self._table(store.duplicates), view, log)
+            | removed_amounts(store, DUPLICATES),
+            Fate.DEAD_LETTER: self._tally(self._table(store.dead_letters), raw, dead)
+            | removed_amounts(store, DEAD_LETTERS),
         }
         tally: Tally = {}
         for fate, counted in parts.items():
@@ -97,10 +121,46 @@ class _Check:
                     tally[batch, unit, fate.value] = amount
         return _with_assignments(tally)
 
-    def _fates(self, output: OutputLogic) -> Tally:
-        """What became of the logged events, judged again under the policy of their batch."""
+    def _fates(self, output: OutputLogic, written: Tally) -> Tally:
+        """What became of the logged events, judged again under the policy of their batch; what cannot be
+        judged again is taken as it is written."""
+        tally = self._judged_again(output)
+        batches = {batch for batch, _, _ in written if batch <= self.removed}
+        batches |= self._touched_by_removal(output, tally)
+        if batches:
+            self.notes.append(
+                f"output {output.name}: the fates of {len(batches)} batches are taken as they are written, for "
+                "retention has removed events that decided them"
+            )
+        judged = (*_JUDGED, *_NOTES)
+        kept = {place: amount for place, amount in tally.items() if place[0] not in batches}
+        return kept | {
+            place: amount for place, amount in written.items() if place[0] in batches and place[2] in judged
+        }
+
+    def _touched_by_removal(self, output: OutputLogic, tally: Tally) -> set[int]:
+        """The batches whose late events may have met sessions that are no longer in the log.
+
+        An event that is not behind the watermark is on time whatever there was, and none meets a session
+        beyond the next multiple of `max`.
+        """
+        window, since = output.output.window, covered_since(self.store)
+        if since is None or not isinstance(window, Session):
+            return set()
+        behind = {batch for (batch, _, note), count in tally.items() if note == "late_at_source" and count}
+        if window.max is None:
+            return behind
+        beyond = -(-since // window.max) * window.max
+        found = self.log.everything().groupBy("batch").agg(F.min("event_time").alias("earliest"))
+        earliest = {row["batch"]: to_micros(row["earliest"]) for row in found.toArrow().to_pylist()}
+        return {batch for batch in behind if earliest[batch] < beyond}
+
+    def _judged_again(self, output: OutputLogic) -> Tally:
         keeper = TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
-        log = Batch(self.last, keeper.stretch(0, self.last), self.log.everything(), history=True)
+        events = self.log.everything()
+        if self.removed >= 0:
+            events = events.where(f"batch > {self.removed}")
+        log = Batch(self.last, keeper.stretch(0, self.last), events, history=True)
         tally: Tally = {}
         for batch, counts in output.fates_by_batch(log, self.store.policies(output.name)).items():
             for unit, fates in counts.fates.items():
@@ -111,7 +171,9 @@ class _Check:
 
     def _side_output(self, output: OutputLogic) -> Tally:
         view = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
-        counted = self._tally(self._table(output.tables.late), view)
+        gone = removed_until(self.store, LATE, output.name)
+        counted = self._tally(self._table(output.tables.late), view, gone)
+        counted |= removed_amounts(self.store, LATE, output.name)
         # It has a row for each window that an event missed.
         pairs = {(batch, ASSIGNMENTS): amount for (batch, unit), amount in counted.items() if unit == EVENTS}
         found = {**counted, **pairs} if output.windows_each == 1 else pairs
@@ -172,6 +234,23 @@ class _Check:
                         f"accounted for {accounted:f}"
                     )
 
+    def _as_recorded(self, name: str, written: Tally) -> Iterable[str]:
+        """What the ledger says of batches that went is what it said when they went."""
+        for (unit, fate), amount in recorded_fates(self.store, name).items():
+            says = sum(
+                (
+                    written[place]
+                    for place in written
+                    if place[0] <= self.removed and place[1:] == (unit, fate)
+                ),
+                Decimal(0),
+            )
+            if says != amount:
+                yield (
+                    f"batches 0 to {self.removed}, output {name}, {unit}: the ledger says {fate} {says:f}, the "
+                    f"record of what retention removed {amount:f}"
+                )
+
     def _compare(self, name: str, written: Tally, found: Tally, where: str) -> Iterable[str]:
         fates = {fate for _, _, fate in found} or {Fate.SIDE_OUTPUT.value}
         if where != "the side output":
@@ -188,10 +267,14 @@ class _Check:
                     f"batch {batch}, output {name}, {unit}: the ledger says {fate} {says:f}, {where} {has:f}"
                 )
 
-    def _tally(self, rows: DataFrame, columns: Mapping[str, str]) -> dict[tuple[int, str], Decimal]:
+    def _tally(
+        self, rows: DataFrame, columns: Mapping[str, str], after: int = -1
+    ) -> dict[tuple[int, str], Decimal]:
+        """Batch and unit → amount, of the batches that are still there."""
+        left = rows.where(F.col("batch") > after) if after >= 0 else rows
         return {
             (row["batch"], unit): row[unit]
-            for row in self._sums(rows, columns, "batch")
+            for row in self._sums(left, columns, "batch")
             for unit in self.units
         }
 
@@ -231,3 +314,4 @@ def _pairs(tally: Tally) -> dict[int, Decimal]:
 
 
 _NOTES = ("partly_late", "late_at_source")
+_JUDGED = tuple(fate for fate in FATE_COLUMNS if fate not in (Fate.DUPLICATE.value, Fate.DEAD_LETTER.value))

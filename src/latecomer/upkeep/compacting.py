@@ -193,12 +193,9 @@ class _Upkeep:
             remove(self.store, LATE, name)
 
     def _count(self, going: Going) -> None:
-        for table in {row["table"] for row in going.amounts}:
+        for table, rows in going.rows.items():
             name = f"outputs/{going.output}/{table}" if going.output else table
-            rows = sum(
-                row["amount"] for row in going.amounts if (row["table"], row["unit"]) == (table, "events")
-            )
-            self.report.tables[name].rows_removed += int(rows)
+            self.report.tables[name].rows_removed += rows
 
     # Merging
 

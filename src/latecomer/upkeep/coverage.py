@@ -1,7 +1,8 @@
 """What retention has removed, and from where on the log is whole.
 
-The record is the table `removals`: for each batch, table and unit, how much went. It is written before
-anything is removed, so the batches that it names count as gone, whatever is still there of them.
+The record is the table `removals`: for each batch, table and unit, how much went, and what the ledger said had
+become of the events. It is written before anything is removed, so the batches that it names count as gone,
+whatever is still there of them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from latecomer.store.store import Store
 from latecomer.store.table import Table
 
 EVENTS, DUPLICATES, DEAD_LETTERS, LATE = "events", "duplicates", "dead_letters", "late"
+LEDGER = "ledger"
+"""The ledger loses nothing; what it says of batches that go is recorded, all of them together."""
 
 REMOVALS = pa.schema(
     [
@@ -26,13 +29,14 @@ REMOVALS = pa.schema(
         ("table", pa.string()),
         ("output", pa.string()),
         ("unit", pa.string()),
+        ("fate", pa.string()),
         ("amount", AMOUNT),
         ("newest_event_time", TIMESTAMP),
         ("removed_at", TIMESTAMP),
     ]
 )
 
-Amounts = Mapping[tuple[int, str], Decimal]
+Amounts = dict[tuple[int, str], Decimal]
 """Batch and unit → how much."""
 
 
@@ -82,6 +86,18 @@ def require_covered(store: Store, what: str, mend: str) -> None:
         )
 
 
+def require_windows(store: Store, what: str, since: int | None, window: AnyWindow) -> None:
+    """Refuse what needs the events of windows that the log no longer holds."""
+    whole = covered_since(store)
+    if whole is not None and not covers(store, since, window):
+        first = whole + (window.gap if isinstance(window, Session) else 0)
+        asked = "all windows" if since is None else f"windows from {iso(since)} on"
+        raise NotCovered(
+            f"{what} needs every event of {asked}, and retention has removed those up to {iso(whole - 1)} from the "
+            f"log; ask for windows from {iso(first)} on (--since {iso(first)})"
+        )
+
+
 def removed_amounts(store: Store, table: str, output: str | None = None) -> Amounts:
     """What went from a table, batch by batch and in every unit."""
     kept = removals(store)
@@ -90,3 +106,41 @@ def removed_amounts(store: Store, table: str, output: str | None = None) -> Amou
     of_output = f" and output = '{output}'" if output else ""
     rows = kept.query(f"select batch, unit, amount from t where \"table\" = '{table}'{of_output}")
     return {(row["batch"], row["unit"]): row["amount"] for row in rows.to_pylist()}
+
+
+def recorded_fates(store: Store, output: str) -> Mapping[tuple[str, str], Decimal]:
+    """Unit and fate → what the ledger said of an output in the batches that went, when they went."""
+    kept = removals(store)
+    if not kept.exists:
+        return {}
+    rows = kept.query(
+        f"select unit, fate, sum(amount) as amount from t where \"table\" = '{LEDGER}' and output = '{output}' "
+        "group by unit, fate"
+    )
+    return {(row["unit"], row["fate"]): row["amount"] for row in rows.to_pylist()}
+
+
+def removal_totals(store: Store) -> pa.Table:
+    """What went from each table, in every unit: which batches, how much, up to which event time, and when."""
+    kept = removals(store)
+    schema = pa.schema(
+        [
+            ("table", pa.string()),
+            ("output", pa.string()),
+            ("unit", pa.string()),
+            ("first_batch", pa.int64()),
+            ("last_batch", pa.int64()),
+            ("amount", AMOUNT),
+            ("newest_event_time", TIMESTAMP),
+            ("removed_at", TIMESTAMP),
+        ]
+    )
+    if not kept.exists:
+        return schema.empty_table()
+    rows = kept.query(
+        'select "table", output, unit, min(batch) as first_batch, max(batch) as last_batch, '
+        "sum(amount) as amount, max(newest_event_time) as newest_event_time, max(removed_at) as removed_at "
+        f'from t where "table" <> \'{LEDGER}\' group by "table", output, unit '
+        "order by \"table\", output, case unit when 'events' then 0 else 1 end, unit"
+    )
+    return rows.cast(schema)

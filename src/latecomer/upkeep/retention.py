@@ -23,7 +23,7 @@ from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.ledger import EVENTS as ROWS
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.failpoints import failpoint
-from latecomer.store.layout import AMOUNT, TIMESTAMP, PaneLayout
+from latecomer.store.layout import AMOUNT, FATE_COLUMNS, TIMESTAMP, PaneLayout
 from latecomer.store.sql import text_literal
 from latecomer.store.store import OutputTables, Store
 from latecomer.store.table import DataFile, Table, batch_of, batches_of, is_merged
@@ -32,6 +32,7 @@ from latecomer.upkeep.coverage import (
     DUPLICATES,
     EVENTS,
     LATE,
+    LEDGER,
     REMOVALS,
     kind_of_removal,
     removals,
@@ -54,8 +55,15 @@ class Going:
     """Rows of the record, without the moment of removal."""
 
     @property
-    def rows(self) -> int:
-        return int(sum(row["amount"] for row in self.amounts if row["unit"] == ROWS))
+    def rows(self) -> dict[str, int]:
+        """How many rows each table loses."""
+        tables = [row["table"] for row in self.amounts if row["table"] != LEDGER]
+        return {
+            table: int(
+                sum(row["amount"] for row in self.amounts if (row["table"], row["unit"]) == (table, ROWS))
+            )
+            for table in dict.fromkeys(tables)
+        }
 
 
 @dataclass(frozen=True)
@@ -151,7 +159,18 @@ def _events(store: Store, last: int, kept: int) -> list[Going]:
     repeated = _sums(store.duplicates, measures, done, until, None)
     _agree(store, logged, repeated, done, until)
     amounts = [*_as_rows(EVENTS, None, logged), *_as_rows(DUPLICATES, None, repeated)]
-    return [Going(EVENTS, None, until, amounts)] if amounts else []
+    return [Going(EVENTS, None, until, [*amounts, *_fates(store, done, until)])] if amounts else []
+
+
+def _fates(store: Store, after: int, until: int) -> Iterator[dict[str, Any]]:
+    """What the ledger says of the batches that go: nobody can judge their events again."""
+    sums = ", ".join(f"sum({fate}) as {fate}" for fate in FATE_COLUMNS)
+    rows = store.ledger.query(
+        f"select output, unit, {sums} from t where batch > {after} and batch <= {until} group by output, unit"
+    )
+    for row in rows.to_pylist():
+        said = {"batch": until, "table": LEDGER, "output": row["output"], "unit": row["unit"]}
+        yield from ({**said, "fate": fate, "amount": row[fate]} for fate in FATE_COLUMNS)
 
 
 def _horizon(store: Store, last: int, kept: int) -> int:
