@@ -42,7 +42,7 @@ from latecomer.firing.rebuilt import (
     write_panes,
 )
 from latecomer.log.events import EventLog
-from latecomer.model.durations import iso
+from latecomer.model.durations import iso, to_micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import Session
@@ -148,6 +148,18 @@ def apply(
         f"the range kept getting new events while it was computed, {ATTEMPTS} times in a row; nothing was "
         "changed; rebuild it when fewer come, or stop the pipeline first"
     )
+
+
+def newest(pipeline: Pipeline) -> int:
+    """How far the store has come: its watermark; where that was drained, its newest event."""
+    store = open_store(pipeline)
+    reached = TimelineKeeper(store.watermarks, pipeline.watermark).reached(store.ledger.last_batch())
+    if reached is not None and BEGIN_OF_TIME < reached.watermark < END_OF_TIME:
+        return reached.watermark
+    newest = [to_micros(file.maximum["event_time"]) for file in store.events.files()]
+    if not newest:
+        raise NoStore(f"store {store.root} has no event yet; run the pipeline first")
+    return max(newest) + 1
 
 
 def _first(since: int | None) -> int:

@@ -77,13 +77,9 @@ class Range:
         if isinstance(window, Session):
             # Stretches that touch one another can reach back as far as there are events.
             return [(BEGIN_OF_TIME, END_OF_TIME)]
-        first, last = (max(moment, FIRST_MOMENT) for moment in (self.since, self.until - 1))
-        spans = []
-        if first <= last:
-            end = END_OF_TIME if last >= END_OF_TIME else window.assign_all(last)[-1].end
-            spans.append((self.since, min(end, self.watermark)))
+        reach = min(window.reach, END_OF_TIME)
+        spans = [(self.since, min(self.until + reach, self.watermark))]
         if self.redefined:
-            reach = END_OF_TIME if window.reach >= END_OF_TIME else window.reach
             spans.append((max(self.final - reach, BEGIN_OF_TIME), END_OF_TIME))
         return [(low, high) for low, high in spans if low < high]
 

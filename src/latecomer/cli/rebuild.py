@@ -1,0 +1,321 @@
+"""`latecomer rebuild`: windows computed anew from the log; only what changed is published."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from latecomer.cli.options import (
+    File,
+    Format,
+    Formatted,
+    OutputName,
+    WrongUsage,
+    hush_spark,
+    load,
+    moment_of,
+)
+from latecomer.model.durations import UNITS, parse_duration, to_micros
+
+if TYPE_CHECKING:
+    from latecomer.config.models import Pipeline
+    from latecomer.corrections.rebuilding import Applied, Progress
+    from latecomer.store.rebuilds import Rebuild, Record
+
+From = Annotated[
+    str | None, typer.Option("--from", help="Windows that start at this moment or later.", metavar="T")
+]
+To = Annotated[str | None, typer.Option("--to", help="Windows that start before this moment.", metavar="T")]
+Last = Annotated[
+    str | None,
+    typer.Option("--last", help="Instead: this long before the watermark, such as 4h.", metavar="DURATION"),
+]
+
+rebuild = typer.Typer(
+    help="Compute windows anew from the log, and publish what changed.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@rebuild.command("plan")
+def plan(
+    file: File,
+    output: OutputName,
+    since: From = None,
+    until: To = None,
+    last: Last = None,
+    form: Formatted = Format.TABLE,
+) -> None:
+    """Say what a rebuild would change. Nothing is published; the plan is kept, and can be applied."""
+    from latecomer.corrections import rebuilding
+
+    pipeline = load(file)
+    hush_spark()
+    first, end = _range(pipeline, output, since, until, last)
+    with _progress() as watch:
+        found = rebuilding.plan(pipeline, output, first, end, watch=watch)
+    if form is Format.TABLE:
+        _print_plan(found)
+        if found.record.changes or found.record.definition is not None:
+            print(f"\nlatecomer rebuild apply {shlex.quote(str(file))} {output} --plan {found.id}")
+    else:
+        _print_record(found, form)
+
+
+@rebuild.command("apply")
+def apply(
+    file: File,
+    output: OutputName,
+    since: From = None,
+    until: To = None,
+    last: Last = None,
+    planned: Annotated[
+        str | None, typer.Option("--plan", help="Execute exactly this plan.", metavar="ID")
+    ] = None,
+    form: Formatted = Format.TABLE,
+) -> None:
+    """Publish what a rebuild changes: the plan that is named, else the range as it is now.
+
+    It can be called while the pipeline runs: the run publishes it between two batches.
+    """
+    from latecomer.corrections import rebuilding
+
+    if planned is not None and (since, until, last) != (None, None, None):
+        raise WrongUsage("--plan", planned, "has its own range", "leave --from, --to and --last out")
+    pipeline = load(file)
+    hush_spark()
+    first, end = (None, None) if planned is not None else _range(pipeline, output, since, until, last)
+    with _progress() as watch:
+        done = rebuilding.apply(pipeline, output, first, end, planned=planned, watch=watch)
+    if form is Format.TABLE:
+        _print_plan(done.rebuild)
+        print(f"\n{_told(done)}")
+    else:
+        _print_record(done.rebuild, form, {"batch": done.batch, "beside": done.beside})
+
+
+@rebuild.command("list")
+def list_(file: File, output: OutputName, form: Formatted = Format.TABLE) -> None:
+    """The plans there are, and the rebuilds that were published."""
+    import pyarrow as pa
+
+    from latecomer.cli.render import show
+    from latecomer.store.rebuilds import Rebuilds
+    from latecomer.store.store import open_store
+
+    pipeline = load(file)
+    _require_output(pipeline, output)
+    store = open_store(pipeline)
+    rows = [
+        {
+            "plan": each.id,
+            "state": "published" if each.batch is not None else "stale" if each.stale else "planned",
+            "batch": each.batch,
+            "from": _moment(each.record.since),
+            "to": _moment(each.record.until),
+            "through_batch": each.record.through,
+            "redefined": each.record.definition is not None,
+            **{name: each.record.counts[name] for name in ("new", "changed", "withdrawn")},
+            "made_at": _moment(each.record.made_at),
+        }
+        for each in sorted(Rebuilds(store.root, output), key=lambda each: each.record.made_at)
+    ]
+    show(pa.Table.from_pylist(rows), form, f"output {output} has not been rebuilt, and no rebuild is planned")
+
+
+@rebuild.command("schedule")
+def schedule(file: File) -> None:
+    """Print the crontab lines of the file's `schedule` section."""
+    pipeline = load(file)
+    if not pipeline.schedule:
+        mend = "add it to the pipeline file, such as\n      schedule: {OUTPUT: {every: 1h, last: 4h}}"
+        raise WrongUsage("FILE", str(file), "has no schedule section", mend)
+    folder, command = Path(file).resolve().parent, Path(sys.argv[0]).resolve()
+    program = str(command) if command.name == "latecomer" else "latecomer"
+    for output, each in pipeline.schedule.items():
+        length = _duration(each.last)
+        words = [program, "rebuild", "apply", str(Path(file).name), output, "--last", length]
+        # In a crontab % means a new line.
+        line = f"cd {shlex.quote(str(folder))} && {shlex.join(words)}".replace("%", r"\%")
+        print(f"{each.when()} {line}")
+
+
+def _duration(micros: int) -> str:
+    """A duration in one unit, the largest that holds it whole."""
+    unit = next(unit for unit in ("d", "h", "m", "s", "ms", "us") if micros % UNITS[unit] == 0)
+    return f"{micros // UNITS[unit]}{unit}"
+
+
+def _range(
+    pipeline: Pipeline, output: str, since: str | None, until: str | None, last: str | None
+) -> tuple[int | None, int | None]:
+    _require_output(pipeline, output)
+    first = None if since is None else to_micros(moment_of("--from", since))
+    end = None if until is None else to_micros(moment_of("--to", until))
+    if first is not None and end is not None and first >= end:
+        raise WrongUsage("--to", str(until), f"is not after --from {since}", "exchange them")
+    if last is None:
+        if first is None and end is None:
+            mend = "name the windows: --from T --to T, or --last 4h"
+            raise WrongUsage("--from", "", "is missing", mend)
+        return first, end
+    if since is not None or until is not None:
+        raise WrongUsage("--last", last, "is a range of its own", "leave --from and --to out")
+    try:
+        length = parse_duration(last)
+    except ValueError as error:
+        raise WrongUsage("--last", last, f"is not a duration: {error}", "write it such as 4h") from None
+    if length <= 0:
+        raise WrongUsage("--last", last, "is no time at all", "write it such as 4h")
+    from latecomer.corrections.rebuilding import newest
+
+    reached = newest(pipeline)
+    return reached - length, reached
+
+
+def _require_output(pipeline: Pipeline, output: str) -> None:
+    from latecomer.errors import PipelineError, Problem, did_you_mean
+
+    if output not in pipeline.outputs:
+        mend = did_you_mean(output, pipeline.outputs)
+        where = f"pipeline {pipeline.name}"
+        raise PipelineError([Problem("output", "the pipeline has no such output", output, mend, where)])
+
+
+def _moment(micros: int) -> str | None:
+    from latecomer.cli.render import moment
+    from latecomer.model.verdicts import END_OF_TIME
+
+    return None if micros == END_OF_TIME else moment(micros)
+
+
+def _print_plan(found: Rebuild) -> None:
+    import pyarrow as pa
+
+    from latecomer.cli.render import print_table
+
+    record = found.record
+    print(f"plan {found.id}: {record.output}, windows that start {_range_in_words(record)}")
+    for line in _lines(record):
+        print(f"  {line}")
+    if record.sums and record.changes:
+        print()
+        print_table(
+            pa.Table.from_pylist(
+                [
+                    {"of what changes": name, "before": before or "0", "after": after or "0"}
+                    | {"difference": _difference(before, after)}
+                    for name, (before, after) in record.sums.items()
+                ]
+            )
+        )
+    if record.largest:
+        print("\nthe largest changes")
+        print_table(pa.Table.from_pylist(list(_largest(record))))
+
+
+def _range_in_words(record: Record) -> str:
+    since, until = _moment(record.since), _moment(record.until)
+    if since is None and until is None:
+        return "at any time"
+    return " ".join(filter(None, [since and f"from {since} on", until and f"until {until}"])).replace(
+        " on until", " until"
+    )
+
+
+def _lines(record: Record) -> Iterator[str]:
+    counts = record.counts
+    size = _size(counts["bytes"])
+    yield f"by the log up to batch {record.through}: {_many(counts['files'], 'file')}, {counts['rows']:,} rows, {size}"
+    if record.definition is not None:
+        yield "the output means something else from here on: windows that are open, or within their lateness, too"
+    if not record.changes:
+        yield "nothing changes: every closed window says what the log says"
+        return
+    yield (
+        f"{_many(counts['windows'], 'window')} and {_many(counts['keys'], 'key')} change: "
+        f"{counts['new']:,} new, {counts['changed']:,} changed, {counts['withdrawn']:,} withdrawn"
+    )
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def _difference(before: str | None, after: str | None) -> str:
+    from decimal import Decimal
+
+    return f"{Decimal(after or 0) - Decimal(before or 0):+f}"
+
+
+def _largest(record: Record) -> Iterator[dict[str, Any]]:
+    for row in record.largest:
+        values = {
+            name: f"{row['before'][name] or '-'} → {row['after'][name] or '-'}" for name in row["before"]
+        }
+        yield {"window_start": row["window_start"], **row["key"], "change": row["change"], **values}
+
+
+def _print_record(found: Rebuild, form: Format, more: dict[str, Any] | None = None) -> None:
+    record = asdict(found.record)
+    for name in ("since", "until", "watermark", "low", "high", "made_at"):
+        record[name] = _moment(record[name])
+    if form is Format.JSON:
+        print(json.dumps({"plan": found.id, **record, **(more or {})}, indent=1, ensure_ascii=False))
+        return
+    import pyarrow as pa
+
+    from latecomer.cli.render import show
+
+    show(pa.Table.from_pylist(list(_largest(found.record))), form, "")
+
+
+def _told(done: Applied) -> str:
+    if done.batch is None:
+        return "nothing to publish"
+    how = " by the running pipeline" if done.beside else ""
+    return f"published{how} as batch {done.batch}"
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Progress], None]]:
+    """A bar on a terminal: how much of the log has been read, how fast, how long it will take."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("reading the log"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[told]}"),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=1.0, told="")
+
+        def watch(progress: Progress) -> None:
+            left = "" if progress.left is None else f", {progress.left:.0f} s left"
+            told = f"{progress.rows:,} rows, {progress.rate:,.0f} rows/s{left}"
+            bar.update(task, completed=progress.share, told=told)
+
+        yield watch
