@@ -25,6 +25,7 @@ from latecomer.comparison import CHANGES, COMPARED, OutputComparison, Side, comp
 from latecomer.config.changes import changed
 from latecomer.config.load import check_against
 from latecomer.config.models import Output, Pipeline
+from latecomer.corrections.planning import planned
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreMismatch, did_you_mean
 from latecomer.firing.choose import output_logic
 from latecomer.log.events import EventLog, Received
@@ -35,6 +36,7 @@ from latecomer.running import check_predicates
 from latecomer.session import build_session, own_session
 from latecomer.source.files import SourceFile
 from latecomer.store.past import PastTable, ReplayStore
+from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import DataFile
 from latecomer.upkeep.coverage import require_covered
@@ -96,6 +98,11 @@ def replay(
         problem = Problem("watermark", "cannot change in one shot", mend="leave one_shot out")
         raise PipelineError([problem])
     origin = open_store(pipeline)
+    if one_shot and _any_rebuild(origin):
+        problem = Problem(
+            "one_shot", "a store with rebuilds is more than one shot", mend="leave one_shot out"
+        )
+        raise PipelineError([problem])
     origin.pins()
     last = origin.ledger.last_batch()
     if last < 0:
@@ -192,9 +199,12 @@ class _Replayer(Engine):
         """Every batch once more."""
         for step in steps:
             self.store.go_to(step.batch)
+            self.store.redefining = self._redefined(step.batch)
             self._use({part.name: part.at(step.batch) for part in self.parts if part.joined < step.batch})
             if step.kind == "tick":
                 self.data(step.source_batch, [])
+            elif rebuild := self._rebuilt_then(step.batch):
+                self._rebuild_again(rebuild, step.batch)
             elif isinstance(self.store.watermarks, PastTable):
                 self._quiet(self.keeper.stretch(step.batch, step.batch), step.kind)
             elif step.kind == "drain":
@@ -202,6 +212,25 @@ class _Replayer(Engine):
             elif not self.heartbeat(step.at):
                 self._stand_still()
             self._join([part for part in self.parts if part.joined == step.batch])
+
+    def _rebuilt_then(self, batch: int) -> Rebuild | None:
+        """The rebuild that a batch published, of an output that is replayed."""
+        outputs = [part.name for part in self.parts if part.joined < batch]
+        found = (Rebuilds(self.store.origin, name).of_batch(batch) for name in outputs)
+        return next((each for each in found if each is not None), None)
+
+    def _redefined(self, batch: int) -> str | None:
+        """The output that means something else from this batch on."""
+        rebuild = self._rebuilt_then(batch)
+        return rebuild.record.output if rebuild and rebuild.record.definition is not None else None
+
+    def _rebuild_again(self, rebuild: Rebuild, batch: int) -> None:
+        """A rebuild of the same windows, from the log as it stood then."""
+        record = rebuild.record
+        logic = self._logic(record.output)
+        again = planned(logic, record.since, record.until, batch - 1, record.definition, log=self.log)
+        again.accept(batch)
+        self._carry_through(again, batch)
 
     def in_one_shot(self, last: int) -> None:
         """All events as one batch, under the policies in force at the end."""
@@ -285,6 +314,12 @@ def _steps(origin: Store, last: int) -> list[_Step]:
         _Step(row["batch"], row["source_batch"], row["kind"], to_micros(row["at"]) if row["at"] else 0)
         for row in found.to_pylist()
     ]
+
+
+def _any_rebuild(origin: Store) -> bool:
+    """Whether rebuilds are part of what stands."""
+    last = origin.ledger.last_batch()
+    return any(Rebuilds(origin.root, name).published(last) for name in origin.pipeline.outputs)
 
 
 def _require_known(pipeline: Pipeline, outputs: Sequence[str]) -> None:

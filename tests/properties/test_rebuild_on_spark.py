@@ -19,6 +19,7 @@ from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.panes import Accumulation, Op, Pane, Place, summed, surviving
 from latecomer.model.strategies import Strategy
 from latecomer.model.windows import Session, Window
+from latecomer.replaying import replay
 from latecomer.store.store import Store, open_store
 from latecomer.timeline.keeper import TimelineKeeper
 from scenarios import watermarks
@@ -66,6 +67,8 @@ def rebuild_and_compare(
         require_right(open_store(bench.pipeline), "one", output, read)
         assert rebuilding.apply(bench.pipeline, "one", spark=spark).batch is None
         assert check_ledger(bench.pipeline, spark) == []
+        again = replay(bench.pipeline, spark=spark)
+        assert again.equal, again.outputs["one"].panes.rows.to_pylist()
 
 
 def require_right(

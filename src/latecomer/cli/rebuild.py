@@ -27,7 +27,8 @@ from latecomer.model.durations import UNITS, parse_duration, to_micros
 
 if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
-    from latecomer.corrections.rebuilding import Applied, Progress
+    from latecomer.corrections.planning import Progress
+    from latecomer.corrections.rebuilding import Applied
     from latecomer.store.rebuilds import Rebuild, Record
 
 From = Annotated[
@@ -95,7 +96,7 @@ def apply(
     hush_spark()
     first, end = (None, None) if planned is not None else _range(pipeline, output, since, until, last)
     with _progress() as watch:
-        done = rebuilding.apply(pipeline, output, first, end, planned=planned, watch=watch)
+        done = rebuilding.apply(pipeline, output, first, end, plan_id=planned, watch=watch)
     if form is Format.TABLE:
         _print_plan(done.rebuild)
         print(f"\n{_told(done)}")

@@ -26,6 +26,7 @@ from latecomer.model.durations import iso, to_micros
 from latecomer.model.triggers import Count, Every
 from latecomer.reader import Reader
 from latecomer.store.layout import TIMESTAMP, PaneLayout
+from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.store import Store, definition_of, open_store
 
 if TYPE_CHECKING:
@@ -204,7 +205,8 @@ def _at_once(store: Store, output: str, last: int) -> bool:
     policies = [under for since, under in store.policies(output) if since <= last]
     rules = store.pipeline.outputs[output]
     waits = isinstance(rules.trigger.late, Every | Count) or rules.trigger.early is not None
-    return len(policies) == 1 and not waits and not rules.emit_empty
+    plain = not waits and not rules.emit_empty and not Rebuilds(store.root, output).published(last)
+    return len(policies) == 1 and plain
 
 
 def _watermark(store: Store, batches: int) -> int | None:

@@ -10,7 +10,7 @@ are not, the explanation says so.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -36,7 +36,9 @@ from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Session, Window
 from latecomer.reader import Reader
+from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import moment_literal
+from latecomer.store.store import Store
 from latecomer.upkeep.coverage import EVENTS as EVENT_LOG
 from latecomer.upkeep.coverage import LATE, covered_since, covers, removed_until
 
@@ -62,6 +64,8 @@ class Explanation:
     notes: Sequence[str]
     files: int
     files_read: int
+    rebuilds: Mapping[int, str] = field(default_factory=dict)
+    """The rebuilds of the output: batch → which."""
 
     @cached_property
     def stands(self) -> Mapping[str, Any] | None:
@@ -89,6 +93,9 @@ class Explanation:
 
     def why(self, told: Told) -> str:
         """In a sentence, why a pane was published."""
+        if told.pane.timing is Timing.CORRECTION and told.pane.op is Op.INSERT:
+            rebuild = self.rebuilds.get(told.pane.batch, "a correction")
+            return f"{rebuild}: the number was computed anew"
         return _why(told, self.rules)
 
 
@@ -145,6 +152,7 @@ class _Case:
             self.notes,
             self.evidence.files,
             len(self.evidence.read),
+            _rebuilds(self.store, self.finder.name),
         )
 
     # Panes
@@ -389,7 +397,18 @@ def _why(told: Told, rules: Output) -> str:
         case Timing.LATE:
             lateness = format_duration(rules.allowed_lateness)
             return f"events came after the window was over, within the allowed lateness of {lateness}"
-    return "a correction: the number was computed anew"
+        case Timing.CORRECTION:
+            return "the number was computed anew"
+
+
+def _rebuilds(store: Store, output: str) -> dict[int, str]:
+    """Each rebuild in words, by its batch."""
+    found = {}
+    for each in Rebuilds(store.root, output):
+        if each.batch is not None:
+            meaning = ", under another definition" if each.record.definition is not None else ""
+            found[each.batch] = f"rebuild {each.id}, by the log up to batch {each.record.through}{meaning}"
+    return found
 
 
 def _reason(judged: Judged, rules: Output) -> str:

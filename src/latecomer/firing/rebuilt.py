@@ -58,6 +58,8 @@ class Range:
     redefined: bool = False
     """The output means something else from here on: windows that late events may still reach, and those
     still open, are computed anew as well."""
+    whole: int = BEGIN_OF_TIME
+    """The log holds every event from here on: a session that may have begun before is left as it is."""
 
     @property
     def session(self) -> bool:
@@ -101,7 +103,7 @@ class Range:
             file
             for file in files
             if _meets(file, "window_start", window)
-            or (self.redefined and to_micros(file.maximum["window_end"]) > self.final)
+            or (self.redefined and _meets(file, "window_end", (self.final + 1, END_OF_TIME + 1)))
         ]
 
     @property
@@ -286,9 +288,12 @@ def _chosen(range_: Range, both: DataFrame) -> DataFrame:
     numbered = sessions.numbered(both, keys)
     together = Window.partitionBy(*keys, sessions.SESSION)
     within = f"{START} < {range_.until}L and {END} > {range_.since}L"
+    window = range_.logic.output.window
+    gap = window.gap if isinstance(window, Session) and range_.whole > BEGIN_OF_TIME else 0
+    closed = F.max(END).over(together) <= range_.watermark
     return (
         numbered.withColumn(_NTH, F.max(F.expr(within)).over(together))
-        .withColumn(_CLOSED, F.max(END).over(together) <= range_.watermark)
+        .withColumn(_CLOSED, closed & (F.min(START).over(together) >= range_.whole + gap))
         .where(f"{_NTH} and {_CLOSED}")
         .drop(_NTH, _CLOSED, sessions.SESSION)
     )
@@ -346,8 +351,11 @@ def _within(low: int, high: int) -> str:
 
 
 def _meets(file: DataFile, column: str, span: tuple[int, int]) -> bool:
+    least, most = file.minimum.get(column), file.maximum.get(column)
+    if least is None or most is None:  # the very first moments are in no statistics
+        return True
     low, high = span
-    return to_micros(file.maximum[column]) >= low and to_micros(file.minimum[column]) < high
+    return to_micros(most) >= low and to_micros(least) < high
 
 
 _FIRING_TYPES = {"fired_at": "timestamp", "watermark": "timestamp"}

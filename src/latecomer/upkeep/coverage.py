@@ -86,7 +86,9 @@ def require_covered(store: Store, what: str, mend: str) -> None:
         )
 
 
-def require_windows(store: Store, what: str, since: int | None, window: AnyWindow) -> None:
+def require_windows(
+    store: Store, what: str, since: int | None, window: AnyWindow, option: str = "--since"
+) -> None:
     """Refuse what needs the events of windows that the log no longer holds."""
     whole = covered_since(store)
     if whole is not None and not covers(store, since, window):
@@ -94,7 +96,7 @@ def require_windows(store: Store, what: str, since: int | None, window: AnyWindo
         asked = "all windows" if since is None else f"windows from {iso(since)} on"
         raise NotCovered(
             f"{what} needs every event of {asked}, and retention has removed those up to {iso(whole - 1)} from the "
-            f"log; ask for windows from {iso(first)} on (--since {iso(first)})"
+            f"log; ask for windows from {iso(first)} on ({option} {iso(first)})"
         )
 
 
