@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.cli_kit import Cli, Said
+from latecomer.cli import main
 from upkeep.upkeep_kit import Days, make_days
 
 
@@ -20,3 +22,17 @@ def days(made: Days, tmp_path: Path) -> Days:
     """Three days of batches."""
     shutil.copytree(made.file.parent, tmp_path, dirs_exist_ok=True)
     return Days(tmp_path / made.file.name)
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Call the command line: `cli("compact", file)`."""
+
+    def call(*arguments: object) -> Said:
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Said(ended.value.code, said.out, said.err)
+
+    return call

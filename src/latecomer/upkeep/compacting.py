@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from latecomer.config import checks
 from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore, PipelineError, Problem, StoreInUse
 from latecomer.model.durations import UNITS, format_duration
@@ -80,6 +81,8 @@ def compact(
         mend = f"keep {format_duration(LEAST_KEEP)} or more"
         message = "is too short: a reader or a batch under way may still need what was replaced"
         raise PipelineError([Problem("keep", message, format_duration(keep), mend)])
+    if problems := checks.check(pipeline):
+        raise PipelineError(problems)
     store = open_store(pipeline)
     store.pins()
     last = store.ledger.last_batch()

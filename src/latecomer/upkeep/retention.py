@@ -339,6 +339,10 @@ def _agree(store: Store, logged: Sums, repeated: Sums, after: int, until: int) -
 def _require(agrees: bool, batch: int, what: str, said: Decimal | None, found: Decimal) -> None:
     if not agrees:
         raise LedgerError(
-            f"batch {batch}: the ledger says {said or Decimal(0):f} {what}, the table has {found:f}; nothing was "
+            f"batch {batch}: the ledger says {_plain(said)} {what}, the table has {_plain(found)}; nothing was "
             "removed. See what differs with latecomer ledger FILE --check"
         )
+
+
+def _plain(amount: Decimal | None) -> str:
+    return f"{(amount or Decimal(0)).normalize():f}"
