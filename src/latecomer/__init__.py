@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from latecomer.reader import Reader
     from latecomer.replaying import Replay, replay
     from latecomer.running import run
+    from latecomer.upkeep.compacting import compact
 
 __all__ = [
     "Adaptive",
@@ -89,6 +90,7 @@ __all__ = [
     "Strategy",
     "Trigger",
     "Tumbling",
+    "compact",
     "load_pipeline",
     "replay",
     "run",
@@ -98,6 +100,7 @@ _WITH_SPARK_OR_DELTA = {
     "BatchReport": "pipeline",
     "Reader": "reader",
     "Replay": "replaying",
+    "compact": "upkeep.compacting",
     "replay": "replaying",
     "run": "running",
 }

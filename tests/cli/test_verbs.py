@@ -122,7 +122,7 @@ def test_the_ledger_is_checked(
     lake: Lake, cli: Cli, monkeypatch: pytest.MonkeyPatch, differences: list[str]
 ) -> None:
     checker = types.ModuleType("latecomer.ledger.check")
-    monkeypatch.setattr(checker, "check_ledger", lambda pipeline: differences, raising=False)
+    monkeypatch.setattr(checker, "check_ledger", lambda pipeline, **_: differences, raising=False)
     monkeypatch.setitem(sys.modules, "latecomer.ledger.check", checker)
     for batch in range(2):
         lake.ledger(batch, [{"output": "minute_totals", "received": Decimal(3), "on_time": Decimal(3)}])

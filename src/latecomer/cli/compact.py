@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.options import File, Format, Formatted, WrongUsage, load
+from latecomer.cli.options import File, Format, Formatted, load
 
 if TYPE_CHECKING:
     from latecomer.upkeep.compacting import Report
@@ -30,26 +30,12 @@ def compact(
     from latecomer.cli.render import note, show
     from latecomer.upkeep.compacting import compact as run
 
-    report = run(load(file), keep=_duration(keep), dry_run=dry_run)
+    report = run(load(file), keep=keep, dry_run=dry_run)
     show(report.rows, form, "nothing to do: the store is in shape")
     if report.rows.num_rows:
         note(_told(report, "would be" if dry_run else "were"))
     for remark in report.notes:
         note(remark)
-
-
-def _duration(text: str) -> int:
-    from latecomer.model.durations import MEND, format_duration, parse_duration
-    from latecomer.upkeep.compacting import LEAST_KEEP
-
-    try:
-        keep = parse_duration(text)
-    except ValueError:
-        raise WrongUsage("--keep", text, "is not a duration", MEND) from None
-    if keep < LEAST_KEEP:
-        reason = "is too short: a reader or a batch under way may still need what was replaced"
-        raise WrongUsage("--keep", text, reason, f"keep {format_duration(LEAST_KEEP)} or more")
-    return keep
 
 
 def _told(report: Report, were: str) -> str:

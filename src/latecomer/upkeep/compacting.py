@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ import pyarrow as pa
 from latecomer.config import checks
 from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore, PipelineError, Problem, StoreInUse
-from latecomer.model.durations import UNITS, format_duration
+from latecomer.model.durations import MEND, UNITS, format_duration, parse_duration
 from latecomer.store.lock import BRIEFLY, exclusive, held_since
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import DataFile, Table
@@ -27,7 +27,7 @@ from latecomer.upkeep.plan import Group, clustered, complete, final, joined
 from latecomer.upkeep.retention import Going, output_tables, plan_retention, reached, record, remove
 from latecomer.upkeep.sweeping import Safe, delete, swept
 
-KEEP = 7 * UNITS["d"]
+KEEP = "7d"
 LEAST_KEEP = UNITS["h"]
 """A batch under way, or a reader, may need files for so long after they were replaced."""
 LOCK = ".compact.lock"
@@ -74,13 +74,15 @@ class Report:
 
 
 def compact(
-    pipeline: Pipeline, *, keep: int = KEEP, dry_run: bool = False, now: datetime | None = None
+    pipeline: Pipeline, *, keep: str | timedelta = KEEP, dry_run: bool = False, now: datetime | None = None
 ) -> Report:
-    """Keep a store in shape, beside a running pipeline or not. `keep` is in microseconds."""
-    if keep < LEAST_KEEP:
-        mend = f"keep {format_duration(LEAST_KEEP)} or more"
-        message = "is too short: a reader or a batch under way may still need what was replaced"
-        raise PipelineError([Problem("keep", message, format_duration(keep), mend)])
+    """Keep a store in shape, beside a running pipeline or not: merge small files, sweep dead ones, and remove
+    what the pipeline's `retention` no longer keeps.
+
+    `keep` is how long files stay after they were replaced, for those who opened them before. A `dry_run` says what
+    would be done.
+    """
+    seconds = _kept(keep)
     if problems := checks.check(pipeline):
         raise PipelineError(problems)
     store = open_store(pipeline)
@@ -89,7 +91,20 @@ def compact(
     if last < 0:
         raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
     with exclusive(store.root, LOCK, BRIEFLY) if not dry_run else nullcontext():
-        return _Upkeep(store, last, dry_run, now or datetime.now(UTC), keep).done()
+        return _Upkeep(store, last, dry_run, now or datetime.now(UTC), seconds).done()
+
+
+def _kept(keep: str | timedelta) -> float:
+    """Seconds of a duration that is long enough."""
+    try:
+        micros = parse_duration(keep)
+    except ValueError:
+        raise PipelineError([Problem("keep", "is not a duration", keep, MEND, "compact")]) from None
+    if micros < LEAST_KEEP:
+        message = "is too short: a reader or a batch under way may still need what was replaced"
+        mend = f"keep {format_duration(LEAST_KEEP)} or more"
+        raise PipelineError([Problem("keep", message, keep, mend, "compact")])
+    return micros / UNITS["s"]
 
 
 @dataclass(frozen=True)
@@ -106,7 +121,7 @@ class _Kept:
 
 
 class _Upkeep:
-    def __init__(self, store: Store, last: int, dry_run: bool, now: datetime, keep: int) -> None:
+    def __init__(self, store: Store, last: int, dry_run: bool, now: datetime, keep: float) -> None:
         self.store = store
         self.last = last
         self.dry_run = dry_run
@@ -227,7 +242,7 @@ class _Upkeep:
         if not table.exists:
             return
         running = held_since(self.store.root)
-        before = self.now.timestamp() - self.keep / UNITS["s"]
+        before = self.now.timestamp() - self.keep
         if kept.engine_remembers and running is not None:
             before = min(before, running)
         safe = Safe(before, self.last if running is not None else None)
