@@ -32,6 +32,10 @@ outputs:
     allowed_lateness: 1m
     late: update
     sinks: [{sqlite: results.db}]
+  report:
+    window: {tumbling: 10s}
+    aggregates: {payments: count(*)}
+    sinks: [{jsonl: report}]
 """
 START = datetime(2026, 11, 8, 14, 0, tzinfo=UTC)
 
@@ -108,6 +112,21 @@ def test_a_running_pipeline_closes_its_last_window_in_silence_and_stops_cleanly(
 
     land(file.parent, "1.json", range(60, 61), behind=50)
     assert until(lambda: [row["payments"] for row in ask(file, "results", "totals")] == [10, 11, 5])
+
+    # The report set the late payment aside: a rebuild brings it in, and the run publishes that.
+    assert [row["payments"] for row in ask(file, "results", "report")] == [10, 10, 5]
+    rebuilt = subprocess.run(
+        [LATECOMER, "rebuild", "apply", str(file), "report", "--from", START.isoformat()],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "published by the running pipeline as batch" in rebuilt.stdout, rebuilt.stderr
+    assert [row["payments"] for row in ask(file, "results", "report")] == [10, 11, 5]
+    newest = max((file.parent / "report").glob("*.jsonl")).read_text(encoding="utf-8").splitlines()
+    assert [(json.loads(line)["timing"], json.loads(line)["payments"]) for line in newest] == [
+        ("CORRECTION", 11)
+    ]
 
     process.send_signal(signal.SIGTERM)
     out, told = process.communicate(timeout=60)

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.config import checks
 from latecomer.config.load import check_against
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import Pipeline
 from latecomer.corrections.planning import Watch, planned
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreInUse, did_you_mean
 from latecomer.firing.choose import output_logic
@@ -33,7 +33,7 @@ from latecomer.session import build_session, own_session
 from latecomer.store.layout import PaneLayout
 from latecomer.store.lock import exclusive
 from latecomer.store.rebuilds import Rebuild, Rebuilds
-from latecomer.store.store import Store, definition_of, open_store
+from latecomer.store.store import Store, definition_of, open_store, under
 from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.windowing.merge import Merger
 
@@ -148,9 +148,7 @@ def _opened(pipeline: Pipeline, output: str) -> Store:
 def _require_redefinable(store: Store, name: str, pinned: Mapping[str, Any]) -> None:
     """What an output means may change in its filter and its aggregates, as far as its columns stay."""
     output = store.pipeline.outputs[name]
-    before = Output.model_validate(
-        {**dict(output), **{key: value for key, value in pinned.items() if key != "discarding"}}
-    )
+    before = under(output, pinned)
     old, new = (PaneLayout(each, store.layout) for each in (before, output))
     states = [Merger(layout, store.measures()).state_columns for layout in (old, new)]
     wrong = [
@@ -238,6 +236,7 @@ def _published(spark: SparkSession, planner: _Planner, rebuild: Rebuild) -> Appl
         if not _still_nothing(planner, rebuild):
             return None
         rebuild.remove()
+        _finish_what_was_begun(spark, planner.store)
         return Applied(rebuild, None, False)
     store = planner.store
     asked = False
@@ -267,6 +266,15 @@ def _still_nothing(planner: _Planner, rebuild: Rebuild) -> bool:
     ledger = planner.store.ledger
     ledger.refresh()
     return ledger.last_batch() == rebuild.record.through
+
+
+def _finish_what_was_begun(spark: SparkSession, store: Store) -> None:
+    """Sinks that an interrupted rebuild did not reach are caught up; a run that is there does so itself."""
+    try:
+        with exclusive(store.root), closing(Engine(spark, open_store(store.pipeline))) as engine:
+            engine.start()
+    except StoreInUse:
+        return
 
 
 def _complete(store: Store, batch: int) -> bool:

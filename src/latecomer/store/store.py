@@ -165,7 +165,10 @@ class Store:
         """The output under each policy and definition it has had, and since which batch."""
         pinned = read_pins(self.root) or {}
         output = self.pipeline.outputs[name]
-        return [(entry["since"], _under(output, entry)) for entry in pinned.get("policies", {}).get(name, [])]
+        return [
+            (entry["since"], under(output, entry.get("definition", {}), entry["policy"]))
+            for entry in pinned.get("policies", {}).get(name, [])
+        ]
 
     def _event_definition(self, pinned: Mapping[str, Any]) -> dict[str, Any]:
         event, files = self.pipeline.event, self.pipeline.source.files
@@ -276,10 +279,10 @@ def write_pins(root: Path, pins: Mapping[str, Any]) -> None:
     os.replace(draft, root / "pipeline.json")
 
 
-def _under(output: Output, entry: Mapping[str, Any]) -> Output:
-    """An output as it was in a period."""
-    meaning = {key: value for key, value in entry.get("definition", {}).items() if key != "discarding"}
-    return Output.model_validate({**dict(output), **meaning, **entry["policy"]})
+def under(output: Output, definition: Mapping[str, Any], policy: Mapping[str, Any] | None = None) -> Output:
+    """An output as it was when it meant this, and had that policy."""
+    meaning = {key: value for key, value in definition.items() if key != "discarding"}
+    return Output.model_validate({**dict(output), **(policy or policy_of(output)), **meaning})
 
 
 def _other_definition(name: str, kept: Mapping[str, Any], definition: Mapping[str, Any]) -> str:

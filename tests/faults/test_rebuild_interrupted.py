@@ -1,0 +1,112 @@
+"""A rebuild that is interrupted anywhere and asked for again leaves the same as one that was not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from faults.faults_kit import left_behind, write_pipeline
+from faults.test_interrupted import Died, deadly
+from latecomer.config.load import load_pipeline
+from latecomer.corrections import rebuilding
+from latecomer.errors import StoreMismatch
+from latecomer.ledger.check import check_ledger
+from latecomer.replaying import replay
+from latecomer.running import run
+from latecomer.store import failpoints
+
+__all__ = ["deadly"]
+
+BOUNDARIES = (
+    "rebuild.accepted@4",
+    "watermarks.committed@4",
+    "totals.panes.written@4",
+    "totals.panes.committed@4",
+    "ledger.committed@4",
+)
+REDEFINED = (*BOUNDARIES[:4], "totals.partials.committed@4", BOUNDARIES[4])
+
+
+def prepared(folder: Path, spark: SparkSession, drain: bool = True) -> Path:
+    file = write_pipeline(folder)
+    run(load_pipeline(file), drain=drain, once=True, spark=spark)
+    return file
+
+
+def redefine(file: Path) -> None:
+    """From here on small payments do not count."""
+    text = file.read_text(encoding="utf-8")
+    changed = text.replace(
+        "    allowed_lateness: 90s\n    late: update",
+        "    where: paise > 150\n    allowed_lateness: 90s\n    late: update",
+    )
+    assert changed != text
+    file.write_text(changed, encoding="utf-8")
+
+
+def rebuild(file: Path, spark: SparkSession) -> int | None:
+    return rebuilding.apply(load_pipeline(file), "totals", spark=spark).batch
+
+
+def interrupted(file: Path, spark: SparkSession, places: tuple[str, ...], deadly: pytest.MonkeyPatch) -> None:
+    for place in places:
+        deadly.setenv(failpoints.VARIABLE, place)
+        with pytest.raises(Died):
+            rebuild(file, spark)
+    deadly.delenv(failpoints.VARIABLE)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    file = prepared(tmp_path_factory.mktemp("undisturbed"), spark)
+    assert rebuild(file, spark) == 4
+    assert rebuild(file, spark) is None
+    found = left_behind(file)
+    assert any("CORRECTION" in row for row in found["sqlite"])
+    assert any("CORRECTION" in row for row in found["delta"])
+    return found
+
+
+def test_a_rebuild_interrupted_at_one_boundary_after_the_other(
+    spark: SparkSession, tmp_path: Path, undisturbed: dict[str, list[str]], deadly: pytest.MonkeyPatch
+) -> None:
+    file = prepared(tmp_path, spark)
+    interrupted(file, spark, BOUNDARIES, deadly)
+    rebuild(file, spark)
+    assert left_behind(file) == undisturbed
+    assert check_ledger(load_pipeline(file), spark) == []
+
+
+@pytest.mark.long
+def test_the_next_run_carries_an_interrupted_rebuild_through(
+    spark: SparkSession, tmp_path: Path, undisturbed: dict[str, list[str]], deadly: pytest.MonkeyPatch
+) -> None:
+    file = prepared(tmp_path, spark)
+    interrupted(file, spark, BOUNDARIES[:1], deadly)
+    run(load_pipeline(file), once=True, spark=spark)
+    assert left_behind(file) == undisturbed
+
+
+@pytest.mark.long
+def test_another_definition_interrupted_at_one_boundary_after_the_other(
+    spark: SparkSession, tmp_path: Path, deadly: pytest.MonkeyPatch
+) -> None:
+    files = [prepared(tmp_path / name, spark, drain=False) for name in ("smooth", "rough")]
+    # Three batches and no drain, so that windows are open: the rebuild is batch 3.
+    places = tuple(place.replace("@4", "@3") for place in REDEFINED)
+    for file in files:
+        redefine(file)
+        with pytest.raises(StoreMismatch, match="rebuild apply"):
+            run(load_pipeline(file), once=True, spark=spark)
+    assert rebuild(files[0], spark) == 3
+    interrupted(files[1], spark, places, deadly)
+    rebuild(files[1], spark)
+    smooth, rough = map(left_behind, files)
+    assert rough == smooth
+    for file in files:
+        run(load_pipeline(file), drain=True, spark=spark)
+        assert check_ledger(load_pipeline(file), spark) == []
+        again = replay(load_pipeline(file), spark=spark)
+        assert again.equal, again.summary.to_pylist()
