@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from corrections.log_kit import PAYLOAD, arrivals
 from latecomer.config.models import Output, Pipeline, Retention
 from latecomer.corrections.against import Against
+from latecomer.corrections.certificate import Certificate, certify, check
 from latecomer.corrections.reconcile import reconcile
 from latecomer.errors import NotCovered
 from latecomer.ledger.check import check_ledger
@@ -57,6 +58,8 @@ BATCHES = cut(arrivals(), [40, 50])
 class Ran:
     bench: Bench
     told: Interpretation
+    early: Certificate
+    """Of the output `updates`, after the first batch."""
 
     @property
     def pipeline(self) -> Pipeline:
@@ -74,14 +77,15 @@ def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     bench = Bench(spark, tmp_path_factory.mktemp("kept"), Bounded("5s"), OUTPUTS, PAYLOAD)
     with exclusive(bench.pipeline.store_path), pytest.MonkeyPatch.context() as patch:
         patch.setattr("latecomer.firing.output.FOLD_AT", 1)  # the engine takes files out whenever it may
-        engine = bench.engine()
+        engine, certificates = bench.engine(), []
         for number, batch in enumerate(BATCHES):
             engine.data(number, [bench.write(number, batch)])
+            certificates.append(certify(bench.pipeline, "updates"))
             compact(bench.pipeline)
             compact(bench.pipeline, now=LATER)
         engine.drain()
         engine.close()
-    return Ran(bench, bench.oracle(BATCHES, drain=True))
+    return Ran(bench, bench.oracle(BATCHES, drain=True), certificates[0])
 
 
 def test_the_engine_does_not_notice(ran: Ran) -> None:
@@ -105,6 +109,12 @@ def test_everything_can_be_computed_again_from_merged_files(ran: Ran, spark: Spa
     assert found.exact
     assert found.equal, found.summary.to_pylist()
     assert check_ledger(ran.pipeline, spark) == []
+
+
+def test_a_past_that_ends_within_merged_files(ran: Ran, spark: SparkSession) -> None:
+    assert ran.early.batches == 1
+    assert ran.early.rows > 0
+    assert check(ran.pipeline, "updates", ran.early, spark).reproduced
 
 
 @pytest.mark.long

@@ -166,9 +166,10 @@ class Table:
         return [str(self.root / file.path) for file in files]
 
     def query(self, sql: str, **others: Table) -> pa.Table:
-        """Ask the table, named `t` in the SQL, without Spark; other tables join under their names."""
+        """Ask the table as it is now, named `t` in the SQL, without Spark; others join under their names."""
         builder = QueryBuilder()
         for name, table in {"t": self, **others}.items():
+            table.refresh()
             builder = builder.register(name, table._create_or_open())
         return pa.table(builder.execute(sql))
 

@@ -157,7 +157,7 @@ class _Upkeep:
         yield _Kept("dead_letters", store.dead_letters, in_order)
         yield _Kept("watermarks", store.watermarks, in_order, engine_remembers=True)
         yield _Kept("ledger", store.ledger, in_order, engine_remembers=True)
-        yield _Kept("removals", removals(store))
+        yield _Kept("removals", removals(store), in_order)
         watermark = reached(store, last)
         for name in store.pipeline.outputs:
             root, tables = f"outputs/{name}", output_tables(store, name)

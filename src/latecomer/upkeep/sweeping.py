@@ -27,8 +27,8 @@ class Safe:
 def swept(table: Table, safe: Safe, needed: Sequence[DataFile] = ()) -> list[Path]:
     """The files below a table that nobody names any more. `needed` are files to keep whatever happens."""
     table.refresh()
-    named = {file.path for file in [*table.files(), *needed]} | _taken_out_since(table, safe.before)
-    return [
+    named = {file.path for file in [*table.files(), *needed]}
+    found = [
         file
         for folder in _folders(table, safe)
         for file in sorted(folder.rglob("*"))
@@ -36,6 +36,8 @@ def swept(table: Table, safe: Safe, needed: Sequence[DataFile] = ()) -> list[Pat
         and _belongs_to(file, table.root) not in named
         and _written_before(file, safe.before)
     ]
+    lately = _taken_out_since(table, safe.before) if found else set()
+    return [file for file in found if _belongs_to(file, table.root) not in lately]
 
 
 def delete(table: Table, files: Sequence[Path]) -> None:
@@ -89,7 +91,6 @@ def _taken_out_since(table: Table, moment: float) -> set[str]:
         if _written_before(commit, moment):
             continue
         for line in commit.read_text(encoding="utf-8").splitlines():
-            taken_out = json.loads(line).get("remove")
-            if taken_out is not None:
+            if '"remove"' in line and (taken_out := json.loads(line).get("remove")):
                 found |= {taken_out["path"], unquote(taken_out["path"])}
     return found
