@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from latecomer.model.durations import DAY, UNITS, to_moment
 from latecomer.store.table import DataFile, batches_of
 from latecomer.upkeep import plan
+from latecomer.upkeep.merging import merge
 from latecomer.upkeep.plan import clustered, complete, final, joined, parts
+from upkeep.upkeep_kit import Days
 
 MINUTE = UNITS["m"]
 
@@ -94,9 +96,7 @@ def test_files_are_joined_up_to_a_size() -> None:
 @given(st.dictionaries(st.integers(-3000, 3000), st.integers(1, 40), min_size=1))
 def test_parts_hold_every_minute_once_within_a_day_and_not_too_much(counts: dict[int, int]) -> None:
     minutes = {minute * MINUTE: count for minute, count in counts.items()}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "MOST_ROWS", 50)
-        found = parts(minutes)
+    found = parts(minutes, 50)
     for minute in minutes:
         assert sum(start <= minute < end for start, end in found) == 1
     for start, end in found:
@@ -104,3 +104,12 @@ def test_parts_hold_every_minute_once_within_a_day_and_not_too_much(counts: dict
         held = [count for minute, count in minutes.items() if start <= minute < end]
         assert sum(held) <= 50 or len(held) == 1
     assert found == sorted(found)
+
+
+def test_wide_rows_make_smaller_files(days: Days, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "MOST_BYTES", 1)  # a row is more than that
+    events = days.store.events
+    (group,) = clustered(events.files(), "event_time")
+    assert {each.rows for each in merge(events, group)} == {1, 2}  # as many as share a minute
+    assert sum(each.rows for each in events.files()) == 72
+    assert clustered(events.files(), "event_time") == []

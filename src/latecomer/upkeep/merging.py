@@ -15,7 +15,7 @@ from latecomer.errors import StoreError
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import DataFile, Table, batch_of, batches_of, kind_of, new_token
-from latecomer.upkeep.plan import Group, parts
+from latecomer.upkeep.plan import Group, most_rows, parts
 
 ROW_GROUP = 128 * 1024
 WRITTEN, COMMITTED = "compact.written", "compact.committed"
@@ -50,7 +50,7 @@ def _written(table: Table, files: Sequence[DataFile], by: str | None, after: int
         folder = table.merged_folder(first, max(map(batch_of, files)), new_token(), kind_of(files[0]))
         written = [_joined(rows, kept, folder)]
     else:
-        written = list(_clustered(table, rows, by, kept))
+        written = list(_clustered(table, files, rows, by, kept))
     found = sum(pq.read_metadata(file).num_rows for file in written)
     if found != expected:
         raise StoreError(
@@ -75,10 +75,13 @@ def _joined(rows: ds.Dataset, kept: pc.Expression | None, folder: Path) -> Path:
     return file
 
 
-def _clustered(table: Table, rows: ds.Dataset, by: str, kept: pc.Expression | None) -> Iterator[Path]:
+def _clustered(
+    table: Table, files: Sequence[DataFile], rows: ds.Dataset, by: str, kept: pc.Expression | None
+) -> Iterator[Path]:
     """Files of one day each, sorted by time, each in a folder that tells the batches it holds."""
     token = new_token()
-    for number, (start, end) in enumerate(parts(_minutes(rows, by, kept))):
+    most = most_rows(sum(file.rows for file in files), sum(map(_plain_size, table.paths(files))))
+    for number, (start, end) in enumerate(parts(_minutes(rows, by, kept), most)):
         within = (pc.field(by) >= _moment(start)) & (pc.field(by) < _moment(end))
         part = rows.to_table(filter=within if kept is None else within & kept)
         batches = pc.min_max(part.column("batch")).as_py()
@@ -88,6 +91,12 @@ def _clustered(table: Table, rows: ds.Dataset, by: str, kept: pc.Expression | No
         ordered = part.sort_by([(by, "ascending"), ("batch", "ascending")])
         pq.write_table(ordered.cast(rows.schema), file, row_group_size=ROW_GROUP)
         yield file
+
+
+def _plain_size(path: str) -> int:
+    """A file's bytes before compression, from its footer."""
+    footer = pq.read_metadata(path)
+    return sum(footer.row_group(group).total_byte_size for group in range(footer.num_row_groups))
 
 
 def _minutes(rows: ds.Dataset, by: str, kept: pc.Expression | None) -> dict[int, int]:

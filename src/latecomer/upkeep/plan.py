@@ -10,10 +10,12 @@ from itertools import groupby
 from latecomer.model.durations import DAY, UNITS, to_micros
 from latecomer.store.table import DataFile, batch_of, batches_of, is_merged, kind_of, token_of
 
-SETTLED = 64 << 20
+SETTLED = 32 << 20
 """A file of so many bytes is large enough."""
 MOST_ROWS = 1_000_000
-"""A merged file has no more rows, unless one minute has."""
+MOST_BYTES = 256 << 20
+"""A clustered file has no more rows and no more bytes before compression, unless one minute has: so much is
+sorted in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,17 @@ def joined(files: Iterable[DataFile]) -> list[Group]:
     return [Group(group) for group in groups if len(group) > 1]
 
 
-def parts(minutes: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Stretches of time, each within one day and with no more rows than a file should have.
+def most_rows(rows: int, size: int) -> int:
+    """How many rows a file may have, where so many rows have so many bytes before compression.
+
+    >>> most_rows(1000, 100_000), most_rows(1000, 1 << 20)
+    (1000000, 256000)
+    """
+    return max(1, min(MOST_ROWS, rows * MOST_BYTES // max(size, 1)))
+
+
+def parts(minutes: Mapping[int, int], most: int) -> list[tuple[int, int]]:
+    """Stretches of time, each within one day and with no more rows than `most`.
 
     `minutes` says how many rows each minute has, by the microsecond at which it starts.
     """
@@ -87,7 +98,7 @@ def parts(minutes: Mapping[int, int]) -> list[tuple[int, int]]:
     rows = 0
     for minute, count in sorted(minutes.items()):
         end = minute + UNITS["m"]
-        if found and found[-1][0] // DAY == minute // DAY and rows + count <= MOST_ROWS:
+        if found and found[-1][0] // DAY == minute // DAY and rows + count <= most:
             found[-1] = found[-1][0], end
             rows += count
         else:
