@@ -1,10 +1,11 @@
-"""`latecomer demo`: Diwali night, the same arrivals through four outputs, side by side."""
+"""`latecomer demo`: Diwali night, the same arrivals through four outputs, side by side; or another story."""
 
 from __future__ import annotations
 
 import tempfile
 import time
 from decimal import Decimal
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,22 +29,28 @@ SAID = {
 }
 
 
+class Story(StrEnum):
+    """What can be told."""
+
+    DIWALI = "diwali"
+    BOOKMYSHOW = "bookmyshow"
+
+
 def demo(
     folder: Annotated[
         Path | None, typer.Option(help="Where to put the scenario; a temporary folder if not said.")
     ] = None,
+    story: Annotated[
+        Story, typer.Option(help="bookmyshow: an hour that is corrected, then rebuilt.")
+    ] = Story.DIWALI,
 ) -> None:
     """Run the Diwali scenario: 300,000 payments, one tower sixteen minutes late, four late policies."""
     from rich.console import Console
 
-    from latecomer.config.load import load_pipeline
-    from latecomer.demo.diwali import write_scenario
     from latecomer.errors import LatecomerError
-    from latecomer.reader import Reader
-    from latecomer.running import run
     from latecomer.session import java_version
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = 110
     began = time.monotonic()
@@ -52,6 +59,24 @@ def demo(
     if folder is not None and home.exists() and any(home.iterdir()):
         raise LatecomerError(f"--folder {folder}: is not empty; name a new folder")
     hush_spark()
+    if story is Story.BOOKMYSHOW:
+        from latecomer.cli.wrong_to_right import tell
+
+        further = tell(console, home)
+    else:
+        further = _diwali(console, home)
+    console.print(f"\n{time.monotonic() - began:.0f} seconds, Spark's start included. Look further:")
+    for line in further:
+        console.print(f"  {line}", soft_wrap=True)
+
+
+def _diwali(console: Console, home: Path) -> tuple[str, ...]:
+    """Run and tell it; returns the commands that show more."""
+    from latecomer.config.load import load_pipeline
+    from latecomer.demo.diwali import write_scenario
+    from latecomer.reader import Reader
+    from latecomer.running import run
+
     with console.status("writing the payments of Diwali night …") as status:
         file, payments = write_scenario(home)
         console.print(f"{payments:,} UPI payments, 19:25 to 19:50 IST, from eight towers.")
@@ -60,31 +85,28 @@ def demo(
             "1,824 payments of the minute 19:30, closed and published sixteen minutes before.\n"
         )
         status.update("starting Spark …")
-
-        def told(report: BatchReport) -> None:
-            status.update(
-                f"batch {report.batch + 1}: {report.received.rows:,} rows in {report.seconds:.1f} s"
-            )
-
-        run(load_pipeline(file), drain=True, watch=told, file=file)
+        run(load_pipeline(file), drain=True, watch=lambda report: status.update(batch(report)), file=file)
     reader = Reader(load_pipeline(file))
     _the_minute(console, reader)
     _the_ledger(console, reader)
-    console.print(f"\n{time.monotonic() - began:.0f} seconds, Spark's start included. Look further:")
-    for line in (
+    return (
         f"latecomer panes {file} warehouse --window 2026-11-08T14:00:00Z",
         f"latecomer panes {file} alerts --window 2026-11-08T14:00:00Z --key tower=lucknow",
         f"latecomer late {file} cfo_report --limit 5",
         f"latecomer ledger {file} --check",
-    ):
-        console.print(f"  {line}", soft_wrap=True)
+    )
+
+
+def batch(report: BatchReport) -> str:
+    """A batch that is done, in words."""
+    return f"batch {report.batch + 1}: {report.received.rows:,} rows in {report.seconds:.1f} s"
 
 
 def _the_minute(console: Console, reader: Reader) -> None:
     """What each output says of the minute 19:30: first, and now."""
     from latecomer.demo.diwali import CLOSED_MINUTE
 
-    table = _table("The minute 19:30 IST, by late policy")
+    table = simple_table("The minute 19:30 IST, by late policy")
     for column in ("", "late", "first published", "stands now", "payments", "set aside"):
         table.add_column(column, justify="left" if column in ("", "late") else "right", no_wrap=True)
     for name, policy in SAID.items():
@@ -106,11 +128,11 @@ def _the_ledger(console: Console, reader: Reader) -> None:
     """Received, and what became of it: a column an output, in payments and in rupees."""
     totals = reader.ledger_totals().to_pylist()
     for unit, title, shown in (
-        ("events", "The ledger in payments", _count),
+        ("events", "The ledger in payments", count),
         ("paise", "The ledger in rupees, to the paisa", rupees),
     ):
         lines = {row["output"]: row for row in totals if row["unit"] == unit}
-        table = _table(title)
+        table = simple_table(title)
         table.add_column("", no_wrap=True)
         for name in SAID:
             table.add_column(name, justify="right", no_wrap=True)
@@ -121,14 +143,16 @@ def _the_ledger(console: Console, reader: Reader) -> None:
         console.print(table)
 
 
-def _table(title: str) -> Table:
+def simple_table(title: str) -> Table:
+    """A table of the demo's, with its title above."""
     from rich import box
     from rich.table import Table
 
     return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
 
 
-def _count(amount: Any) -> str:
+def count(amount: Any) -> str:
+    """A number of things; a dash for none."""
     return f"{int(amount):,}" if amount else "-"
 
 

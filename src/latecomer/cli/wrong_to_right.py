@@ -1,0 +1,119 @@
+"""`latecomer demo --story bookmyshow`: an hour that was published wrong, corrected, rebuilt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from latecomer.cli.demo import FATES, batch, count, simple_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from latecomer.demo.bookmyshow import Place, Scenario
+    from latecomer.demo.wrong_to_right import Account, Views
+    from latecomer.reader import Reader
+
+SCALE = 100
+SHOWN = (0, 9, 21)
+"""Which minutes of the outage are shown."""
+IST = ZoneInfo("Asia/Kolkata")
+
+
+def tell(console: Console, home: Path, scale: int = SCALE) -> tuple[str, ...]:
+    """Run and tell it; returns the commands that show more."""
+    from latecomer.config.load import load_pipeline
+    from latecomer.demo.bookmyshow import OUTPUT, write_scenario
+    from latecomer.demo.wrong_to_right import RANGE, live_through
+    from latecomer.reader import Reader
+
+    with console.status("writing the views of the evening …") as status:
+        scenario = write_scenario(home, scale)
+        console.print(
+            f"26 May 2024, the IPL final, at a scale of 1 to {scale}: {scenario.rows:,} ticket views.\n"
+            f"From 19:32 to 19:54 IST an edge is down, and phones buffer {scenario.buffered:,} of them. They are "
+            f"flushed in waves\nuntil 20:05, {scenario.next_morning:,} not before the next morning. Counted by "
+            "minute and city; more than 60 s late is set aside.\n"
+        )
+        status.update("starting Spark …")
+        account = live_through(
+            scenario, watch=lambda report: status.update(batch(report)), doing=status.update
+        )
+    show(console, scenario, account)
+    the_ledger(console, Reader(load_pipeline(scenario.file)))
+    first, end = (f"{moment:%Y-%m-%dT%H:%M:%SZ}" for moment in RANGE)
+    file = scenario.file
+    return (
+        f"latecomer panes {file} {OUTPUT} --window 2024-05-26T14:11:00Z --key city=mumbai",
+        f"latecomer results {file} {OUTPUT} --serving --limit 5",
+        f"latecomer rebuild list {file} {OUTPUT}",
+        f"latecomer rebuild plan {file} {OUTPUT} --from {first} --to {end}",
+        f"latecomer ledger {file} --check",
+    )
+
+
+def show(console: Console, scenario: Scenario, account: Account) -> None:
+    """The way from wrong to right: what could be read at each time, and how far off that was."""
+    from latecomer.demo.bookmyshow import outage
+
+    minutes = outage()
+    table = simple_table("Views of the minute (IST), and how far they are off what the log says")
+    table.add_column("", no_wrap=True)
+    shown: dict[str, Callable[[Place], bool]] = {
+        f"{minutes[nth].astimezone(IST):%H:%M}": _is(minutes[nth]) for nth in SHOWN
+    }
+    shown[f"all {len(minutes)} minutes"] = lambda place: place[0] in minutes
+    for column in (*shown, "wrong"):
+        table.add_column(column, justify="right", no_wrap=True)
+    places = [place for place in account.log if place[0] in minutes]
+    for name, views in [*((each.name, each.views) for each in account.moments), ("the log", account.log)]:
+        cells = [_off(_total(views, wanted), _total(account.log, wanted)) for wanted in shown.values()]
+        wrong = sum(views.get(place) != account.log[place] for place in places)
+        table.add_row(name, *cells, f"{wrong} of {len(places)}")
+    console.print(table)
+    evening, morning = account.set_aside
+    lost = sum(scenario.seen.values()) - sum(account.log.values())
+    taken_in = int(Decimal(account.rebuilt.rebuild.record.taken_in["assignments"]))
+    once_more = "nothing to change" if account.again.batch is None else "CHANGED AGAIN"
+    for line in (
+        f"set aside in the evening {evening:,}, with the next morning {morning:,}; the rebuild took in "
+        f"{taken_in:,}",
+        f"served in the evening otherwise than the log of that hour says: {account.behind} windows and keys",
+        f"rebuilt once more: {once_more}; seen on phones and not in the log: {lost:,} views",
+        "ledger and tables: " + ("equal" if not account.differences else "; ".join(account.differences)),
+    ):
+        console.print(line, soft_wrap=True)
+
+
+def the_ledger(console: Console, reader: Reader) -> None:
+    """Received, and what became of it when it came."""
+    lines = {row["unit"]: row for row in reader.ledger_totals().to_pylist()}
+    console.print()
+    table = simple_table("The ledger: what became of it")
+    table.add_column("", no_wrap=True)
+    for column in ("views", "seats in them"):
+        table.add_column(column, justify="right", no_wrap=True)
+    both = [lines["events"], lines["seats"]]
+    for fate in ("received", *FATES):
+        table.add_row(fate.replace("_", " "), *(count(line[fate]) for line in both))
+    left = (line["received"] - sum((line[fate] for fate in FATES), Decimal(0)) for line in both)
+    table.add_row("unaccounted for", *(f"{amount:f}" if amount else "0" for amount in left))
+    console.print(table)
+
+
+def _is(minute: datetime) -> Callable[[Place], bool]:
+    return lambda place: place[0] == minute
+
+
+def _total(views: Views, wanted: Callable[[Place], bool]) -> int:
+    return sum(many for place, many in views.items() if wanted(place))
+
+
+def _off(views: int, right: int) -> str:
+    """A number and its error, such as `271,208 −34.04 %`; exactly right is `0 %`."""
+    error = "0 %" if views == right else f"{(views - right) / right * 100:+.2f} %".replace("-", "−")
+    return f"{views:,} {error:>9}"
