@@ -266,6 +266,11 @@ class _Replayer(Engine):
         """The log says which batches there were, not the source."""
         return -1
 
+    @property
+    def _half_logged(self) -> bool:
+        """Every batch of the log has been on the timeline already."""
+        return False
+
 
 class _PastLog(EventLog):
     """The log as it was written. Where ticks have another length, they are counted anew."""

@@ -155,6 +155,10 @@ def test_readers_see_nine_days_old_or_nine_days_new(
     }
     assert plan.record.sums["payments"] == tuple(str(payments_of(each)) for each in (OLD, NEW))
     assert [read() for read in readers.values()] == [OLD] * 3  # planning has published nothing
+    with pytest.raises(
+        StoreMismatch, match=r"another where than the file.*latecomer rebuild apply FILE daily"
+    ):
+        in_store(pipeline)
 
     between = read_at_every_step(monkeypatch, readers)
     with polled(readers) as seen:
