@@ -18,8 +18,11 @@ from latecomer.corrections.statement import (
     serving_names,
     standing,
 )
+from latecomer.model.verdicts import END_OF_TIME
+from latecomer.model.windows import FIRST_MOMENT, Session
 from latecomer.reader import Reader
-from latecomer.store.sql import double_quoted
+from latecomer.store.rebuilds import Rebuilds, Record
+from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.table import there
 
 
@@ -32,7 +35,7 @@ def serving(reader: Reader, output: str) -> pa.Table:
     correction, and the reader's notes say so.
     """
     ours = corrections_of(reader, output)
-    base, corrections = standing(DATAFUSION, ours, "t"), counting(DATAFUSION, ours, "t", "c")
+    base, corrections = standing(DATAFUSION, ours, "t"), _counting(reader, ours)
     rows = _ask(ours, served(DATAFUSION, ours, base, corrections), _schema(ours))
     reader.notes = _notes(ours, rows)
     return rows
@@ -46,7 +49,7 @@ def preferred(reader: Reader, output: str, prefer: Origin) -> pa.Table:
     """
     ours = corrections_of(reader, output)
     columns = [*base_columns(ours), ours.named("origin")]
-    panes, corrections = "t", counting(DATAFUSION, ours, "t", "c")
+    panes, corrections = "t", _counting(reader, ours)
     if prefer is not Origin.REBUILT:
         panes = before_rebuild(DATAFUSION, ours, "t")
         corrections = counting(DATAFUSION, ours, "t", "c", before=True)
@@ -67,7 +70,33 @@ def corrections(reader: Reader, output: str) -> pa.Table:
     """
     ours = corrections_of(reader, output)
     reader.notes = ours.notes()
-    return _ask(ours, f"select * from {counting(DATAFUSION, ours, 't', 'c')}", ours.schema, "batch")
+    return _ask(ours, f"select * from {_counting(reader, ours)}", ours.schema, "batch")
+
+
+def _counting(reader: Reader, ours: Corrections) -> str:
+    """The corrections that no rebuild has taken in.
+
+    A rebuild looks at every closed window of its range. Where nothing differed it told nothing, and where a
+    session joined others its window is another: its record says of both that they hold all there was.
+    """
+    counted = counting(DATAFUSION, ours, "t", "c")
+    rebuilds = Rebuilds(reader.pipeline.store_path, ours.name).published(ours.tables.panes.last_batch())
+    taken_in = [_taken_in(ours, each.record) for each in rebuilds]
+    if not taken_in:
+        return counted
+    return f"(select * from {counted} as counted where not ({' or '.join(taken_in)}))"
+
+
+def _taken_in(ours: Corrections, record: Record) -> str:
+    since, until, closed = map(_moment, (record.since, record.until, record.watermark))
+    starts = f"window_start >= {since}"
+    if isinstance(ours.output.window, Session):
+        starts = f"window_end > {since}"
+    return f"(batch <= {record.through} and {starts} and window_start < {until} and window_end <= {closed})"
+
+
+def _moment(micros: int) -> str:
+    return moment_literal(min(max(micros, FIRST_MOMENT), END_OF_TIME))
 
 
 def _ask(ours: Corrections, sql: str, schema: pa.Schema, *then_by: str) -> pa.Table:
