@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.contenders import WINDOWS
-from bench.workload import in_order, write_events
+from bench.workload import DAY, in_order, write_events
 from latecomer.session import build_session
 
 console = Console(width=110)
@@ -27,23 +27,18 @@ console = Console(width=110)
 
 def contend(name: str, source: Path, rows: int, **more: Any) -> dict[str, Any]:
     """One contender, in a process of its own, on a fresh store."""
-    work = Path(tempfile.mkdtemp(prefix="latecomer-bench-"))
     options = [text for key, value in more.items() for text in (f"--{key.replace('_', '-')}", str(value))]
-    command = [
-        sys.executable,
-        "-m",
-        "bench.contenders",
-        name,
-        str(source),
-        str(work),
-        "--rows",
-        str(rows),
-        *options,
-    ]
+    return measured("bench.contenders", name, str(source), "--rows", str(rows), *options)
+
+
+def measured(module: str, *options: str) -> dict[str, Any]:
+    """What a process of its own measured, in a folder of its own."""
+    work = Path(tempfile.mkdtemp(prefix="latecomer-bench-"))
+    command = [sys.executable, "-m", module, *options, "--work", str(work)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     shutil.rmtree(work, ignore_errors=True)
     if done.returncode:
-        raise SystemExit(f"{name} failed:\n{done.stderr[-3000:]}")
+        raise SystemExit(f"{module} failed:\n{done.stderr[-3000:]}")
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
 
@@ -111,16 +106,36 @@ def endurance(source: Path, rows: int) -> None:
     console.print(table)
 
 
+def rebuild(source: Path, events: int) -> None:
+    result = measured("bench.rebuild", str(source))
+    table = Table(title=f"a day of ten rebuilt: {events:,} events, 1-hour windows, 10k keys")
+    for column in ("", "plain Spark", "latecomer", "latecomer / plain", "files read", "rows changed"):
+        table.add_column(column, justify="right")
+    for run in result["runs"]:
+        table.add_row(
+            run["day"],
+            f"{run['plain']:.2f} s",
+            f"{run['rebuild']:.2f} s",
+            f"{run['rebuild'] / run['plain']:.2f}",
+            f"{run['files']} of {result['files']}",
+            f"{run['changed']:,}",
+        )
+    console.print(table)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--events", type=int, default=10_000_000)
-    parser.add_argument("--only", choices=["throughput", "windows", "lateness", "endurance"])
+    parser.add_argument("--only", choices=["throughput", "windows", "lateness", "endurance", "rebuild"])
     asked = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="latecomer-events-"))
     try:
         spark = build_session("bench events")
         console.print(f"writing {asked.events:,} events …")
-        write_events(spark, folder / "large", asked.events)
+        if asked.only != "rebuild":
+            write_events(spark, folder / "large", asked.events)
+        if asked.only in (None, "rebuild"):
+            write_events(spark, folder / "days", asked.events, apart=10 * DAY // asked.events)
         if asked.only in (None, "endurance"):
             write_events(spark, folder / "small", 2_060_000, rows_a_file=10_000)
         spark.stop()
@@ -131,6 +146,7 @@ def main() -> None:
             "windows": lambda: windows(folder / "large", asked.events, min(asked.events // 4, 1_000_000)),
             "lateness": lambda: lateness(folder / "large"),
             "endurance": lambda: endurance(folder / "small", 10_000),
+            "rebuild": lambda: rebuild(folder / "days", asked.events),
         }
         for name, part in parts.items():
             if asked.only in (None, name):

@@ -121,7 +121,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("name", choices=["latecomer", "native"])
     parser.add_argument("source", type=Path)
-    parser.add_argument("work", type=Path)
+    parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--rows-a-file", type=int, default=ROWS_A_FILE)
     parser.add_argument("--lateness", default="10m")

@@ -19,12 +19,19 @@ ROWS_A_FILE = 50_000
 MICROS_APART = 600  # a million events in ten minutes
 START = 1_770_000_000_000_000
 DELAY = "30 seconds"
+DAY = 86_400_000_000
 
 
-def write_events(spark: SparkSession, folder: Path, events: int, rows_a_file: int = ROWS_A_FILE) -> None:
+def write_events(
+    spark: SparkSession,
+    folder: Path,
+    events: int,
+    rows_a_file: int = ROWS_A_FILE,
+    apart: int = MICROS_APART,
+) -> None:
     """The events as JSON lines in order of arrival, a file for each `rows_a_file` of them."""
     files = events // rows_a_file
-    arrival = F.lit(START) + F.col("id") * MICROS_APART
+    arrival = F.lit(START) + F.col("id") * apart
     prompt = (-F.log(1 - F.rand(1)) * 3_000_000).cast("bigint")
     late = F.when(F.rand(2) < 0.005, (120_000_000 + F.rand(3) * 480_000_000).cast("bigint")).otherwise(0)
     rows = spark.range(0, events, 1, files).select(
