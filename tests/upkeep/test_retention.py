@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.cli_kit import rows_of
+from latecomer.corrections.accounts import Accounts, Span
 from latecomer.corrections.against import Against
 from latecomer.corrections.certificate import Certificate, certify, check
 from latecomer.corrections.correcting import correct
@@ -325,3 +326,13 @@ def test_removed_side_output_is_no_contradiction(days: Days) -> None:
     missed = MIDNIGHT - DAY  # batch 0 had an event for it
     found = explain(Reader(days.pipeline), "totals", to_moment(missed), {"merchant": None})
     assert found.notes == []
+
+
+def test_a_reconciliation_says_what_it_cannot_count_any_more(days: Days) -> None:
+    assert Accounts(days.store, "totals", Span()).dead_letters().notes == []
+    correct(Reader(days.pipeline), "totals")
+    keep(days, "retention: {late: 1d}\n")
+    assert Accounts(days.store, "totals", Span()).dead_letters().notes == [
+        "retention has removed the dead letters of batches 0 to 6: what was there is not counted",
+        "retention has removed the side output of batches 0 to 6: what was there is not counted",
+    ]

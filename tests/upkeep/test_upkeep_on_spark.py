@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,13 +19,15 @@ from corrections.log_kit import PAYLOAD, arrivals
 from latecomer.config.models import Output, Pipeline, Retention
 from latecomer.corrections.against import Against
 from latecomer.corrections.certificate import Certificate, certify, check
+from latecomer.corrections.correcting import correct
 from latecomer.corrections.reconcile import reconcile
-from latecomer.errors import NotCovered
+from latecomer.errors import NoStore, NotCovered
 from latecomer.ledger.check import check_ledger
 from latecomer.model.durations import to_moment
 from latecomer.model.interpreter import Interpretation, cut
 from latecomer.model.strategies import Bounded
 from latecomer.pipeline import Engine
+from latecomer.reader import Reader
 from latecomer.replaying import replay
 from latecomer.session import own_session
 from latecomer.store.lock import exclusive
@@ -92,10 +96,16 @@ def test_the_engine_does_not_notice(ran: Ran) -> None:
     store = open_store(ran.pipeline)
     assert any(is_merged(file) for file in store.events.files())
     assert any(is_merged(file) for file in store.output_tables("sessions", None).panes.files())
+    assert_as_told(ran.bench, ran.told)
+
+
+def assert_as_told(bench: Bench, told: Interpretation) -> None:
+    """Every pane and every line of the ledger is what the oracle says."""
+    store = open_store(bench.pipeline)
     for output in OUTPUTS:
-        published = [(each.batch, each.pane) for each in ran.told.published[output]]
+        published = [(each.batch, each.pane) for each in told.published[output]]
         require_equal(_exact(comparable(stored_panes(store, output))), _exact(comparable(published)))
-    require_equal(as_lines(stored_entries(store)), as_lines(ran.told.ledger))
+    require_equal(as_lines(stored_entries(store)), as_lines(told.ledger))
 
 
 def _exact(panes: dict) -> dict:
@@ -140,6 +150,49 @@ def test_spark_reads_the_same_columns(ran: Ran, spark: SparkSession, tmp_path: P
         ]
         assert spark.read.parquet(*merged).schema == expected
     engine.close()
+
+
+@pytest.mark.long
+def test_upkeep_without_pause_while_the_engine_works(spark: SparkSession, tmp_path: Path) -> None:
+    """Not between two batches but in the middle of them, over and over."""
+    bench = Bench(spark, tmp_path, Bounded("5s"), OUTPUTS, PAYLOAD)
+    batches = cut(arrivals(), [20] * 6)
+    over = threading.Event()
+
+    def work() -> None:
+        try:
+            engine = bench.engine()
+            for number, batch in enumerate(batches):
+                engine.accept(number, [bench.write(number, batch)])
+            engine.drain()
+            engine.close()
+        finally:
+            over.set()
+
+    calls = 0
+    with exclusive(bench.pipeline.store_path), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("latecomer.firing.output.FOLD_AT", 1)
+        with ThreadPoolExecutor(1) as pool:
+            working = pool.submit(work)
+            while not over.is_set():
+                try:
+                    compact(bench.pipeline, now=LATER)
+                    calls += 1
+                except NoStore:
+                    over.wait(0.1)
+            working.result()
+    assert calls > 5
+    assert_as_told(bench, bench.oracle(batches, drain=True))
+
+
+@pytest.mark.long
+def test_side_output_that_was_removed_is_not_missed(ran: Ran, spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = ran.copied(tmp_path, late="1m")
+    correct(Reader(pipeline), "updates")
+    compact(pipeline)
+    assert removed_until(open_store(pipeline), "late", "updates") >= 0
+    assert replay(pipeline, outputs=["updates"], spark=spark).equal
+    assert check_ledger(pipeline, spark) == []
 
 
 @pytest.fixture(scope="module")

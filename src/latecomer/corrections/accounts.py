@@ -211,7 +211,7 @@ class Accounts:
         ):
             until = removed_until(self.store, table, output)
             if until >= 0:
-                yield f"retention has removed the {what} of batches 0 to {until}: what it held explains nothing here"
+                yield f"retention has removed the {what} of batches 0 to {until}: what was there is not counted"
 
     def _windows_of(self, event_time: datetime | None) -> int | None:
         """In how many of the windows compared a dead letter would be; None where that is not known."""
