@@ -341,7 +341,10 @@ def _place_names(logic: OutputLogic) -> list[str]:
 
 
 def _takes_back(logic: OutputLogic) -> bool:
-    return logic.output.accumulation in (Accumulation.RETRACTING, Accumulation.DISCARDING)
+    """Whether what is replaced is taken back first. So it is, too, where nothing was ever to be replaced: the
+    output may have sinks that add up what they are told."""
+    output = logic.output
+    return output.accumulation is not Accumulation.ACCUMULATING or not output.replaces
 
 
 def _within(low: int, high: int) -> str:
