@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -30,6 +31,7 @@ from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreM
 from latecomer.firing.choose import output_logic
 from latecomer.log.events import EventLog, Received
 from latecomer.model.durations import to_micros
+from latecomer.model.ledger import EVENTS
 from latecomer.model.timeline import Row, Timeline
 from latecomer.pipeline import Engine
 from latecomer.running import check_predicates
@@ -39,7 +41,7 @@ from latecomer.store.past import PastTable, ReplayStore
 from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import DataFile
-from latecomer.upkeep.coverage import require_covered
+from latecomer.upkeep.coverage import DEAD_LETTERS, removed_amounts, removed_until, require_covered
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,7 @@ class _Replayer(Engine):
 
     def __init__(self, spark: SparkSession, store: ReplayStore, parts: Sequence[_Part]) -> None:
         super().__init__(spark, store)
-        self.log = _PastLog(spark, store)
+        self.log: _PastLog = _PastLog(spark, store)
         self.parts = parts
 
     def run(self, steps: Sequence[_Step]) -> None:
@@ -262,6 +264,13 @@ class _Replayer(Engine):
         row = Row(timeline.last_tick or 0, timeline.last_at, timeline.watermark, kind="heartbeat")
         self._quiet(self.keeper.advance(self.last + 1, row), "heartbeat")
 
+    def _sums_aside(self, batch: int, received: Received) -> tuple[dict[str, Decimal], dict[str, Decimal]]:
+        duplicates, dead_letters = super()._sums_aside(batch, received)
+        gone = self.log.gone_dead_letters(batch)
+        if gone is not None:
+            dead_letters = {measure: gone[measure] for measure in self.store.measures()}
+        return duplicates, dead_letters
+
     def _last_source_batch(self) -> int:
         """The log says which batches there were, not the source."""
         return -1
@@ -282,10 +291,27 @@ class _PastLog(EventLog):
         self.ticks_before: dict[int, int] = {}
         self.every = store.pipeline.watermark.every
         self.logged_every = store.logged_every
+        self.removed = removed_until(store, DEAD_LETTERS)
+        self.amounts = removed_amounts(store, DEAD_LETTERS)
 
     def write(self, batch: int, files: Sequence[SourceFile], timeline: Timeline) -> Received:
         self.ticks_before[batch] = timeline.last_tick or 0
         return super().write(batch, files, timeline)
+
+    def recount(self, batch: int) -> Received:
+        received, gone = super().recount(batch), self.gone_dead_letters(batch)
+        if gone is None:
+            return received
+        dead = int(gone[EVENTS])
+        return replace(received, rows=received.events + received.duplicates + dead, dead_letters=dead)
+
+    def gone_dead_letters(self, batch: int) -> dict[str, Decimal] | None:
+        """What the dead letters of a batch came to, where retention has removed them."""
+        if batch > self.removed:
+            return None
+        return {
+            unit: self.amounts.get((batch, unit), Decimal(0)) for unit in (EVENTS, *self.store.measures())
+        }
 
     def _read(self, files: Sequence[DataFile]) -> DataFrame:
         events = super()._read(files)

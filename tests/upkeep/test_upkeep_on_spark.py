@@ -176,7 +176,7 @@ def test_upkeep_without_pause_while_the_engine_works(spark: SparkSession, tmp_pa
             working = pool.submit(work)
             while not over.is_set():
                 try:
-                    compact(bench.pipeline, now=LATER)
+                    compact(bench.pipeline)
                     calls += 1
                 except NoStore:
                     over.wait(0.1)

@@ -41,8 +41,8 @@ Amounts = dict[tuple[int, str], Decimal]
 
 
 def removals(store: Store) -> Table:
-    """The record of what retention has removed."""
-    return Table(store.root / "removals", REMOVALS)
+    """The record of what retention has removed; for a replay, of the store whose log it reads."""
+    return Table((store.replay_of or store.root) / "removals", REMOVALS)
 
 
 def kind_of_removal(table: str, output: str | None = None) -> str:
