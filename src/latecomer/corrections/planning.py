@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from latecomer.firing.corrected import field_of, parts, write_panes
 from latecomer.firing.output import OutputLogic
 from latecomer.firing.rebuilt import (
     AFTER,
@@ -28,10 +33,9 @@ from latecomer.firing.rebuilt import (
     units,
     write_changes,
     write_open,
-    write_panes,
 )
 from latecomer.log.events import EventLog
-from latecomer.model.durations import iso
+from latecomer.model.durations import iso, to_micros
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import Session
 from latecomer.overflow import overflow_told
@@ -106,77 +110,145 @@ def planned(
         _watched(spark, sum(file.rows for file in read), watch),
     ):
         truth = computed(range_, (log or EventLog(spark, store)).of_files(read))
-        changes = write_changes(range_, truth, told, draft / "changes")
+        changes = draft / "changes"
+        write_changes(range_, truth, told, changes)
         write_panes(range_, changes, draft / "panes")
         if range_.redefined:
             write_open(range_, truth, told, draft / "partials")
         record = _recorded(range_, changes, read, definition, draft)
-    shutil.rmtree(draft / "changes")
+    shutil.rmtree(changes)
     return rebuilds.keep(draft, record)
 
 
 def _recorded(
     range_: Range,
-    changes: DataFrame,
+    changes: Path,
     read: Sequence[DataFile],
     definition: Mapping[str, Any] | None,
     draft: Path,
 ) -> Record:
     """A plan in figures."""
-    logic = range_.logic
-    keys = [F.col(quoted(key)) for key in logic.layout.keys]
-    additive = [name for name, each in logic.output.aggregates.items() if each.function in ("sum", "count")]
-    held = units(logic)
-    key = F.struct(*keys) if keys else F.lit(1)
-    found = (
-        changes.agg(
-            *(F.count_if(F.col(CHANGE) == kind).alias(kind) for kind in (NEW, CHANGED, WITHDRAWN)),
-            F.count_distinct(F.struct(START, END)).alias("windows"),
-            F.count_distinct(key).alias("keys"),
-            F.min(START).alias("low"),
-            F.max(END).alias("high"),
-            *(
-                _total(side, name).alias(f"{side}{name}")
-                for side in (BEFORE, AFTER)
-                for name in (*additive, *held.values())
-            ),
-        )
-        .toArrow()
-        .to_pylist()[0]
-    )
-    counts = {name: found[name] for name in (NEW, CHANGED, WITHDRAWN, "windows", "keys")}
-    counts |= {
+    logic, held = range_.logic, units(range_.logic)
+    figures = _Figures(logic)
+    for part in parts(changes):
+        figures.add(part)
+    read_ = {
         "files": len(read),
         "bytes": sum(file.size for file in read),
         "rows": sum(file.rows for file in read),
     }
     taken_in = {
-        unit: (found[f"{AFTER}{column}"] or Decimal(0)) - (found[f"{BEFORE}{column}"] or Decimal(0))
+        unit: (figures.sums[AFTER, column] or Decimal(0)) - (figures.sums[BEFORE, column] or Decimal(0))
         for unit, column in held.items()
     }
     if range_.redefined:
         for unit, difference in _open_difference(range_, draft).items():
             taken_in[unit] += difference
     gap = logic.output.window.gap if isinstance(logic.output.window, Session) else 0
+    low, high = figures.bounds or (range_.since, range_.since)
     return Record(
         logic.name,
         range_.since,
         range_.until,
         range_.through,
         range_.watermark,
-        range_.since if found["low"] is None else found["low"] - gap,
-        range_.since if found["high"] is None else found["high"],
+        low - gap,
+        high,
         definition,
         {unit: format(amount, "f") for unit, amount in taken_in.items()},
-        counts,
-        {name: (_shown(found[f"{BEFORE}{name}"]), _shown(found[f"{AFTER}{name}"])) for name in additive},
-        tuple(_largest(range_, changes, additive)),
+        {**figures.counts, **read_},
+        {
+            name: (_shown(figures.sums[BEFORE, name]), _shown(figures.sums[AFTER, name]))
+            for name in figures.additive
+        },
+        tuple(figures.largest()),
         int(time.time() * 1_000_000),
     )
 
 
-def _total(side: str, column: str) -> Any:
-    return F.sum(F.col(f"{side}.{quoted(column)}").cast("decimal(38,6)"))
+class _Figures:
+    """What the changes come to, added up part by part."""
+
+    def __init__(self, logic: OutputLogic) -> None:
+        self.logic = logic
+        rules = logic.output.aggregates
+        self.additive = [name for name, each in rules.items() if each.function in ("sum", "count")]
+        summed = (*self.additive, *units(logic).values())
+        self.sums: dict[tuple[str, str], Decimal | None] = {
+            (side, name): None for side in (BEFORE, AFTER) for name in summed
+        }
+        self.kinds = dict.fromkeys((NEW, CHANGED, WITHDRAWN), 0)
+        self.windows: set[tuple[int, int]] = set()
+        self.keys: set[tuple[Any, ...]] = set()
+        self.most: list[tuple[float, int, str, dict[str, Any]]] = []
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {**self.kinds, "windows": len(self.windows), "keys": len(self.keys)}
+
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        """From where to where windows change."""
+        if not self.windows:
+            return None
+        return min(start for start, _ in self.windows), max(end for _, end in self.windows)
+
+    def add(self, part: pa.Table) -> None:
+        for kind in self.kinds:
+            self.kinds[kind] += pc.sum(pc.equal(part[CHANGE], kind)).as_py() or 0
+        windows = part.group_by([START, END]).aggregate([])
+        self.windows.update(zip(windows[START].to_pylist(), windows[END].to_pylist(), strict=True))
+        keys = [part[key].to_pylist() for key in self.logic.layout.keys]
+        self.keys.update(zip(*keys, strict=True) if keys else [()] * bool(part.num_rows))
+        for (side, name), before in self.sums.items():
+            more = _total(field_of(part, side, name))
+            self.sums[side, name] = before if more is None else (before or Decimal(0)) + more
+        self._add_largest(part)
+
+    def _add_largest(self, part: pa.Table) -> None:
+        """Keep the rows that change most: by the first sum or count, else by the events they rest on."""
+        column = self.additive[0] if self.additive else EVENTS
+        after, before = (
+            pc.fill_null(field_of(part, side, column).cast(pa.float64()), 0.0) for side in (AFTER, BEFORE)
+        )
+        moved = pc.abs(pc.subtract(after, before))
+        rows = pc.select_k_unstable(
+            pa.table({"moved": moved, START: part[START]}),
+            LARGEST,
+            [("moved", "descending"), (START, "ascending")],
+        )
+        for row, far in zip(part.take(rows).to_pylist(), moved.take(rows).to_pylist(), strict=True):
+            key = {name: _text(row[name]) for name in self.logic.layout.keys}
+            self.most.append((-far, row[START], repr(key), self._shown(row, key)))
+        self.most = sorted(self.most, key=lambda each: each[:3])[:LARGEST]
+
+    def _shown(self, row: Mapping[str, Any], key: Mapping[str, Any]) -> dict[str, Any]:
+        sides = {
+            word: {name: _text((row[side] or {}).get(name)) for name in self.logic.layout.values}
+            for word, side in (("before", BEFORE), ("after", AFTER))
+        }
+        window = {"window_start": iso(row[START]), "window_end": iso(row[END])}
+        return {**window, "change": row[CHANGE], "key": dict(key), **sides}
+
+    def largest(self) -> Iterator[dict[str, Any]]:
+        yield from (shown for *_, shown in self.most)
+
+
+def _total(column: pa.ChunkedArray) -> Decimal | None:
+    if pa.types.is_floating(column.type):
+        found = pc.sum(column).as_py()
+        return None if found is None or not math.isfinite(found) else Decimal(repr(found))
+    total: Decimal | None = pc.sum(column.cast(pa.decimal128(38, 6))).as_py()
+    return total
+
+
+def _text(value: Any) -> str | None:
+    """A value in words that JSON has, nothing rounded."""
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        return iso(to_micros(value))
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
 def _open_difference(range_: Range, draft: Path) -> dict[str, Decimal]:
@@ -197,32 +269,6 @@ def _open_difference(range_: Range, draft: Path) -> dict[str, Decimal]:
             for unit, amount in found.items():
                 difference[unit] += sign * (amount or Decimal(0))
     return difference
-
-
-def _largest(range_: Range, changes: DataFrame, additive: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The rows that change most: by the first sum or count, else by the events they rest on."""
-    logic = range_.logic
-    column = additive[0] if additive else EVENTS
-    by = F.abs(
-        F.coalesce(F.col(f"{AFTER}.{quoted(column)}").cast("double"), F.lit(0.0))
-        - F.coalesce(F.col(f"{BEFORE}.{quoted(column)}").cast("double"), F.lit(0.0))
-    )
-    keys = [F.col(quoted(key)).cast("string").alias(key) for key in logic.layout.keys]
-    sides = [
-        F.col(f"{side}.{quoted(name)}").cast("string").alias(f"{word} {name}")
-        for name in logic.layout.values
-        for side, word in ((BEFORE, "before"), (AFTER, "after"))
-    ]
-    rows = changes.orderBy(by.desc(), START, *map(quoted, logic.layout.keys)).limit(LARGEST)
-    for row in rows.select(START, END, CHANGE, *keys, *sides).toArrow().to_pylist():
-        yield {
-            "window_start": iso(row[START]),
-            "window_end": iso(row[END]),
-            "change": row[CHANGE],
-            "key": {key: row[key] for key in logic.layout.keys},
-            "before": {name: row[f"before {name}"] for name in logic.layout.values},
-            "after": {name: row[f"after {name}"] for name in logic.layout.values},
-        }
 
 
 def _shown(amount: Decimal | None) -> str | None:

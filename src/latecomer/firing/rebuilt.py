@@ -2,13 +2,12 @@
 
     events of a range → windows → one aggregation  ⟗  the panes that stand  →  what differs
 
-What differs is written twice: as *changes*, before and after side by side, for whoever asks what a rebuild
-would do; and as *panes*, the CORRECTION panes that say so, which lack only their batch and moment.
+What differs is written as *changes*, before and after side by side. `corrected.py` makes panes of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
@@ -22,7 +21,7 @@ from latecomer.config.checks import PRIVATE
 from latecomer.firing.output import OutputLogic
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
-from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.panes import Accumulation, Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.model.windows import FIRST_MOMENT, Session, Sliding
 from latecomer.store.sql import quoted
@@ -30,7 +29,6 @@ from latecomer.store.table import DataFile
 from latecomer.windowing import sessions
 from latecomer.windowing.assign import END, START, with_windows
 from latecomer.windowing.judge import CODES, FATE, PARTLY, WATERMARK, as_seen, kept_sql
-from latecomer.windowing.merge import FIRING
 from latecomer.windowing.states import EVENTS, SINCE, UNSETTLED, WAITING, measure_column
 
 BEFORE, AFTER = f"{PRIVATE}before", f"{PRIVATE}after"
@@ -147,8 +145,8 @@ def computed(range_: Range, events: DataFrame) -> DataFrame:
     return merger.merge(inputs)
 
 
-def write_changes(range_: Range, truth: DataFrame, panes: Sequence[str], folder: Path) -> DataFrame:
-    """What computing the range anew changes, one row a window and key, in a folder; read back from there.
+def write_changes(range_: Range, truth: DataFrame, panes: Sequence[str], folder: Path) -> None:
+    """What computing the range anew changes, one row a window and key, into a folder.
 
     START, END, the keys, CHANGE, BEFORE and AFTER (values and states), PRIOR, SEQUENCE.
     """
@@ -176,43 +174,8 @@ def write_changes(range_: Range, truth: DataFrame, panes: Sequence[str], folder:
     chosen = _chosen(range_, both.where(f"{BEFORE} is not null or {AFTER} is not null"))
     differing = chosen.where(F.expr(f"{BEFORE} is null or {AFTER} is null") | _differs(logic))
     if logic.output.emit_empty:
-        # A key that has been told of keeps its windows, with or without events.
-        differing = differing.where(f"{AFTER} is not null or {BEFORE}.{EVENTS} > 0")
+        differing = _kept_empty(range_, differing)
     differing.selectExpr("*", change).write.parquet(str(folder))
-    return logic.spark.read.parquet(str(folder))
-
-
-def write_panes(range_: Range, changes: DataFrame, folder: Path) -> None:
-    """The CORRECTION panes that say what changed. Batch, moment and watermark are filled in when they are
-    published."""
-    logic = range_.logic
-    output, merger = logic.output, logic.merger
-    inserts = changes.where(f"{AFTER} is not null").select(
-        START, END, *map(quoted, logic.layout.keys), SEQUENCE, f"{AFTER}.*"
-    )
-    if output.emit_empty:
-        gone = changes.where(f"{AFTER} is null")
-        nothing = merger.merge(merger.of_nothing(gone.select(START, END, *map(quoted, logic.layout.keys))))
-        same = [F.col(name).eqNullSafe(F.col(f"{PRIVATE}of_{name}")) for name in _place_names(logic)]
-        renamed = gone.select(
-            *(F.col(quoted(name)).alias(f"{PRIVATE}of_{name}") for name in _place_names(logic)), SEQUENCE
-        )
-        sums = [name for name, each in output.aggregates.items() if each.function == "sum"]
-        zeros = {name: F.lit(0).cast(logic.layout.values[name]) for name in sums}
-        empty = nothing.join(renamed, same).withColumns(zeros)
-        inserts = inserts.unionByName(empty.select(inserts.columns))
-    told = {column: f"cast(0 as {merger.state_columns[column]})" for column in _counters(logic)}
-    panes = merger.published(inserts, {**_FIRING, "sequence": f"coalesce({SEQUENCE}, 0L)"}, told)
-    taken_back = f"explode({PRIOR}) as {PRIOR}"
-    # What has no successor is taken back whatever the mode; what has one, where the mode says so.
-    replaced = "true" if _takes_back(logic) else f"{AFTER} is null"
-    if output.emit_empty and not _takes_back(logic):
-        replaced = "false"
-    prior = changes.where(f"{replaced} and {PRIOR} is not null").selectExpr(taken_back).select(f"{PRIOR}.*")
-    kept = {name: F.expr(sql) for name, sql in _FIRING.items() if name != "sequence"}
-    kept["op"] = F.lit(Op.RETRACT.value)
-    retracts = prior.select(*(kept.get(name, F.col(quoted(name))).alias(name) for name in panes.columns))
-    panes.unionByName(retracts).write.parquet(str(folder))
 
 
 def write_open(range_: Range, truth: DataFrame, panes: Sequence[str], folder: Path) -> None:
@@ -299,6 +262,23 @@ def _chosen(range_: Range, both: DataFrame) -> DataFrame:
     )
 
 
+def _kept_empty(range_: Range, differing: DataFrame) -> DataFrame:
+    """A key that has been told of keeps its windows: without events, they say so."""
+    logic = range_.logic
+    place = [START, END, *map(quoted, logic.layout.keys)]
+    gone = differing.where(f"{AFTER} is null and {BEFORE}.{EVENTS} > 0")
+    merged = logic.merger.merge(logic.merger.of_nothing(gone.select(*place)))
+    sums = [name for name, each in logic.output.aggregates.items() if each.function == "sum"]
+    merged = merged.withColumns({name: F.lit(0).cast(logic.layout.values[name]) for name in sums})
+    nothing = merged.select(*place, F.struct(*_stated(logic)).alias(AFTER))
+    others = [name for name in differing.columns if name not in (START, END, *logic.layout.keys, AFTER)]
+    both = gone.drop(AFTER).unionByName(nothing, allowMissingColumns=True)
+    emptied = both.groupBy(*place).agg(
+        *(F.first(name, ignorenulls=True).alias(name) for name in (*others, AFTER))
+    )
+    return differing.where(f"{AFTER} is not null").unionByName(emptied.select(differing.columns))
+
+
 def _differs(logic: OutputLogic) -> Column:
     """Whether what stands is not what it should be: a value, or what it rests on."""
     sketched = {
@@ -309,7 +289,7 @@ def _differs(logic: OutputLogic) -> Column:
         name
         for name in _stated_names(logic)
         # A percentile's sketch is drawn by lot: with the same events it may say a little more or less.
-        if name not in sketched and kinds[name] != "binary" and name not in _counters(logic)
+        if name not in sketched and kinds[name] != "binary" and name not in counters(logic)
     ]
     return reduce(or_, (~_same(name, kinds[name]) for name in compared))
 
@@ -322,7 +302,7 @@ def _same(name: str, kind: str) -> Column:
     return before.eqNullSafe(after) | F.coalesce(near, F.lit(False))
 
 
-def _counters(logic: OutputLogic) -> list[str]:
+def counters(logic: OutputLogic) -> list[str]:
     """The private columns that say what is new: in a rebuilt window, nothing is."""
     some = (SINCE, UNSETTLED, WAITING)
     return [*logic.merger.new_columns, *(name for name in some if name in logic.merger.state_columns)]
@@ -362,12 +342,3 @@ def _meets(file: DataFile, column: str, span: tuple[int, int]) -> bool:
 
 
 _FIRING_TYPES = {"fired_at": "timestamp", "watermark": "timestamp"}
-_FIRING: Mapping[str, str] = {
-    "sequence": "cast(null as bigint)",
-    "timing": f"'{Timing.CORRECTION}'",
-    "op": f"'{Op.INSERT}'",
-    "is_last": "false",
-    "batch": "cast(null as bigint)",
-    **{name: f"cast(null as {kind})" for name, kind in _FIRING_TYPES.items()},
-}
-assert set(_FIRING) == set(FIRING)  # noqa: S101

@@ -1,0 +1,179 @@
+"""Whatever was streamed, corrected, rebuilt and interrupted: what is served is a batch job over the log."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from latecomer.config.models import Output
+from latecomer.corrections import rebuilding
+from latecomer.corrections.correcting import correct
+from latecomer.corrections.serving import serving
+from latecomer.ledger.check import check_ledger
+from latecomer.model.arrivals import Arrival, Heartbeat
+from latecomer.model.durations import to_micros, to_moment
+from latecomer.model.panes import Accumulation, Op, Pane, Place, Timing, summed, surviving
+from latecomer.model.strategies import Strategy
+from latecomer.model.windows import Session, Window
+from latecomer.reader import Reader
+from latecomer.replaying import replay
+from latecomer.store.store import Store, open_store
+from latecomer.timeline.keeper import TimelineKeeper
+from scenarios import watermarks
+from spark_kit import PAYLOAD, Batch, Bench, filtered, many_on_spark, on_spark, stored_panes
+from window_kit import any_outputs, quiet_batches
+
+Example = tuple[list[Batch], Strategy, Output, tuple[int, int], bool]
+
+
+def examples() -> st.SearchStrategy[Example]:
+    few = quiet_batches(rejects=False).map(lambda batches: [*batches[:3], *batches[-1:]])
+    ranges = st.tuples(st.integers(-40, 60), st.integers(1, 100)).map(lambda two: (two[0], two[0] + two[1]))
+    outputs = st.tuples(any_outputs(), st.booleans()).map(lambda two: filtered(two[0]) if two[1] else two[0])
+    return st.tuples(few, watermarks(), outputs, ranges, st.booleans())
+
+
+def rebuild_and_compare(
+    spark: SparkSession,
+    batches: list[Batch],
+    strategy: Strategy,
+    output: Output,
+    within: tuple[int, int],
+    drain: bool,
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(spark, Path(folder), strategy, {"one": output}, PAYLOAD, ids=False)
+        store = bench.run(batches[:2])
+        read = [row for batch in batches[:2] if not isinstance(batch, Heartbeat) for row in batch]
+        if store.ledger.last_batch() < 0:
+            return
+        reader = Reader(bench.pipeline)
+        correct(reader, "one")
+        rebuilding.apply(bench.pipeline, "one", *within, spark=spark)
+        require_right(store, "one", output, read, within)
+        assert check_ledger(bench.pipeline, spark) == []
+        engine = bench.engine()
+        for nth, batch in enumerate(batches[2:], start=2):
+            if isinstance(batch, Heartbeat):
+                engine.heartbeat(batch.at)
+            else:
+                engine.data(nth, [bench.write(nth, batch)])
+                read += batch
+        if drain:
+            engine.drain()
+        engine.close()
+        correct(reader, "one", to_moment(within[0]), to_moment(within[1]))
+        rebuilding.apply(bench.pipeline, "one", spark=spark)
+        correct(reader, "one")
+        require_right(open_store(bench.pipeline), "one", output, read)
+        require_served(bench, output, read)
+        assert rebuilding.apply(bench.pipeline, "one", spark=spark).batch is None
+        assert check_ledger(bench.pipeline, spark) == []
+        again = replay(bench.pipeline, spark=spark)
+        assert again.equal, again.outputs["one"].panes.rows.to_pylist()
+
+
+def require_right(
+    store: Store,
+    name: str,
+    output: Output,
+    read: Sequence[Arrival],
+    within: tuple[int, int] | None = None,
+) -> None:
+    """Every closed window of the range says what a batch job over all events says, and nothing is missing."""
+    store = open_store(store.pipeline)
+    panes = [pane for _, pane in stored_panes(store, name)]
+    require_gap_free(panes)
+    if output.accumulation is Accumulation.DISCARDING:
+        found: Mapping[Place, Mapping[str, Any]] = summed(panes, output.aggregates)
+    else:
+        found = {place: pane.values for place, pane in surviving(panes).items()}
+    reached = TimelineKeeper(store.watermarks, store.pipeline.watermark).reached(store.ledger.last_batch())
+    assert reached is not None
+    expected = grouped(read, output)
+
+    def wanted(place: Place) -> bool:
+        if within is not None and isinstance(output.window, Session):
+            return within[0] <= place[0] and place[1] <= min(within[1], reached.watermark)
+        return place[1] <= reached.watermark and (within is None or within[0] <= place[0] < within[1])
+
+    told = {place: values for place, values in found.items() if wanted(place) and values["rows"]}
+    assert told == {place: values for place, values in expected.items() if wanted(place)}
+
+
+def require_served(bench: Bench, output: Output, read: Sequence[Arrival]) -> None:
+    """What is served of closed windows is what a batch job says, too: nothing is corrected twice."""
+    served = serving(Reader(bench.pipeline), "one").to_pylist()
+    found = {
+        (
+            to_micros(row["window_start"]),
+            to_micros(row["window_end"]),
+            tuple(row[name] for name in output.by),
+        ): {name: row[name] for name in output.aggregates}
+        for row in served
+        if row["rows"] and row["timing"] != Timing.EARLY
+    }
+    assert found == {place: values for place, values in grouped(read, output).items() if place in found}
+
+
+def require_gap_free(panes: Sequence[Pane]) -> None:
+    """The panes of a window and key are numbered from 0 on, and only what was told is taken back."""
+    told: dict[Place, list[int]] = {}
+    for pane in panes:
+        if pane.op is Op.INSERT:
+            told.setdefault(pane.place, []).append(pane.sequence)
+        else:
+            assert pane.sequence in told[pane.place]
+    assert {place: each for place, each in told.items() if each != list(range(len(each)))} == {}
+
+
+def grouped(read: Sequence[Arrival], output: Output) -> dict[Place, dict[str, Any]]:
+    """The batch job: every event into its windows, whenever it came."""
+    events: dict[tuple[Window, tuple[Any, ...]], list[Arrival]] = {}
+    kept = [row for row in read if output.where is None or row.payload["ok"]]
+    for key in {tuple(row.payload[name] for name in output.by) for row in kept}:
+        ours = [row for row in kept if tuple(row.payload[name] for name in output.by) == key]
+        for window, row in placed(ours, output):
+            events.setdefault((window, key), []).append(row)
+    return {
+        (window.start, window.end, key): {
+            name: aggregate.evaluate([row.payload.get(aggregate.column or "", 1) for row in rows])
+            for name, aggregate in output.aggregates.items()
+        }
+        for (window, key), rows in events.items()
+    }
+
+
+def placed(rows: Sequence[Arrival], output: Output) -> list[tuple[Window, Arrival]]:
+    window = output.window
+    if not isinstance(window, Session):
+        return [(each, row) for row in rows for each in window.assign_all(row.event_time)]
+    found: list[tuple[Window, list[Arrival]]] = []
+    for row in sorted(rows, key=lambda row: row.event_time):
+        stretch = window.stretch(row.event_time)
+        if found and stretch.start < found[-1][0].end:
+            before, members = found.pop()
+            found.append((Window(before.start, max(before.end, stretch.end)), [*members, row]))
+        else:
+            found.append((stretch, [row]))
+    return [(each, row) for each, members in found for row in members]
+
+
+@given(examples())
+@settings(on_spark, max_examples=10)
+def test_a_rebuilt_window_is_a_batch_job_over_the_log(spark: SparkSession, example: Example) -> None:
+    rebuild_and_compare(spark, *example)
+
+
+@pytest.mark.long
+@given(examples())
+@many_on_spark
+def test_many_rebuilt_windows_are_a_batch_job_over_the_log(spark: SparkSession, example: Example) -> None:
+    rebuild_and_compare(spark, *example)
