@@ -124,9 +124,8 @@ def test_a_running_pipeline_closes_its_last_window_in_silence_and_stops_cleanly(
     assert "published by the running pipeline as batch" in rebuilt.stdout, rebuilt.stderr
     assert [row["payments"] for row in ask(file, "results", "report")] == [10, 11, 5]
     newest = max((file.parent / "report").glob("*.jsonl")).read_text(encoding="utf-8").splitlines()
-    assert [(json.loads(line)["timing"], json.loads(line)["payments"]) for line in newest] == [
-        ("CORRECTION", 11)
-    ]
+    told = [(row["op"], row["timing"], row["payments"]) for row in map(json.loads, newest)]
+    assert told == [("retract", "CORRECTION", 10), ("insert", "CORRECTION", 11)]
 
     process.send_signal(signal.SIGTERM)
     out, told = process.communicate(timeout=60)

@@ -66,7 +66,8 @@ def _inserts(range_: Range, part: pa.Table) -> pa.Table:
 def _retracts(range_: Range, part: pa.Table) -> pa.Table:
     logic = range_.logic
     taken_back = pc.is_valid(part[PRIOR])
-    if logic.output.accumulation is Accumulation.ACCUMULATING:
+    # An output in which nothing was ever to be replaced may have sinks that add up what they are told.
+    if logic.output.accumulation is Accumulation.ACCUMULATING and logic.output.replaces:
         taken_back = pc.and_(taken_back, pc.is_null(part[AFTER]))
     prior = pc.list_flatten(part.filter(taken_back)[PRIOR])
     columns = {name: pc.struct_field(prior, name) for name in logic.merger.schema.names}

@@ -1,0 +1,113 @@
+"""`latecomer rebuild` as far as it needs no Spark: wrong input, schedules, and the list."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_kit import NOON, Cli, Lake
+
+from latecomer.store.rebuilds import Rebuilds, Record
+
+SCHEDULE = "schedule:\n  minute_totals: {every: 15m, last: 4h}\n  by_shop: {cron: '30 3 * * *', last: 2d}\n"
+
+
+def record(output: str = "minute_totals", through: int = 3) -> Record:
+    counts = {"new": 1, "changed": 2, "withdrawn": 0, "windows": 2, "keys": 1}
+    return Record(output, NOON, NOON + 60, through, NOON, NOON, NOON, None, {"assignments": "3"}, counts)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "--from '' is missing"),
+        (["--from", "yesterday"], "--from 'yesterday' is not a moment"),
+        (["--from", "2026-04-26", "--to", "2026-04-25"], "is not after --from 2026-04-26"),
+        (["--last", "4 fortnights"], "--last '4 fortnights' is not a duration"),
+        (["--last", "0s"], "--last '0s' is no time at all"),
+        (["--last", "4h", "--to", "2026-04-25"], "--last '4h' is a range of its own"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["plan", "apply"])
+def test_a_range_that_makes_no_sense_is_refused(
+    lake: Lake, cli: Cli, verb: str, options: list[str], said: str
+) -> None:
+    told = cli("rebuild", verb, lake.file, "minute_totals", *options)
+    assert told.status == 2
+    assert said in told.err
+    assert "mend: " in told.err
+
+
+def test_a_plan_has_its_own_range(lake: Lake, cli: Cli) -> None:
+    told = cli("rebuild", "apply", lake.file, "minute_totals", "--plan", "abc", "--from", "2026-04-25")
+    assert told.status == 2
+    assert "--plan 'abc' has its own range" in told.err
+
+
+@pytest.mark.parametrize("words", [("plan", "--last", "4h"), ("list",)])
+def test_an_output_that_is_not_there(lake: Lake, cli: Cli, words: tuple[str, ...]) -> None:
+    verb, *options = words
+    told = cli("rebuild", verb, lake.file, "minute_total", *options)
+    assert told.status == 2
+    assert "the pipeline has no such output (value: 'minute_total')" in told.err
+    assert "minute_totals" in told.err
+
+
+def test_a_store_that_is_not_there(lake: Lake, cli: Cli) -> None:
+    told = cli("rebuild", "plan", lake.file, "minute_totals", "--from", "2026-04-25")
+    assert told.status == 1
+    assert "run the pipeline first" in told.err
+
+
+def test_the_list_tells_plans_and_what_became_of_them(lake: Lake, cli: Cli) -> None:
+    lake.panes("minute_totals", 0, [])
+    rebuilds = Rebuilds(lake.pipeline.store_path, "minute_totals")
+    planned, published = (rebuilds.keep(rebuilds.draft(), record(through=through)) for through in (3, 5))
+    published.accept(6)
+    rows = json.loads(cli("rebuild", "list", lake.file, "minute_totals", "-f", "json").out)
+    assert {row["plan"]: (row["state"], row["batch"]) for row in rows} == {
+        planned.id: ("planned", None),
+        published.id: ("published", 6),
+    }
+    assert {(row["from"], row["changed"]) for row in rows} == {("2026-04-25T12:00:00Z", 2)}
+
+
+def test_no_rebuild_yet(lake: Lake, cli: Cli) -> None:
+    lake.panes("minute_totals", 0, [])
+    told = cli("rebuild", "list", lake.file, "minute_totals")
+    assert told.out == "output minute_totals has not been rebuilt, and no rebuild is planned\n"
+
+
+def test_the_schedule_is_printed_for_cron(lake: Lake, cli: Cli) -> None:
+    lake.file.write_text(lake.file.read_text(encoding="utf-8") + SCHEDULE, encoding="utf-8")
+    often, nightly = cli("rebuild", "schedule", lake.file).out.splitlines()
+    folder = Path(lake.file).resolve().parent
+    assert often.startswith(f"*/15 * * * * cd {folder} && ")
+    assert often.endswith(f"latecomer rebuild apply {lake.file.name} minute_totals --last 4h")
+    assert nightly.startswith("30 3 * * * ")
+    assert nightly.endswith(f"latecomer rebuild apply {lake.file.name} by_shop --last 2d")
+
+
+def test_a_file_without_a_schedule(lake: Lake, cli: Cli) -> None:
+    told = cli("rebuild", "schedule", lake.file)
+    assert told.status == 2
+    assert "has no schedule section" in told.err
+
+
+@pytest.mark.parametrize(
+    ("schedule", "said"),
+    [
+        ("minute_total: {every: 1h, last: 4h}", "schedule.minute_total: the pipeline has no such output"),
+        ("minute_totals: {every: 7m, last: 4h}", "every 7m is no step of cron's"),
+        ("minute_totals: {last: 4h}", "either `every` or `cron`"),
+        ("minute_totals: {cron: often, last: 4h}", "the five fields of a crontab line"),
+        ("minute_totals: {every: 1h}", "schedule.minute_totals.last"),
+    ],
+)
+def test_a_schedule_that_cannot_be_kept_is_refused(lake: Lake, cli: Cli, schedule: str, said: str) -> None:
+    text = lake.file.read_text(encoding="utf-8")
+    lake.file.write_text(f"{text}schedule:\n  {schedule}\n", encoding="utf-8")
+    told = cli("validate", lake.file)
+    assert told.status == 2
+    assert said in told.err
