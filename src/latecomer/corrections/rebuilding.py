@@ -211,11 +211,16 @@ class _Planner:
         return found[0]
 
     def of_range(self, since: int, until: int) -> Rebuild:
-        """The plan that there is for a range, if the output still means the same; else a new one."""
-        wanted = since, until, self.definition
+        """The plan that there is for a range, if no batch has come since and the output means the same; else a
+        new one: in the range, other windows than the plan's may have got events."""
+        self.store.ledger.refresh()
+        wanted = since, until, self.store.ledger.last_batch(), self.definition
         for each in self.rebuilds:
             record = each.record
-            if each.batch is None and (record.since, record.until, record.definition) == wanted:
+            if (
+                each.batch is None
+                and (record.since, record.until, record.through, record.definition) == wanted
+            ):
                 return each
         return self.plan(since, until)
 
