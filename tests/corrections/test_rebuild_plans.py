@@ -1,4 +1,4 @@
-"""A plan that lies around: what is applied by range is the range as it is, not as it was planned."""
+"""What is applied: the range as it is, whatever was planned before, and by what the file says now."""
 
 from __future__ import annotations
 
@@ -36,5 +36,34 @@ def test_a_range_is_applied_as_it_is_now_whatever_was_planned_before(
     assert {to_micros(row["window_start"]) // MINUTE: row["many"] for row in standing} == {0: 2, 1: 2}
 
 
+def test_an_aggregate_may_change_where_its_name_and_type_stay(spark: SparkSession, tmp_path: Path) -> None:
+    """The windows of the range and what is still open are brought over; a window before them is not."""
+
+    def pipeline(aggregate: str) -> Bench:
+        output = Output(window=Tumbling("1m"), aggregates={"paise": aggregate}, late="side_output")
+        columns = {"gross": "bigint", "net": "bigint"}
+        return Bench(spark, tmp_path, Bounded("1s"), {"one": output}, columns, measures=(), ids=False)
+
+    engine = pipeline("sum(gross)").engine()
+    engine.data(0, [pipeline("sum(gross)").write(0, [sale(5), sale(65), sale(125), sale(130)])])
+    engine.close()
+    changed = pipeline("sum(net)")
+    rebuilding.apply(changed.pipeline, "one", MINUTE, spark=spark)
+    engine = changed.engine()
+    engine.data(1, [changed.write(1, [sale(135), sale(200), sale(210)])])
+    engine.close()
+
+    standing = Reader(changed.pipeline).results("one").to_pylist()
+    assert {to_micros(row["window_start"]) // MINUTE: row["paise"] for row in standing} == {
+        0: 1000,
+        1: 900,
+        2: 3 * 900,
+    }
+
+
 def at(second: int, came: int | None = None) -> Arrival:
     return Arrival(second * SECOND, (second if came is None else came) * SECOND)
+
+
+def sale(second: int) -> Arrival:
+    return Arrival(second * SECOND, second * SECOND, payload={"gross": 1000, "net": 900})
