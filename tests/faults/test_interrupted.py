@@ -13,9 +13,16 @@ from pyspark.sql import SparkSession
 
 from faults.faults_kit import BOUNDARIES, QUIET_BOUNDARIES, in_turn, left_behind, write_pipeline
 from latecomer.config.load import load_pipeline
+from latecomer.config.models import Output
+from latecomer.corrections import rebuilding
+from latecomer.errors import StoreError
 from latecomer.ledger.check import check_ledger
+from latecomer.model.arrivals import Arrival
+from latecomer.model.strategies import Bounded
+from latecomer.reader import Reader
 from latecomer.running import run
 from latecomer.store import failpoints
+from spark_kit import PAYLOAD, Bench
 
 
 class Died(BaseException):
@@ -88,3 +95,29 @@ def test_the_ledger_of_an_interrupted_run_can_be_recomputed(
     deadly.delenv(failpoints.VARIABLE)
     run(load_pipeline(file), drain=True, spark=spark)
     assert check_ledger(load_pipeline(file), spark) == []
+
+
+def test_silence_and_rebuilds_leave_the_number_of_a_batch_that_is_logged(
+    spark: SparkSession, tmp_path: Path, deadly: pytest.MonkeyPatch
+) -> None:
+    output = Output(window={"tumbling": "10us"}, aggregates={"rows": "count(*)"})
+    bench = Bench(spark, tmp_path, Bounded("1us", every="event", idle_after="5us"), {"one": output}, PAYLOAD)
+    events = [Arrival(at, at, "a", {"key": "x", "paise": 1, "ok": True}) for at in range(24)]
+    late = Arrival(2, 12, "a", events[0].payload)
+    engine = bench.engine()
+    engine.data(0, [bench.write(0, [*events[:12], late])])
+    deadly.setenv(failpoints.VARIABLE, "events.committed@1")
+    second = bench.write(1, events[12:])
+    with pytest.raises(Died):
+        engine.data(1, [second])
+    deadly.delenv(failpoints.VARIABLE)
+    engine.close()
+    with pytest.raises(StoreError, match="run the pipeline once"):
+        rebuilding.apply(bench.pipeline, "one", spark=spark)
+    again = bench.engine()
+    assert not again.heartbeat(1_000)
+    again.data(1, [second])
+    assert again.heartbeat(1_000)
+    again.close()
+    assert check_ledger(bench.pipeline, spark) == []
+    assert sum(row["rows"] for row in Reader(bench.pipeline).results("one").to_pylist()) == len(events)
