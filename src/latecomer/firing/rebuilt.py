@@ -37,7 +37,10 @@ PRIOR = f"{PRIVATE}prior"
 SEQUENCE = f"{PRIVATE}next"
 CHANGE = f"{PRIVATE}change"
 NEW, CHANGED, WITHDRAWN = "new", "changed", "withdrawn"
-_CLOSED, _NTH = f"{PRIVATE}closed", f"{PRIVATE}nth"
+_CLOSED, _NTH, _TURN = f"{PRIVATE}closed", f"{PRIVATE}nth", f"{PRIVATE}turn"
+_WAS, _IS = f"{PRIVATE}was", f"{PRIVATE}is"
+"""Whether a number stands, and whether one should."""
+_BEFORE, _AFTER = f"{PRIVATE}before_", f"{PRIVATE}after_"
 _NEAR = 1e-9
 """Floating point sums depend on the order of their terms; what is as near as this is the same."""
 
@@ -151,30 +154,19 @@ def write_changes(range_: Range, truth: DataFrame, panes: Sequence[str], folder:
     START, END, the keys, CHANGE, BEFORE and AFTER (values and states), PRIOR, SEQUENCE.
     """
     logic = range_.logic
-    keys = [quoted(key) for key in logic.layout.keys]
-    after = truth.select(START, END, *keys, F.struct(*_stated(logic)).alias(AFTER))
-    both = after
-    if panes:
-        both = after.unionByName(_standing(range_, panes), allowMissingColumns=True)
-        columns = [name for name in both.columns if name not in (START, END, *logic.layout.keys)]
-        kept = (F.first(name, ignorenulls=True).alias(name) for name in columns)
-        both = both.groupBy(START, END, *keys).agg(*kept)
-    else:
-        stated = truth.select(*_stated(logic)).schema.simpleString()
-        both = both.selectExpr(
-            "*",
-            f"cast(null as {stated}) as {BEFORE}",
-            f"cast(null as array<struct<{logic.merger.ddl()}>>) as {PRIOR}",
-            f"0L as {SEQUENCE}",
-        )
+    names = ((name, _AFTER + name) for name in _stated_names(logic))
+    after = truth.selectExpr(
+        *_place(logic), f"true as {_IS}", *(f"{quoted(a)} as {quoted(b)}" for a, b in names)
+    )
+    both = _beside(range_, after, panes)
+    chosen = _chosen(range_, both.where(f"{_IS} or {_WAS}"))
+    differing = _assembled(logic, chosen.where(F.expr(f"not ({_IS} and {_WAS})") | _differs(logic)))
+    if logic.output.emit_empty:
+        differing = _kept_empty(range_, differing)
     change = (
         f"case when {BEFORE} is null then '{NEW}' when {AFTER} is null then '{WITHDRAWN}' "
         f"else '{CHANGED}' end as {CHANGE}"
     )
-    chosen = _chosen(range_, both.where(f"{BEFORE} is not null or {AFTER} is not null"))
-    differing = chosen.where(F.expr(f"{BEFORE} is null or {AFTER} is null") | _differs(logic))
-    if logic.output.emit_empty:
-        differing = _kept_empty(range_, differing)
     differing.selectExpr("*", change).write.parquet(str(folder))
 
 
@@ -209,38 +201,88 @@ def units(logic: OutputLogic) -> dict[str, str]:
 # What stands
 
 
-def _standing(range_: Range, paths: Sequence[str]) -> DataFrame:
-    """For each window and key that was ever told: what stands, and the sequence that comes next."""
+def _beside(range_: Range, after: DataFrame, paths: Sequence[str]) -> DataFrame:
+    """What should stand beside what does. Flat, so that Spark can group by hashing: a struct has to be sorted."""
     logic = range_.logic
+    kinds = _kinds(logic)
+    if not paths:
+        nothing = {_BEFORE + name: F.lit(None).cast(kind) for name, kind in kinds.items()}
+        return after.withColumns({**nothing, _WAS: F.lit(False), SEQUENCE: F.lit(0).cast("bigint")})
     panes = logic.spark.read.schema(logic.merger.ddl()).parquet(*paths)
-    panes = panes.where(f"batch <= {range_.through}")
-    whole = F.struct(*map(quoted, panes.columns))
-    place = [START, END, *map(quoted, logic.layout.keys)]
-    panes = panes.selectExpr(
+    panes = panes.where(f"batch <= {range_.through}").selectExpr(
         "*", f"unix_micros(window_start) as {START}", f"unix_micros(window_end) as {END}"
     )
     if not range_.session:
         panes = panes.where(range_.windows_sql)
-    following = (F.max("sequence") + 1).alias(SEQUENCE)
+    firsts = [_IS, *(_AFTER + name for name in kinds)]
     if logic.output.accumulation is Accumulation.DISCARDING:
-        inserts = F.collect_list(F.when(F.col("op") == Op.INSERT.value, whole)).alias(PRIOR)
-        back = F.collect_set(F.when(F.col("op") == Op.RETRACT.value, F.col("sequence"))).alias(_NTH)
-        told = panes.groupBy(*place).agg(inserts, back, following)
-        told = told.withColumn(
-            PRIOR, F.expr(f"filter({PRIOR}, p -> not array_contains({_NTH}, p.sequence))")
-        ).drop(_NTH)
-        parts = told.selectExpr(f"explode({PRIOR}) as {PRIOR}").select(f"{PRIOR}.*")
-        added = logic.merger.merge(logic.merger.of_states(parts, Fate.ON_TIME))
-        keys = [quoted(key) for key in logic.layout.keys]
-        sums = added.select(START, END, *keys, F.struct(*_stated(logic)).alias(BEFORE))
-        return told.unionByName(sums, allowMissingColumns=True)
-    last = F.max_by(whole, F.struct("sequence", "op")).alias(PRIOR)  # a retract after its insert
-    told = panes.groupBy(*place).agg(last, following)
-    stands = F.col(f"{PRIOR}.op") == Op.INSERT.value
-    stated = F.struct(*(F.col(f"{PRIOR}.{quoted(name)}").alias(name) for name in _stated_names(logic)))
-    return told.withColumn(BEFORE, F.when(stands, stated)).withColumn(
-        PRIOR, F.when(stands, F.array(F.col(PRIOR)))
+        both = after.unionByName(_added_up(logic, panes), allowMissingColumns=True)
+        firsts += [_WAS, SEQUENCE, PRIOR, *(_BEFORE + name for name in kinds)]
+        kept = [F.first(quoted(name), ignorenulls=True).alias(name) for name in firsts]
+        return _known(both.groupBy(*_place(logic)).agg(*kept))
+    # A retract comes after the insert of its sequence.
+    turn = f"sequence * 2 + if(op = '{Op.RETRACT}', 1, 0)"
+    stated = (f"{quoted(name)} as {quoted(_BEFORE + name)}" for name in kinds)
+    both = after.unionByName(
+        panes.selectExpr(*_place(logic), f"{turn} as {_TURN}", *stated), allowMissingColumns=True
     )
+    found = both.groupBy(*_place(logic)).agg(
+        *(F.first(quoted(name), ignorenulls=True).alias(name) for name in firsts),
+        F.max(_TURN).alias(_TURN),
+        *(F.max_by(quoted(_BEFORE + name), _TURN).alias(_BEFORE + name) for name in kinds),
+    )
+    stands = {_WAS: F.expr(f"{_TURN} % 2 = 0"), SEQUENCE: F.expr(f"{_TURN} div 2 + 1")}
+    return _known(found.withColumns(stands).drop(_TURN))
+
+
+def _known(both: DataFrame) -> DataFrame:
+    return both.withColumns({name: F.coalesce(F.col(name), F.lit(False)) for name in (_IS, _WAS)})
+
+
+def _added_up(logic: OutputLogic, panes: DataFrame) -> DataFrame:
+    """Discarding panes tell what is new, and what stands is their sum."""
+    whole = F.struct(*map(quoted, (field.name for field in logic.merger.schema)))
+    inserts = F.collect_list(F.when(F.col("op") == Op.INSERT.value, whole)).alias(PRIOR)
+    back = F.collect_set(F.when(F.col("op") == Op.RETRACT.value, F.col("sequence"))).alias(_NTH)
+    told = panes.groupBy(*_place(logic)).agg(inserts, back, (F.max("sequence") + 1).alias(SEQUENCE))
+    told = told.withColumn(
+        PRIOR, F.expr(f"filter({PRIOR}, p -> not array_contains({_NTH}, p.sequence))")
+    ).drop(_NTH)
+    parts = told.selectExpr(f"explode({PRIOR}) as {PRIOR}").select(f"{PRIOR}.*")
+    added = logic.merger.merge(logic.merger.of_states(parts, Fate.ON_TIME))
+    stated = (f"{quoted(name)} as {quoted(_BEFORE + name)}" for name in _stated_names(logic))
+    return told.unionByName(
+        added.selectExpr(*_place(logic), f"true as {_WAS}", *stated), allowMissingColumns=True
+    )
+
+
+def _assembled(logic: OutputLogic, differing: DataFrame) -> DataFrame:
+    """Before and after as one column each, and the panes that stand."""
+    names = _stated_names(logic)
+
+    def stated(prefix: str) -> Column:
+        return F.struct(*(F.col(quoted(prefix + name)).alias(name) for name in names))
+
+    prior = F.col(PRIOR) if PRIOR in differing.columns else F.when(F.col(_WAS), F.array(_last_pane(logic)))
+    return differing.select(
+        *_place(logic),
+        F.when(F.col(_WAS), stated(_BEFORE)).alias(BEFORE),
+        F.when(F.col(_IS), stated(_AFTER)).alias(AFTER),
+        prior.alias(PRIOR),
+        SEQUENCE,
+    )
+
+
+def _last_pane(logic: OutputLogic) -> Column:
+    """The pane that stands, from its values and states; the rest is filled in when it is taken back."""
+    states = logic.merger.state_columns
+    known = {"window_start": F.timestamp_micros(START), "window_end": F.timestamp_micros(END)}
+    known |= {key: F.col(quoted(key)) for key in logic.layout.keys}
+    known |= {name: F.col(quoted(_BEFORE + name)) for name in _stated_names(logic)}
+    known |= {name: F.lit(0).cast(states[name]) for name in counters(logic)}
+    known["sequence"] = F.col(SEQUENCE) - 1
+    nothing = F.lit(None).cast("string")
+    return F.struct(*(known.get(field.name, nothing).alias(field.name) for field in logic.merger.schema))
 
 
 def _chosen(range_: Range, both: DataFrame) -> DataFrame:
@@ -265,12 +307,13 @@ def _chosen(range_: Range, both: DataFrame) -> DataFrame:
 def _kept_empty(range_: Range, differing: DataFrame) -> DataFrame:
     """A key that has been told of keeps its windows: without events, they say so."""
     logic = range_.logic
-    place = [START, END, *map(quoted, logic.layout.keys)]
+    place = _place(logic)
     gone = differing.where(f"{AFTER} is null and {BEFORE}.{EVENTS} > 0")
     merged = logic.merger.merge(logic.merger.of_nothing(gone.select(*place)))
     sums = [name for name, each in logic.output.aggregates.items() if each.function == "sum"]
     merged = merged.withColumns({name: F.lit(0).cast(logic.layout.values[name]) for name in sums})
-    nothing = merged.select(*place, F.struct(*_stated(logic)).alias(AFTER))
+    stated = F.struct(*(F.col(quoted(name)) for name in _stated_names(logic)))
+    nothing = merged.select(*place, stated.alias(AFTER))
     others = [name for name in differing.columns if name not in (START, END, *logic.layout.keys, AFTER)]
     both = gone.drop(AFTER).unionByName(nothing, allowMissingColumns=True)
     emptied = both.groupBy(*place).agg(
@@ -284,18 +327,15 @@ def _differs(logic: OutputLogic) -> Column:
     sketched = {
         name for name, each in logic.output.aggregates.items() if each.function == "approx_percentile"
     }
-    kinds = {**logic.layout.values, **logic.merger.state_columns}
-    compared = [
-        name
-        for name in _stated_names(logic)
-        # A percentile's sketch is drawn by lot: with the same events it may say a little more or less.
-        if name not in sketched and kinds[name] != "binary" and name not in counters(logic)
-    ]
-    return reduce(or_, (~_same(name, kinds[name]) for name in compared))
+    # A percentile's sketch is drawn by lot: with the same events it may say a little more or less.
+    compared = {
+        name: kind for name, kind in _kinds(logic).items() if name not in sketched and kind != "binary"
+    }
+    return reduce(or_, (~_same(name, kind) for name, kind in compared.items()))
 
 
 def _same(name: str, kind: str) -> Column:
-    before, after = F.col(f"{BEFORE}.{quoted(name)}"), F.col(f"{AFTER}.{quoted(name)}")
+    before, after = F.col(quoted(_BEFORE + name)), F.col(quoted(_AFTER + name))
     if kind not in ("double", "float"):
         return before.eqNullSafe(after)
     near = F.abs(before - after) <= F.greatest(F.abs(before), F.abs(after)) * _NEAR
@@ -308,23 +348,22 @@ def counters(logic: OutputLogic) -> list[str]:
     return [*logic.merger.new_columns, *(name for name in some if name in logic.merger.state_columns)]
 
 
+def _kinds(logic: OutputLogic) -> dict[str, str]:
+    """The values and states of a pane, but for what only says what is new, and their types."""
+    kinds, leave = {**logic.layout.values, **logic.merger.state_columns}, counters(logic)
+    return {name: kind for name, kind in kinds.items() if name not in leave}
+
+
 def _stated_names(logic: OutputLogic) -> list[str]:
-    return [*logic.layout.values, *logic.merger.state_columns]
+    return list(_kinds(logic))
 
 
-def _stated(logic: OutputLogic) -> list[Column]:
-    return [F.col(quoted(name)) for name in _stated_names(logic)]
+def _place(logic: OutputLogic) -> list[str]:
+    return [START, END, *map(quoted, logic.layout.keys)]
 
 
 def _place_names(logic: OutputLogic) -> list[str]:
     return [START, END, *logic.layout.keys]
-
-
-def _takes_back(logic: OutputLogic) -> bool:
-    """Whether what is replaced is taken back first. So it is, too, where nothing was ever to be replaced: the
-    output may have sinks that add up what they are told."""
-    output = logic.output
-    return output.accumulation is not Accumulation.ACCUMULATING or not output.replaces
 
 
 def _within(low: int, high: int) -> str:
