@@ -30,6 +30,7 @@ from latecomer.model.sessions import SessionBook
 from latecomer.model.verdicts import END_OF_TIME, Fate, LatePolicy
 from latecomer.model.windows import Session, Window
 from latecomer.reader import Reader
+from latecomer.store.rebuilds import Rebuilds, Record
 
 MINUTE = (0, 60)
 IN_IT = at(0, 30)
@@ -197,6 +198,21 @@ def test_a_correction_tells_what_it_took_in_only_if_the_log_gives_the_same(told:
     told.panes("totals", 4, [shown(MINUTE, 3, 1, 1, "CORRECTION")])
     wrong = asked(told).panes[4]
     assert (wrong.took, wrong.check.agrees) == ([], False)
+
+
+def test_a_correction_names_its_rebuild(told: Story) -> None:
+    told.panes("totals", 3, [shown(MINUTE, 2, 347, 4, "CORRECTION")])
+    found = asked(told)
+    assert found.why(found.panes[3]) == "a correction: the number was computed anew"
+    rebuilds = Rebuilds(told.pipeline.store_path, "totals")
+    rebuild = rebuilds.keep(
+        rebuilds.draft(), Record("totals", 0, 1, 2, 0, 0, 0, {"where": "paise > 1"}, {"assignments": "1"})
+    )
+    rebuild.accept(3)
+    found = asked(told)
+    assert found.why(found.panes[3]) == (
+        f"rebuild {rebuild.id}, by the log up to batch 2, under another definition: the number was computed anew"
+    )
 
 
 def test_a_policy_holds_for_the_batches_in_which_it_was_in_force(told: Story) -> None:

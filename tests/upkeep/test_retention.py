@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.cli_kit import rows_of
+from latecomer.corrections import rebuilding
 from latecomer.corrections.accounts import Accounts, Span
 from latecomer.corrections.against import Against
 from latecomer.corrections.certificate import Certificate, certify, check
@@ -288,6 +289,14 @@ def test_checking_a_certificate_is_refused(days: Days) -> None:
     keep(days)
     with pytest.raises(NotCovered, match="computing results again needs the whole log"):
         check(days.pipeline, "totals", made)
+
+
+def test_a_rebuild_is_refused_for_windows_before_it(covered: Days) -> None:
+    for since in (None, MIDNIGHT):
+        with pytest.raises(
+            NotCovered, match=r"a rebuild of output totals needs every event.*--from 2026-04-25T16:00"
+        ):
+            rebuilding.plan(covered.pipeline, "totals", since)
 
 
 def test_reconciling_with_the_log_is_refused_for_windows_before_it(covered: Days) -> None:

@@ -41,6 +41,7 @@ from latecomer.model.windows import Session
 from latecomer.overflow import overflow_told
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
 from latecomer.store.sql import quoted
+from latecomer.store.store import Store
 from latecomer.store.table import DataFile
 from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.upkeep.coverage import covered_since, require_windows
@@ -92,14 +93,8 @@ def planned(
     range_ = Range(
         logic, since, until, through, watermark, definition is not None, covered_since(store) or BEGIN_OF_TIME
     )
-    for first, _ in range_.spans if not range_.session else [(since, until)]:
-        require_windows(
-            store,
-            f"a rebuild of output {logic.name}",
-            None if first == BEGIN_OF_TIME else first,
-            logic.output.window,
-            "--from",
-        )
+    for first, _ in [(since, until)] if range_.session else range_.spans:
+        require_range(store, logic.name, first)
     read = range_.files(store.events.files())
     panes = logic.tables.panes
     told = panes.paths(range_.panes(panes.files())) if panes.exists else []
@@ -118,6 +113,13 @@ def planned(
         record = _recorded(range_, changes, read, definition, draft)
     shutil.rmtree(changes)
     return rebuilds.keep(draft, record)
+
+
+def require_range(store: Store, output: str, since: int) -> None:
+    """Refuse windows whose events retention has removed, and say from when on they are all there."""
+    window = store.pipeline.outputs[output].window
+    first = None if since == BEGIN_OF_TIME else since
+    require_windows(store, f"a rebuild of output {output}", first, window, "--from")
 
 
 def _recorded(

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from latecomer.config import checks
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
-from latecomer.corrections.planning import Watch, planned
+from latecomer.corrections.planning import Watch, planned, require_range
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreInUse, did_you_mean
 from latecomer.firing.choose import output_logic
 from latecomer.model.durations import to_micros
@@ -63,6 +63,7 @@ def plan(
 ) -> Rebuild:
     """What computing the windows that start in [since, until) anew would change. Nothing is published."""
     store = _opened(pipeline, output)
+    require_range(store, output, _first(since))
     session = _session(pipeline, store, spark)
     return _Planner(session, store, output, watch).plan(_first(since), _end(until))
 
@@ -82,6 +83,8 @@ def apply(
     Beside a running pipeline the run publishes it; otherwise it is published here.
     """
     store = _opened(pipeline, output)
+    if plan_id is None:
+        require_range(store, output, _first(since))
     session = _session(pipeline, store, spark)
     planner = _Planner(session, store, output, watch)
     range_ = _first(since), _end(until)
