@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -24,20 +27,35 @@ from latecomer.model.strategies import Strategy
 from latecomer.model.windows import Session, Window
 from latecomer.reader import Reader
 from latecomer.replaying import replay
+from latecomer.store import failpoints
 from latecomer.store.store import Store, open_store
 from latecomer.timeline.keeper import TimelineKeeper
 from scenarios import watermarks
 from spark_kit import PAYLOAD, Batch, Bench, filtered, many_on_spark, on_spark, stored_panes
 from window_kit import any_outputs, quiet_batches
 
-Example = tuple[list[Batch], Strategy, Output, tuple[int, int], bool]
+Within = tuple[int, int]
+Example = tuple[list[Batch], Strategy, Output, tuple[Within, Within], str | None, bool]
+PLACES = (
+    "rebuild.accepted",
+    "watermarks.committed",
+    "one.panes.written",
+    "one.panes.committed",
+    "one.partials.committed",
+    "ledger.committed",
+)
+
+
+class Died(BaseException):
+    """Stands for the end of the process."""
 
 
 def examples() -> st.SearchStrategy[Example]:
     few = quiet_batches(rejects=False).map(lambda batches: [*batches[:3], *batches[-1:]])
     ranges = st.tuples(st.integers(-40, 60), st.integers(1, 100)).map(lambda two: (two[0], two[0] + two[1]))
     outputs = st.tuples(any_outputs(), st.booleans()).map(lambda two: filtered(two[0]) if two[1] else two[0])
-    return st.tuples(few, watermarks(), outputs, ranges, st.booleans())
+    kills = st.one_of(st.none(), st.sampled_from(PLACES))
+    return st.tuples(few, watermarks(), outputs, st.tuples(ranges, ranges), kills, st.booleans())
 
 
 def rebuild_and_compare(
@@ -45,9 +63,11 @@ def rebuild_and_compare(
     batches: list[Batch],
     strategy: Strategy,
     output: Output,
-    within: tuple[int, int],
+    ranges: tuple[Within, Within],
+    kill: str | None,
     drain: bool,
 ) -> None:
+    within, overlapping = ranges
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(spark, Path(folder), strategy, {"one": output}, PAYLOAD, ids=False)
         store = bench.run(batches[:2])
@@ -56,8 +76,10 @@ def rebuild_and_compare(
             return
         reader = Reader(bench.pipeline)
         correct(reader, "one")
-        rebuilding.apply(bench.pipeline, "one", *within, spark=spark)
-        require_right(store, "one", output, read, within)
+        killed(bench, within, kill)
+        for each in (within, overlapping):
+            rebuilding.apply(bench.pipeline, "one", *each, spark=spark)
+            require_right(store, "one", output, read, each)
         assert check_ledger(bench.pipeline, spark) == []
         engine = bench.engine()
         for nth, batch in enumerate(batches[2:], start=2):
@@ -80,12 +102,25 @@ def rebuild_and_compare(
         assert again.equal, again.outputs["one"].panes.rows.to_pylist()
 
 
+def killed(bench: Bench, within: Within, place: str | None) -> None:
+    """Ask for a rebuild that dies on its way, if it gets as far as there."""
+    if place is None:
+        return
+    number = open_store(bench.pipeline).ledger.last_batch() + 1
+    with (
+        patch.object(failpoints.os, "kill", side_effect=Died),
+        patch.dict(os.environ, {failpoints.VARIABLE: f"{place}@{number}"}),
+        suppress(Died),
+    ):
+        rebuilding.apply(bench.pipeline, "one", *within, spark=bench.spark)
+
+
 def require_right(
     store: Store,
     name: str,
     output: Output,
     read: Sequence[Arrival],
-    within: tuple[int, int] | None = None,
+    within: Within | None = None,
 ) -> None:
     """Every closed window of the range says what a batch job over all events says, and nothing is missing."""
     store = open_store(store.pipeline)
