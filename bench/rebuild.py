@@ -67,7 +67,7 @@ def main() -> None:
     events = open_store(pipeline).events
     files = events.files()
     runs = []
-    # In the middle of the ten, each half a day from midnight so that the batches do not fit the days.
+    # Days in the middle of the ten. They begin at midnight, the batches do not.
     for nth, name in ((3, "first, cold"), (5, "second, warm"), (7, "third, warm")):
         first = START - START % DAY + nth * DAY
         seconds = plain(spark, events.paths(files), first, asked.work / f"plain-{nth}")
