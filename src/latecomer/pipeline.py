@@ -170,6 +170,12 @@ class Engine:
         row = self.keeper.timeline.drain()
         self._quiet(self.keeper.advance(self.last + 1, row), "drain")
 
+    def publish_rebuilds(self) -> None:
+        """Publish the rebuilds that were asked for, if there are any."""
+        for name in self.pipeline.outputs:
+            for rebuild in Rebuilds(self.store.root, name).asked():
+                self.rebuild(rebuild)
+
     def rebuild(self, rebuild: Rebuild) -> bool:
         """Publish a rebuild that was computed elsewhere, as a batch of its own.
 

@@ -26,7 +26,6 @@ from latecomer.session import build_session, own_session
 from latecomer.source.files import FileSource, SourceFile, promised
 from latecomer.spark_errors import SPARK_ERRORS, first_line
 from latecomer.store.lock import exclusive
-from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import ddl
 from latecomer.store.store import Store, source_columns
 
@@ -185,7 +184,7 @@ class _Runner:
             if self.stopping.is_set():
                 raise InterruptedError("stopping")
             try:
-                self._rebuild()
+                self.engine.publish_rebuilds()
                 self.engine.accept(source_batch, self._files(manifest, source_batch))
             except BaseException as error:
                 # Whatever it is, Spark must hear of it, or it would wait for ever.
@@ -208,19 +207,12 @@ class _Runner:
             return
         try:
             self.engine.settle()
-            self._rebuild()
+            self.engine.publish_rebuilds()
             silent = time.monotonic() - self.quiet_since
             if silent >= HEARTBEAT_SECONDS and self.quiet_from != BEGIN_OF_TIME:
                 self.engine.heartbeat(self.quiet_from + int(silent * 1_000_000))
         finally:
             self.turn.release()
-
-    def _rebuild(self) -> None:
-        """Publish the rebuilds that were asked for, between two batches."""
-        store = self.engine.store
-        for name in store.pipeline.outputs:
-            for rebuild in Rebuilds(store.root, name).asked():
-                self.engine.rebuild(rebuild)
 
     def _told(self, error: BaseException) -> BaseException:
         """The error behind Spark's: latecomer's own as it is, Spark's in one sentence."""

@@ -26,6 +26,9 @@ class Engine:
     def settle(self) -> None:
         """No batch is ever under way here."""
 
+    def publish_rebuilds(self) -> None:
+        """Nobody asks for a rebuild here."""
+
     def heartbeat(self, at: int) -> bool:
         return self.keeper.timeline.heartbeat(at) is not None
 

@@ -254,7 +254,10 @@ def token_of(file: DataFile) -> str:
 def batches_of(file: DataFile) -> range:
     """The batches that a file may hold rows of, from the name of its folder: the one that wrote it, or those
     that were merged into it."""
-    first, _, last = file.path.split("/")[1].split("-")[0].partition(_TO)
+    named = _folder(file)
+    if named is None:  # written by another hand
+        return range(file.minimum["batch"], file.maximum["batch"] + 1)
+    first, _, last = named.split("-")[0].partition(_TO)
     return range(int(first), int(last or first) + 1)
 
 
@@ -265,12 +268,19 @@ def batch_of(file: DataFile) -> int:
 
 def is_merged(file: DataFile) -> bool:
     """Whether a file came of others, and may hold rows of several batches."""
-    return _TO in file.path.split("/")[1].split("-")[0]
+    named = _folder(file)
+    return named is None or _TO in named.split("-")[0]
 
 
 def kind_of(file: DataFile) -> str:
     """What kind of files its folder was made for, empty where none was said."""
-    return file.path.split("/")[1].partition("-")[2].partition("-")[2]
+    return (_folder(file) or "").partition("-")[2].partition("-")[2]
+
+
+def _folder(file: DataFile) -> str | None:
+    """The folder that a file lies in, None where it is not one of ours."""
+    data, _, rest = file.path.partition("/")
+    return rest.partition("/")[0] if data == "data" and rest else None
 
 
 def _bounds(metadata: pq.FileMetaData) -> tuple[dict[str, Any], dict[str, Any]]:
