@@ -188,7 +188,8 @@ class Engine:
                 f"batch {self.last + 1} was interrupted while it was logged, and no rebuild can come before "
                 "it; run the pipeline once (latecomer run FILE --once), then rebuild"
             )
-        if not self._meant(record) or went_on(self.store, self._logic(record.output), record):
+        logic = self._logic(record.output)
+        if not rebuild.whole or not self._meant(record) or went_on(self.store, logic, record):
             rebuild.refuse()
             return False
         number = self.last + 1

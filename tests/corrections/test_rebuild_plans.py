@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Output
 from latecomer.corrections import rebuilding
+from latecomer.errors import StoreError
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import UNITS, to_micros
 from latecomer.model.strategies import Bounded
@@ -34,6 +36,14 @@ def test_a_range_is_applied_as_it_is_now_whatever_was_planned_before(
 
     standing = Reader(bench.pipeline).results("one").to_pylist()
     assert {to_micros(row["window_start"]) // MINUTE: row["many"] for row in standing} == {0: 2, 1: 2}
+    with pytest.raises(StoreError, match="out of date"):
+        rebuilding.apply(bench.pipeline, "one", plan_id=plan.id, spark=spark)
+
+    nothing = rebuilding.plan(bench.pipeline, "one", 0, 3 * MINUTE, spark=spark)
+    engine = bench.engine()
+    engine.data(2, [bench.write(2, [at(230)])])  # a batch more does not make nothing out of date
+    engine.close()
+    assert rebuilding.apply(bench.pipeline, "one", plan_id=nothing.id, spark=spark).batch is None
 
 
 def test_an_aggregate_may_change_where_its_name_and_type_stay(spark: SparkSession, tmp_path: Path) -> None:

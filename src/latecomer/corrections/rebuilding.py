@@ -241,8 +241,6 @@ class _Planner:
 def _published(spark: SparkSession, planner: _Planner, rebuild: Rebuild) -> Applied | None:
     """Have a plan published; None where the store has gone on in what it changes."""
     if rebuild.batch is None and not rebuild.record.changes and rebuild.record.definition is None:
-        if not _still_nothing(planner, rebuild):
-            return None
         rebuild.remove()
         _finish_what_was_begun(spark, planner.store)
         return Applied(rebuild, None, False)
@@ -267,13 +265,6 @@ def _published(spark: SparkSession, planner: _Planner, rebuild: Rebuild) -> Appl
         if batch is not None and _complete(store, batch):
             return Applied(rebuild, batch, True)
         time.sleep(POLL_SECONDS)
-
-
-def _still_nothing(planner: _Planner, rebuild: Rebuild) -> bool:
-    """A plan that changes nothing is as good as new where no batch has come since."""
-    ledger = planner.store.ledger
-    ledger.refresh()
-    return ledger.last_batch() == rebuild.record.through
 
 
 def _finish_what_was_begun(spark: SparkSession, store: Store) -> None:

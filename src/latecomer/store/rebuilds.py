@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -26,6 +27,7 @@ from latecomer.store.table import parquet_files
 
 ASKED, BATCH, STALE = "asked", "batch", "stale"
 _RECORD = "record.json"
+_ABANDONED = 86_400
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,11 @@ class Rebuild:
         return (self.folder / STALE).exists()
 
     @property
+    def whole(self) -> bool:
+        """Whether what it would publish is there."""
+        return bool(self.panes) or not self.record.changes
+
+    @property
     def panes(self) -> list[Path]:
         return parquet_files(self.folder / "panes")
 
@@ -157,15 +164,21 @@ class Rebuilds:
         return sum((Decimal(each.record.taken_in.get(unit, 0)) for each in self.published(last)), Decimal(0))
 
     def draft(self) -> Path:
-        """A folder to compute a plan in; it is none until it is kept."""
+        """A folder to compute a plan in; it is none until it is kept. What was left for a day is cleared away."""
+        for other in self.root.glob(".*") if self.root.is_dir() else ():
+            if time.time() - other.stat().st_mtime > _ABANDONED:
+                shutil.rmtree(other, ignore_errors=True)
         return self.root / f".{uuid.uuid4().hex[:12]}"
 
     def keep(self, draft: Path, record: Record) -> Rebuild:
         """Make a draft a plan. If the same plan is there, that one is kept."""
         home = self.root / record.id
-        if _read(home / _RECORD) is not None and (parquet_files(home / "panes") or not record.changes):
-            shutil.rmtree(draft)
-            return Rebuild(home, _record(json.loads((home / _RECORD).read_text(encoding="utf-8"))))
+        written = _read(home / _RECORD)
+        if written is not None:
+            there = Rebuild(home, _record(json.loads(written)))
+            if there.whole:
+                shutil.rmtree(draft, ignore_errors=True)
+                return there
         draft.mkdir(parents=True, exist_ok=True)
         _write(draft / _RECORD, json.dumps(asdict(record), indent=1) + "\n")
         shutil.rmtree(home, ignore_errors=True)
