@@ -288,14 +288,17 @@ def _watched(spark: SparkSession, rows: int, watch: Watch) -> Iterator[None]:
     def look() -> None:
         tracker = spark.sparkContext.statusTracker()
         seen: dict[int, tuple[int, int]] = {}
+        share = 0.0
         while not done.wait(0.25):
             for stage in tracker.getActiveStageIds():
                 info = tracker.getStageInfo(stage)
                 if info is not None:
                     seen[stage] = info.numCompletedTasks, info.numTasks
             total = sum(tasks for _, tasks in seen.values())
-            share = sum(completed for completed, _ in seen.values()) / total if total else 0.0
-            watch(Progress(rows, min(share, 0.99), time.monotonic() - began))
+            done_so_far = sum(completed for completed, _ in seen.values())
+            # Stages become known one after the other: what has been told is not taken back.
+            share = max(share, min(done_so_far / total, 0.99) if total else 0.0)
+            watch(Progress(rows, share, time.monotonic() - began))
 
     thread = Thread(target=look, name="latecomer-progress", daemon=True)
     thread.start()
