@@ -188,8 +188,7 @@ class Engine:
                 f"batch {self.last + 1} was interrupted while it was logged, and no rebuild can come before "
                 "it; run the pipeline once (latecomer run FILE --once), then rebuild"
             )
-        logic = self._logic(record.output)
-        if not rebuild.whole or not self._meant(record) or went_on(self.store, logic, record):
+        if not rebuild.whole or not self._meant(record) or went_on(self._logic(record.output), record):
             rebuild.refuse()
             return False
         number = self.last + 1
@@ -201,7 +200,7 @@ class Engine:
     def _carry_through(self, rebuild: Rebuild, number: int) -> None:
         """Publish a rebuild that has a batch: from the beginning, or from wherever it was interrupted."""
         logic = self._logic(rebuild.record.output)
-        if not self._meant(rebuild.record, logic):
+        if not self._meant(rebuild.record):
             raise StoreMismatch(
                 f"a rebuild that gives output {logic.name} another meaning was interrupted; put the pipeline "
                 "file back as it was then, and run again"
@@ -218,11 +217,10 @@ class Engine:
         self._finish(self._accepted(Batch(number, stretch), "rebuild", began), [])
         rebuild.tidy()
 
-    def _meant(self, record: Record, logic: OutputLogic | None = None) -> bool:
+    def _meant(self, record: Record) -> bool:
         """Whether a rebuild was computed for what the output means now."""
-        output = (logic or self._logic(record.output)).output
         expected = record.definition or self.store.pinned_definition(record.output)
-        return definition_of(output) == expected
+        return definition_of(self._logic(record.output).output) == expected
 
     def _logic(self, name: str) -> OutputLogic:
         found = next((output for output in self.outputs if output.name == name), None)

@@ -24,10 +24,11 @@ from pyspark.sql.window import Window
 
 from latecomer.comparison import CHANGES, COMPARED, OutputComparison, Side, compare_fates, compare_output
 from latecomer.config.changes import changed
+from latecomer.config.checks import require_output
 from latecomer.config.load import check_against
 from latecomer.config.models import Output, Pipeline
 from latecomer.corrections.planning import planned
-from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreMismatch, did_you_mean
+from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreMismatch
 from latecomer.firing.choose import output_logic
 from latecomer.log.events import EventLog, Received
 from latecomer.model.durations import to_micros
@@ -94,7 +95,8 @@ def replay(
     stand must be the same.
     """
     supposed = changed(pipeline, changes or {})
-    _require_known(pipeline, outputs)
+    for name in outputs:
+        require_output(pipeline, name)
     new_timeline = any(field.split(".")[0] == "watermark" for field in changes or {})
     if one_shot and new_timeline:
         problem = Problem("watermark", "cannot change in one shot", mend="leave one_shot out")
@@ -218,7 +220,7 @@ class _Replayer(Engine):
     def _rebuilt_then(self, batch: int) -> Rebuild | None:
         """The rebuild that a batch published, of an output that is replayed."""
         outputs = [part.name for part in self.parts if part.joined < batch]
-        found = (Rebuilds(self.store.origin, name).of_batch(batch) for name in outputs)
+        found = (Rebuilds(self.store.replay_of or self.store.root, name).of_batch(batch) for name in outputs)
         return next((each for each in found if each is not None), None)
 
     def _redefined(self, batch: int) -> str | None:
@@ -351,13 +353,6 @@ def _any_rebuild(origin: Store) -> bool:
     """Whether rebuilds are part of what stands."""
     last = origin.ledger.last_batch()
     return any(Rebuilds(origin.root, name).published(last) for name in origin.pipeline.outputs)
-
-
-def _require_known(pipeline: Pipeline, outputs: Sequence[str]) -> None:
-    for name in outputs:
-        if name not in pipeline.outputs:
-            mend, place = did_you_mean(name, pipeline.outputs), f"pipeline {pipeline.name}"
-            raise PipelineError([Problem("output", "the pipeline has no such output", name, mend, place)])
 
 
 def _chosen(origin: Store, last: int, wanted: Sequence[str]) -> list[str]:

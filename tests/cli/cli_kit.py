@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
+from latecomer.cli import main
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
 from latecomer.model.durations import UNITS
@@ -154,3 +156,16 @@ class Said:
 
 
 Cli = Callable[..., Said]
+
+
+def calling(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """The command line as a function that tells its status and what it printed."""
+
+    def call(*arguments: object) -> Said:
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Said(ended.value.code, said.out, said.err)
+
+    return call

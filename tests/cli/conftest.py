@@ -7,9 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from cli_kit import PIPELINE, Cli, Lake, Said
-
-from latecomer.cli import main
+from cli_kit import PIPELINE, Cli, Lake, calling
 
 
 @pytest.fixture
@@ -30,12 +28,4 @@ def lake(unrun: Lake) -> Lake:
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
     """Call the command line: `cli("results", file, "minute_totals")`."""
-
-    def call(*arguments: object) -> Said:
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Said(ended.value.code, said.out, said.err)
-
-    return call
+    return calling(capsys)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.cli_kit import Cli, Said
-from latecomer.cli import main
+from cli.cli_kit import Cli, calling
 from upkeep.upkeep_kit import Days, make_days
 
 
@@ -27,12 +26,4 @@ def days(made: Days, tmp_path: Path) -> Days:
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
     """Call the command line: `cli("compact", file)`."""
-
-    def call(*arguments: object) -> Said:
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Said(ended.value.code, said.out, said.err)
-
-    return call
+    return calling(capsys)

@@ -23,6 +23,7 @@ from latecomer.cli.options import (
     load,
     moment_of,
 )
+from latecomer.config.checks import require_output
 from latecomer.model.durations import UNITS, parse_duration, to_micros
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def list_(file: File, output: OutputName, form: Formatted = Format.TABLE) -> Non
     from latecomer.store.store import open_store
 
     pipeline = load(file)
-    _require_output(pipeline, output)
+    require_output(pipeline, output)
     store = open_store(pipeline)
     rows = [
         {
@@ -159,7 +160,7 @@ def _duration(micros: int) -> str:
 def _range(
     pipeline: Pipeline, output: str, since: str | None, until: str | None, last: str | None
 ) -> tuple[int | None, int | None]:
-    _require_output(pipeline, output)
+    require_output(pipeline, output)
     first = None if since is None else to_micros(moment_of("--from", since))
     end = None if until is None else to_micros(moment_of("--to", until))
     if first is not None and end is not None and first >= end:
@@ -181,15 +182,6 @@ def _range(
 
     reached = newest(pipeline)
     return reached - length, reached
-
-
-def _require_output(pipeline: Pipeline, output: str) -> None:
-    from latecomer.errors import PipelineError, Problem, did_you_mean
-
-    if output not in pipeline.outputs:
-        mend = did_you_mean(output, pipeline.outputs)
-        where = f"pipeline {pipeline.name}"
-        raise PipelineError([Problem("output", "the pipeline has no such output", output, mend, where)])
 
 
 def _moment(micros: int) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from latecomer.config import columns as types
 from latecomer.config.models import NAME, Output, Pipeline
-from latecomer.errors import Problem, did_you_mean
+from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.model.aggregates import ADDITIVE, NUMERIC
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
@@ -249,6 +249,13 @@ def _accumulation(name: str, output: Output) -> Iterator[Problem]:
                     str(aggregate),
                     "use sum, count, min or max, or accumulation: accumulating",
                 )
+
+
+def require_output(pipeline: Pipeline, name: str) -> None:
+    """Refuse an output that the pipeline does not have, and say which one may be meant."""
+    if name not in pipeline.outputs:
+        mend, place = did_you_mean(name, pipeline.outputs), f"pipeline {pipeline.name}"
+        raise PipelineError([Problem("output", "the pipeline has no such output", name, mend, place)])
 
 
 def _schedules(pipeline: Pipeline) -> Iterator[Problem]:

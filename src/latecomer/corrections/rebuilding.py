@@ -21,7 +21,7 @@ from latecomer.config import checks
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
 from latecomer.corrections.planning import Watch, planned, require_range
-from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreInUse, did_you_mean
+from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreInUse
 from latecomer.firing.choose import output_logic
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation
@@ -131,9 +131,7 @@ def _opened(pipeline: Pipeline, output: str) -> Store:
     problems = checks.check(pipeline)
     if problems:
         raise PipelineError(problems)
-    if output not in pipeline.outputs:
-        mend, place = did_you_mean(output, pipeline.outputs), f"pipeline {pipeline.name}"
-        raise PipelineError([Problem("output", "the pipeline has no such output", output, mend, place)])
+    checks.require_output(pipeline, output)
     store = open_store(pipeline)
     check_against(pipeline, store.columns)
     if store.ledger.last_batch() < 0:

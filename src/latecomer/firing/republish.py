@@ -22,14 +22,13 @@ from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.rebuilds import Rebuild, Record
 from latecomer.store.sql import moment_literal
-from latecomer.store.store import Store
 from latecomer.store.table import DataFile, kind_of
 from latecomer.timeline.keeper import Stretch
 
 REBUILT = "rebuilt"
 
 
-def went_on(store: Store, logic: OutputLogic, record: Record) -> bool:
+def went_on(logic: OutputLogic, record: Record) -> bool:
     """Whether the store has, since the rebuild was computed, got events or panes for what it changes."""
     later = f"batch > {record.through}"
     low, high = moment_literal(record.low), moment_literal(record.high)
@@ -40,7 +39,7 @@ def went_on(store: Store, logic: OutputLogic, record: Record) -> bool:
         f"select 1 from t where {later} and window_start < {high} and window_end > {low} "
         f"and window_end <= {moment_literal(record.watermark)} limit 1"
     )
-    return bool(store.events.query(came).num_rows or (panes.exists and panes.query(told).num_rows))
+    return bool(logic.store.events.query(came).num_rows or (panes.exists and panes.query(told).num_rows))
 
 
 def publish_rebuild(logic: OutputLogic, number: int, rebuild: Rebuild, stretch: Stretch) -> None:

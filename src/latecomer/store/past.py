@@ -58,7 +58,7 @@ class ReplayStore(Store):
 
     def __init__(self, pipeline: Pipeline, origin: Store, last: int, new_timeline: bool) -> None:
         super().__init__(pipeline, origin.columns)
-        self.replay_of = self.origin = origin.root
+        self.replay_of = origin.root
         self.logged_every = origin.pipeline.watermark.every
         schema = self.layout.schema
         self.events = self._log = PastTable(origin.root / "events", schema, last)

@@ -150,16 +150,12 @@ class Store:
 
     def _redefined_since(self, name: str, definition: Mapping[str, Any]) -> int | None:
         """The batch since which an output means this, where a rebuild has brought it there."""
-        found = [
-            each.batch
-            for each in Rebuilds(self.root, name)
-            if each.batch is not None and each.record.definition == definition
+        given = [
+            each for each in Rebuilds(self.root, name) if each.batch is not None and each.record.definition
         ]
-        # A definition that was left again is no reason to go back to it.
-        last = max(
-            (each.batch or -1 for each in Rebuilds(self.root, name) if each.record.definition), default=-1
-        )
-        return last if last in found else None
+        # The last one counts: a definition that was left again is no reason to go back to it.
+        last = max(given, key=lambda each: each.batch or 0, default=None)
+        return last.batch if last is not None and last.record.definition == definition else None
 
     def policies(self, name: str) -> list[tuple[int, Output]]:
         """The output under each policy and definition it has had, and since which batch."""
