@@ -31,7 +31,7 @@ unit: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist loadfile -m "not long" --cov --cov-report=term:skip-covered
 
 test-long: $(VENV)/.dev
-	$(BIN)/pytest -m long
+	$(BIN)/pytest -n 2 --dist loadfile -m long
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench

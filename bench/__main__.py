@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,21 @@ def windows(source: Path, events: int, rows: int) -> None:
             f"{result['seconds'] / found['tumbling']['seconds']:.2f}",
         )
     console.print(table)
+    growth = Table(title="cost against the events read so far: seconds per million, quarter by quarter")
+    for column in ("window", "first", "second", "third", "fourth", "fourth / second"):
+        growth.add_column(column, justify="right")
+    for name, result in found.items():
+        first, second, third, fourth = (cost / (rows / 1e6) for cost in quarters(result["batches"]))
+        growth.add_row(
+            name, *(f"{each:.2f}" for each in (first, second, third, fourth)), f"{fourth / second:.2f}"
+        )
+    console.print(growth)
+
+
+def quarters(batches: list[float]) -> list[float]:
+    """The mean of each quarter of the batches, of which there are four at least."""
+    cuts = [len(batches) * quarter // 4 for quarter in range(5)]
+    return [statistics.mean(batches[start:end]) for start, end in pairwise(cuts)]
 
 
 def endurance(source: Path, rows: int) -> None:
