@@ -7,7 +7,8 @@ from typing import Any
 
 from cli.cli_kit import MINUTE, NOON, Lake, pane
 from latecomer.corrections.against import Against
-from latecomer.corrections.reconcile import Gap, Reconciliation, reconcile
+from latecomer.corrections.gaps import Gap, Reconciliation
+from latecomer.corrections.reconcile import reconcile
 from latecomer.model.durations import iso
 
 PIPELINE = """

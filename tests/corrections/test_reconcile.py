@@ -19,7 +19,7 @@ from cli.cli_kit import MINUTE, NOON, Lake, at, pane
 from corrections.reconcile_kit import against, csv, gap_of, lake_in, late, listed, row, start
 from latecomer.corrections.accounts import measure_in_raw
 from latecomer.corrections.databases import redacted
-from latecomer.corrections.reconcile import Tolerance
+from latecomer.corrections.gaps import Tolerance
 from latecomer.errors import NoStore, PipelineError
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT

@@ -25,7 +25,7 @@ from latecomer.cli.options import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from latecomer.corrections.reconcile import Reconciliation
+    from latecomer.corrections.gaps import Reconciliation
 
 LARGEST = 10
 """So many differences are shown unless said otherwise."""
@@ -78,7 +78,7 @@ def reconcile(
     """
     from latecomer.cli.render import note
     from latecomer.corrections.against import Against
-    from latecomer.corrections.reconcile import Tolerance
+    from latecomer.corrections.gaps import Tolerance
     from latecomer.corrections.reconcile import reconcile as hold_against
 
     source = Against(against, query, _names(names or []))

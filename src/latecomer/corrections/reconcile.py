@@ -9,9 +9,9 @@ windows that are still open. Only what is left is unexplained.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation, localcontext
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.comparison import CHANGE, CHANGES, CLOSE, DIFFERENT, EQUAL, EXTRA, MISSING
+from latecomer.comparison import CHANGE, CHANGES, DIFFERENT, EQUAL, EXTRA, MISSING
 from latecomer.config.models import Pipeline
 from latecomer.corrections.accounts import Accounts, Loose, Number, Span
 from latecomer.corrections.against import Against
+from latecomer.corrections.gaps import KINDS, Gap, Reconciliation, Tolerance, less, total
 from latecomer.corrections.values import like, moments, plain, refused, together
 from latecomer.errors import did_you_mean
 from latecomer.model.aggregates import RANDOMISED
@@ -41,121 +42,11 @@ if TYPE_CHECKING:
 THEIRS = "_source"
 """The suffix of the source's numbers beside the results'."""
 EXPLAINED = "explained"
-KINDS = ("side_output", "dropped", "not_closed", "dead_letter")
-"""What can be known of an amount that the results lack."""
 
 _SIDE, _OURS, _BOOKS = "_lc_side", "_lc_ours", "_lc_books"
 _RESULTS, _SOURCE, _FIRST_ACCOUNT = 0, 1, 2
 _PLACED = KINDS[:3]
 """The accounts that say for which window and key an amount was meant."""
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """By how much two numbers may differ and still be equal: absolute, or a share of the source's."""
-
-    absolute: Decimal = Decimal(0)
-    share: Decimal = Decimal(0)
-
-    @classmethod
-    def parse(cls, written: str) -> Tolerance:
-        """Read `0.01` or `1%`.
-
-        >>> Tolerance.parse("1%")
-        Tolerance(absolute=Decimal('0'), share=Decimal('0.01'))
-        """
-        text = written.strip()
-        try:
-            amount = Decimal(text.removesuffix("%").strip())
-        except InvalidOperation:
-            amount = Decimal(-1)
-        if not amount.is_finite() or amount < 0:
-            mend = "write an amount such as 0.01, or a share such as 1%"
-            raise refused("tolerance", "is not a tolerance", written, mend)
-        return cls(share=amount / 100) if text.endswith("%") else cls(absolute=amount)
-
-    def allows(self, ours: Number | None, theirs: Number | None) -> bool:
-        """Whether a result is near enough to the source's number."""
-        if ours is None or theirs is None:
-            return ours is theirs
-        if ours == theirs:
-            return True
-        close = Decimal(str(CLOSE)) if isinstance(ours, float) or isinstance(theirs, float) else Decimal(0)
-        one, other = Decimal(ours), Decimal(theirs)
-        if not (one.is_finite() and other.is_finite()):
-            return one.is_nan() and other.is_nan()
-        with localcontext(prec=100):
-            room = max(self.absolute, self.share * abs(other), close * max(abs(one), abs(other)))
-            return abs(one - other) <= room
-
-
-@dataclass(frozen=True)
-class Gap:
-    """An aggregate in total: what the results say, what the source says, and where the rest is."""
-
-    aggregate: str
-    results: Number | None
-    source: Number | None
-    known: Mapping[str, Number | None] = field(default_factory=dict)
-    """How much of the gap is in each of KINDS; None where that is not known."""
-
-    @property
-    def gap(self) -> Number | None:
-        """What the results lack; less than nothing where they have too much. None where nothing adds up."""
-        if self.results is None or self.source is None:
-            return None
-        return _less(self.source, self.results)
-
-    @property
-    def percent(self) -> Decimal | None:
-        gap = self.gap
-        if gap is None or self.source is None or not Decimal(self.source).is_finite() or not self.source:
-            return Decimal(0) if gap == 0 else None
-        with localcontext(prec=100):
-            share = Decimal(gap) * 100 / abs(Decimal(self.source))
-            return share.quantize(Decimal("0.0001"), ROUND_HALF_EVEN)
-
-    @property
-    def unexplained(self) -> Number | None:
-        rest = self.gap
-        for amount in self.known.values():
-            rest = rest if rest is None or amount is None else _less(rest, amount)
-        return rest
-
-
-@dataclass(frozen=True)
-class Reconciliation:
-    """What a reconciliation found."""
-
-    output: str
-    against: str
-    """The source, without the password."""
-    counts: Mapping[str, int]
-    """How many windows and keys are equal, different, missing in the results, or extra there."""
-    rows: pa.Table
-    """Those that are not equal, the largest gap first, with both sides' numbers."""
-    gaps: Sequence[Gap]
-    explained: bool
-    """Whether all of the gap is accounted for."""
-    notes: Sequence[str] = ()
-
-    @property
-    def equal(self) -> bool:
-        return all(not self.counts[change] for change in CHANGES if change != EQUAL)
-
-    @property
-    def totals(self) -> pa.Table:
-        """One row an aggregate: results, source, gap, percent, where it is, and what is unexplained."""
-        columns: dict[str, list[Number | None]] = {
-            "results": [gap.results for gap in self.gaps],
-            "source": [gap.source for gap in self.gaps],
-            "gap": [gap.gap for gap in self.gaps],
-            "percent": [gap.percent for gap in self.gaps],
-            **{kind: [gap.known.get(kind) for gap in self.gaps] for kind in KINDS},
-            "unexplained": [gap.unexplained for gap in self.gaps],
-        }
-        names = pa.array([gap.aggregate for gap in self.gaps], pa.string())
-        return pa.table({"aggregate": names} | {name: _shown(values) for name, values in columns.items()})
 
 
 def reconcile(
@@ -326,7 +217,7 @@ class _Found:
     def _closed(self, gaps: Sequence[Gap]) -> bool:
         """Whether the totals leave nothing unexplained."""
         return all(
-            self.sides.tolerance.allows(_less(gap.source or Decimal(0), gap.unexplained or 0), gap.source)
+            self.sides.tolerance.allows(less(gap.source or Decimal(0), gap.unexplained or 0), gap.source)
             for gap in gaps
             if gap.gap is not None
         )
@@ -396,8 +287,8 @@ class _Found:
     def _explained(self, row: Mapping[str, Any]) -> bool:
         return bool(row[_BOOKS] and self.additive) and all(
             self._agrees(
-                _total([row[name], *(row[_account(kind, name)] for kind in _PLACED)]),
-                row[name + THEIRS] or _total([]),
+                total([row[name], *(row[_account(kind, name)] for kind in _PLACED)]),
+                row[name + THEIRS] or total([]),
             )
             for name in self.additive
         )
@@ -416,7 +307,7 @@ class _Found:
             if name not in self.additive:
                 gaps.append(Gap(name, None, None))
                 continue
-            known = {kind: _total(told[_account(kind, name)].to_pylist()) for kind in _PLACED}
+            known = {kind: total(told[_account(kind, name)].to_pylist()) for kind in _PLACED}
             if self.sides.sessions and told.num_rows:
                 known = {kind: totals[side][name] for side, kind in enumerate(_PLACED, _FIRST_ACCOUNT)}
             known["dead_letter"] = Decimal(0)
@@ -428,7 +319,7 @@ class _Found:
         found = self.table.query(f"select {', '.join([_SIDE, *sums])} from t group by {_SIDE}").to_pylist()
         by_side = {row[_SIDE]: row for row in found}
         return [
-            {name: _total([by_side.get(side, {}).get(name)]) for name in self.additive}
+            {name: total([by_side.get(side, {}).get(name)]) for name in self.additive}
             for side in range(_FIRST_ACCOUNT + len(_PLACED))
         ]
 
@@ -486,37 +377,6 @@ def _each(rows: pa.Table) -> Iterator[dict[str, Any]]:
 
 def _account(kind: str, name: str) -> str:
     return f"_lc_{kind}_{name}"
-
-
-def _total(values: Sequence[Number | None]) -> Number:
-    present = [value for value in values if value is not None]
-    if any(isinstance(value, float) for value in present):
-        return float(sum(map(float, present)))
-    with localcontext(prec=100):
-        return sum((Decimal(value) for value in present), Decimal(0))
-
-
-def _less(one: Number, other: Number) -> Number:
-    if isinstance(one, float) or isinstance(other, float):
-        return float(one) - float(other)
-    with localcontext(prec=100):
-        return one - other
-
-
-def _shown(values: Sequence[Number | None]) -> pa.Array:
-    """Numbers of several units in one column: exact ones as they are, others to nine digits after the point."""
-    with localcontext(prec=100):
-        found = [
-            value
-            if value is None or isinstance(value, Decimal)
-            else Decimal(value).quantize(Decimal("1e-9"))
-            if Decimal(value).is_finite()
-            else None
-            for value in values
-        ]
-        found = [None if value is None else value.normalize() for value in found]
-        scale = max((-int(value.as_tuple().exponent) for value in found if value), default=0)
-    return pa.array(found, pa.decimal128(38, max(scale, 0)))
 
 
 def _listing(names: Sequence[str]) -> str:
