@@ -6,6 +6,7 @@ of the day; `make test-long` draws new ones each time.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,9 @@ from hypothesis import settings as hypothesis_settings
 from pyspark.sql import SparkSession
 
 from latecomer.session import build_session
+
+# Latecomer starts no Python workers: Spark would take them from whatever python3 is on the PATH.
+os.environ["PYSPARK_PYTHON"] = "/no/python/worker/is/needed"
 
 hypothesis_settings.register_profile("repeated", derandomize=True)
 hypothesis_settings.load_profile("repeated")

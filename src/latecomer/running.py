@@ -22,11 +22,10 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import LatecomerError, PipelineError, Problem, SourceError
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.pipeline import BatchReport, Engine
-from latecomer.session import build_session, own_session
+from latecomer.session import build_session, no_rows, own_session
 from latecomer.source.files import FileSource, SourceFile, promised
 from latecomer.spark_errors import SPARK_ERRORS, first_line
 from latecomer.store.lock import exclusive
-from latecomer.store.sql import ddl
 from latecomer.store.store import Store, source_columns
 
 HEARTBEAT_SECONDS = 1.0
@@ -85,7 +84,7 @@ def check_predicates(spark: SparkSession, store: Store, file: str | Path | None)
     pipeline = store.pipeline
     written = {f"outputs.{name}.where": output.where for name, output in pipeline.outputs.items()}
     written["watermark.where"] = pipeline.watermark.needs.where
-    empty = spark.createDataFrame([], ddl(store.layout.types))
+    empty = no_rows(spark, store.layout.types)
     for field, where in written.items():
         if where is None:
             continue

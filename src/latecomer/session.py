@@ -9,10 +9,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from latecomer.errors import MachineError
 
@@ -115,6 +116,12 @@ def own_session(spark: SparkSession, **settings: str) -> SparkSession:
         if name.startswith("spark.sql.") and value is not None and spark.conf.isModifiable(name):
             session.conf.set(name, value)
     return session
+
+
+def no_rows(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
+    """A frame without rows. Made of a list it would be a job for Python workers, which latecomer never
+    starts: Spark takes them from whatever `python3` is on the PATH."""
+    return spark.range(0).select(*(F.lit(None).cast(kind).alias(name) for name, kind in columns.items()))
 
 
 def scheduled(spark: SparkSession, pool: str) -> None:

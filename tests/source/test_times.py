@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from latecomer.config.models import Unit
 from latecomer.decode.decode import FIRST_MOMENT, LAST_MOMENT, micros
@@ -117,12 +118,17 @@ EPOCHS: dict[tuple[str, Unit], dict[Any, int | None]] = {
 }
 
 
+def _times(spark: SparkSession, kind: str, values: Iterable[Any]) -> DataFrame:
+    """One row a value, in this order, as a column of this type."""
+    return spark.createDataFrame(pa.table({"at": list(values)})).select(F.col("at").cast(kind)).coalesce(1)
+
+
 def test_a_number_counts_from_the_epoch_in_its_unit(spark: SparkSession) -> None:
     """Every kind and unit at once: the expression that decoding uses, none of it stopping Spark."""
     session = own_session(spark)
     found: dict[tuple[str, str], list[int | None]] = {}
     for (kind, unit), cases in EPOCHS.items():
-        times = session.createDataFrame([(value,) for value in cases], f"at {kind}").coalesce(1)
+        times = _times(session, kind, cases)
         read = times.selectExpr(f"{micros('at', kind, unit, 'UTC')} as micros")
         found[kind, unit] = [
             row.micros if row.micros is not None and FIRST_MOMENT <= row.micros <= LAST_MOMENT else None
@@ -135,7 +141,7 @@ def test_a_number_counts_from_the_epoch_in_its_unit(spark: SparkSession) -> None
 
 
 def test_a_time_before_the_epoch_is_rounded_down_like_any_other(spark: SparkSession) -> None:
-    times = own_session(spark).createDataFrame([(-1,), (-1000,), (-1001,)], "at bigint").coalesce(1)
+    times = _times(own_session(spark), "bigint", [-1, -1000, -1001])
     assert [row[0] for row in times.selectExpr(micros("at", "bigint", "ns", "UTC")).collect()] == [-1, -1, -2]
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from latecomer.session import own_session
+from latecomer.store.sql import quoted
 from latecomer.testing.predicates import NeedsSpark, predicate
 
 COLUMNS = {
@@ -80,9 +83,10 @@ def test_only_what_is_read_is_answered(written: str) -> None:
 
 
 def test_spark_gives_the_same_answers(spark: SparkSession) -> None:
-    types = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items() if name != "seen")
-    rows = [tuple(row.get(name) for name in COLUMNS if name != "seen") for row in ROWS]
-    frame = own_session(spark).createDataFrame(rows, types)
+    kinds = {name: kind for name, kind in COLUMNS.items() if name != "seen"}
+    table = pa.table({name: [row.get(name) for row in ROWS] for name in kinds})
+    frame = own_session(spark).createDataFrame(table)
+    frame = frame.select(*(F.col(quoted(name)).cast(kind).alias(name) for name, kind in kinds.items()))
     asked = frame.selectExpr(*(f"({written}) as p{n}" for n, written in enumerate(PREDICATES)))
     told = [list(row) for row in asked.collect()]
     ours = [[predicate(written, COLUMNS)(row) for written in PREDICATES] for row in ROWS]

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from corrections.log_kit import PAYLOAD, arrivals
 from latecomer.config.models import Output, Pipeline, Retention
@@ -140,7 +141,7 @@ def test_spark_reads_the_same_columns(ran: Ran, spark: SparkSession, tmp_path: P
         (store.events, engine.log.everything().schema),
         (
             store.output_tables("updates", None).panes,
-            spark.createDataFrame([], engine.outputs[0].merger.ddl()).schema,
+            StructType.fromDDL(engine.outputs[0].merger.ddl()),
         ),
     ):
         merged = [

@@ -22,7 +22,7 @@ from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.strategies import PLAIN, REACH, Head, Needs
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.session import own_session
+from latecomer.session import no_rows, own_session
 from latecomer.source.files import LANDED, NONE, FileSource, SourceFile
 from latecomer.spark_errors import SPARK_ERRORS
 from latecomer.store.failpoints import failpoint
@@ -107,7 +107,7 @@ class EventLog:
         """A batch's duplicates or dead letters."""
         files = self._files_of(table, batch)
         if not files:
-            return self.spark.createDataFrame([], "raw string")
+            return no_rows(self.spark, {"raw": "string"})
         return _only(self.spark.read.parquet(*table.paths(files)), files, batch)
 
     def everything(self) -> DataFrame:
@@ -168,10 +168,10 @@ class EventLog:
         return sums
 
     def _read(self, files: Sequence[DataFile]) -> DataFrame:
-        schema = ddl(self.store.layout.stored)
+        columns = self.store.layout.stored
         if not files:
-            return self.spark.createDataFrame([], schema)
-        return self.spark.read.schema(schema).parquet(*self.store.events.paths(files))
+            return no_rows(self.spark, columns)
+        return self.spark.read.schema(ddl(columns)).parquet(*self.store.events.paths(files))
 
     def _write_lanes(
         self,

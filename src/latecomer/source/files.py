@@ -270,10 +270,14 @@ class FileSource:
 
     def _unreadable(self, spark: SparkSession, broken: Iterable[tuple[SourceFile, str]]) -> DataFrame:
         """One row for each file that cannot be read, to be filed as a dead letter."""
-        rows = [(reason, file.path, 0, file.landed) for file, reason in broken]
-        reasons = spark.createDataFrame(
-            rows, f"{BROKEN} string, {ORIGIN} string, {POSITION} bigint, landed bigint"
-        )
+        told = list(broken)
+        columns = {
+            BROKEN: pa.array([reason for _, reason in told], pa.string()),
+            ORIGIN: pa.array([file.path for file, _ in told], pa.string()),
+            POSITION: pa.array([0] * len(told), pa.int64()),
+            "landed": pa.array([file.landed for file, _ in told], pa.int64()),
+        }
+        reasons = spark.createDataFrame(pa.table(columns))
         return reasons.select(
             *(F.lit(None).cast(kind).alias(column) for column, kind in self.columns.items()),
             F.lit(None).cast("string").alias(CORRUPT),
