@@ -21,6 +21,7 @@ from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
 from latecomer.errors import LatecomerError, PipelineError, Problem, SourceError
 from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.model.windows import Calendar, Tumbling
 from latecomer.pipeline import BatchReport, Engine
 from latecomer.session import build_session, no_rows, own_session
 from latecomer.source.files import FileSource, SourceFile, promised
@@ -58,6 +59,7 @@ def run(
         session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "spark.log"))
         # PySpark takes SIGINT for itself when it starts, so ours comes after.
         with _stopped_by_signals(stopping):
+            check_zones(session, pipeline, file)
             check_predicates(session, store, file)
             _run(Engine(session, store, watch), session, stopping, once or drain, drain)
 
@@ -76,6 +78,32 @@ def _run(
             engine.drain()
     finally:
         engine.close()
+
+
+def check_zones(spark: SparkSession, pipeline: Pipeline, file: str | Path | None) -> None:
+    """Java must know every zone too: its list may be older than Python's."""
+    written = {"event.zone": pipeline.event.zone}
+    for name, output in pipeline.outputs.items():
+        if isinstance(output.window, Calendar | Tumbling):
+            written[f"outputs.{name}.window.zone"] = output.window.zone
+    mend = "update Java, or name a zone with the same clock"
+    place = str(file) if file else None
+    problems = [
+        Problem(field, "the Java that runs Spark does not know this time zone", zone, mend, place)
+        for field, zone in written.items()
+        if not _known_to_java(spark, zone)
+    ]
+    if problems:
+        raise PipelineError(problems)
+
+
+def _known_to_java(spark: SparkSession, zone: str) -> bool:
+    jvm: Any = spark._jvm
+    try:
+        jvm.org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId(zone)
+    except SPARK_ERRORS:
+        return False
+    return True
 
 
 def check_predicates(spark: SparkSession, store: Store, file: str | Path | None) -> None:

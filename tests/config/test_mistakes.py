@@ -180,6 +180,45 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
             "use tumbling, sliding or calendar windows",
         ),
         ("payments: count", "is_last: count", 13, "outputs.totals.aggregates.is_last", "choose another name"),
+        ("delay: 30s", "delay: -30s", 7, "watermark.delay", "write 0, or one such as 30s"),
+        ("idle_after: 2m", "idle_after: -2m", 7, "watermark.idle_after", "write one such as 30s"),
+        ("tumbling: 1m", "tumbling: -1m", 11, "outputs.totals.window.tumbling", "write one such as 30s"),
+        (
+            "allowed_lateness: 5m",
+            "allowed_lateness: 110000000d",
+            14,
+            "outputs.totals.allowed_lateness",
+            "write 365243d or less",
+        ),
+        (
+            "tumbling: 1m",
+            "sliding: 30d, every: 1us",
+            11,
+            "outputs.totals.window",
+            "every: 4m19s200ms or more",
+        ),
+        ("bounded, delay: 30s", "percentile, of: 0", 7, "watermark.of", "write 1 or more"),
+        ("bounded, delay: 30s", "adaptive, of: 2.5", 7, "watermark.of", "write a whole number"),
+        ("strategy: bounded", "strategy: 'garb:'", 7, "watermark.strategy", "such as my_rules:SlowMornings"),
+        (
+            "late: update",
+            "late: update\n    trigger: {early: {count: 0}}",
+            16,
+            "outputs.totals.trigger.early.count",
+            "write 1 or more",
+        ),
+        ("by: [tower]", "by: tower", 12, "outputs.totals.by", "write a list"),
+        ("store: ./lake", "store: ''", 2, "store", "write at least one character"),
+        ("store: ./lake", "store: 5", 2, "store", "write text"),
+        ("name: upi", "name: u-pi", 1, "name", "use letters, digits and _ only"),
+        ("  totals:", "  to-tals:", 9, "outputs", "use letters, digits and _ only"),
+        (
+            "ledger: [paise]",
+            "ledger: [paise]\nschedule: {totals: {last: 4h}}",
+            9,
+            "schedule.totals",
+            "write either `every` or `cron`",
+        ),
         ("name: upi", "name: upi\nbase: x", 2, "base", "the keys here are"),
         ("name: upi", "name: upi\nname: again", 2, "name", "keep one of the two"),
         ("store: ./lake", "store: [", 4, "pipeline file", "check indentation"),
@@ -210,6 +249,28 @@ def test_a_mistake_names_its_place_and_its_mend(
 def test_the_other_windows_and_modes_are_good_too(tmp_path: Path, written: str, instead: str) -> None:
     assert written in GOOD
     _load(GOOD.replace(written, instead, 1), tmp_path / "pipeline.yaml")
+
+
+@pytest.mark.parametrize("zone", ["localtime", "Factory", "ROC"])
+def test_a_zone_that_java_does_not_know_is_refused(tmp_path: Path, zone: str) -> None:
+    (event,) = problems(GOOD.replace("time: event_time", f"time: event_time, zone: {zone}"), tmp_path)
+    (window,) = problems(GOOD.replace("tumbling: 1m", f"calendar: day, zone: {zone}"), tmp_path)
+    for told, field in ((event, "event.zone"), (window, "outputs.totals.window.zone")):
+        assert f"{field}: not a time zone (value: '{zone}')" in told
+        assert "mend: write an IANA name such as Asia/Kolkata" in told
+
+
+def test_outputs_must_not_be_empty(tmp_path: Path) -> None:
+    (told,) = problems(GOOD[: GOOD.index("outputs:")] + "outputs: {}\n", tmp_path)
+    assert "pipeline.yaml:9: outputs: is empty (value: {})" in told
+    assert "mend: name at least one" in told
+
+
+def test_an_event_may_be_in_many_windows_but_not_in_any_number(tmp_path: Path) -> None:
+    most = GOOD.replace("tumbling: 1m", "sliding: 10000s, every: 1s")
+    _load(most, tmp_path / "pipeline.yaml")
+    (told,) = problems(most.replace("10000s", "10000s1us"), tmp_path)
+    assert "an event would be in 10001 windows, and 10000 is the most" in told
 
 
 def test_every_mistake_is_told_not_only_the_first(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError
+from latecomer.model.windows import Calendar
 from latecomer.running import run
 
 WAVERING = {
@@ -87,3 +88,16 @@ def test_a_predicate_over_the_columns_alone_is_taken(spark: SparkSession, tmp_pa
 def test_what_is_no_predicate_is_refused(spark: SparkSession, tmp_path: Path, where: str, said: str) -> None:
     with pytest.raises(PipelineError, match=said):
         run(pipeline_with(tmp_path, asked=where), once=True, spark=spark)
+
+
+def test_a_zone_that_this_java_does_not_know_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Java's list of zones may be older than Python's."""
+    pipeline = pipeline_with(tmp_path, one="paise > 1")
+    days = Calendar("day").model_copy(update={"zone": "America/Unheard_Of"})
+    output = pipeline.outputs["one"].model_copy(update={"window": days})
+    with pytest.raises(PipelineError) as refused:
+        run(pipeline.model_copy(update={"outputs": {"one": output}}), once=True, spark=spark)
+    (problem,) = refused.value.problems
+    assert (problem.field, problem.value) == ("outputs.one.window.zone", "America/Unheard_Of")
+    assert "does not know this time zone" in problem.message
+    assert not (tmp_path / "store" / "pipeline.json").exists()

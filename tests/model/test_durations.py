@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from latecomer.model.durations import (
+    LONGEST,
     Duration,
     PositiveDuration,
     SignedDuration,
@@ -20,6 +21,8 @@ from latecomer.model.durations import (
     to_micros,
     to_moment,
 )
+from latecomer.model.verdicts import END_OF_TIME
+from latecomer.model.windows import FOREVER
 from scenarios import quick
 
 
@@ -53,7 +56,18 @@ def test_anything_else_is_refused_with_the_mend(written: object) -> None:
         parse_duration(written)
 
 
-@given(st.integers(-(10**18), 10**18))
+@pytest.mark.parametrize("written", ["110000000d", "365243d1us", "-365244d", timedelta.max, timedelta.min])
+def test_more_than_a_thousand_years_is_refused(written: object) -> None:
+    with pytest.raises(ValueError, match="longer than a thousand years; write 365243d or less"):
+        parse_duration(written)
+
+
+def test_a_moment_and_two_durations_fit_into_64_bits() -> None:
+    assert FOREVER + LONGEST < 2**63
+    assert END_OF_TIME + 2 * LONGEST < 2**63
+
+
+@given(st.integers(-LONGEST, LONGEST))
 @quick
 def test_a_duration_is_read_as_it_was_written(micros: int) -> None:
     assert parse_duration(format_duration(micros)) == micros

@@ -121,7 +121,7 @@ def _window(window: AnyWindow) -> str:
             said = f"each {format_duration(window.size)}, every {format_duration(window.every)}"
         case Session():
             said = f"each session with gaps under {format_duration(window.gap)}"
-            said += f", at most {format_duration(window.max)} long" if window.max else ""
+            said += f", cut at multiples of {format_duration(window.max)} (UTC)" if window.max else ""
         case Calendar():
             said = f"each {window.calendar}"
         case Global():

@@ -89,6 +89,26 @@ _MODELS: dict[str, type[BaseModel]] = {
 }
 
 
+_KIND = "has the wrong kind of value"
+_OWN_WORDS = {
+    "bool_parsing": (_KIND, "write true or false"),
+    "bool_type": (_KIND, "write true or false"),
+    "dict_type": (_KIND, "write keys and their values"),
+    "greater_than_equal": ("is too small", "write {ge} or more"),
+    "int_from_float": (_KIND, "write a whole number"),
+    "int_parsing": (_KIND, "write a whole number"),
+    "int_type": (_KIND, "write a whole number"),
+    "model_type": (_KIND, "write keys and their values"),
+    "string_pattern_mismatch": ("is not module:Class", "write it such as my_rules:SlowMornings"),
+    "string_too_long": ("is too long", "write one character"),
+    "string_too_short": ("is empty", "write at least one character"),
+    "string_type": (_KIND, "write text, in quotes where it looks like something else"),
+    "too_short": ("is empty", "name at least one"),
+    "tuple_type": (_KIND, "write a list, such as [one, other]"),
+}
+"""Kinds of pydantic's errors → message and mend."""
+
+
 def _problem(entry: Any, file: Path, lines: Mapping[Location, int]) -> Problem:
     """A pydantic error in the pipeline file's own words."""
     location = _written_location(entry["loc"], lines)
@@ -106,12 +126,14 @@ def _problem(entry: Any, file: Path, lines: Mapping[Location, int]) -> Problem:
     elif kind == "union_tag_invalid":
         message, mend = "unknown strategy", f"use {entry['ctx']['expected_tags']}"
         location, value = (*location, "strategy"), entry["ctx"]["tag"]
+    elif kind in _OWN_WORDS:
+        message, mend = (words.format(**entry.get("ctx", {})) for words in _OWN_WORDS[kind])
     elif "; " in message:
         message, mend = message.split("; ", 1)
     elif kind.endswith(("_type", "_parsing")):
         mend = message.replace("Input should be", "write")
-        message = "has the wrong kind of value"
-    if isinstance(value, dict | BaseModel):
+        message = _KIND
+    if isinstance(value, dict | BaseModel) and message != "is empty":
         value = None
     return Problem(dotted(location), message, value, mend, str(file), line_of(location, lines))
 

@@ -38,6 +38,7 @@ from latecomer.model.zones import Zone
 
 Unit = Literal["s", "ms", "us", "ns"]
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_NAME_MEND = "use letters, digits and _ only, not starting with a digit, at most 100 of them"
 
 
 class _Model(BaseModel):
@@ -73,13 +74,15 @@ class Source(_Model):
         if columns is None:
             return None
         if not columns:
-            raise ValueError("declare at least one column")
+            raise ValueError("is empty; declare at least one column, or leave schema out")
         return {column: normal_type(kind) for column, kind in columns.items()}
 
     @model_validator(mode="after")
     def _headless_csv_is_declared(self) -> Self:
         if self.files.format == "csv" and not self.files.header and self.columns is None:
-            raise ValueError("csv files without a header need source.schema, in the order of the columns")
+            raise ValueError(
+                "csv files without a header need source.schema; declare the columns in their order"
+            )
         return self
 
 
@@ -97,7 +100,7 @@ class Event(_Model):
 
 def _aggregates_as_mapping(value: object) -> object:
     if isinstance(value, dict) and not value:
-        raise ValueError("name at least one aggregate, such as {events: count(*)}")
+        raise ValueError("is empty; name at least one aggregate, such as {events: count(*)}")
     return value
 
 
@@ -194,7 +197,7 @@ class Pipeline(_Model):
     @classmethod
     def _plain_name(cls, name: str) -> str:
         if not NAME.fullmatch(name):
-            raise ValueError("use letters, digits and _ only, not starting with a digit")
+            raise ValueError(f"is not a usable name; {_NAME_MEND}")
         return name
 
     @field_validator("outputs")
@@ -203,12 +206,12 @@ class Pipeline(_Model):
         seen: dict[str, str] = {}
         for name in outputs:
             if not NAME.fullmatch(name):
-                raise ValueError(
-                    f"output {name!r}: use letters, digits and _ only, not starting with a digit"
-                )
+                raise ValueError(f"{name!r} is not a usable name; {_NAME_MEND}")
             other = seen.setdefault(name.lower(), name)
             if other != name:
-                raise ValueError(f"outputs {other!r} and {name!r} clash: they differ only in case")
+                raise ValueError(
+                    f"outputs {other!r} and {name!r} clash: they differ only in case; rename one"
+                )
         return outputs
 
     @property

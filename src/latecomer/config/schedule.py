@@ -29,13 +29,15 @@ class Schedule(BaseModel):
     def _five_fields(cls, cron: str | None) -> str | None:
         written = None if cron is None else " ".join(cron.split())
         if written is not None and not _CRON.fullmatch(written):
-            raise ValueError("write the five fields of a crontab line in numbers, such as '15 3 * * *'")
+            raise ValueError(
+                "is no time for cron; write the five fields of a crontab line in numbers: '15 3 * * *'"
+            )
         return written
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
         if (self.every is None) == (self.cron is None):
-            raise ValueError("say how often: either `every` or `cron`")
+            raise ValueError("does not say how often; write either `every` or `cron`")
         self.when()
         return self
 

@@ -78,7 +78,7 @@ def _read_sink(written: object) -> object:
     if isinstance(written, Sink):
         return written
     if not isinstance(written, dict) or len(written) != 1:
-        raise ValueError(f"write one of {', '.join(f'{{{kind}: path}}' for kind in SINKS)}")
+        raise ValueError(f"is not a sink; write one of {', '.join(f'{{{kind}: path}}' for kind in SINKS)}")
     ((kind, settings),) = written.items()
     if kind not in SINKS:
         raise ValueError(f"unknown sink {kind}; there are {', '.join(SINKS)}")

@@ -21,6 +21,8 @@ UNITS = {
     "d": 86_400_000_000,
 }
 DAY = UNITS["d"]
+LONGEST = 365_243 * DAY
+"""A thousand years: whatever is added to a moment, microseconds and the calendar hold it."""
 
 _PART = re.compile(r"(\d+)(us|ms|s|m|h|d)")
 _WHOLE = re.compile(r"-?(?:\d+(?:us|ms|s|m|h|d))+")
@@ -38,6 +40,13 @@ def parse_duration(value: object) -> int:
     ...
     ValueError: not a duration; write a number and a unit: 500ms, 30s, 5m, 1h or 1d
     """
+    micros = _micros(value)
+    if abs(micros) > LONGEST:
+        raise ValueError(f"longer than a thousand years; write {format_duration(LONGEST)} or less")
+    return micros
+
+
+def _micros(value: object) -> int:
     if isinstance(value, timedelta):
         return value // timedelta(microseconds=1)
     if isinstance(value, str):
@@ -78,14 +87,14 @@ def _stored(value: object) -> int:
 def _non_negative(value: object) -> int:
     micros = _stored(value)
     if micros < 0:
-        raise ValueError("a duration cannot be negative here")
+        raise ValueError("a duration cannot be negative here; write 0, or one such as 30s")
     return micros
 
 
 def _positive(value: object) -> int:
     micros = _stored(value)
     if micros <= 0:
-        raise ValueError("a duration must be longer than zero here")
+        raise ValueError("a duration must be longer than zero here; write one such as 30s")
     return micros
 
 

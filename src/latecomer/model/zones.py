@@ -17,9 +17,13 @@ from latecomer.model.durations import to_micros
 _EPOCH_NAIVE = datetime(1970, 1, 1)  # noqa: DTZ001 - wall-clock arithmetic, on purpose without zone
 
 
+UNKNOWN_TO_JAVA = frozenset({"Factory", "ROC", "localtime"})
+"""What Python takes for zones and no Java does, so that Spark could not use them."""
+
+
 @cache
 def _zones() -> frozenset[str]:
-    return frozenset(available_timezones())
+    return frozenset(available_timezones()) - UNKNOWN_TO_JAVA
 
 
 def _known_zone(name: str) -> str:

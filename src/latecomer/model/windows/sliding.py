@@ -10,6 +10,9 @@ from pydantic import model_validator
 from latecomer.model.durations import PositiveDuration, SignedDuration, format_duration
 from latecomer.model.windows.base import Window, Windows
 
+MOST = 10_000
+"""So many windows may hold one event; it becomes a row for each."""
+
 
 class Sliding(Windows):
     """Windows of one length that start every so often: `Sliding("5m", every="1m")`.
@@ -30,6 +33,16 @@ class Sliding(Windows):
             raise ValueError(
                 "between two windows there would be events in none; "
                 f"write every: {format_duration(self.size)} or less"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _few_hold_an_event(self) -> Self:
+        held = -(-self.size // self.every)
+        if held > MOST:
+            raise ValueError(
+                f"an event would be in {held} windows, and {MOST} is the most; "
+                f"write every: {format_duration(-(-self.size // MOST))} or more"
             )
         return self
 
