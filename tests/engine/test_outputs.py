@@ -182,6 +182,26 @@ def test_a_changed_policy_holds_from_the_next_batch_and_the_ledger_still_checks(
     assert "dropped" not in had[2]
 
 
+def test_a_last_pane_is_the_last_until_the_policy_changes(spark: SparkSession, tmp_path: Path) -> None:
+    minute = Arrival(BEGIN, BEGIN, "", {"key": "amul", "paise": 5})
+    closing = Arrival(BEGIN + 300 * SECOND, BEGIN + 300 * SECOND, "", {"key": "bata"})
+    late = Arrival(BEGIN + SECOND, BEGIN + 301 * SECOND, "", {"key": "amul", "paise": 2})
+    for number, (lateness, batch) in enumerate((("0s", [minute, closing]), ("10m", [late]))):
+        rules: dict[str, Any] = {"by": ["key"], "late": "update", "allowed_lateness": lateness}
+        outputs = {
+            "minutes": Output(**BASE, **rules),
+            "visits": Output(**{**BASE, "window": {"session": "1m"}}, **rules),
+        }
+        bench = Bench(spark, tmp_path, Bounded("5s", every="event"), outputs, PAYLOAD, ids=False)
+        engine = bench.engine()
+        engine.data(number, [bench.write(number, batch)])
+        engine.sinks.close()
+    for name, taken_back in (("minutes", []), ("visits", [(5, "retract", False)])):
+        panes = [pane for _, pane in stored_panes(engine.store, name) if pane.key == ("amul",)]
+        told = [(pane.values["paise"], pane.op.value, pane.is_last) for pane in panes]
+        assert told == [(5, "insert", True), *taken_back, (7, "insert", False)], name
+
+
 TAMPERED = {
     "ledger": ("ledger", "unit = 'paise' and output = 'always' and batch = 1", "output always, paise"),
     "late": ("outputs/whole/late", "batch = 1", "the side output 0"),
