@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
 from latecomer.firing.output import Batch as EngineBatch
+from latecomer.firing.output import OutputLogic
 from latecomer.firing.sessions import SessionLogic
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.durations import to_micros
@@ -32,6 +34,7 @@ from latecomer.pipeline import Engine
 from latecomer.session import own_session
 from latecomer.source.files import SourceFile
 from latecomer.store.store import Store, open_store
+from latecomer.testing.checking import in_turn
 from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.windowing.assign import END
 from latecomer.windowing.judge import BATCH, FATE, FATES, WATERMARK, as_seen, judged
@@ -184,12 +187,13 @@ def _written(value: Any) -> Any:
 
 
 def stored_panes(store: Store, output: str) -> list[tuple[int, Pane]]:
-    """Everything published, with its batch, in order of publication."""
+    """Everything published, with its batch, in the order in which a sink is handed it."""
     rules = store.pipeline.outputs[output]
     table = store.output_tables(output, None).panes
     if not table.exists:
         return []
-    rows = table.query("select * from t order by batch, sequence, case when op = 'retract' then 1 else 0 end")
+    logic = SessionLogic if isinstance(rules.window, Session) else OutputLogic
+    rows = table.query(f"select * from t order by batch, {logic.pane_order}")
     return [
         (
             row["batch"],
@@ -225,13 +229,28 @@ def stored_entries(store: Store) -> list[Entry]:
 
 def comparable(panes: Sequence[tuple[int, Pane]]) -> dict[tuple[Any, ...], dict[str, Any]]:
     """Panes by identity: what is published, when, in which role → its values."""
-    return {
-        (batch, *pane.place, pane.sequence, pane.timing, pane.op): {
-            **pane.values,
-            "is_last": pane.is_last,
-        }
-        for batch, pane in panes
-    }
+    found = {identity(batch, pane): {**pane.values, "is_last": pane.is_last} for batch, pane in panes}
+    assert len(found) == len(panes), "a pane was published twice"
+    return found
+
+
+def identity(batch: int, pane: Pane) -> tuple[Any, ...]:
+    return (batch, *pane.place, pane.sequence, pane.timing, pane.op)
+
+
+def assert_in_turn(
+    found: Sequence[tuple[int, Pane]], expected: Sequence[tuple[int, Pane]], rules: Output
+) -> None:
+    """Panes whose order matters follow one another as the oracle tells them."""
+    turn = {identity(*each): place for place, each in enumerate(expected)}
+    matters = in_turn(rules)
+    together: dict[tuple[Any, ...], list[tuple[int, Pane]]] = {}
+    for batch, pane in found:
+        together.setdefault((batch, pane.key), []).append((batch, pane))
+    for panes in together.values():
+        for one, other in combinations(panes, 2):
+            if matters(one[1], other[1]):
+                assert turn[identity(*one)] < turn[identity(*other)], f"{one} was told before {other}"
 
 
 def as_lines(entries: Sequence[Entry]) -> dict[tuple[Any, ...], tuple[Decimal, ...]]:
@@ -253,7 +272,9 @@ def assert_same(bench: Bench, store: Store, told: Interpretation, reading: Seque
     assert_judged(bench, store, told, reading)
     for output in bench.outputs:
         published = [(each.batch, each.pane) for each in told.published[output]]
-        require_equal(comparable(stored_panes(store, output)), comparable(published))
+        stored = stored_panes(store, output)
+        require_equal(comparable(stored), comparable(published))
+        assert_in_turn(stored, published, bench.outputs[output])
     require_equal(as_lines(stored_entries(store)), as_lines(told.ledger))
 
 

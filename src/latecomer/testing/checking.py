@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from latecomer.config.models import Output
 from latecomer.model.panes import Accumulation, Op, Pane, Timing
 from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
-from latecomer.model.windows import Session
-from latecomer.testing.differences import Difference, Pair, compared, differs, matched
+from latecomer.model.windows import Session, Window
+from latecomer.testing.differences import Difference, Line, Pair, compared, differs, matched
 from latecomer.testing.notation import (
     StatedPane,
     same_value,
@@ -61,12 +62,13 @@ def check_statement(statement: Statement, outcome: Outcome, place: str, what: st
             actual = outcome.watermark(step)
             pairs = (Pair(times.write(statement.stated), times.write(actual), actual == statement.stated),)
         case "panes":
-            by = outcome.pipeline.outputs[outcome.only(output)].by
+            rules = outcome.pipeline.outputs[outcome.only(output)]
             pairs = matched(
                 statement.stated,
                 outcome.panes(output, step),
-                lambda line, pane: line.names(pane, by, times),
-                lambda pane: write_pane(pane, by, times),
+                lambda line, pane: line.names(pane, rules.by, times),
+                lambda pane: write_pane(pane, rules.by, times),
+                in_turn(rules),
             )
         case "results":
             pairs = _results(statement.stated, outcome, output, step)
@@ -86,6 +88,23 @@ def check_statement(statement: Statement, outcome: Outcome, place: str, what: st
                 lambda entry: write_entry(entry, times),
             )
     return [Difference(place, what, pairs)] if differs(pairs) else []
+
+
+def in_turn(rules: Output) -> Callable[[Pane, Pane], bool]:
+    """Whether it matters which of two panes of an output was told first.
+
+    It does for one window and key, and for sessions of a key that overlap: one takes the other's place.
+    What is only taken back may be taken back in any order.
+    """
+
+    def one_history(one: Pane, other: Pane) -> bool:
+        if one.key != other.key or (one.op, other.op) == (Op.RETRACT, Op.RETRACT):
+            return False
+        windows = [Window(pane.window_start, pane.window_end) for pane in (one, other)]
+        return windows[0].overlaps(windows[1]) if sessions else windows[0] == windows[1]
+
+    sessions = isinstance(rules.window, Session)
+    return one_history
 
 
 def _titled(transcript: Transcript, statement: Statement) -> str:
@@ -152,10 +171,12 @@ def compare(
     found: list[Difference] = []
     times = expected.times
 
-    def hold(what: str, one: Sequence[str], other: Sequence[str]) -> None:
-        pairs = compared(one, other)
+    def tell(what: str, pairs: tuple[Pair, ...]) -> None:
         if differs(pairs):
             found.append(Difference(place, what, pairs, sides))
+
+    def hold(what: str, one: Sequence[str], other: Sequence[str]) -> None:
+        tell(what, compared(one, other))
 
     hold(
         "watermark after each step",
@@ -173,13 +194,7 @@ def compare(
             )
         for step in range(len(expected.steps)):
             after = f"after step {step + 1}"
-            hold(
-                f"panes of {name} {after}",
-                *(
-                    [write_pane(p, output.by, times) for p in each.panes(name, step)]
-                    for each in (expected, actual)
-                ),
-            )
+            tell(f"panes of {name} {after}", _panes_in_turn(expected, actual, name, step))
             hold(
                 f"side output of {name} {after}",
                 *([write_late(late, times) for late in each.late(name, step)] for each in (expected, actual)),
@@ -192,6 +207,21 @@ def compare(
                 ),
             )
     return found
+
+
+def _panes_in_turn(expected: Outcome, actual: Outcome, name: str, step: int) -> tuple[Pair, ...]:
+    rules = expected.pipeline.outputs[name]
+
+    def write(pane: Pane) -> str:
+        return write_pane(pane, rules.by, expected.times)
+
+    return matched(
+        [Line(write(pane)) for pane in expected.panes(name, step)],
+        actual.panes(name, step),
+        lambda line, pane: line.line == write(pane),
+        write,
+        in_turn(rules),
+    )
 
 
 def _received(outcome: Outcome, step: int) -> bool:

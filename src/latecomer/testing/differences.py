@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Protocol, TypeVar
 
 from latecomer.testing.notation import NOTHING
@@ -19,6 +20,13 @@ class Stated(Protocol):
 
 
 StatedT = TypeVar("StatedT", bound=Stated)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line that says all there is to say."""
+
+    line: str
 
 
 @dataclass(frozen=True)
@@ -38,10 +46,16 @@ class Difference:
     what: str
     pairs: tuple[Pair, ...]
     sides: tuple[str, str] = ("expected", "actual")
+    runs: tuple[str, ...] = ()
+    """Where it was found: on the oracle under these cuts, or on Spark."""
 
     def __str__(self) -> str:
         width = max(len(text) for text in (self.sides[0], *(pair.expected for pair in self.pairs)))
-        lines = [f"{self.place}: {self.what}", f"    {self.sides[0]:<{width}}    {self.sides[1]}".rstrip()]
+        where = f" ({'; '.join(self.runs)})" if self.runs else ""
+        lines = [
+            f"{self.place}: {self.what}{where}",
+            f"    {self.sides[0]:<{width}}    {self.sides[1]}".rstrip(),
+        ]
         for pair in self.pairs:
             lines.append(f"{'   ' if pair.same else '  ≠'} {pair.expected:<{width}}    {pair.actual}")
         return "\n".join(lines)
@@ -52,25 +66,63 @@ def matched(
     actual: Iterable[Actual],
     names: Callable[[StatedT, Actual], bool],
     write: Callable[[Actual], str],
+    in_turn: Callable[[Actual, Actual], bool] = lambda one, other: False,
 ) -> tuple[Pair, ...]:
     """Every stated line beside what it names, the rest side by side in their order.
 
-    Order decides nothing: each line needs one actual of its own, and each actual a line.
+    Each line needs one actual of its own, and each actual a line. Order decides where `in_turn` says
+    that it matters which of two actuals came first.
     """
-    left = list(actual)
-    found: list[Actual | None] = []
-    for line in stated:
-        hit = next((each for each in left if names(line, each)), None)
-        found.append(hit)
-        if hit is not None:
-            del left[next(index for index, each in enumerate(left) if each is hit)]
+    there = list(actual)
+    beside = _in_turn(_paired([[names(line, each) for each in there] for line in stated]), there, in_turn)
+    left = [place for place in range(len(there)) if place not in beside]
     pairs = []
-    for line, hit in zip(stated, found, strict=True):
-        if hit is not None:
-            pairs.append(Pair(line.line, write(hit), True))
+    for line, found in zip(stated, beside, strict=True):
+        place = found if found is not None else left.pop(0) if left else None
+        if place is None:
+            pairs.append(Pair(line.line, NOTHING, False))
         else:
-            pairs.append(Pair(line.line, write(left.pop(0)) if left else NOTHING, False))
-    return (*pairs, *(Pair(NOTHING, write(each), False) for each in left))
+            pairs.append(Pair(line.line, write(there[place]), names(line, there[place])))
+    return (*pairs, *(Pair(NOTHING, write(there[place]), False) for place in left))
+
+
+def _paired(named: Sequence[Sequence[bool]]) -> list[int | None]:
+    """For each line the place of the actual that is its own: as many as there can be.
+
+    A line that finds what it names taken makes way for another only if that one finds something else.
+    """
+    beside: list[int | None] = [None] * len(named)
+
+    def find(line: int, asked: set[int]) -> bool:
+        places = [place for place, hit in enumerate(named[line]) if hit]
+        for place in sorted(places, key=lambda place: place in beside):
+            if place in asked:
+                continue
+            asked.add(place)
+            if place not in beside or find(beside.index(place), asked):
+                beside[line] = place
+                return True
+        return False
+
+    for line in range(len(named)):
+        find(line, set())
+    return beside
+
+
+def _in_turn(
+    beside: Sequence[int | None], there: Sequence[Actual], in_turn: Callable[[Actual, Actual], bool]
+) -> list[int | None]:
+    """The same actuals, exchanged among the lines until those whose order matters stand in it."""
+    turned = list(beside)
+    exchanged = True
+    while exchanged:
+        exchanged = False
+        for one, other in combinations(range(len(turned)), 2):
+            first, second = turned[one], turned[other]
+            if first is None or second is None or first < second or not in_turn(there[second], there[first]):
+                continue
+            turned[one], turned[other], exchanged = second, first, True
+    return turned
 
 
 def compared(expected: Iterable[str], actual: Iterable[str]) -> tuple[Pair, ...]:
@@ -89,6 +141,15 @@ def compared(expected: Iterable[str], actual: Iterable[str]) -> tuple[Pair, ...]
         else:
             pairs.append(Pair(line, line, True))
     return (*pairs, *(Pair(NOTHING, line, False) for line in extra))
+
+
+def told_once(differences: Iterable[Difference]) -> list[Difference]:
+    """Those that say the same as one, which names every run that it was found in."""
+    found: dict[Difference, tuple[str, ...]] = {}
+    for difference in differences:
+        bare = replace(difference, runs=())
+        found[bare] = (*found.get(bare, ()), *difference.runs)
+    return [replace(bare, runs=runs) for bare, runs in found.items()]
 
 
 def differs(pairs: Iterable[Pair]) -> bool:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.comparison import CHANGE, REPLAYED
 from latecomer.config.models import Output, Pipeline
+from latecomer.firing.output import OutputLogic
 from latecomer.model.arrivals import Drain, Heartbeat
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
@@ -124,7 +125,7 @@ class _Played:
     # What the tables say
 
     def outcome(self) -> Outcome:
-        panes = {name: self._panes(name, output) for name, output in self.pipeline.outputs.items()}
+        panes = {logic.name: self._panes(logic) for logic in self.engine.outputs}
         late = {name: self._late(name) for name in self.pipeline.outputs}
         entries = [_entry(row) for row in _rows(self.store.ledger)]
         told = [
@@ -149,10 +150,13 @@ class _Played:
             for row in Reader(self.pipeline).results(name).to_pylist()
         ]
 
-    def _panes(self, name: str, output: Output) -> list[tuple[int, Pane]]:
-        """In order of publication: what closed, what was late, what is early; a retract before its insert."""
-        table = self.store.output_tables(name, PaneLayout(output, self.store.layout).published).panes
-        found = [
+    def _panes(self, logic: OutputLogic) -> list[tuple[int, Pane]]:
+        """In order of publication, as a sink is handed them."""
+        output, table = logic.output, logic.tables.panes
+        if not table.exists:
+            return []
+        rows = table.query(f"select * from t order by batch, {logic.pane_order}").to_pylist()
+        return [
             (
                 row["batch"],
                 Pane(
@@ -166,20 +170,8 @@ class _Played:
                     bool(row["is_last"]),
                 ),
             )
-            for row in _rows(table)
+            for row in rows
         ]
-        order = (Timing.ON_TIME, Timing.LATE, Timing.EARLY, Timing.CORRECTION)
-        return sorted(
-            found,
-            key=lambda each: (
-                each[0],
-                order.index(each[1].timing),
-                each[1].place[:2],
-                str(each[1].key),
-                each[1].op is Op.INSERT,
-                each[1].sequence,
-            ),
-        )
 
     def _late(self, name: str) -> list[tuple[int, Late]]:
         output = self.pipeline.outputs[name]
