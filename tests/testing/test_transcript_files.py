@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from latecomer.errors import PipelineError
 from latecomer.testing import NeedsSpark, run_transcript
+from latecomer.testing.oracle import on_oracle
+from latecomer.testing.outcome import Outcome
+from latecomer.testing.rows import Shape
+from latecomer.testing.scenario import Step
 from latecomer.testing.transcripts import Transcript, parse_transcript
 
 GOOD = """\
@@ -60,6 +65,13 @@ def changed(old: str, new: str) -> str:
         ("-> late_accepted", "-> late_accepted,", "a fate is missing"),
         ("-> late_accepted", "-> totals: late", "late.yaml:13: steps[0].batch[2]: is not one line of text"),
         ("-> late_accepted", "-> other=late", "there is no output other"),
+        (
+            "-> late_accepted",
+            "->",
+            "late.yaml:13: steps[0].batch[2]: nothing stands after -> (value: '14:00:20 @14:01:02 paise=7 ->')\n"
+            "    mend: say what becomes of the row",
+        ),
+        ("-> late_accepted", "-> late_accepted;", "a fate is missing"),
         ("ON_TIME paise", "ONTIME paise", "late.yaml:15: steps[0].panes[0]: ONTIME says nothing of a pane"),
         ("ON_TIME paise", "ON_TIME LATE paise", "a pane has one timing"),
         ("14:00..14:01 ON_TIME", "14:00-14:01 ON_TIME", "not a window"),
@@ -70,6 +82,15 @@ def changed(old: str, new: str) -> str:
         ("window: {tumbling: 1m}", "windw: {tumbling: 1m}", "did you mean window?"),
         ("watermark: {delay: 0s, every: event}\n", "", "watermark: is missing"),
         ("sum(paise)", "sum(paisee)", "late.yaml:6: outputs.totals.aggregates.paise"),
+        (
+            "rule: A",
+            "event: foo\nrule: A",
+            "late.yaml:1: event: is not a mapping (value: 'foo')\n    mend: write what its columns are",
+        ),
+        ("rule: A", "event: [txn]\nrule: A", "late.yaml:1: event: is not a mapping"),
+        ("rule: A", "event: {id: txn}\nrule: A", "late.yaml:1: event.id: the source has no such column"),
+        ("rule: A", "event: {idd: paise}\nrule: A", "late.yaml:1: event.idd: unknown key"),
+        ("rule: A", "event: {time: [paise]}\nrule: A", "late.yaml:1: event.time: has the wrong kind"),
         ("rule: A", "day: yesterday\nrule: A", "late.yaml:1: day: is not a date"),
         ("rule: A", "columns: {paise: money}\nrule: A", "late.yaml:1: columns.paise: "),
         ("rule: A", "columns: {paise: boolean}\nrule: A", "sum needs a number"),
@@ -105,11 +126,34 @@ def test_differences_are_shown_side_by_side() -> None:
         read(changed("LATE paise=107", "LATE sequence=1 paise=108")), cuts=["as written"]
     )
     assert str(difference) == (
-        "late.yaml:14: panes after step 1, a batch\n"
+        "late.yaml:14: panes after step 1, a batch (as written)\n"
         "    expected                                  actual\n"
         "    14:00..14:01 ON_TIME paise=100            14:00..14:01 ON_TIME sequence=0 paise=100\n"
         "  ≠ 14:00..14:01 LATE sequence=1 paise=108    14:00..14:01 LATE sequence=1 paise=107"
     )
+
+
+def test_what_differs_under_several_cuts_is_told_once_and_names_them() -> None:
+    (difference,) = run_transcript(
+        read(changed("    - 14:00..14:01 paise=107", "    - 14:00..14:01 paise=1"))
+    )
+    assert str(difference).startswith(
+        "late.yaml:19: results in the end (as written; one by one; all in one)\n"
+    )
+
+
+def test_on_spark_the_oracle_still_answers_for_every_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[int] = []
+
+    def instead(shape: Shape, steps: Sequence[Step], *_: object) -> Outcome:
+        played.append(len(steps))
+        return on_oracle(shape, steps)
+
+    monkeypatch.setattr("latecomer.testing.engine.on_spark", instead)
+    wrong = read(changed("    - 14:00..14:01 paise=107", "    - 14:00..14:01 paise=1"))
+    (difference,) = run_transcript(wrong, on="spark")
+    assert difference.runs == ("as written", "one by one", "all in one", "spark, as written")
+    assert played == [len(wrong.steps)]
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from latecomer.config.models import Pipeline
 from latecomer.testing.checking import check, compare, compare_cuts
-from latecomer.testing.differences import Difference
+from latecomer.testing.differences import Difference, told_once
 from latecomer.testing.oracle import on_oracle
 from latecomer.testing.outcome import Outcome
 from latecomer.testing.predicates import NeedsSpark
@@ -55,33 +56,47 @@ def run_transcript(
     cuts: Sequence[str] = (),
     replayed: bool = False,
 ) -> list[Difference]:
-    """Where the transcript does not hold: as written, and under every cut named.
+    """Where the transcript does not hold: on the oracle under every cut, on Spark as written; or, on both,
+    under the cuts named.
 
-    On Spark each cut is also compared with the oracle under the same cut, in everything; with
-    `replayed`, the log is then replayed in one shot and must say the same as the tables.
+    What Spark does is also compared with the oracle under the same cut, in everything; with `replayed`,
+    the log is then replayed in one shot and must say the same as the tables. What differs in the same way
+    more than once is told once.
     """
-    steps, found = transcript.steps, []
-    written: Outcome | None = None
-    for cut in cuts or (CUTS if on == "oracle" else ("as written",)):
-        recut = CUTS[cut](steps)
-        oracle = _oracle(transcript, recut, on)
-        outcome = (
-            oracle
-            if oracle is not None and on == "oracle"
-            else _played(transcript.shape, recut, on, spark, replayed)
+    steps, place, found = transcript.steps, str(transcript.file), []
+    written = _oracle(transcript, steps, on)
+    for cut in cuts or CUTS:
+        outcome = _oracle(transcript, CUTS[cut](steps), on)
+        if outcome is not None:
+            found += [_under(each, cut) for each in check(transcript, outcome, cut)]
+        if outcome is not None and written is not None and cut != "as written":
+            found += compare_cuts(written, outcome, steps, ("as written", f"oracle, {cut}"), place)
+    for cut in (cuts or ("as written",)) if on == "spark" else ():
+        found += _on_spark(transcript, cut, written, spark, replayed)
+    return told_once(found)
+
+
+def _on_spark(
+    transcript: Transcript, cut: str, written: Outcome | None, spark: SparkSession | None, replayed: bool
+) -> list[Difference]:
+    steps, place, recut = transcript.steps, str(transcript.file), CUTS[cut](transcript.steps)
+    outcome = _played(transcript.shape, recut, "spark", spark, replayed)
+    found = [_under(each, f"spark, {cut}") for each in check(transcript, outcome, cut)]
+    oracle = _oracle(transcript, recut, "spark")
+    if oracle is not None:
+        found += compare(oracle, outcome, ("oracle", f"spark, {cut}"), place)
+    if cut != "as written":
+        written = written or _played(transcript.shape, steps, "spark", spark)
+        found += compare_cuts(written, outcome, steps, ("as written", f"spark, {cut}"), place)
+    if outcome.replay:
+        found.append(
+            Difference(place, f"replayed in one shot, {cut}", outcome.replay, ("stored", "replayed"))
         )
-        found += check(transcript, outcome, cut)
-        place = str(transcript.file)
-        if oracle is not None and outcome is not oracle:
-            found += compare(oracle, outcome, ("oracle", f"{on}, {cut}"), place)
-        if cut != "as written":
-            written = written or _oracle(transcript, steps, on) or _played(transcript.shape, steps, on, spark)
-            found += compare_cuts(written, outcome, steps, ("as written", f"{on}, {cut}"), place)
-        if outcome.replay:
-            found.append(
-                Difference(place, f"replayed in one shot, {cut}", outcome.replay, ("stored", "replayed"))
-            )
     return found
+
+
+def _under(difference: Difference, run: str) -> Difference:
+    return replace(difference, runs=(run,))
 
 
 def _oracle(transcript: Transcript, steps: Sequence[Step], on: On) -> Outcome | None:

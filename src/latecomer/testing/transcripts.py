@@ -140,8 +140,8 @@ class _Reader:
             if key not in fragment:
                 self._problem((key,), "is missing", mend=f"add {key}:, or name a pipeline file in pipeline:")
         columns = {**inferred(rows), **self._columns()}
+        event = {"time": "event_time", **self._event()}
         self._stop()
-        event = {"time": "event_time", **(fragment.get("event") or {})}
         pipeline = made(
             {
                 **fragment,
@@ -157,6 +157,15 @@ class _Reader:
         if problems := check_columns(pipeline, known):
             raise PipelineError([at_line(problem, self.file, self.lines) for problem in problems])
         return Shape(pipeline, known, self.times)
+
+    def _event(self) -> dict[str, Any]:
+        written = self.document.get("event") or {}
+        if not isinstance(written, dict):
+            self._problem(
+                ("event",), "is not a mapping", "write what its columns are, as in {id: txn}", written
+            )
+            return {}
+        return written
 
     def _columns(self) -> dict[str, str]:
         written = self.document.get("columns", {})
@@ -214,9 +223,12 @@ class _Reader:
             yield Batch(tuple(self._row((*place, index), line) for index, line in enumerate(rows)))
 
     def _row(self, location: Location, written: Any) -> Row:
-        line, _, fates = written.partition("->") if isinstance(written, str) else (written, "", "")
+        line, arrow, fates = written.partition("->") if isinstance(written, str) else (written, "", "")
         row: Row = self._try(location, lambda text: read_row(text, self.times), line) or Row(None, 0)
         step = int(location[1])
+        if arrow and not fates.strip():
+            mend = "say what becomes of the row, as in -> on_time, or leave -> out"
+            self._problem(location, "nothing stands after ->", mend, written)
         for part in fates.split(";") if fates.strip() else []:
             output, _, words = part.rpartition("=")
             stated = self._try(location, read_fates, words.strip())
