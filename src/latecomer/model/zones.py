@@ -53,7 +53,7 @@ def day_of(micros: int, zone: str) -> date:
 def midnight(day: date, zone: str) -> int:
     """The UTC instant at which a day begins in `zone`.
 
-    Where the clock jumps over midnight, the day begins with the jump.
+    Where the clock jumps from midnight, the day begins with the jump.
     """
     return _instant(datetime(day.year, day.month, day.day), zone)  # noqa: DTZ001
 
