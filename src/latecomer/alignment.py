@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby, pairwise
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -37,10 +37,9 @@ class Stretch:
 
 def alignment_of(timeline: pa.Table) -> pa.Table:
     """One row for each partition that held the watermark back; the one that did so longest first."""
-    stretches = list(_stretches(_ticks(timeline)))
-    by_partition = {
-        name: [each for each in stretches if each.partition == name] for name in _names(stretches)
-    }
+    by_partition: dict[str, list[Stretch]] = {}
+    for stretch in _stretches(_ticks(timeline)):
+        by_partition.setdefault(stretch.partition, []).append(stretch)
     rows = [_told(name, held) for name, held in by_partition.items()]
     rows.sort(key=lambda row: (-row["held_for"], row["partition"]))
     return pa.Table.from_pylist(rows, SCHEMA)
@@ -48,28 +47,37 @@ def alignment_of(timeline: pa.Table) -> pa.Table:
 
 def _ticks(timeline: pa.Table) -> list[dict[str, Any]]:
     micros = {name: timeline[name].cast(pa.int64()) for name in ("at", "watermark", "unheld")}
-    rows: list[dict[str, Any]] = pa.table({**micros, "held_by": timeline["held_by"]}).to_pylist()
+    names = {name: timeline[name] for name in ("held_by", "held_with")}
+    rows: list[dict[str, Any]] = pa.table({**micros, **names}).to_pylist()
     return rows
 
 
 def _stretches(ticks: Sequence[dict[str, Any]]) -> Iterator[Stretch]:
     """A watermark stands from its tick until the next; the last one stands for no time yet."""
     ends = [after["at"] for _, after in pairwise(ticks)] + [tick["at"] for tick in ticks[-1:]]
-    for partition, group in groupby(zip(ticks, ends, strict=True), key=lambda pair: _holder(pair[0])):
-        if partition is not None:
-            held = list(group)
-            known = [tick["unheld"] - tick["watermark"] for tick, _ in held if tick["watermark"] is not None]
-            yield Stretch(partition, held[0][0]["at"], held[-1][1], max(known, default=None))
+    under_way: dict[str, Stretch] = {}
+    for tick, end in zip(ticks, ends, strict=True):
+        holders, behind = _holders(tick), _behind(tick)
+        for name in under_way.keys() - holders:
+            yield under_way.pop(name)
+        for name in holders:
+            before = under_way.get(name, Stretch(name, tick["at"], end, None))
+            furthest = max((each for each in (before.behind, behind) if each is not None), default=None)
+            under_way[name] = replace(before, until=end, behind=furthest)
+    yield from under_way.values()
 
 
-def _holder(tick: dict[str, Any]) -> str | None:
-    """The partition without which the watermark would be higher."""
-    mark, others = tick["watermark"], tick["unheld"]
-    return tick["held_by"] if others is not None and (mark is None or others > mark) else None
+def _holders(tick: dict[str, Any]) -> set[str]:
+    """The partitions for whose sake the watermark is not where the furthest is."""
+    mark, furthest = tick["watermark"], tick["unheld"]
+    if furthest is None or (mark is not None and furthest <= mark):
+        return set()
+    return {tick["held_by"], *(tick["held_with"] or ())}
 
 
-def _names(stretches: Sequence[Stretch]) -> list[str]:
-    return sorted({each.partition for each in stretches})
+def _behind(tick: dict[str, Any]) -> int | None:
+    known = tick["unheld"] is not None and tick["watermark"] is not None
+    return tick["unheld"] - tick["watermark"] if known else None
 
 
 def _told(partition: str, held: Sequence[Stretch]) -> dict[str, Any]:

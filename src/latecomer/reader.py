@@ -134,17 +134,18 @@ class Reader:
     def alignment(self) -> pa.Table:
         """Which source partition held the watermark back: the one that did so longest comes first.
 
-        A partition holds the watermark back where it would be higher without it. `held_for` is how long
-        in arrival time, `times` in how many stretches, `longest` the longest of these; `behind` is how far
-        the others were ahead at most (null where the partition had no watermark of its own yet), `since`
-        and `until` frame it all.
+        A partition holds the watermark back where it is the slowest, or as slow as that, and another is
+        further. `held_for` is how long in arrival time, `times` in how many stretches, `longest` the longest
+        of these; `behind` is how far the watermark was behind the furthest partition at most (null where
+        there was no watermark yet), `since` and `until` frame it all.
         """
-        columns = ["at", "watermark", "held_by", "unheld"]
+        columns = ["at", "watermark", "held_by", "unheld", "held_with"]
         table = self._store().watermarks
         schema = pa.schema([WATERMARKS.field(name) for name in columns])
         if "unheld" not in table.columns:  # made by the first version, and not written to since
             return alignment_of(schema.empty_table())
-        return alignment_of(_ask(table, f"select {listed(columns)} from t order by batch, tick", schema))
+        there = [name if name in table.columns else f"null as {name}" for name in columns]
+        return alignment_of(_ask(table, f"select {', '.join(there)} from t order by batch, tick", schema))
 
     def ledger(self) -> pa.Table:
         """Every line of the ledger: batch, output, unit, received, and what became of it."""

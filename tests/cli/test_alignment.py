@@ -8,9 +8,11 @@ from datetime import timedelta
 import pyarrow as pa
 from cli_kit import MINUTE, NOON, Cli, Lake
 
+from latecomer.model.strategies import Bounded, Head
 from latecomer.reader import Reader
 from latecomer.store.layout import WATERMARKS
 from latecomer.store.table import Table
+from latecomer.timeline.keeper import TimelineKeeper
 
 
 def tick(number: int, held_by: str | None, watermark: int | None, unheld: int | None) -> dict[str, object]:
@@ -52,6 +54,26 @@ def test_how_far_behind_is_not_known_before_the_first_watermark(lake: Lake) -> N
 def test_a_partition_alone_holds_nobody_back(lake: Lake) -> None:
     lake.watermarks(0, [tick(1, "", None, None), tick(2, "", 1, None)])
     assert Reader(lake.pipeline).alignment().num_rows == 0
+
+
+def test_two_that_stopped_together_are_both_named(lake: Lake) -> None:
+    """Rows as a real timeline makes them: one broker with two partitions dies, the third goes on."""
+    heads = [Head(0, 0, name, 1, 0) for name in ("a", "b", "c")]
+    heads += [Head(minute, minute * MINUTE, "c", 1, minute * MINUTE) for minute in range(1, 60)]
+    TimelineKeeper(lake.store.watermarks, Bounded("0s", every="1m")).extend(0, 0, heads)
+    rows = Reader(lake.pipeline).alignment().to_pylist()
+    # The first tick has no watermark yet, and in the second no partition was further.
+    assert [(row["partition"], row["held_for"], row["behind"]) for row in rows] == [
+        (name, timedelta(minutes=57), timedelta(minutes=58)) for name in ("a", "b")
+    ]
+
+
+def test_one_a_little_less_behind_does_not_hide_how_far_it_is(lake: Lake) -> None:
+    heads = [Head(0, 0, "a", 1, 0), Head(0, 0, "b", 1, 1), Head(0, 0, "c", 1, 0)]
+    heads += [Head(minute, minute * MINUTE, "c", 1, minute * MINUTE) for minute in range(1, 60)]
+    TimelineKeeper(lake.store.watermarks, Bounded("0s", every="1m")).extend(0, 0, heads)
+    (first, *_) = Reader(lake.pipeline).alignment().to_pylist()
+    assert (first["partition"], first["behind"]) == ("a", timedelta(minutes=58))
 
 
 def test_the_verb_in_every_format(lake: Lake, cli: Cli) -> None:

@@ -317,9 +317,9 @@ def test_late_events_come_after_the_empty_pane() -> None:
 
 def test_a_heartbeat_closes_windows_when_all_is_silent() -> None:
     idling = Bounded("3us", every="5us", idle_after="20us")
-    told = told_of([[Arrival(1, 1)], Heartbeat(12), Heartbeat(19), Heartbeat(20)], counting(), idling)
+    told = told_of([[Arrival(1, 1)], Heartbeat(12), Heartbeat(24), Heartbeat(25)], counting(), idling)
     assert shown(told) == ["1 ON_TIME [0,10) 0: 1!"]
-    assert told.watermarks == [BEGIN_OF_TIME, 17]
+    assert told.watermarks == [BEGIN_OF_TIME, 22]
     assert [entry.batch for entry in told.ledger] == [0, 0, 0]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from pydantic import ValidationError
 from latecomer.config.models import Output
 from latecomer.errors import PipelineError
 from latecomer.model import recent
+from latecomer.model.clock import Clock
 from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret
 from latecomer.model.strategies import (
     Adaptive,
@@ -27,11 +29,14 @@ from latecomer.model.strategies import (
     Strategy,
 )
 from latecomer.model.timeline import Timeline
-from latecomer.model.verdicts import BEGIN_OF_TIME, Verdict
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Verdict
+from latecomer.model.windows import FIRST_MOMENT
 from scenarios import HOUR, SECOND, arrivals, clock, cuts, out_of_step, quick, watermarks
 from timeline_kit import Reader
 
 NOON = clock("12:00:00")
+NO_MOMENTS = ["noon", 2**63 - 1, END_OF_TIME, float("nan"), 1.5, True]
+NO_DURATIONS = ["1s", -1, None, 0.5, False]
 MINUTES = Output(window={"tumbling": "1m"}, aggregates={"rows": "count(*)"}, allowed_lateness="10m")
 
 
@@ -236,7 +241,7 @@ def test_a_partition_without_a_mark_holds_the_others_until_it_is_idle() -> None:
     timeline.extend([Head(1, 10, "silent", 1, 5), Head(1, 10, "marked", 1, 5, marked=4)])
     timeline.extend([Head(2, 20, "marked", 1, 6, marked=6)])
     assert timeline.watermark == BEGIN_OF_TIME
-    timeline.extend([Head(6, 60, "marked", 1, 7)])
+    timeline.extend([Head(7, 70, "marked", 1, 7)])
     assert timeline.watermark == 6
 
 
@@ -434,6 +439,66 @@ def test_a_class_that_fails_is_told_as_its_authors_mistake(method: str) -> None:
     assert problem.field == "watermark.strategy"
     assert problem.message == f"Mine.{method} raised ZeroDivisionError: no clocks today"
     assert "nothing is lost" in str(problem.mend)
+
+
+class Garbled(Strategy):
+    """Answers what it is told to."""
+
+    answers: Any = None
+    lags: Any = 0
+
+    def mark(self, state: State, partition: str) -> Any:
+        return self.answers
+
+    def lag(self, state: State, partition: str) -> Any:
+        return self.lags
+
+
+@pytest.mark.parametrize("through", [Timeline, Clock])
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        *(({"answers": each}, "mark answered for partition 'p' is not a moment") for each in NO_MOMENTS),
+        *(({"lags": each}, "lag answered for partition 'p' is not a duration") for each in NO_DURATIONS),
+    ],
+)
+def test_an_answer_that_cannot_be_meant_is_refused(
+    through: type[Timeline | Clock], fields: dict[str, Any], told: str
+) -> None:
+    asked = through(Garbled(every="10us", idle_after="10us", **fields))
+
+    def live() -> None:
+        if isinstance(asked, Timeline):
+            asked.extend([Head(0, 0, "p", 1, 5)])
+        else:
+            asked.in_force_for(Arrival(5, 5, partition="p"))
+        asked.heartbeat(500)
+
+    with pytest.raises(PipelineError) as refused:
+        live()
+    (problem,) = refused.value.problems
+    assert problem.field == "watermark.strategy"
+    assert problem.message == f"what Garbled.{told}"
+    assert problem.value in fields.values() or problem.value != problem.value
+    assert "return " in str(problem.mend)
+
+
+@pytest.mark.parametrize("mark", [None, BEGIN_OF_TIME, -(1 << 200), FIRST_MOMENT - 1])
+def test_a_mark_before_the_calendar_is_none(mark: int | None) -> None:
+    timeline = Timeline(Garbled(every="event", answers=mark))
+    timeline.extend([Head(1, 10, "p", 1, 10)])
+    assert timeline.watermark == BEGIN_OF_TIME
+
+
+def test_any_whole_number_is_a_moment() -> None:
+    class Whole:
+        def __index__(self) -> int:
+            return 7
+
+    timeline = Timeline(Garbled(every="event", answers=Whole()))
+    timeline.extend([Head(1, 10, "p", 1, 10)])
+    assert timeline.watermark == 7
+    assert json.loads(timeline.carry())["watermark"] == 7
 
 
 def test_a_fault_in_a_strategy_of_ours_is_not_told_as_the_users() -> None:

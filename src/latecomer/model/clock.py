@@ -12,8 +12,10 @@ from decimal import Decimal
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from latecomer.model.asking import advanced, lag_of, mark_of, storable
 from latecomer.model.strategies import Adaptive, Ascending, Bounded, Head, Percentile, Punctuated, Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.model.windows import FIRST_MOMENT
 
 if TYPE_CHECKING:
     from latecomer.model.arrivals import Arrival
@@ -64,7 +66,7 @@ class Clock:
         self.tick, self.at, self.in_tick = tick, at, []
         self._reckon()
         if self.strategy.on_idle == "advance" and self.own and all(map(self._idle, self.own)):
-            self.watermark = max(self.watermark, at - max(map(self._lag, self.own)))
+            self._reach(at - max(map(self._lag, self.own)))
 
     def follow(self, strategy: Strategy) -> None:
         """Other settings of the same strategy, which count from the next tick on."""
@@ -89,15 +91,24 @@ class Clock:
             self.ticks.setdefault(partition, []).append(brought)
             newest = max(event.event_time for event in brought)
             self.newest[partition] = max(self.newest.get(partition, BEGIN_OF_TIME), newest)
-            self.heard_at[partition] = self.at
+            self.heard_at[partition] = self._tick_ends()
             self.own[partition] = self._watermark_of(partition)
 
     def _reckon(self) -> int:
         """What the partitions allow at `self.at`; never less than before."""
         if self.own:
             awake = [mark for partition, mark in self.own.items() if not self._idle(partition)]
-            self.watermark = max(self.watermark, min(awake) if awake else max(self.own.values()))
+            self._reach(min(awake) if awake else max(self.own.values()))
         return self.watermark
+
+    def _reach(self, moment: int) -> None:
+        if moment >= FIRST_MOMENT:
+            self.watermark = max(self.watermark, moment)
+
+    def _tick_ends(self) -> int:
+        """A partition's last event may have come as late as its tick ends; silence counts from there."""
+        every = self.strategy.every
+        return self.at if every == "event" or self.tick is None else max(self.at, (self.tick + 1) * every)
 
     def _idle(self, partition: str) -> bool:
         idle_after = self.strategy.idle_after
@@ -136,7 +147,7 @@ class Clock:
         """How far the watermark trails the clock once all is silent."""
         strategy = self.strategy
         if type(strategy) not in OURS:
-            return strategy.lag(self.states.get(partition), partition)
+            return lag_of(strategy, self.states.get(partition), partition)
         match strategy:
             case Bounded() | Percentile() | Punctuated():
                 return _delay(strategy, partition)
@@ -197,10 +208,9 @@ class Clock:
             max(marks, default=None),
             dict(times),
         )
-        state = strategy.advance(self.states.get(partition), head)
+        state = storable(advanced(strategy, self.states.get(partition), head), partition)
         self.states[partition] = state
-        mark = None if state is None else strategy.mark(state, partition)
-        return BEGIN_OF_TIME if mark is None else mark
+        return mark_of(strategy, state, partition)
 
 
 def _delay(strategy: Bounded | Percentile | Punctuated, partition: str) -> int:

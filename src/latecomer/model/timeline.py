@@ -10,15 +10,16 @@ batch cuts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal
 
-from latecomer.errors import PipelineError, Problem
+from latecomer.model.asking import advanced, lag_of, mark_of, storable
 from latecomer.model.strategies import Head, State, Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.model.windows import FIRST_MOMENT
 
 Kind = Literal["tick", "heartbeat", "drain", "rebuild"]
 
@@ -28,8 +29,8 @@ class Row:
     """One tick of one batch: the watermark in force for its events.
 
     `settled` is the watermark once the tick is over, known at once only where a tick is one event.
-    `held_by` names the partition that the watermark waits for, `unheld` says where the others are: what
-    the watermark could be without it, None where there are no others or nothing is known of them.
+    `held_by` names the partition that the watermark waits for, `held_with` those that are exactly as far
+    back, and `unheld` says how far the furthest is: None where none of them is further.
     """
 
     tick: int
@@ -38,6 +39,7 @@ class Row:
     settled: int | None = None
     kind: Kind = "tick"
     held_by: str | None = None
+    held_with: tuple[str, ...] = ()
     unheld: int | None = None
     heads: tuple[Head, ...] = ()
 
@@ -80,11 +82,10 @@ class Timeline:
             return None
         marks = self._settle(at)
         if self.strategy.on_idle == "advance" and self.partitions and not marks:
-            lags = [_asked(self.strategy.lag, known.state, name) for name, known in self.partitions.items()]
-            self.watermark = max(self.watermark, at - max(lags))
+            lags = [lag_of(self.strategy, known.state, name) for name, known in self.partitions.items()]
+            self._reach(at - max(lags))
         self.last_tick, self.last_at = tick, at
-        held_by, unheld = _slowest(marks)
-        return Row(tick, at, self.watermark, kind="heartbeat", held_by=held_by, unheld=unheld)
+        return _held(Row(tick, at, self.watermark, kind="heartbeat"), marks)
 
     def drain(self) -> Row:
         """The end of a bounded input: every window ends."""
@@ -103,7 +104,7 @@ class Timeline:
                 "newest": self.newest,
                 "keeps": self.strategy.keeps,
                 "partitions": {
-                    name: [_storable(progress.state, name), progress.seen_at]
+                    name: [storable(progress.state, name), progress.seen_at]
                     for name, progress in sorted(self.partitions.items())
                 },
                 "open": [_written(head) for head in self.open_heads],
@@ -150,8 +151,7 @@ class Timeline:
             # tick, and is judged by the watermark already in force.
             self.open_heads.extend(heads)
             marks = self._marks(at)
-        held_by, unheld = _slowest(marks)
-        row = Row(tick, at, self.watermark, held_by=held_by, unheld=unheld, heads=heads)
+        row = _held(Row(tick, at, self.watermark, heads=heads), marks)
         if self.strategy.every != "event":
             return row
         self._settle(at)
@@ -161,17 +161,22 @@ class Timeline:
         """Let the open tick count, and move the watermark to what is known at `at`: the active marks."""
         for head in self._open_tick():
             known = self.partitions.get(head.partition)
-            state = _asked(self.strategy.advance, known.state if known else None, head)
-            seen_at = max(self.last_at, known.seen_at if known else BEGIN_OF_TIME)
+            state = advanced(self.strategy, known.state if known else None, head)
+            seen_at = max(self._tick_ends(), known.seen_at if known else BEGIN_OF_TIME)
             self.partitions[head.partition] = Progress(state, seen_at)
         self.newest = self.newest_event_time
         self.open_heads = []
         marks = self._marks(at)
         if marks:
-            self.watermark = max(self.watermark, min(marks)[0])
+            self._reach(min(marks)[0])
         elif self.partitions:
-            self.watermark = max(self.watermark, *(self._mark(*known) for known in self.partitions.items()))
+            self._reach(max(self._mark(*known) for known in self.partitions.items()))
         return marks
+
+    def _reach(self, moment: int) -> None:
+        """Move the watermark, never back, and never to where no event can be."""
+        if moment >= FIRST_MOMENT:
+            self.watermark = max(self.watermark, moment)
 
     def _open_tick(self) -> Iterator[Head]:
         """What the open tick brought, one head a partition, however many batches it was read in."""
@@ -187,7 +192,7 @@ class Timeline:
     def _forget(self) -> None:
         """Keep of every partition only when it was heard of; the open tick counts as that too."""
         for head in self.open_heads:
-            self.partitions[head.partition] = Progress(None, self.last_at)
+            self.partitions[head.partition] = Progress(None, self._tick_ends())
         self.newest, self.open_heads = self.newest_event_time, []
         for progress in self.partitions.values():
             progress.state = None
@@ -205,36 +210,30 @@ class Timeline:
         ]
 
     def _mark(self, name: str, known: Progress) -> int:
-        mark = None if known.state is None else _asked(self.strategy.mark, known.state, name)
-        return BEGIN_OF_TIME if mark is None else mark
+        return mark_of(self.strategy, known.state, name)
 
     def _tick_of(self, at: int) -> int:
         if self.strategy.every == "event":
             return (self.last_tick or 0) + 1
         return at // self.strategy.every
 
-
-def _asked(method: Callable[..., Any], *given: Any) -> Any:
-    """What a strategy answers; where a class of the user's own fails, that is told as its mistake."""
-    try:
-        return method(*given)
-    except Exception as error:
-        own = type(method.__self__)  # type: ignore[attr-defined]
-        if own.__module__ == Strategy.__module__:
-            raise
-        failed = f"{own.__name__}.{method.__name__} raised {type(error).__name__}: {error}"
-        mend = "mend the class and run again: the batch is not on the timeline yet, and nothing is lost"
-        raise PipelineError([Problem("watermark.strategy", failed, mend=mend)]) from error
+    def _tick_ends(self) -> int:
+        """When what the open tick brought may have come at the latest: silence counts from there."""
+        if self.strategy.every == "event":
+            return self.last_at
+        return max(((self.last_tick or 0) + 1) * self.strategy.every, self.last_at)
 
 
-def _slowest(marks: Sequence[tuple[int, str]]) -> tuple[str | None, int | None]:
-    """The partition that the watermark waits for, and where the slowest of the others is."""
+def _held(row: Row, marks: Sequence[tuple[int, str]]) -> Row:
+    """The row with who holds the watermark back."""
     if not marks:
-        return None, None
-    slowest = min(marks)
-    others = min((mark for mark in marks if mark is not slowest), default=slowest)
-    known = others is not slowest and others[0] != BEGIN_OF_TIME
-    return slowest[1], others[0] if known else None
+        return row
+    (slowest, first), (furthest, _) = min(marks), max(marks)
+    if furthest == slowest:
+        return replace(row, held_by=first)
+    others = sorted(name for mark, name in marks if mark == slowest and name != first)
+    unheld = furthest if furthest >= FIRST_MOMENT else None
+    return replace(row, held_by=first, held_with=tuple(others), unheld=unheld)
 
 
 def _written(head: Head) -> list[Any]:
@@ -248,23 +247,3 @@ def _written(head: Head) -> list[Any]:
 def _read(written: list[Any]) -> Head:
     asked_for = written[5:] or [None, ()]
     return replace(Head(*written[:5]), marked=asked_for[0], times=dict(asked_for[1]))
-
-
-def _storable(state: State, partition: str) -> State:
-    """The state, if it is the same after it was stored."""
-    try:
-        same = json.loads(json.dumps(state, allow_nan=False)) == state
-    except (TypeError, ValueError):
-        same = False
-    if same:
-        return state
-    raise PipelineError(
-        [
-            Problem(
-                "watermark.strategy",
-                f"the state of partition {partition!r} cannot be stored as JSON",
-                state,
-                "let advance return None, numbers, text, lists, or dicts with text for keys",
-            )
-        ]
-    )

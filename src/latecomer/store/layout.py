@@ -58,6 +58,7 @@ WATERMARKS = pa.schema(
         ("kind", pa.string()),
         ("held_by", pa.string()),
         ("unheld", TIMESTAMP),
+        ("held_with", pa.list_(pa.string())),
         (
             "partitions",
             pa.list_(

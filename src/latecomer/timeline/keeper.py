@@ -166,6 +166,9 @@ class TimelineKeeper:
                     "kind": [row.kind for row in rows],
                     "held_by": pa.array([row.held_by for row in rows], pa.string()),
                     "unheld": moments([row.unheld for row in rows]),
+                    "held_with": pa.array(
+                        [list(row.held_with) or None for row in rows], pa.list_(pa.string())
+                    ),
                     "partitions": pa.array(
                         [_partitions(row) for row in rows], self.table.schema.field("partitions").type
                     ),

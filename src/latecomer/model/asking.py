@@ -1,0 +1,93 @@
+"""Asking a strategy, which may be a class of the user's own: what it raises is told as its author's mistake,
+and so is an answer that cannot be meant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from operator import index
+from typing import Any
+
+from latecomer.errors import PipelineError, Problem
+from latecomer.model.strategies import Head, State, Strategy
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+
+_NOTHING_LOST = "the batch is not on the timeline yet, and nothing is lost"
+
+
+def advanced(strategy: Strategy, state: State, head: Head) -> State:
+    """A partition's state after a tick."""
+    return _answer(strategy.advance, state, head)
+
+
+def mark_of(strategy: Strategy, state: State, partition: str) -> int:
+    """A partition's own watermark; BEGIN_OF_TIME as long as it has none.
+
+    One that the calendar does not reach back to is as good as none.
+    """
+    mark = None if state is None else _answer(strategy.mark, state, partition)
+    if mark is None:
+        return BEGIN_OF_TIME
+    mend = f"return microseconds since the epoch, up to the year 9999, or None; {_NOTHING_LOST}"
+    whole = _whole(strategy.mark, mark, partition, "a moment", mend)
+    if whole >= END_OF_TIME:
+        raise _refused(strategy.mark, mark, partition, "a moment", mend)
+    return max(whole, BEGIN_OF_TIME)
+
+
+def lag_of(strategy: Strategy, state: State, partition: str) -> int:
+    """How far the watermark stays behind the clock for a partition, once all are silent."""
+    lag = _answer(strategy.lag, state, partition)
+    mend = f"return a number of microseconds, 0 or more; {_NOTHING_LOST}"
+    whole = _whole(strategy.lag, lag, partition, "a duration", mend)
+    if whole < 0:
+        raise _refused(strategy.lag, lag, partition, "a duration", mend)
+    return whole
+
+
+def storable(state: State, partition: str) -> State:
+    """The state, if it is the same after it was stored."""
+    try:
+        same = json.loads(json.dumps(state, allow_nan=False)) == state
+    except (TypeError, ValueError):
+        same = False
+    if same:
+        return state
+    raise PipelineError(
+        [
+            Problem(
+                "watermark.strategy",
+                f"the state of partition {partition!r} cannot be stored as JSON",
+                state,
+                "let advance return None, numbers, text, lists, or dicts with text for keys",
+            )
+        ]
+    )
+
+
+def _answer(method: Callable[..., Any], *given: Any) -> Any:
+    try:
+        return method(*given)
+    except Exception as error:
+        if type(method.__self__).__module__ == Strategy.__module__:  # type: ignore[attr-defined]
+            raise
+        failed = f"{_name(method)} raised {type(error).__name__}: {error}"
+        mend = f"mend the class and run again: {_NOTHING_LOST}"
+        raise PipelineError([Problem("watermark.strategy", failed, mend=mend)]) from error
+
+
+def _whole(method: Callable[..., Any], answer: object, partition: str, kind: str, mend: str) -> int:
+    if not isinstance(answer, bool) and hasattr(answer, "__index__"):
+        return index(answer)
+    raise _refused(method, answer, partition, kind, mend)
+
+
+def _refused(
+    method: Callable[..., Any], answer: object, partition: str, kind: str, mend: str
+) -> PipelineError:
+    told = f"what {_name(method)} answered for partition {partition!r} is not {kind}"
+    return PipelineError([Problem("watermark.strategy", told, answer, mend)])
+
+
+def _name(method: Callable[..., Any]) -> str:
+    return f"{type(method.__self__).__name__}.{method.__name__}"  # type: ignore[attr-defined]
