@@ -140,6 +140,7 @@ def rhythms(draw: st.DrawFn) -> dict[str, object]:
     """What every strategy has: with and without idleness, ticks of any length or `event`."""
     return {
         "idle_after": draw(st.one_of(st.none(), micros(1, 20))),
+        "on_idle": draw(st.sampled_from(("advance", "advance", "hold"))),
         "every": draw(st.one_of(st.just("event"), micros(1, 9))),
     }
 
