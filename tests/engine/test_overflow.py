@@ -1,4 +1,4 @@
-"""A sum that outgrows its type stops the batch with the output's name and the mend; nothing is lost."""
+"""What outgrows all bounds stops the batch with the output's name and the mend; nothing is lost."""
 
 from __future__ import annotations
 
@@ -117,3 +117,30 @@ def test_an_overflow_within_a_predicate_is_not_blamed_on_a_sum(spark: SparkSessi
     output = {"window": {"tumbling": "1m"}, "aggregates": {"n": "sum(paise)"}, "where": "paise + 1 > 0"}
     with pytest.raises(SourceError, match=r"Spark stopped the batch: .*overflow"):
         run(pipeline_in(tmp_path, "bigint", outputs={"totals": output}), drain=True, spark=spark)
+
+
+def test_one_event_of_1970_does_not_become_a_pane_for_every_minute_since(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The first event of a store has no watermark to be late by; emit_empty would tell 29 million windows."""
+    write(tmp_path, "a.json", 1)
+    first = json.dumps({"at": "1970-01-01T00:00:00Z", "paise": 5})
+    file = tmp_path / "in" / "a.json"
+    file.write_text(f"{first}\n{file.read_text()}")
+    os.utime(file, (LANDED, LANDED))
+    write(tmp_path, "b.json", 2, at="14:02", landed=120)
+    output = {"window": {"tumbling": "1m"}, "aggregates": {"total": "sum(paise)"}}
+    for _ in range(2):
+        with pytest.raises(PipelineError) as stopped:
+            run(
+                pipeline_in(tmp_path, "bigint", outputs={"totals": {**output, "emit_empty": True}}),
+                spark=spark,
+                drain=True,
+            )
+        (problem,) = stopped.value.problems
+        assert (problem.field, problem.value) == ("outputs.totals.emit_empty", True)
+        assert "29,902,439 windows closed in one batch since 1970-01-01 00:01" in problem.message
+        assert "set emit_empty: false" in str(problem.mend)
+    mended = pipeline_in(tmp_path, "bigint", outputs={"totals": output})
+    run(mended, drain=True, spark=spark)
+    assert sorted(values(open_store(mended), "totals", "total")) == [1, 2, 5]

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from latecomer.errors import PipelineError, Problem
 from latecomer.firing.empty import KnownKeys, write_empty_panes
 from latecomer.firing.lanes import (
     BATCH,
@@ -31,7 +32,7 @@ from latecomer.firing.lanes import (
 )
 from latecomer.firing.late import touching, write_late_panes, write_retracts
 from latecomer.firing.side_output import write_side_output
-from latecomer.model.durations import to_micros
+from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Accumulation
 from latecomer.model.triggers import Every
@@ -53,6 +54,8 @@ FOLD_AT = 24
 """So many files of open states, or of late panes, are merged into one."""
 SMALL = 8 << 20
 MOST_ENDS = 1_000_000
+MOST_EMPTY = 50_000_000
+"""So many empty panes in one batch are a mistake: a corrupt event time, or far too short a window."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +267,21 @@ class OutputLogic:
         stretch = batch.stretch
         after = max(first, stretch.before.watermark if stretch.before else BEGIN_OF_TIME)
         until = newest if stretch.fires_at == END_OF_TIME else stretch.fires_at
-        return list(window.ends(after, until)) if until > after else []
+        if until <= after:
+            return []
+        count = (until - after) // window.step
+        if count > MOST_ENDS or count * known.table.num_rows > MOST_EMPTY:
+            raise self._too_many_empty(count, known.table.num_rows, after)
+        return list(window.ends(after, until))
+
+    def _too_many_empty(self, windows: int, keys: int, after: int) -> PipelineError:
+        told = f"{windows:,} windows closed in one batch since {to_moment(after):%Y-%m-%d %H:%M}"
+        mend = (
+            "set emit_empty: false and run again: nothing is lost; look for an event far in the past among "
+            "the first, or for a window that is too short"
+        )
+        message = f"{told}, to be told as empty for {keys:,} key{'s' if keys > 1 else ''}"
+        return PipelineError([Problem(f"outputs.{self.name}.emit_empty", message, True, mend)])
 
     def _fold_late(self, new: list[Path], stretch: Stretch) -> tuple[list[Path], list[DataFile]]:
         """Late panes come in many small files; now and then they become one.
