@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import pytest
@@ -183,6 +184,21 @@ def test_the_delay_widens_in_a_burst_and_tightens_after_it() -> None:
     assert lag[-1] <= 2 * SECOND
     steps = [event.watermark for event in judged]
     assert steps == sorted(steps)
+
+
+@pytest.mark.parametrize("target", [0.8, 0.9, 0.99])
+def test_the_completeness_asked_for_is_the_one_that_is_reached(target: float) -> None:
+    """Delays as phones have them: most below two seconds, some for minutes; 20,000 events, ten a second."""
+    chance = Random(8)
+    born = [NOON + number * SECOND // 10 for number in range(20_000)]
+    sent = [(time + int(chance.lognormvariate(0, 1.5) * SECOND), time) for time in born]
+    reader = Reader(Adaptive(target, of=4000, resolution="100ms"))
+    arriving = [Arrival(time, arrived) for arrived, time in sorted(sent)]
+    for start in range(0, len(arriving), 500):
+        reader.read(arriving[start : start + 500])
+    late = sum(event.event_time < reader.in_force[place] for place, event in enumerate(arriving))
+    reached = 1 - late / len(arriving)
+    assert abs(reached - target) <= (1 - target) / 4, reached
 
 
 def test_the_delay_is_measured_against_the_largest_event_time_before_the_tick() -> None:
