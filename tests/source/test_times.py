@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.models import Unit
-from latecomer.decode.decode import FIRST_MOMENT, LAST_MOMENT, micros
+from latecomer.decode.decode import micros
+from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.session import own_session
 from latecomer.store.store import Store
 from source.source_kit import dead_letters, landed, ledger_lines, pipeline_in, rows_of, run_once, write_json
@@ -131,7 +132,7 @@ def test_a_number_counts_from_the_epoch_in_its_unit(spark: SparkSession) -> None
         times = _times(session, kind, cases)
         read = times.selectExpr(f"{micros('at', kind, unit, 'UTC')} as micros")
         found[kind, unit] = [
-            row.micros if row.micros is not None and FIRST_MOMENT <= row.micros <= LAST_MOMENT else None
+            row.micros if row.micros is not None and EARLIEST <= row.micros <= LATEST else None
             for row in read.collect()
         ]
     assert found == {
@@ -207,8 +208,7 @@ def test_no_time_that_cannot_be_meant_moves_the_watermark(spark: SparkSession, t
 
 def test_without_max_future_the_far_future_is_let_through(spark: SparkSession, tmp_path: Path) -> None:
     ahead = SEEN + 10 * 365 * 86_400 * SECOND
-    last = 253_370_764_800_000_000  # 9999-01-01
-    times, seen = [SEEN, ahead, SEEN, last], [SEEN, SEEN + SECOND, SEEN + 5 * SECOND, SEEN + 9 * SECOND]
+    times, seen = [SEEN, ahead, SEEN, LATEST], [SEEN, SEEN + SECOND, SEEN + 5 * SECOND, SEEN + 9 * SECOND]
     store = store_of(spark, tmp_path, "bigint", times, seen, {"max_future": "off"}, unit="us", outputs=DAYS)
     assert dead_letters(store) == []
     lines = ledger_lines(store, "daily")[0, "events"]

@@ -16,6 +16,7 @@ from latecomer.model.strategies import Bounded
 from latecomer.testing import (
     Batch,
     ManualClock,
+    Row,
     Scenario,
     Times,
     assert_balances,
@@ -102,6 +103,17 @@ def test_there_is_nothing_to_repeat_at_first() -> None:
 def test_a_column_that_the_source_does_not_have() -> None:
     with pytest.raises(ValueError, match="did you mean paise"):
         play(pipeline(), Scenario().event("14:00", paisee=1))
+
+
+@pytest.mark.parametrize("window", [{"calendar": "month", "zone": "Asia/Kolkata"}, {"calendar": "year"}])
+def test_a_time_outside_the_calendar_is_a_dead_letter(window: dict[str, str]) -> None:
+    strange = [
+        Row(Times().read(at), Times().read("14:00")) for at in ("0001-01-01", "9999-12-31", "9998-01-01")
+    ]
+    outcome = play(pipeline(window=window), [Batch(tuple(strange))])
+    assert_fates(outcome, ["dead_letter unreadable_event_time"] * 3)
+    with pytest.raises(ValueError, match="-62135616600000000 is outside the calendar"):
+        play(pipeline(), Scenario().event("0001-01-01T00:00+05:30"))
 
 
 def test_assertions_hold_and_fail() -> None:

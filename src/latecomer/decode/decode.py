@@ -9,6 +9,7 @@ from pyspark.sql.window import Window
 from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Unit
+from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.source.files import BROKEN, CORRUPT, FULL_ORIGIN, LANDED, ORIGIN, POSITION
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import quoted, some_bytes
@@ -25,9 +26,6 @@ TIME, ARRIVAL = f"{PRIVATE}time", f"{PRIVATE}arrival"
 BATCH, FIRST_TICK = f"{PRIVATE}batch", f"{PRIVATE}first_tick"
 WATERMARK, NEWEST = f"{PRIVATE}watermark", f"{PRIVATE}newest"
 """What a batch is told: its number, the last tick before it, the watermark, and when its newest file landed."""
-FIRST_MOMENT = -62_104_060_800_000_000  # 0002-01-01T00:00:00Z
-LAST_MOMENT = 253_370_764_800_000_000  # 9999-01-01T00:00:00Z
-"""The calendar less a year at either end: an event's window and its wall clock have to fit as well."""
 _MICROS: dict[Unit, int] = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _NO_ZONE = "^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ][0-9:.]*)? *$"
 """A date, perhaps a time of day, and nothing after it. Spark would eat a backslash."""
@@ -112,7 +110,7 @@ def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame) -> DataFram
 
 def _possible(column: str) -> str:
     """Microseconds within the calendar, null beyond it."""
-    return f"if({column} between {FIRST_MOMENT} and {LAST_MOMENT}, {column}, null)"
+    return f"if({column} between {EARLIEST} and {LATEST}, {column}, null)"
 
 
 def marked_duplicates(events: DataFrame, known_ids: DataFrame | None) -> DataFrame:

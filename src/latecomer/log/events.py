@@ -18,7 +18,7 @@ from latecomer.config.columns import INTEGERS
 from latecomer.decode import decode
 from latecomer.decode.decode import decoded, marked_duplicates
 from latecomer.log.marks import MARK, with_marks
-from latecomer.model.durations import to_micros, to_moment
+from latecomer.model.durations import EARLIEST, to_micros, to_moment
 from latecomer.model.strategies import PLAIN, REACH, Head, Needs
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
@@ -220,7 +220,7 @@ class EventLog:
         reach = max(output.allowed_lateness + output.window.reach for output in outputs)
         horizon = min(timeline.watermark, timeline.newest_event_time) - reach
         self.store.events.refresh()  # files may have been merged, long ago, and be gone
-        since = to_moment(max(horizon, decode.FIRST_MOMENT))
+        since = to_moment(max(horizon, EARLIEST))
         files = [file for file in self.store.events.files() if file.maximum["event_time"] >= since]
         if not files:
             return None

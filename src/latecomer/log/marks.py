@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from latecomer.config.checks import PRIVATE
-from latecomer.decode.decode import FIRST_MOMENT, LAST_MOMENT, micros
+from latecomer.decode.decode import micros
+from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.strategies import Needs
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import quoted
@@ -34,6 +35,6 @@ def _marker(marker: str, layout: EventLayout) -> str:
         return f"case when {quoted(marker)} then {_TIME} end"
     in_envelope = layout.view[marker] in ("event_time", "arrival_time")
     read = micros(marker, "timestamp" if in_envelope else kind, event.unit, event.zone)
-    possible = f"(case when {read} between {FIRST_MOMENT} and {LAST_MOMENT} then {read} end)"
+    possible = f"(case when {read} between {EARLIEST} and {LATEST} then {read} end)"
     ahead = layout.pipeline.watermark.max_future
     return possible if ahead is None else f"case when {possible} - {_ARRIVAL} <= {ahead}L then {possible} end"

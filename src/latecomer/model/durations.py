@@ -21,6 +21,10 @@ UNITS = {
     "d": 86_400_000_000,
 }
 DAY = UNITS["d"]
+EARLIEST = -62_104_060_800_000_000  # 0002-01-01T00:00:00Z
+LATEST = 253_339_142_400_000_000  # 9997-12-31T00:00:00Z
+"""Where the times of events may be: their windows, the windows after these and any wall clock have to fit
+into the calendar as well."""
 LONGEST = 365_243 * DAY
 """A thousand years: whatever is added to a moment, microseconds and the calendar hold it."""
 

@@ -30,7 +30,7 @@ from latecomer.testing.times import Times
 
 _TOKEN = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*")+')
 _FIELD = re.compile(r'([^\s"=]+)=(.*)', re.DOTALL)
-REASONS = ("no_event_time", "unreadable_event_time", "too_far_ahead")
+REASONS = ("no_event_time", "unreadable_event_time", "unreadable_arrival_time", "too_far_ahead")
 FATE_WORDS = frozenset({*(fate.value for fate in Fate), *(verdict.value for verdict in Verdict), *REASONS})
 NOTHING = "(nothing)"
 
@@ -73,6 +73,8 @@ def same_value(stated: Any, actual: Any, times: Times) -> bool:
             return Decimal(str(stated)) == actual
         if isinstance(actual, datetime):
             return times.read(str(stated)) == to_micros(actual)
+        if isinstance(actual, bytes):
+            return str(stated).encode() == actual
         return str(stated) == (actual.isoformat() if isinstance(actual, date) else actual)
     except (ValueError, InvalidOperation):
         return False
@@ -90,7 +92,7 @@ def write_value(value: Any, times: Times) -> str:
         return written.rstrip("0").rstrip(".") if "." in written else written
     if isinstance(value, float):
         return f"{value:.12g}"
-    text = str(value)
+    text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
     plain = bool(re.fullmatch(r'[^\s"=]+', text)) and text != "null"
     return text if plain else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 

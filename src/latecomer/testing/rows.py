@@ -5,20 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import cached_property
-from struct import pack, unpack
 from typing import Any
 
-from latecomer.config import columns as types
 from latecomer.config.models import Pipeline
 from latecomer.model.arrivals import Arrival
-from latecomer.model.durations import iso, to_micros, to_moment
+from latecomer.model.durations import EARLIEST, LATEST, to_moment
 from latecomer.testing.times import Times
-
-_MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
-_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+from latecomer.testing.values import UNFIT, as_json, held, moment, moment_as_json, typed
 
 
 class Plain(str):
@@ -55,8 +49,14 @@ class Shape:
         """The columns that a row gives by name."""
         return [name for name in self.columns if name not in (self.pipeline.event.time, self.arrival_column)]
 
+    @cached_property
+    def time_marker(self) -> str | None:
+        """The column of the watermark's marks, where they are times."""
+        marker = self.pipeline.watermark.needs.marker
+        return marker if marker in self.given and self.columns[marker] != "boolean" else None
+
     def problem(self, row: Row) -> str | None:
-        """What is wrong with the row's columns, and the mend."""
+        """What is wrong with the row, and the mend."""
         for name, value in row.fields.items():
             if name not in self.given:
                 near = difflib.get_close_matches(name, self.given, n=1)
@@ -65,24 +65,48 @@ class Shape:
                 )
             try:
                 self._value(name, value)
-            except (ValueError, InvalidOperation):
+            except UNFIT:
+                if name == self.time_marker:
+                    return f"{name}: {value!s} is no time, and the watermark's marks are; write 14:00:10"
                 return f"{name}: {value!s} is no {self.columns[name]}; write it as the column holds it"
+        for name, micros in self._moments(row):
+            try:
+                if self.held(name, micros) == micros:
+                    continue
+            except OverflowError:
+                return f"{name}: {micros} is outside the calendar; write a time of the years 1 to 9999"
+            except ValueError as error:
+                return f"{name}: {error}"
+            kind, unit = self.columns[name], self._unit(name)
+            counted = f" of {unit}" if unit and kind not in ("date", "timestamp_ntz") else ""
+            return f"{name}: {self.times.write(micros)} does not fit {kind}{counted}; write a time that it can hold"
         return None
 
     def reason(self, row: Row) -> str | None:
         """Why the row never becomes an event, if it does not: the reason of its dead letter."""
         if row.event_time is None:
             return "no_event_time"
-        if isinstance(row.event_time, str):
+        if not _possible(row.event_time):
             return "unreadable_event_time"
+        if not _possible(row.arrival_time):
+            return "unreadable_arrival_time"
         ahead = self.pipeline.watermark.max_future
-        if ahead is not None and row.event_time - row.arrival_time > ahead:
+        if ahead is not None and int(row.event_time) - row.arrival_time > ahead:
             return "too_far_ahead"
         return None
+
+    def held(self, column: str, micros: int) -> int:
+        """The moment as a column of times can hold it, rounded down."""
+        zone = self.pipeline.event.zone
+        rounded = held(micros, self.columns.get(column, "string"), self._unit(column), zone)
+        to_moment(rounded)
+        return rounded
 
     def arrival(self, row: Row) -> Arrival:
         """The row as the oracle reads it."""
         payload = {name: self._value(name, row.fields.get(name)) for name in self.given}
+        if self.time_marker and not _possible(payload[self.time_marker]):
+            payload[self.time_marker] = None
         happened = row.event_time if isinstance(row.event_time, int) else None
         payload[self.pipeline.event.time] = None if happened is None else to_moment(happened)
         payload[self.arrival_column] = to_moment(row.arrival_time)
@@ -95,21 +119,26 @@ class Shape:
 
     def written(self, row: Row) -> dict[str, Any]:
         """The row as a line of JSON holds it."""
-        event, marker = self.pipeline.event, self.pipeline.watermark.needs.marker
-        line: dict[str, Any] = {}
+        line: dict[str, Any] = {self.pipeline.event.time: row.event_time}
         for name in self.given:
-            value = self._value(name, row.fields.get(name))
-            timed = name == marker and isinstance(value, int) and not isinstance(value, bool)
-            line[name] = self._time(name, value, event.unit) if timed else _as_json(value)
-        line[event.time] = (
-            self._time(event.time, row.event_time, event.unit)
-            if isinstance(row.event_time, int)
-            else row.event_time
-        )
-        line[self.arrival_column] = self._time(
-            self.arrival_column, row.arrival_time, self.pipeline.arrival_unit
-        )
+            line[name] = as_json(self._value(name, row.fields.get(name)), self.columns[name])
+        for name, micros in self._moments(row):
+            kind = self.columns.get(name, "string")
+            line[name] = moment_as_json(micros, kind, self._unit(name), self.pipeline.event.zone)
         return line
+
+    def _moments(self, row: Row) -> list[tuple[str, int]]:
+        """The columns that hold times of the row's own, and these times."""
+        found = [(self.arrival_column, row.arrival_time)]
+        if isinstance(row.event_time, int):
+            found.append((self.pipeline.event.time, row.event_time))
+        if self.time_marker and row.fields.get(self.time_marker) is not None:
+            found.append((self.time_marker, self._value(self.time_marker, row.fields[self.time_marker])))
+        return found
+
+    def _unit(self, column: str) -> str | None:
+        arrival = column == self.arrival_column
+        return self.pipeline.arrival_unit if arrival else self.pipeline.event.unit
 
     def placed(self, folder: str) -> Pipeline:
         """The pipeline over files and a store in a folder of their own, without its sinks."""
@@ -136,43 +165,14 @@ class Shape:
 
     def _value(self, name: str, value: Any) -> Any:
         """A value as its column holds it. A mark that is a time is microseconds."""
-        kind = self.columns[name]
-        if name == self.pipeline.watermark.needs.marker and kind != "boolean" and value is not None:
-            return value if isinstance(value, int) else self.times.read(str(value))
-        return typed(value, kind, self.times)
-
-    def _time(self, column: str, micros: int, unit: str | None) -> Any:
-        kind = self.columns.get(column, "string")
-        if not types.is_numeric(kind):
-            return iso(micros)
-        if unit == "ns":
-            return micros * 1_000
-        whole, rest = divmod(micros, _MICROS[unit or "s"])
-        return whole if not rest else micros / _MICROS[unit or "s"]
+        if name == self.time_marker and value is not None:
+            return moment(value, self.times)
+        return typed(value, self.columns[name], self.times)
 
 
-def typed(value: Any, kind: str, times: Times) -> Any:
-    """A value as a column of this type holds it."""
-    if value is None:
-        return None
-    if kind in _BITS:
-        number = int(value)
-        if isinstance(value, bool) or not -(1 << _BITS[kind] - 1) <= number < 1 << _BITS[kind] - 1:
-            raise ValueError
-        return number
-    if kind in types.FLOATS:
-        return float(value) if kind == "double" else unpack("f", pack("f", float(value)))[0]
-    if types.is_decimal(kind):
-        return Decimal(str(value)).quantize(Decimal(1).scaleb(-types.scale_of(kind)), ROUND_HALF_UP)
-    if kind == "boolean":
-        if str(value).lower() not in ("true", "false"):
-            raise ValueError
-        return str(value).lower() == "true"
-    if kind == "date":
-        return value if isinstance(value, date) else date.fromisoformat(value)
-    if kind in ("timestamp", "timestamp_ntz"):
-        return value if isinstance(value, datetime) else to_moment(times.read(value))
-    return str(value)
+def _possible(time: int | str | None) -> bool:
+    """Whether it is a time that an event may have."""
+    return isinstance(time, int) and EARLIEST <= time <= LATEST
 
 
 def inferred(rows: Iterable[Row]) -> dict[str, str]:
@@ -196,16 +196,12 @@ def _is(value: Any, kind: str) -> bool:
         return False
     try:
         typed(value, kind, Times())
-    except ValueError:
+    except UNFIT:
         return False
     return isinstance(value, bool) == (kind == "boolean") or isinstance(value, Plain)
 
 
 def _as_text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return iso(to_micros(value))
-    return str(value) if isinstance(value, Decimal | date) else value

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: random inputs for a pipeline of your own, and random pipelines for its rules.
+"""Hypothesis strategies: random inputs for a pipeline of your own.
 
 Hypothesis is not a dependency of latecomer; this module needs it.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 try:
@@ -18,29 +20,52 @@ from latecomer.config import columns as types
 from latecomer.config.models import Pipeline
 from latecomer.model.arrivals import Drain, Heartbeat
 from latecomer.model.durations import parse_duration
-from latecomer.testing.rows import Row
+from latecomer.testing.rows import Row, Shape
 from latecomer.testing.scenario import Batch, Restart, Step
 from latecomer.testing.times import Times
 
 __all__ = ["batches", "rows", "scenarios", "values"]
 
+_DAY = date(2026, 4, 25)
 _VALUES: dict[str, st.SearchStrategy[Any]] = {
     "boolean": st.booleans(),
     "double": st.floats(-1e6, 1e6, allow_nan=False),
     "float": st.integers(-1000, 1000).map(float),
-    "date": st.dates(),
+    "date": st.integers(-9, 9).map(lambda days: _DAY + timedelta(days)),
+    "binary": st.sampled_from((b"a", b"b", b"c")),
+    "string": st.sampled_from("abc"),
 }
+_MOMENTS = st.integers(-9, 9).map(lambda minutes: datetime(2026, 4, 25, 14, 9 + minutes, tzinfo=UTC))
 
 
 def values(kind: str) -> st.SearchStrategy[Any]:
-    """Values of a column of this type, null among them. Text is one of a few, so that keys meet."""
+    """Values of a column of this type, null among them. Text and times are a few, so that keys meet."""
+    kind = types.normal_type(kind)
     if kind in types.INTEGERS:
         some: st.SearchStrategy[Any] = st.integers(-100, 100)
     elif types.is_decimal(kind):
-        some = st.integers(-10_000, 10_000).map(lambda number: f"{number / 100:.2f}")
+        most = min(10_000, 10 ** (types.whole_digits(kind) + types.scale_of(kind)) - 1)
+        some = st.integers(-most, most).map(lambda number: _decimal(number, kind))
     else:
-        some = _VALUES.get(kind, st.sampled_from("abc"))
+        some = _MOMENTS if kind.startswith("timestamp") else _VALUES[kind]
     return st.one_of(st.none(), some)
+
+
+def _decimal(number: int, kind: str) -> Decimal:
+    return Decimal(number).scaleb(-types.scale_of(kind))
+
+
+def _id(number: int, kind: str) -> Any:
+    """The id with this number, as a column of the type holds it; small types have few."""
+    if kind in ("tinyint", "boolean"):
+        return number % 100 if kind == "tinyint" else number % 2 == 0
+    if types.is_decimal(kind):
+        return _decimal(number % 10 ** (types.whole_digits(kind) + types.scale_of(kind)), kind)
+    if kind == "date":
+        return _DAY + timedelta(number)
+    if kind.startswith("timestamp"):
+        return datetime(2026, 4, 25, tzinfo=UTC) + timedelta(seconds=number)
+    return str(number) if kind in ("string", "binary") else number
 
 
 @st.composite
@@ -59,27 +84,45 @@ def rows(
 
     `step` is about how far apart they arrive. `columns` has strategies for columns of its own. With
     `event.id` some rows come twice, and with `corrupt` some have no event time, or one from a day ahead.
+    Times are rounded to what their columns hold; a column that cannot hold them is a ValueError.
     """
     declared = pipeline.source.columns or {}
-    taken = (pipeline.event.time, pipeline.source.files.order_by)
-    each = {name: values(kind) for name, kind in declared.items() if name not in taken}
-    if pipeline.event.id in each:
-        each[pipeline.event.id] = st.none()
-    fields = st.fixed_dictionaries({**each, **(columns or {})})
+    shape, event_id, own = Shape(pipeline, declared), pipeline.event.id, columns or {}
+    each = {name: values(declared[name]) for name in shape.given}
+    each |= {name: st.none() for name in (event_id, shape.time_marker) if name in each}
+    named_ids = event_id not in (None, pipeline.event.time, shape.arrival_column, *own)
+    fields = st.fixed_dictionaries({**each, **own})
     now, longest, apart = Times().read(start), parse_duration(delay), parse_duration(step)
     found: list[Row] = []
+
+    def behind() -> int:
+        return draw(st.one_of(st.just(0), st.integers(0, longest // 20), st.integers(0, longest)))
+
     for number in range(draw(st.integers(0, max_size))):
         now += draw(st.integers(0, 2 * apart))
-        if pipeline.event.id and found and draw(st.integers(0, 9)) == 0:
-            found.append(replace(draw(st.sampled_from(found)), arrival_time=now))
+        arrived = _held(shape, shape.arrival_column, now)
+        if event_id and found and draw(st.integers(0, 9)) == 0:
+            found.append(replace(draw(st.sampled_from(found)), arrival_time=arrived))
             continue
-        late = draw(st.one_of(st.just(0), st.integers(0, longest // 20), st.integers(0, longest)))
-        happened: int | None = now - late
+        happened: int | None = now - behind()
         if corrupt and draw(st.integers(0, 19)) == 0:
             happened = draw(st.sampled_from((None, now + parse_duration("1d"))))
-        named = {pipeline.event.id: number} if pipeline.event.id and draw(st.booleans()) else {}
-        found.append(Row(happened, now, {**draw(fields), **named}))
+        if happened is not None:
+            happened = _held(shape, pipeline.event.time, happened)
+        named = draw(fields)
+        if event_id and named_ids and draw(st.booleans()):
+            named[event_id] = _id(number, declared.get(event_id, "string"))
+        if shape.time_marker and shape.time_marker not in own and draw(st.booleans()):
+            named[shape.time_marker] = _held(shape, shape.time_marker, now - behind())
+        found.append(Row(happened, arrived, named))
     return found
+
+
+def _held(shape: Shape, column: str, micros: int) -> int:
+    try:
+        return shape.held(column, micros)
+    except ValueError as error:
+        raise ValueError(f"{column}: {error}") from None
 
 
 @st.composite

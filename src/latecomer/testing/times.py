@@ -53,7 +53,7 @@ class Times:
             clock = clock.rstrip("0").rstrip(".")
         if moment.date() == self.day:
             return clock
-        return moment.strftime("%Y-%m-%d") + ("" if clock == "00:00" else f"T{clock}")
+        return moment.date().isoformat() + ("" if clock == "00:00" else f"T{clock}")
 
     def read_watermark(self, written: str) -> int:
         """A time, `none` where there is no watermark yet, `end` after a drain."""

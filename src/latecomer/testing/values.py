@@ -1,0 +1,113 @@
+"""What a column of each type holds: the values of a row in Python, and as a line of JSON has them."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from datetime import date, datetime
+from decimal import ROUND_HALF_UP, Context, Decimal
+from struct import pack, unpack
+from typing import Any
+
+from latecomer.config import columns as types
+from latecomer.model.durations import UNITS, iso, to_micros, to_moment
+from latecomer.model.zones import day_of, midnight, to_local, to_utc
+from latecomer.testing.times import Times
+
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_EXACT = Context(prec=80)
+UNFIT = (ValueError, TypeError, ArithmeticError)
+"""What a value that its column cannot hold raises."""
+
+
+def typed(value: Any, kind: str, times: Times) -> Any:
+    """A value as a column of this type holds it."""
+    if value is None:
+        return None
+    if kind in _BITS:
+        number = int(value)
+        fits = -(1 << _BITS[kind] - 1) <= number < 1 << _BITS[kind] - 1
+        if not fits or isinstance(value, bool) or (not isinstance(value, str) and number != value):
+            raise ValueError
+        return number
+    if kind in types.FLOATS:
+        return float(value) if kind == "double" else unpack("<f", pack("<f", float(value)))[0]
+    if types.is_decimal(kind):
+        step = Decimal(1).scaleb(-types.scale_of(kind))
+        exact = Decimal(str(value)).quantize(step, ROUND_HALF_UP, _EXACT)
+        if abs(exact) >= 10 ** types.whole_digits(kind):
+            raise ValueError
+        return exact
+    if kind == "boolean":
+        if str(value).lower() not in ("true", "false"):
+            raise ValueError
+        return str(value).lower() == "true"
+    if kind == "date":
+        day = value.date() if isinstance(value, datetime) else value
+        return day if isinstance(day, date) else date.fromisoformat(str(day))
+    if kind in ("timestamp", "timestamp_ntz"):
+        return to_moment(moment(value, times))
+    if kind == "binary":
+        return value if isinstance(value, bytes) else str(value).encode()
+    return str(value)
+
+
+def moment(value: Any, times: Times) -> int:
+    """A time in microseconds, however it is given."""
+    if isinstance(value, datetime):
+        return to_micros(value)
+    return value if isinstance(value, int) else times.read(str(value))
+
+
+def as_json(value: Any, kind: str) -> Any:
+    """A value as a line of JSON holds it for a column of this type."""
+    if isinstance(value, datetime):
+        return (iso(to_micros(value)) or "").removesuffix("Z" if kind == "timestamp_ntz" else "")
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    return str(value) if isinstance(value, Decimal | date) else value
+
+
+# Columns that hold moments, in their unit or by the wall clock of a zone
+
+
+def held(micros: int, kind: str, unit: str | None, zone: str) -> int:
+    """The moment as such a column can hold it, rounded down."""
+    if kind == "date":
+        return midnight(day_of(micros, zone), zone)
+    if kind == "timestamp_ntz":
+        return to_utc(to_local(micros, zone), zone)
+    if not types.is_numeric(kind):
+        return micros
+    if kind == "float":
+        raise ValueError("a float is too short for a time; declare the column as double")
+    unit = unit or "s"
+    if kind == "double":
+        step = UNITS["s"] if unit == "ns" else 1
+    else:
+        step = max(1, UNITS.get(unit, 1) // 10 ** types.scale_of(kind))
+    rounded = micros // step * step
+    try:
+        typed(_counted(rounded, unit), kind, Times())
+    except UNFIT:
+        raise ValueError(f"a time in {unit} is too large for {kind}; declare a larger type") from None
+    return rounded
+
+
+def moment_as_json(micros: int, kind: str, unit: str | None, zone: str) -> Any:
+    """A moment that the column can hold, as a line of JSON has it."""
+    if kind == "date":
+        return str(day_of(micros, zone))
+    if kind == "timestamp_ntz":
+        return as_json(to_moment(to_local(micros, zone)), kind)
+    if not types.is_numeric(kind):
+        return iso(micros)
+    counted = _counted(micros, unit or "s")
+    if kind == "double":
+        return float(counted)
+    return str(counted) if types.is_decimal(kind) else int(counted)
+
+
+def _counted(micros: int, unit: str) -> Decimal:
+    if unit == "ns":
+        return Decimal(micros * 1_000)
+    return _EXACT.divide(Decimal(micros), Decimal(UNITS[unit]))
