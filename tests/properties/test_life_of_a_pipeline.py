@@ -23,10 +23,10 @@ from latecomer.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival
 from latecomer.model.interpreter import Changed, Drain, Heartbeat, Interpretation, Joined, interpret
 from latecomer.model.panes import Accumulation, Pane, Place, summed, surviving
-from latecomer.model.strategies import Bounded
+from latecomer.model.strategies import Strategy
 from latecomer.pipeline import Engine
 from latecomer.store.store import open_store
-from scenarios import rhythms
+from scenarios import watermarks
 from spark_kit import (
     PAYLOAD,
     Bench,
@@ -39,7 +39,7 @@ from spark_kit import (
     stored_entries,
     stored_panes,
 )
-from window_kit import any_outputs, micros
+from window_kit import any_outputs
 
 EVENTS = st.lists(
     st.tuples(
@@ -48,6 +48,8 @@ EVENTS = st.lists(
         st.sampled_from("aaab"),
         st.sampled_from(("x", "y", None)),
         st.sampled_from((None, -9, 0, 1, 7, 99)),
+        st.sampled_from((True, True, False, None)),
+        st.sampled_from((False,) * 9 + (True,)),  # a dead letter
     ),
     min_size=1,
     max_size=12,
@@ -69,21 +71,20 @@ class Life(RuleBasedStateMachine):
         self.now = 0
         self.drained = False
 
-    @initialize(delay=micros(0, 12), rhythm=rhythms(), output=any_outputs())
-    def begin(self, delay: str, rhythm: dict[str, Any], output: Output) -> None:
-        self.rhythm = rhythm
-        self.first = Bounded(delay, **rhythm)
-        self.bench = Bench(self.spark, self.folder, self.first, {"first": output}, PAYLOAD, ids=False)
+    @initialize(strategy=watermarks(), output=any_outputs())
+    def begin(self, strategy: Strategy, output: Output) -> None:
+        self.first = strategy
+        self.bench = Bench(self.spark, self.folder, strategy, {"first": output}, PAYLOAD, ids=False)
         self.engine = self.bench.engine()
 
     @rule(events=EVENTS)
-    def receive(self, events: list[tuple[int, int, str, str | None, int | None]]) -> None:
+    def receive(self, events: list[tuple[int, int, str, str | None, int | None, bool | None, bool]]) -> None:
         """A batch of data, cut wherever Hypothesis likes."""
         batch = []
-        for wait, behind, partition, key, paise in events:
+        for wait, behind, partition, key, paise, ok, dead in events:
             self.now += wait
-            payload = {"key": key, "paise": paise, "ok": True}
-            batch.append(Arrival(self.now - behind, self.now, partition, payload))
+            payload = {"key": key, "paise": paise, "ok": ok}
+            batch.append(Arrival(self.now - behind, self.now, partition, payload, dead=dead))
         assert self.engine is not None
         self.engine.data(self.read, [self.bench.write(self.read, batch)])
         self.read += 1
@@ -101,10 +102,10 @@ class Life(RuleBasedStateMachine):
     def restart(self) -> None:
         self._reopen()
 
-    @precondition(lambda self: not self.drained)
-    @rule(delay=micros(0, 12))
-    def change_the_delay(self, delay: str) -> None:
-        self.bench.strategy = Bounded(delay, **self.rhythm)
+    @precondition(lambda self: not self.drained and hasattr(self.bench.strategy, "delay"))
+    @rule(delay=st.integers(0, 12))
+    def change_the_delay(self, delay: int) -> None:
+        self.bench.strategy = self.bench.strategy.model_copy(update={"delay": delay})
         self._reopen()
         self.history.append(Changed(self.bench.strategy))
 
