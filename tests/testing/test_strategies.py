@@ -90,7 +90,7 @@ def pipeline(
 @few
 def test_a_column_of_any_type(kind: str, data: st.DataObject) -> None:
     around = pipeline({"x": kind})
-    assert_balances(play(around, data.draw(scenarios(around))))
+    assert_balances(play(around, data.draw(scenarios(around, max_size=8))))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -98,7 +98,7 @@ def test_a_column_of_any_type(kind: str, data: st.DataObject) -> None:
 @few
 def test_an_id_and_a_partition_of_any_type(kind: str, data: st.DataObject) -> None:
     around = pipeline({"txn": kind, "x": kind}, id="txn", partition="x")
-    assert_balances(play(around, data.draw(scenarios(around))))
+    assert_balances(play(around, data.draw(scenarios(around, max_size=8))))
 
 
 @pytest.mark.parametrize(("kind", "unit"), TIMES)
@@ -108,7 +108,7 @@ def test_an_id_and_a_partition_of_any_type(kind: str, data: st.DataObject) -> No
 def test_times_and_marks_of_any_type(kind: str, unit: str | None, zone: str, data: st.DataObject) -> None:
     columns = {"at": kind, "seen": kind, "mark": kind}
     around = pipeline(columns, Punctuated(marker="mark", every="event"), unit=unit, zone=zone)
-    assert_balances(play(around, data.draw(scenarios(around))))
+    assert_balances(play(around, data.draw(scenarios(around, max_size=8))))
 
 
 @given(data=st.data())

@@ -69,18 +69,22 @@ class Shape:
                 if name == self.time_marker:
                     return f"{name}: {value!s} is no time, and the watermark's marks are; write 14:00:10"
                 return f"{name}: {value!s} is no {self.columns[name]}; write it as the column holds it"
-        for name, micros in self._moments(row):
-            try:
-                if self.held(name, micros) == micros:
-                    continue
-            except OverflowError:
-                return f"{name}: {micros} is outside the calendar; write a time of the years 1 to 9999"
-            except ValueError as error:
-                return f"{name}: {error}"
-            kind, unit = self.columns[name], self._unit(name)
-            counted = f" of {unit}" if unit and kind not in ("date", "timestamp_ntz") else ""
-            return f"{name}: {self.times.write(micros)} does not fit {kind}{counted}; write a time that it can hold"
-        return None
+        problems = (self._time_problem(*each) for each in self._moments(row))
+        return next((told for told in problems if told), None)
+
+    def _time_problem(self, name: str, micros: int) -> str | None:
+        try:
+            if self.held(name, micros) == micros:
+                return None
+        except OverflowError:
+            return f"{name}: {micros} is outside the calendar; write a time of the years 1 to 9999"
+        except ValueError as error:
+            return f"{name}: {error}"
+        kind, unit = self.columns[name], self._unit(name)
+        counted = f" of {unit}" if unit and kind not in ("date", "timestamp_ntz") else ""
+        return (
+            f"{name}: {self.times.write(micros)} does not fit {kind}{counted}; write a time that it can hold"
+        )
 
     def reason(self, row: Row) -> str | None:
         """Why the row never becomes an event, if it does not: the reason of its dead letter."""
