@@ -19,7 +19,8 @@ Lines = str | Sequence[str]
 
 
 def assert_panes(outcome: Outcome, lines: Lines, output: str | None = None, step: int | None = None) -> None:
-    """Exactly these panes were published: by a step (counted from 0), or by all."""
+    """Exactly these panes were published, by a step (counted from 0) or by all; those of one window and key
+    in this order."""
     _assert_lines("panes", read_pane, outcome, lines, output, step)
 
 
