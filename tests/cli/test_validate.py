@@ -68,7 +68,10 @@ def test_a_pipeline_is_told_in_words(undeclared: Path, cli: Cli) -> None:
     ("written", "said"),
     [
         ("window: {sliding: 5m, every: 1m, offset: 30s}", "each 5m, every 1m moved by 30s: n"),
-        ("window: {session: 30m, max: 8h}", "each session with gaps under 30m, cut at multiples of 8h (UTC): n"),
+        (
+            "window: {session: 30m, max: 8h}",
+            "each session with gaps under 30m, cut at multiples of 8h (UTC): n",
+        ),
         ("window: {calendar: month, zone: Asia/Kolkata}", "each month in Asia/Kolkata: n"),
         ("window: {global: true}", "all of time, told in full at a drain: n"),
         (
