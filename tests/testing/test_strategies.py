@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
 from latecomer.model.strategies import Bounded, Punctuated, Strategy
-from latecomer.testing import Row, Scenario, Times, assert_balances, assert_panes, play
+from latecomer.testing import Row, Scenario, Times, assert_balances, assert_fates, assert_panes, play
 from latecomer.testing.checking import compare
 from latecomer.testing.scenario import Batch
 from latecomer.testing.strategies import rows, scenarios, values
@@ -192,6 +192,16 @@ def test_spark_reads_every_type_as_the_oracle_does(spark: SparkSession) -> None:
     assert len(expected.panes()) > 5
     found = compare(expected, play(around, steps, on="spark", spark=spark))
     assert not found, "\n\n".join(map(str, found))
+
+
+@pytest.mark.parametrize("kind", ["string", "bigint", "timestamp", "date"])
+def test_what_cannot_be_read_has_the_reason_that_spark_gives(spark: SparkSession, kind: str) -> None:
+    around = pipeline({"at": kind}, unit="s")
+    scenario = Scenario().corrupt(arrives="14:00").corrupt(arrives="14:01", written=None).drain()
+    expected = play(around, scenario)
+    reason = "unreadable_event_time" if kind == "string" else "unreadable"
+    assert_fates(expected, [f"dead_letter {reason}", "dead_letter no_event_time"])
+    assert compare(expected, play(around, scenario, on="spark", spark=spark)) == []
 
 
 def _some(names: dict[str, str], rng: random.Random) -> Scenario:

@@ -30,7 +30,13 @@ from latecomer.testing.times import Times
 
 _TOKEN = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*")+')
 _FIELD = re.compile(r'([^\s"=]+)=(.*)', re.DOTALL)
-REASONS = ("no_event_time", "unreadable_event_time", "unreadable_arrival_time", "too_far_ahead")
+REASONS = (
+    "no_event_time",
+    "unreadable",
+    "unreadable_event_time",
+    "unreadable_arrival_time",
+    "too_far_ahead",
+)
 FATE_WORDS = frozenset({*(fate.value for fate in Fate), *(verdict.value for verdict in Verdict), *REASONS})
 NOTHING = "(nothing)"
 

@@ -90,6 +90,8 @@ class Shape:
         """Why the row never becomes an event, if it does not: the reason of its dead letter."""
         if row.event_time is None:
             return "no_event_time"
+        if isinstance(row.event_time, str) and self.columns.get(self.pipeline.event.time) != "string":
+            return "unreadable"  # not the time alone: the row does not fit its columns
         if not _possible(row.event_time):
             return "unreadable_event_time"
         if not _possible(row.arrival_time):
