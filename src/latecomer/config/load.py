@@ -80,7 +80,7 @@ def at_line(problem: Problem, file: Path | None, lines: Mapping[Location, int]) 
     )
 
 
-_STEPS = frozenset({*STRATEGIES, "function-before", "function-after", "function-wrap"})
+_STEPS = frozenset({*STRATEGIES, "tick-length", "function-before", "function-after", "function-wrap"})
 _MODELS: dict[str, type[BaseModel]] = {
     "source": Source,
     "files": Files,

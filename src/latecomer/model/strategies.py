@@ -107,7 +107,8 @@ OptionalDuration = Annotated[
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}, {"const": False}]}),
 ]
 Every = Annotated[
-    Literal["event"] | PositiveDuration,
+    Annotated[Literal["event"], Tag("event")] | Annotated[PositiveDuration, Tag("tick-length")],
+    Discriminator(lambda value: "event" if value == "event" else "tick-length"),
     WithJsonSchema({"type": "string", "examples": ["1s", "event"]}),
 ]
 Share = Annotated[
