@@ -53,6 +53,16 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
     [
         ("partition: tower", "partitin: tower", 6, "event.partitin", "did you mean partition?"),
         ("delay: 30s", "delay: 30 seconds", 7, "watermark.delay", "write a number and a unit"),
+        ("delay: 30s", "delay: 30s, delays: {7: 5m}", 7, "watermark.delays.7", 'in quotes: "7"'),
+        ("{strategy: bounded, delay: 30s", "{1: 2", 7, "watermark.1", 'in quotes: "1"'),
+        ("window: {tumbling: 1m}", "window: {[a]: 1m}", 11, "outputs.totals.window", "write `name: value`"),
+        (
+            "aggregates: {paise",
+            "aggregates: {no: count(*), paise",
+            13,
+            "outputs.totals.aggregates.no",
+            '"no"',
+        ),
         ("delay: 30s", "delay: 30s, every: evnt", 7, "watermark.every", "write a number and a unit"),
         ("strategy: bounded", "strategy: bounde", 7, "watermark.strategy", "use 'bounded', 'ascending'"),
         ("delay: 30s", "delay: 30s, p: 0.9", 7, "watermark.p", "the keys here are"),

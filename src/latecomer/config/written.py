@@ -96,21 +96,29 @@ def _number(
         raise whole_file(file, "has too many entries", f"split the {what.removesuffix(' file')}", what)
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
+            _require_word(key, location, file)
             place = (*location, key.value)
             if place in lines:
-                problem = Problem(
-                    dotted(place),
-                    "stands twice",
-                    mend="keep one of the two, or rename one",
-                    file=str(file),
-                    line=key.start_mark.line + 1,
-                )
-                raise PipelineError([problem])
+                raise _at_key(key, place, file, "stands twice", "keep one of the two, or rename one")
             lines[place] = key.start_mark.line + 1
             _number(value, place, lines, file, what)
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
             _number(value, (*location, index), lines, file, what)
+
+
+def _require_word(key: yaml.Node, location: Location, file: Path) -> None:
+    """Keys are text; what YAML reads as something else (7, no, 14:00) must stand in quotes."""
+    if not isinstance(key, yaml.ScalarNode):
+        raise _at_key(key, location, file, "has a key that is not a word", "write `name: value`")
+    if key.tag not in (f"{_SCALARS}str", f"{_SCALARS}merge"):
+        mend = f'write it in quotes: "{key.value}"'
+        raise _at_key(key, (*location, key.value), file, "is a key that YAML does not read as text", mend)
+
+
+def _at_key(key: yaml.Node, place: Location, file: Path, message: str, mend: str) -> PipelineError:
+    line = key.start_mark.line + 1
+    return PipelineError([Problem(dotted(place), message, mend=mend, file=str(file), line=line)])
 
 
 def dotted(location: Location) -> str:
