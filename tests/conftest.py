@@ -2,6 +2,9 @@
 
 Random examples are the same in every run of `make test`, so that it says something of the change and not
 of the day; `make test-long` draws new ones each time.
+
+The session interprets its queries: for a few rows that is quicker than compiling them. The processes that
+tests start (tests/faults, tests/cli, the demo) and `make test-long` compile them, as users' do.
 """
 
 from __future__ import annotations
@@ -22,9 +25,13 @@ hypothesis_settings.register_profile("repeated", derandomize=True)
 hypothesis_settings.load_profile("repeated")
 
 
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     settings = {
+        **({} if pytestconfig.getoption("-m") == "long" else INTERPRETED),
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "1500m",
         "spark.master": "local[2]",
