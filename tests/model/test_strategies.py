@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,9 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from latecomer.config.models import Output
-from latecomer.errors import PipelineError
 from latecomer.model import recent
-from latecomer.model.clock import Clock
 from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret
 from latecomer.model.strategies import (
     Adaptive,
@@ -30,14 +27,11 @@ from latecomer.model.strategies import (
     Strategy,
 )
 from latecomer.model.timeline import Timeline
-from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Verdict
-from latecomer.model.windows import FIRST_MOMENT
+from latecomer.model.verdicts import BEGIN_OF_TIME, Verdict
 from scenarios import HOUR, SECOND, arrivals, clock, cuts, out_of_step, quick, watermarks
 from timeline_kit import Reader
 
 NOON = clock("12:00:00")
-NO_MOMENTS = ["noon", 2**63 - 1, END_OF_TIME, float("nan"), 1.5, True]
-NO_DURATIONS = ["1s", -1, None, 0.5, False]
 MINUTES = Output(window={"tumbling": "1m"}, aggregates={"rows": "count(*)"}, allowed_lateness="10m")
 
 
@@ -413,113 +407,6 @@ def test_a_strategy_of_ones_own_says_what_it_says_to_the_oracle(
         reader.restart()
         after.append(reader.timeline.watermark)
     assert after == interpret(batches, strategy, {"out": MINUTES}).watermarks
-
-
-@pytest.mark.parametrize("state", [{1: 2}, (1, 2), {3}, float("nan"), object()])
-def test_a_state_that_is_not_json_is_refused(state: State) -> None:
-    class Careless(Strategy):
-        def advance(self, _: State, head: Head) -> State:
-            return state
-
-        def mark(self, state: State, partition: str) -> int:
-            return 0
-
-    timeline = Timeline(Careless(every="event"))
-    timeline.extend([Head(1, 10, "p", 1, 10)])
-    with pytest.raises(PipelineError) as refused:
-        timeline.carry()
-    (problem,) = refused.value.problems
-    assert problem.field == "watermark.strategy"
-    assert "the state of partition 'p' cannot be stored as JSON" in problem.message
-    assert problem.value is state
-    assert "dicts with text for keys" in str(problem.mend)
-
-
-@pytest.mark.parametrize("method", ["advance", "mark", "lag"])
-def test_a_class_that_fails_is_told_as_its_authors_mistake(method: str) -> None:
-    def fails(*_: object) -> int:
-        raise ZeroDivisionError("no clocks today")
-
-    steady = {"advance": lambda *_: 1, "mark": lambda *_: 0, "lag": lambda *_: 0}
-    own = type("Mine", (Strategy,), {**steady, method: fails, "__module__": "mine"})
-    fails.__name__ = method
-    timeline = Timeline(own(every="event", idle_after="1us", on_idle="advance"))
-
-    def live() -> None:
-        timeline.extend([Head(1, 10, "p", 1, 10)])
-        timeline.heartbeat(90)
-
-    with pytest.raises(PipelineError) as refused:
-        live()
-    (problem,) = refused.value.problems
-    assert problem.field == "watermark.strategy"
-    assert problem.message == f"Mine.{method} raised ZeroDivisionError: no clocks today"
-    assert "nothing is lost" in str(problem.mend)
-
-
-class Garbled(Strategy):
-    """Answers what it is told to."""
-
-    answers: Any = None
-    lags: Any = 0
-
-    def mark(self, state: State, partition: str) -> Any:
-        return self.answers
-
-    def lag(self, state: State, partition: str) -> Any:
-        return self.lags
-
-
-@pytest.mark.parametrize("through", [Timeline, Clock])
-@pytest.mark.parametrize(
-    ("fields", "told"),
-    [
-        *(({"answers": each}, "mark answered for partition 'p' is not a moment") for each in NO_MOMENTS),
-        *(({"lags": each}, "lag answered for partition 'p' is not a duration") for each in NO_DURATIONS),
-    ],
-)
-def test_an_answer_that_cannot_be_meant_is_refused(
-    through: type[Timeline | Clock], fields: dict[str, Any], told: str
-) -> None:
-    asked = through(Garbled(every="10us", idle_after="10us", **fields))
-
-    def live() -> None:
-        if isinstance(asked, Timeline):
-            asked.extend([Head(0, 0, "p", 1, 5)])
-        else:
-            asked.in_force_for(Arrival(5, 5, partition="p"))
-        asked.heartbeat(500)
-
-    with pytest.raises(PipelineError) as refused:
-        live()
-    (problem,) = refused.value.problems
-    assert problem.field == "watermark.strategy"
-    assert problem.message == f"what Garbled.{told}"
-    assert problem.value in fields.values() or problem.value != problem.value
-    assert "return " in str(problem.mend)
-
-
-@pytest.mark.parametrize("mark", [None, BEGIN_OF_TIME, -(1 << 200), FIRST_MOMENT - 1])
-def test_a_mark_before_the_calendar_is_none(mark: int | None) -> None:
-    timeline = Timeline(Garbled(every="event", answers=mark))
-    timeline.extend([Head(1, 10, "p", 1, 10)])
-    assert timeline.watermark == BEGIN_OF_TIME
-
-
-def test_any_whole_number_is_a_moment() -> None:
-    class Whole:
-        def __index__(self) -> int:
-            return 7
-
-    timeline = Timeline(Garbled(every="event", answers=Whole()))
-    timeline.extend([Head(1, 10, "p", 1, 10)])
-    assert timeline.watermark == 7
-    assert json.loads(timeline.carry())["watermark"] == 7
-
-
-def test_a_fault_in_a_strategy_of_ours_is_not_told_as_the_users() -> None:
-    with pytest.raises(TypeError):
-        Timeline(Bounded("1s", every="event")).extend([Head(1, 10, "p", 1, None)])  # type: ignore[arg-type]
 
 
 def test_only_what_is_needed_is_asked_for() -> None:

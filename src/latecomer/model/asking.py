@@ -28,9 +28,9 @@ def mark_of(strategy: Strategy, state: State, partition: str) -> int:
     mark = None if state is None else _answer(strategy.mark, state, partition)
     if mark is None:
         return BEGIN_OF_TIME
-    mend = f"return microseconds since the epoch, up to the year 9999, or None; {_NOTHING_LOST}"
-    whole = _whole(strategy.mark, mark, partition, "a moment", mend)
-    if whole >= END_OF_TIME:
+    whole = _whole(mark)
+    if whole is None or whole >= END_OF_TIME:
+        mend = f"return microseconds since the epoch, up to the year 9999, or None; {_NOTHING_LOST}"
         raise _refused(strategy.mark, mark, partition, "a moment", mend)
     return max(whole, BEGIN_OF_TIME)
 
@@ -38,9 +38,9 @@ def mark_of(strategy: Strategy, state: State, partition: str) -> int:
 def lag_of(strategy: Strategy, state: State, partition: str) -> int:
     """How far the watermark stays behind the clock for a partition, once all are silent."""
     lag = _answer(strategy.lag, state, partition)
-    mend = f"return a number of microseconds, 0 or more; {_NOTHING_LOST}"
-    whole = _whole(strategy.lag, lag, partition, "a duration", mend)
-    if whole < 0:
+    whole = _whole(lag)
+    if whole is None or whole < 0:
+        mend = f"return a number of microseconds, 0 or more; {_NOTHING_LOST}"
         raise _refused(strategy.lag, lag, partition, "a duration", mend)
     return whole
 
@@ -76,10 +76,11 @@ def _answer(method: Callable[..., Any], *given: Any) -> Any:
         raise PipelineError([Problem("watermark.strategy", failed, mend=mend)]) from error
 
 
-def _whole(method: Callable[..., Any], answer: object, partition: str, kind: str, mend: str) -> int:
-    if not isinstance(answer, bool) and hasattr(answer, "__index__"):
-        return index(answer)
-    raise _refused(method, answer, partition, kind, mend)
+def _whole(answer: object) -> int | None:
+    """A whole number of any type, None for anything else."""
+    if isinstance(answer, bool) or not hasattr(answer, "__index__"):
+        return None
+    return index(answer)
 
 
 def _refused(
