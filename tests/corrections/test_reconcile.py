@@ -429,7 +429,7 @@ def test_sources_that_are_not_there_or_not_meant(lake: Lake, tmp_path: Path) -> 
         ({"source": f"sqlite:{database}"}, "query: is missing"),
         ({"source": f"sqlite:{database}.gone", "query": "select 1"}, "there is no such file"),
         ({"source": f"sqlite:{database}", "query": "select * from gone"}, "no such table: gone"),
-        ({"source": f"sqlite:{database}", "query": "create table x (a)"}, "readonly database"),
+        ({"source": f"sqlite:{database}", "query": "create table x (a)"}, "not authorized"),
         ({"source": f"sqlite:{text}", "query": "select * from t"}, "file is not a database"),
         ({"source": f"sqlite:{database}", "query": "select 1 as a, 2 as a"}, "returns the column a twice"),
         ({"source": source, "query": "select 1"}, "query: is for databases alone"),
@@ -440,6 +440,25 @@ def test_sources_that_are_not_there_or_not_meant(lake: Lake, tmp_path: Path) -> 
         with pytest.raises(PipelineError) as refused:
             against(lake, "totals", **asked)
         assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "attach '{}' as other",
+        "vacuum into '{}'",
+        "pragma journal_mode = wal",
+        "select load_extension('{}')",
+        "select 1 as window_start; vacuum into '{}'",
+    ],
+)
+def test_a_query_on_sqlite_cannot_write_either(lake: Lake, tmp_path: Path, query: str) -> None:
+    as_sqlite(tmp_path, 1)
+    written = tmp_path / "written"
+    with pytest.raises(PipelineError, match="SQLite cannot answer it"):
+        against(lake, "totals", f"sqlite:{tmp_path / 'books.db'}", query=query.format(written))
+    assert sorted(file.name for file in tmp_path.glob("books.db*")) == ["books.db"]
+    assert not written.exists()
 
 
 def test_there_must_be_such_an_output_and_a_store(tmp_path: Path, lake: Lake) -> None:

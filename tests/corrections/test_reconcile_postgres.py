@@ -78,10 +78,22 @@ def test_the_password_may_come_from_a_file(
     assert against(lake, "totals", postgres.url, query=QUERY).equal
 
 
-def test_a_query_cannot_write(lake: Lake, postgres: Postgres) -> None:
-    for query in ("delete from payments returning at as window_start", "drop table payments"):
-        with pytest.raises(PipelineError, match="read-only transaction"):
+def test_a_query_cannot_write(lake: Lake, postgres: Postgres, tmp_path: Path) -> None:
+    copied = tmp_path / "copied"
+    for query in (
+        "delete from payments returning at as window_start",
+        "drop table payments",
+        "commit; delete from payments; select 1 as window_start",
+        "select 1 as window_start; commit; delete from payments",
+        "select 1 as window_start; delete from payments --",
+        "with gone as (delete from payments returning at) select at as window_start from gone",
+        f"copy payments to '{copied}'",
+        "set transaction read write",
+    ):
+        with pytest.raises(PipelineError, match="Postgres cannot answer it"):
             against(lake, "totals", postgres.url_with_password, query=query)
+    assert not copied.exists()
+    assert against(lake, "totals", postgres.url_with_password, query=QUERY).equal
 
 
 @pytest.mark.parametrize(

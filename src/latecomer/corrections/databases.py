@@ -56,14 +56,30 @@ def ask_sqlite(path: Path, query: str) -> pa.Table:
         raise refused("against", "there is no such file", str(path), "name a SQLite file: sqlite:PATH")
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            database.set_authorizer(_only_reading)
             cursor = database.execute(query)
             return _table([column[0] for column in cursor.description or ()], cursor.fetchall(), query)
     except (sqlite3.Error, sqlite3.Warning) as error:
         raise _query_failed("SQLite", str(error), query) from None
 
 
+_READING = frozenset(
+    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+)
+
+
+def _only_reading(action: int, _: str | None, function: str | None, *__: str | None) -> int:
+    """SQLite's authorizer: a file opened to be read alone can still ATTACH others, and VACUUM INTO them."""
+    allowed = action in _READING and function != "load_extension"
+    return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+
 def ask_postgres(url: str, query: str) -> pa.Table:
-    """The answer of a Postgres database, in a transaction that can only read."""
+    """The answer of a Postgres database to one query, in a transaction that can only read.
+
+    A cursor can be declared for a single query alone: neither can a second statement end the transaction,
+    nor can COPY write a file of the server.
+    """
     try:
         import psycopg
     except ImportError:
@@ -82,9 +98,10 @@ def ask_postgres(url: str, query: str) -> pa.Table:
     try:
         with closing(connection):
             connection.read_only = True
-            cursor = connection.execute(query.encode())
-            names = [column.name for column in cursor.description or ()]
-            return _table(names, cursor.fetchall() if names else [], query)
+            with connection.cursor(name="latecomer") as cursor:
+                cursor.execute(query.encode())
+                names = [column.name for column in cursor.description or ()]
+                return _table(names, cursor.fetchall() if names else [], query)
     except psycopg.Error as error:
         raise _query_failed("Postgres", _without_secrets(_first_line(error), url), query) from None
 
