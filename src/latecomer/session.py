@@ -52,6 +52,25 @@ JAVA_OPTIONS = (
 )
 
 
+LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+"""Spark has no authentication unless it is set up. Where all of it runs on one machine, nobody else need
+reach its ports."""
+
+
+def master() -> str:
+    """The Spark master that a session of latecomer's own runs on."""
+    return os.environ.get("LATECOMER_MASTER", "local[*]")
+
+
+def is_local(master: str) -> bool:
+    """Whether driver and executors are one process.
+
+    >>> is_local("local[4]"), is_local("local-cluster[2,1,1024]"), is_local("spark://host:7077")
+    (True, False, False)
+    """
+    return master == "local" or master.startswith("local[")
+
+
 def java_version() -> int:
     """The major version of the Java that Spark would use."""
     home = os.environ.get("JAVA_HOME")
@@ -88,7 +107,8 @@ def build_session(pipeline: str, log: Path | None = None, **settings: str) -> Sp
     chosen = {
         **SETTINGS,
         "spark.scheduler.mode": "FAIR",
-        "spark.master": os.environ.get("LATECOMER_MASTER", "local[*]"),
+        "spark.master": master(),
+        **(LOOPBACK if is_local(master()) else {}),
         "spark.sql.shuffle.partitions": str(cores),
         "spark.driver.memory": os.environ.get("LATECOMER_MEMORY", "2g"),
         "spark.driver.extraJavaOptions": " ".join(JAVA_OPTIONS),

@@ -44,6 +44,20 @@ def test_a_missing_java_is_a_problem_with_its_mend(monkeypatch: pytest.MonkeyPat
     assert "install it" in found.mend
 
 
+def test_a_cluster_that_anyone_can_reach_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert doctor.ports().mend is None
+    monkeypatch.setenv("LATECOMER_MASTER", "spark://host:7077")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert "spark.authenticate true and spark.network.crypto.enabled true" in (doctor.ports().mend or "")
+    settings = tmp_path / "spark-defaults.conf"
+    settings.write_text("# ours\nspark.authenticate  true\nspark.network.crypto.enabled=false\n")
+    assert doctor.ports().mend == "set spark.network.crypto.enabled true in spark-defaults.conf"
+    settings.write_text("spark.authenticate true\nspark.network.crypto.enabled true\n")
+    assert doctor.ports().mend is None
+
+
 @pytest.mark.parametrize(
     ("memory", "told"), [("9000t", "less than the machine has"), ("much", "as Spark does")]
 )

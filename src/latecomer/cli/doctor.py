@@ -59,6 +59,7 @@ def examine(file: Path | None) -> Iterator[Finding]:
     yield Finding("python", platform.python_version())
     yield from packages()
     yield java()
+    yield ports()
     yield from machine()
     if file is not None:
         yield from _of_pipeline(file)
@@ -111,6 +112,35 @@ def java() -> Finding:
     except LatecomerError as error:
         found, _, mend = str(error).partition("; ")
         return Finding("java", found, mend or "install Java 17 or newer")
+
+
+def ports() -> Finding:
+    """Who can reach the ports that Spark opens."""
+    from latecomer.session import is_local, master
+
+    if is_local(master()):
+        return Finding("spark's ports", f"on loopback alone ({master()})")
+    settings = _spark_defaults()
+    wanted = ("spark.authenticate", "spark.network.crypto.enabled")
+    lacking = [name for name in wanted if settings.get(name, "").lower() != "true"]
+    if not lacking:
+        return Finding("spark's ports", f"open to the network of {master()}, authenticated and encrypted")
+    mend = f"set {' and '.join(f'{name} true' for name in lacking)} in spark-defaults.conf"
+    return Finding("spark's ports", f"open to whoever reaches the network of {master()}", mend)
+
+
+def _spark_defaults() -> dict[str, str]:
+    """The settings that every Spark program on this machine starts with."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (str(Path(home, "conf")) if home else None)
+    if folder is None:
+        return {}
+    try:
+        lines = Path(folder, "spark-defaults.conf").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    written = (re.split(r"[\s=:]+", line.strip(), maxsplit=1) for line in lines if not line.startswith("#"))
+    return {parts[0]: parts[1] for parts in written if len(parts) == 2}
 
 
 def machine() -> Iterator[Finding]:
