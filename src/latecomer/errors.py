@@ -8,6 +8,7 @@
     │   ├── StoreInUse       another run holds it
     │   ├── StoreMismatch    it was made by another pipeline or with other columns
     │   ├── NoStore          nothing has been run yet
+    │   ├── TornCommit       a power cut left a commit of a table incomplete
     │   └── NotCovered       retention has removed what would be needed
     ├── SinkError            a sink refused or is down; the next run continues with it
     └── LedgerError          received and accounted for differ
@@ -20,6 +21,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 
 class LatecomerError(Exception):
@@ -95,6 +97,19 @@ class StoreMismatch(StoreError):
 
 class NoStore(StoreError):
     """There is no store yet: nothing has been run."""
+
+
+class TornCommit(StoreError):
+    """A commit file of a table is incomplete: the machine lost power while it was written."""
+
+    def __init__(self, table: Path, version: int, newest: int | None = None) -> None:
+        self.table, self.version = table, version
+        fix = "run the pipeline (latecomer run FILE), which sets it aside and computes its batch again"
+        if newest is not None and newest > version:
+            fix = "later commits rest on it: restore the store from a backup, or start a new one"
+        super().__init__(
+            f"table {table}: commit {version:020d}.json is incomplete, as after a power cut; {fix}"
+        )
 
 
 class NotCovered(StoreError):

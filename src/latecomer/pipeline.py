@@ -43,6 +43,7 @@ from latecomer.sink.keeper import SinkKeeper
 from latecomer.source.files import SourceFile
 from latecomer.store.failpoints import failpoint
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
+from latecomer.store.recovery import require_unbroken
 from latecomer.store.sql import quoted
 from latecomer.store.store import Store, definition_of
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
@@ -101,6 +102,7 @@ class Engine:
 
     def start(self) -> None:
         """Finish what an interrupted run left undone; compute outputs that were added since."""
+        require_unbroken(self.store)
         rebuild = self._accepted_rebuild(self.last + 1)
         if rebuild is not None:
             self._carry_through(rebuild, self.last + 1)
@@ -116,8 +118,14 @@ class Engine:
 
     def accept(self, source_batch: int, files: Sequence[SourceFile]) -> None:
         """Put a batch into the log and on the timeline; the rest goes on beside the next batch."""
-        if source_batch <= self._last_source_batch():
+        last = self._last_source_batch()
+        if source_batch <= last:
             return
+        if source_batch > last + 1:
+            raise StoreError(
+                f"the source hands in batch {source_batch}, and the last one in the store is {last}: what came in "
+                "between is missing; restore store and checkpoint from one backup, or start a new store"
+            )
         began, number = time.monotonic(), self.last + 1
         scheduled(self.spark, "accepting")
         received = self.log.write(number, files, self.keeper.timeline)

@@ -24,9 +24,10 @@ from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import Calendar, Tumbling
 from latecomer.pipeline import BatchReport, Engine
 from latecomer.session import build_session, no_rows, own_session
-from latecomer.source.files import FileSource, SourceFile, promised
+from latecomer.source.checkpoint import files_of_batch, repair_checkpoint, sync_checkpoint
+from latecomer.source.files import FileSource, SourceFile
 from latecomer.spark_errors import SPARK_ERRORS, first_line
-from latecomer.store.lock import exclusive
+from latecomer.store.recovery import held_for_run
 from latecomer.store.store import Store, source_columns
 
 HEARTBEAT_SECONDS = 1.0
@@ -55,7 +56,7 @@ def run(
     check_against(pipeline, columns, file)
     store = Store(pipeline, columns)
     stopping = stop or threading.Event()
-    with exclusive(store.root):
+    with held_for_run(store.root):
         session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "spark.log"))
         # PySpark takes SIGINT for itself when it starts, so ours comes after.
         with _stopped_by_signals(stopping):
@@ -192,6 +193,7 @@ class _Runner:
 
     def _start(self, bounded: bool) -> StreamingQuery:
         store = self.engine.store
+        repair_checkpoint(store.checkpoint, self.engine.keeper.last_source_batch)
         source = FileSource(store.pipeline, store.columns)
         writer = (
             source.manifest(self.spark)
@@ -212,6 +214,7 @@ class _Runner:
                 raise InterruptedError("stopping")
             try:
                 self.engine.publish_rebuilds()
+                sync_checkpoint(self.engine.store.checkpoint, source_batch)
                 self.engine.accept(source_batch, self._files(manifest, source_batch))
             except BaseException as error:
                 # Whatever it is, Spark must hear of it, or it would wait for ever.
@@ -224,7 +227,7 @@ class _Runner:
         """A batch's files, each once, in reading order; among them those that have gone since."""
         found = {SourceFile(row.path, row.landed, row.size) for row in manifest.collect()}
         here = {file.local for file in found}
-        named = promised(self.engine.store.checkpoint, source_batch)
+        named = files_of_batch(self.engine.store.checkpoint, source_batch)
         gone = [file for file in named if file.local not in here]
         return sorted([*found, *gone], key=lambda file: (file.landed, file.path))
 

@@ -114,9 +114,8 @@ def _payment(nth: int, second: int, behind: int) -> dict[str, Any]:
     }
 
 
-def left_behind(path: Path) -> dict[str, list[str]]:
-    """Every row of every table and sink, in an order of its own; only file names may differ."""
-    pipeline = load_pipeline(path)
+def tables_of(pipeline: Pipeline) -> dict[str, Table]:
+    """Every table of the store."""
     store = open_store(pipeline)
     tables = {
         name: getattr(store, name)
@@ -125,21 +124,33 @@ def left_behind(path: Path) -> dict[str, list[str]]:
     for output in pipeline.outputs:
         kept = store.output_tables(output, None)
         tables |= {f"{output}.{name}": getattr(kept, name) for name in ("partials", "panes", "late")}
-    found = {name: _rows(table, pipeline) for name, table in tables.items()}
+    return tables
+
+
+def left_behind(path: Path) -> dict[str, list[str]]:
+    """Every row of every table and sink, in an order of its own; only file names may differ."""
+    found = left_without_sqlite(path)
     with sqlite3.connect(path.parent / "results.db") as database:
         found["sqlite"] = sorted(map(repr, database.execute("select * from totals").fetchall()))
     database.close()
-    found["delta"] = _rows(Table(path.parent / "results", None), pipeline)
-    found["jsonl"] = [
-        line
-        for file in sorted((path.parent / "alerts").glob("*.jsonl"))
-        for line in file.read_text(encoding="utf-8").splitlines()
-    ]
-    found["parquet"] = sorted(file.name for file in (path.parent / "changes").glob("*.parquet"))
     return found
 
 
-def _rows(table: Table, pipeline: Pipeline) -> list[str]:
+def left_without_sqlite(path: Path) -> dict[str, list[str]]:
+    """Likewise, of a pipeline that has no SQLite sink."""
+    pipeline, folder = load_pipeline(path), path.parent
+    found = {name: table_rows(table, pipeline) for name, table in tables_of(pipeline).items()}
+    found["delta"] = table_rows(Table(folder / "results", None), pipeline)
+    found["jsonl"] = [
+        line
+        for file in sorted((folder / "alerts").glob("*.jsonl"))
+        for line in file.read_text(encoding="utf-8").splitlines()
+    ]
+    found["parquet"] = sorted(file.name for file in (folder / "changes").glob("*.parquet"))
+    return found
+
+
+def table_rows(table: Table, pipeline: Pipeline) -> list[str]:
     if not table.exists:
         return []
     here = str(pipeline.base)

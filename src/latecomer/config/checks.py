@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from latecomer.config import columns as types
 from latecomer.config.models import NAME, Output, Pipeline
+from latecomer.config.paths import check_paths
 from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.model.aggregates import ADDITIVE, NUMERIC
 from latecomer.model.durations import format_duration
@@ -36,7 +37,9 @@ _UNSTORABLE = re.compile(r"[ ,;{}()\n\t=]")
 
 def check(pipeline: Pipeline) -> list[Problem]:
     """Problems that need no columns."""
-    problems = [*_clashing_sinks(pipeline), *_delays_without_partitions(pipeline), *_retention(pipeline)]
+    problems = check_paths(pipeline)
+    problems += _delays_without_partitions(pipeline)
+    problems += _retention(pipeline)
     problems += _schedules(pipeline)
     for name, output in pipeline.outputs.items():
         problems += _unsafe_lateness(pipeline, name, output)
@@ -44,12 +47,6 @@ def check(pipeline: Pipeline) -> list[Problem]:
         problems += _empty_windows(name, output)
         problems += _sinks_that_cannot(name, output)
         problems += _output_names(name, output)
-    if re.search(r"%[0-9A-Fa-f]{2}", str(pipeline.store_path)):
-        problems.append(
-            Problem(
-                "store", "a path with % and two digits cannot be opened", pipeline.store, "rename the folder"
-            )
-        )
     files, event = pipeline.source.files, pipeline.event
     if files.partition and event.partition and files.partition != event.partition:
         problems.append(
@@ -318,18 +315,3 @@ def _output_names(name: str, output: Output) -> Iterator[Problem]:
                 "choose another name for the aggregate",
             )
         taken[aggregate_name.lower()] = "another aggregate"
-
-
-def _clashing_sinks(pipeline: Pipeline) -> Iterator[Problem]:
-    seen: dict[str, str] = {}
-    for name, output in pipeline.outputs.items():
-        for index, sink in enumerate(output.sinks):
-            target = sink.target(name)
-            if target in seen:
-                yield Problem(
-                    f"outputs.{name}.sinks.{index}",
-                    f"writes where output {seen[target]} writes already",
-                    target,
-                    "give each output a sink of its own",
-                )
-            seen[target] = name

@@ -34,9 +34,9 @@ class Sink(BaseModel):
         """Whether the sink can take the panes; `replaces` says that one may take another's place."""
         return accumulation in self.accepts or (accumulation is Accumulation.ACCUMULATING and not replaces)
 
-    def target(self, output: str) -> str:
-        """What the sink writes to: two outputs must not share it."""
-        return f"{self.kind} {self.path}"
+    def part(self, output: str) -> str:
+        """What of its path the sink takes, where it leaves room for others; empty if it takes all."""
+        return ""
 
 
 class DeltaSink(Sink):
@@ -51,8 +51,8 @@ class SqliteSink(Sink):
     kind: ClassVar[str] = "sqlite"
     table: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
 
-    def target(self, output: str) -> str:
-        return f"sqlite {self.path} table {(self.table or output).lower()}"
+    def part(self, output: str) -> str:
+        return f"table {(self.table or output).lower()}"
 
 
 class ParquetSink(Sink):

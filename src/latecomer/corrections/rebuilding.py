@@ -31,8 +31,8 @@ from latecomer.pipeline import BatchReport, Engine
 from latecomer.running import check_predicates
 from latecomer.session import build_session, own_session
 from latecomer.store.layout import PaneLayout
-from latecomer.store.lock import exclusive
 from latecomer.store.rebuilds import Rebuild, Rebuilds
+from latecomer.store.recovery import held_for_run
 from latecomer.store.store import Store, definition_of, open_store, under
 from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.windowing.merge import Merger
@@ -246,7 +246,7 @@ def _published(spark: SparkSession, planner: _Planner, rebuild: Rebuild) -> Appl
     asked = False
     while True:
         try:
-            with exclusive(store.root):
+            with held_for_run(store.root):
                 return _published_here(spark, planner, rebuild)
         except StoreInUse:
             if store.redefining:
@@ -268,7 +268,7 @@ def _published(spark: SparkSession, planner: _Planner, rebuild: Rebuild) -> Appl
 def _finish_what_was_begun(spark: SparkSession, store: Store) -> None:
     """Sinks that an interrupted rebuild did not reach are caught up; a run that is there does so itself."""
     try:
-        with exclusive(store.root), closing(Engine(spark, open_store(store.pipeline))) as engine:
+        with held_for_run(store.root), closing(Engine(spark, open_store(store.pipeline))) as engine:
             engine.start()
     except StoreInUse:
         return

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from latecomer.config.sinks import JsonlSink, ParquetSink, Sink
 from latecomer.sink.base import PaneShape, SinkLogic, differing, first_line, json_plain
+from latecomer.store.durable import make_folder, sync
 from latecomer.store.failpoints import failpoint
 
 _OWNER = ".latecomer.json"
@@ -31,7 +32,7 @@ class ChangesLogic(SinkLogic):
         super().__init__(path, pipeline, shape)
         self._named = re.compile(rf"batch-(\d{{10,}})\.{self.kind}")
         with self._speaking():
-            path.mkdir(parents=True, exist_ok=True)
+            make_folder(path)
             self._claim()
 
     def last_batch(self) -> int:
@@ -67,11 +68,7 @@ class ChangesLogic(SinkLogic):
             os.fsync(file.fileno())
         before_visible()
         os.replace(hidden, self.path / name)
-        folder = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync(self.path)
 
     def _claim(self) -> None:
         """One folder, one output: the files of another would pass for our progress."""

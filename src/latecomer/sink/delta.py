@@ -22,6 +22,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from latecomer.config.sinks import DeltaSink
 from latecomer.model.panes import Op, Pane, Place, Timing, surviving
 from latecomer.sink.base import PaneShape, SinkLogic, bounds, differing, first_line, micros
+from latecomer.store.commits import commit_file, set_aside, sync_added, sync_commits
+from latecomer.store.durable import make_folder, sync_files
 from latecomer.store.failpoints import failpoint
 
 _NAN = float("nan")
@@ -44,6 +46,7 @@ class DeltaLogic(SinkLogic):
         super().__init__(path, pipeline, shape)
         self._application = f"latecomer:{pipeline}:{shape.output}"
         with self._speaking():
+            set_aside(path)
             self._check(self._open_or_create())
 
     def last_batch(self) -> int:
@@ -55,6 +58,7 @@ class DeltaLogic(SinkLogic):
             table = DeltaTable(str(self.path))
             if self._progress(table) >= batch:
                 return
+            before = table.version()
             stored = self._stored(table, panes)
             changes = settle(_places(panes, self.shape), panes, stored)
             rows = pa.array([change.row for change in changes], pa.int64())
@@ -65,6 +69,7 @@ class DeltaLogic(SinkLogic):
                 write_deltalake(table, source, mode="append", commit_properties=properties)
             else:
                 self._merge(table, source, changes, batch, properties)
+            self._sync(before + 1)
 
     def _merge(
         self,
@@ -101,6 +106,13 @@ class DeltaLogic(SinkLogic):
         failpoint("sink.delta.written", batch)
         merger.execute()
 
+    def _sync(self, first: int) -> None:
+        """Bring what delta-rs wrote from a version on to the disk. Until then a power cut may tear it, and the
+        next start sets it aside and applies the batch again."""
+        versions = range(first, DeltaTable(str(self.path)).version() + 1)
+        sync_added(self.path, versions)
+        sync_commits(self.path, versions)
+
     def _stored(self, table: DeltaTable, panes: pa.Table) -> dict[Place, int]:
         """The sequence that stands at each place the batch speaks of."""
         starts = panes["window_start"]
@@ -126,8 +138,10 @@ class DeltaLogic(SinkLogic):
         try:
             return DeltaTable(str(self.path))
         except TableNotFoundError:
-            self.path.mkdir(parents=True, exist_ok=True)
-            return DeltaTable.create(str(self.path), self.shape.standing, name=self._application)
+            make_folder(self.path)
+            table = DeltaTable.create(str(self.path), self.shape.standing, name=self._application)
+            sync_files([commit_file(self.path, 0)], self.path)
+            return table
 
     def _check(self, table: DeltaTable) -> None:
         difference = differing(_types(table.schema()), _types(Schema.from_arrow(self.shape.standing)))

@@ -8,7 +8,6 @@ positions kept), and can set aside a file that cannot be read.
 from __future__ import annotations
 
 import csv
-import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from functools import reduce
 from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -287,28 +285,6 @@ class FileSource:
             POSITION,
             *([F.timestamp_micros("landed").alias(LANDED)] if self.tells_landing else []),
         )
-
-
-def promised(checkpoint: Path, batch: int) -> list[SourceFile]:
-    """The files that Spark's checkpoint names for a batch of the stream.
-
-    A file that is gone by the time a batch is run, or run again, is left out of it without a word.
-    The checkpoint still names it.
-    """
-    log = checkpoint / "sources" / "0"
-    found = []
-    for number in range(_offset(checkpoint, batch - 1) + 1, _offset(checkpoint, batch) + 1):
-        plain = log / str(number)
-        lines = (plain if plain.exists() else log / f"{number}.compact").read_text("utf-8").splitlines()
-        found += [json.loads(line) for line in lines if line.endswith(f'"batchId":{number}}}')]
-    return [SourceFile(unquote(entry["path"]), entry["timestamp"] * 1000, 0) for entry in found]
-
-
-def _offset(checkpoint: Path, batch: int) -> int:
-    if batch < 0:
-        return -1
-    last_line = (checkpoint / "offsets" / str(batch)).read_text("utf-8").splitlines()[-1]
-    return int(json.loads(last_line)["logOffset"])
 
 
 def _reader(spark: SparkSession) -> DataFrameReader:

@@ -12,7 +12,6 @@ outputs/NAME/rebuilds/ID/
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 import uuid
@@ -23,6 +22,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from latecomer.store.durable import make_folder, replace_text, sync, sync_files
 from latecomer.store.table import parquet_files
 
 ASKED, BATCH, STALE = "asked", "batch", "stale"
@@ -110,15 +110,15 @@ class Rebuild:
     def ask(self) -> None:
         """Have it published."""
         (self.folder / STALE).unlink(missing_ok=True)
-        _write(self.folder / ASKED, "")
+        replace_text(self.folder / ASKED, "")
 
     def accept(self, batch: int) -> None:
         """Give it a batch; this is not taken back."""
-        _write(self.folder / BATCH, str(batch))
+        replace_text(self.folder / BATCH, str(batch))
 
     def refuse(self) -> None:
         """Say that the store has gone on: it has to be computed again."""
-        _write(self.folder / STALE, "")
+        replace_text(self.folder / STALE, "")
         (self.folder / ASKED).unlink(missing_ok=True)
 
     def tidy(self) -> None:
@@ -179,10 +179,12 @@ class Rebuilds:
             if there.whole:
                 shutil.rmtree(draft, ignore_errors=True)
                 return there
-        draft.mkdir(parents=True, exist_ok=True)
-        _write(draft / _RECORD, json.dumps(asdict(record), indent=1) + "\n")
+        make_folder(draft)
+        sync_files(parquet_files(draft), draft)
+        replace_text(draft / _RECORD, json.dumps(asdict(record), indent=1) + "\n")
         shutil.rmtree(home, ignore_errors=True)
         draft.rename(home)
+        sync(self.root)
         return Rebuild(home, record)
 
 
@@ -196,13 +198,3 @@ def _read(file: Path) -> str | None:
         return file.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None
-
-
-def _write(file: Path, text: str) -> None:
-    """Whole or not at all."""
-    hidden = file.with_name(f".{file.name}")
-    with open(hidden, "w", encoding="utf-8") as opened:
-        opened.write(text)
-        opened.flush()
-        os.fsync(opened.fileno())
-    os.replace(hidden, file)

@@ -13,7 +13,6 @@ store/
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +26,7 @@ from latecomer.config.models import Output, Pipeline
 from latecomer.errors import NoStore, SourceError, StoreMismatch
 from latecomer.model.panes import Accumulation
 from latecomer.store import layout
+from latecomer.store.durable import make_folder, replace_text
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.table import Table
 
@@ -269,10 +269,8 @@ def read_pins(root: Path) -> dict[str, Any] | None:
 
 
 def write_pins(root: Path, pins: Mapping[str, Any]) -> None:
-    root.mkdir(parents=True, exist_ok=True)
-    draft = root / ".pipeline.json"
-    draft.write_text(json.dumps(pins, indent=2) + "\n", encoding="utf-8")
-    os.replace(draft, root / "pipeline.json")
+    make_folder(root)
+    replace_text(root / "pipeline.json", json.dumps(pins, indent=2) + "\n")
 
 
 def under(output: Output, definition: Mapping[str, Any], policy: Mapping[str, Any] | None = None) -> Output:

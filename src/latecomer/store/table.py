@@ -24,10 +24,12 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transaction
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from latecomer.errors import StoreError
+from latecomer.errors import StoreError, TornCommit
+from latecomer.store.commits import commit_file, last_version, sync_commits, torn_commits
+from latecomer.store.durable import make_folder, sync_files
 
 APPLICATION = "latecomer"
 _COUNTED = (int, datetime, date)
@@ -103,25 +105,25 @@ class Table:
         self._widen(delta)
         replaced = list(remove)
         self._require_there(replaced)
-        described = [file for file in map(self.describe, files) if file.rows]
-        delta.create_write_transaction(
-            _actions(described, replaced, data_change=True),
-            "append",
-            self.schema,
-            commit_properties=CommitProperties(app_transactions=[Transaction(application, batch)]),
-        )
-        delta.update_incremental()
+        described = self._described(files)
+        with self._durably(delta):
+            delta.create_write_transaction(
+                _actions(described, replaced, data_change=True),
+                "append",
+                self.schema,
+                commit_properties=CommitProperties(app_transactions=[Transaction(application, batch)]),
+            )
         return described
 
     def rearrange(self, files: Iterable[Path], remove: Sequence[DataFile]) -> list[DataFile]:
         """Put files in the place of others, which hold no more than those: no batch, and no news to anybody."""
         delta = self._create_or_open()
         self._require_there(remove)
-        described = [file for file in map(self.describe, files) if file.rows]
-        delta.create_write_transaction(
-            _actions(described, remove, data_change=False), "append", self.stored_schema
-        )
-        delta.update_incremental()
+        described = self._described(files)
+        with self._durably(delta):
+            delta.create_write_transaction(
+                _actions(described, remove, data_change=False), "append", self.stored_schema
+            )
         return described
 
     def append(self, batch: int, rows: pa.Table, application: str = APPLICATION) -> None:
@@ -181,10 +183,39 @@ class Table:
     def _open(self) -> DeltaTable | None:
         if self._delta is None:
             try:
-                self._delta = DeltaTable(str(self.root))
+                opened = DeltaTable(str(self.root))
             except TableNotFoundError:
-                return None
+                opened = None
+            except DeltaError:
+                self._require_whole(thorough=True)
+                raise
+            self._require_whole()
+            self._delta = opened
         return self._delta
+
+    def _require_whole(self, thorough: bool = False) -> None:
+        torn = torn_commits(self.root, thorough)
+        if torn:
+            raise TornCommit(self.root, torn[0], last_version(self.root))
+
+    def _described(self, files: Iterable[Path]) -> list[DataFile]:
+        """The files that hold rows: on the disk before a commit names them.
+
+        Hadoop's checksum beside a file goes: torn, it would make a whole file unreadable.
+        """
+        found = [(file, self.describe(file)) for file in files]
+        for file, _ in found:
+            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+        sync_files((file for file, described in found if described.rows), self.root)
+        return [described for _, described in found if described.rows]
+
+    @contextmanager
+    def _durably(self, delta: DeltaTable) -> Iterator[None]:
+        """A change of the table, which is on the disk before anything is done that rests on it."""
+        before = delta.version()
+        yield
+        delta.update_incremental()
+        sync_commits(self.root, range(before + 1, delta.version() + 1))
 
     def _require_there(self, files: Sequence[DataFile]) -> None:
         """Delta does not mind if a file is taken out twice, and what came in its place would count twice."""
@@ -202,14 +233,15 @@ class Table:
         """Columns that were thought of after the table was made: null in what is there."""
         there = set(self.columns)
         if missing := [field for field in self.schema if field.name not in there]:
-            delta.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
-            delta.update_incremental()
+            with self._durably(delta):
+                delta.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
 
     def _create_or_open(self) -> DeltaTable:
         delta = self._open()
         if delta is None:
-            self.root.mkdir(parents=True, exist_ok=True)
+            make_folder(self.root)
             self._delta = delta = DeltaTable.create(str(self.root), self.schema)
+            sync_files([commit_file(self.root, 0)], self.root)
         return delta
 
 

@@ -1,0 +1,115 @@
+"""The commit files of a Delta table: which are torn, and how they are brought to the disk.
+
+A power cut can leave the newest commit file empty, cut off, or full of zeros. delta-rs takes an empty one
+for a version in which nothing happened, so that a batch would be missing and nobody would know.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from latecomer.errors import TornCommit
+from latecomer.store.durable import sync, sync_files
+
+LOG = "_delta_log"
+_PARQUET = b"PAR1"
+
+
+def commit_file(root: Path, version: int) -> Path:
+    return root / LOG / f"{version:020d}.json"
+
+
+def last_version(root: Path) -> int:
+    """The newest commit of a table, torn or not; -1 where there is none."""
+    return max((version for version, _ in _sizes(root)), default=-1)
+
+
+def sync_added(root: Path, versions: Iterable[int]) -> None:
+    """Bring the files that commits have added to the disk, where delta-rs has written them itself."""
+    files = {file for version in versions for file, _ in _added(root, _actions(root, version))}
+    sync_files((file for file in files if file.exists()), root)
+
+
+def sync_commits(root: Path, versions: Iterable[int]) -> None:
+    """Bring commits to the disk, and the checkpoint that delta-rs writes after some of them."""
+    for version in versions:
+        sync(commit_file(root, version))
+        checkpoint = root / LOG / f"{version:020d}.checkpoint.parquet"
+        if checkpoint.exists():
+            sync(checkpoint)
+            sync(root / LOG / "_last_checkpoint")
+    sync(root / LOG)
+
+
+def torn_commits(root: Path, thorough: bool = False) -> list[int]:
+    """The versions whose commit files a power cut left incomplete.
+
+    All that are empty; of the others the newest is read, or, if `thorough`, each.
+    """
+    sizes = dict(_sizes(root))
+    looked_into = sizes if thorough else list(sizes)[-1:]
+    empty = [version for version, size in sizes.items() if size == 0]
+    return sorted({*empty, *(version for version in looked_into if not _whole(root, version))})
+
+
+def _sizes(root: Path) -> Iterator[tuple[int, int]]:
+    """Version and size of every commit file, oldest first."""
+    try:
+        entries = [entry for entry in os.scandir(root / LOG) if entry.name.endswith(".json")]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in sorted(entries, key=lambda entry: entry.name):
+        name = entry.name.removesuffix(".json")
+        if name.isdigit():
+            yield int(name), entry.stat().st_size
+
+
+def set_aside(root: Path) -> Path | None:
+    """Move a torn commit out of the way, if it is the newest of its table. Gives where it is now."""
+    torn, newest = torn_commits(root), last_version(root)
+    if not torn:
+        return None
+    if torn != [newest]:
+        raise TornCommit(root, torn[0], newest)
+    file = commit_file(root, newest)
+    aside = file.with_name(f".torn-{file.name}")
+    os.replace(file, aside)
+    sync(file.parent)
+    return aside
+
+
+def _whole(root: Path, version: int) -> bool:
+    """Whether every line of a commit can be read, its transaction, the last line, is there, and so are the
+    files that it adds."""
+    try:
+        actions = _actions(root, version)
+    except (ValueError, FileNotFoundError):
+        return False
+    brings = any(action.get("add", {}).get("dataChange") for action in actions)
+    named = not brings or any("txn" in action for action in actions)
+    return bool(actions) and named and all(_ends(file, size) for file, size in _added(root, actions))
+
+
+def _actions(root: Path, version: int) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in commit_file(root, version).read_bytes().splitlines()]
+
+
+def _added(root: Path, actions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Path, int]]:
+    for action in actions:
+        if "add" in action:
+            yield root / unquote(action["add"]["path"]), action["add"]["size"]
+
+
+def _ends(file: Path, size: int) -> bool:
+    """Whether a Parquet file is there to its end."""
+    try:
+        with open(file, "rb") as opened:
+            opened.seek(-len(_PARQUET), os.SEEK_END)
+            return opened.read() == _PARQUET and opened.tell() == size
+    except OSError:
+        return False

@@ -1,0 +1,49 @@
+"""What must outlast a power cut: files, and the folders that name them, brought to the disk in order.
+
+A file that was written and not synced may be empty after a power cut, or not be there at all, whatever
+was written after it. So each step of a batch syncs what it wrote before the next step begins.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def sync(path: Path) -> None:
+    """Bring a file's bytes, or a folder's list of names, to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_files(files: Iterable[Path], root: Path) -> None:
+    """Bring files to the disk, and every folder on the way to them from `root`, each once."""
+    folders: set[Path] = set()
+    for file in files:
+        sync(file)
+        folders.update(folder for folder in file.parents if folder.is_relative_to(root))
+    for folder in sorted(folders, key=lambda folder: len(folder.parts), reverse=True):
+        sync(folder)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that is still there after a power cut."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in reversed(missing):
+        sync(each.parent)
+
+
+def replace_text(file: Path, text: str) -> None:
+    """Put a text into a file: whole or not at all, and for good once this returns."""
+    draft = file.with_name(f".{file.name}")
+    with open(draft, "w", encoding="utf-8") as opened:
+        opened.write(text)
+        opened.flush()
+        os.fsync(opened.fileno())
+    os.replace(draft, file)
+    sync(file.parent)

@@ -1,0 +1,52 @@
+"""A store after a power cut: what is torn is set aside, and what is missing is found before anything is run.
+
+Each step of a batch is on the disk before the next begins, so only the newest commit of a table can be
+torn, and nothing rests on it: without it the batch is simply run again. A store that lacks more than that
+was not written in that order (by an earlier version, on a disk that does not keep its word, or as a copy
+made while it was in use), and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from latecomer.errors import StoreError
+from latecomer.store.commits import LOG, set_aside
+from latecomer.store.lock import exclusive
+from latecomer.store.store import Store
+
+_RESTORE = "restore the store from a backup, or start a new store and read the source again"
+
+
+@contextmanager
+def held_for_run(root: Path) -> Iterator[list[Path]]:
+    """Hold the store for one run; gives the torn commits that were set aside."""
+    with exclusive(root):
+        yield set_aside_torn(root)
+
+
+def set_aside_torn(root: Path) -> list[Path]:
+    """Move torn commits out of the way, each the newest of its table. Gives where they are now."""
+    moved = (set_aside(log.parent) for log in sorted(root.rglob(LOG)))
+    return [file for file in moved if file is not None]
+
+
+def require_unbroken(store: Store) -> None:
+    """Refuse a store whose log or timeline lacks a batch that what follows from it has."""
+    complete, timeline, logged = (
+        table.last_batch() for table in (store.ledger, store.watermarks, store.events)
+    )
+    if complete > timeline:
+        raise StoreError(_lacks(store, complete, "ledger", "timeline"))
+    if timeline < 0:
+        return
+    found = store.watermarks.query("select max(batch) as last from t where kind = 'tick'").to_pylist()
+    last_data = found[0]["last"]
+    if last_data is not None and last_data > logged:
+        raise StoreError(_lacks(store, last_data, "timeline", "log"))
+
+
+def _lacks(store: Store, batch: int, there: str, missing: str) -> str:
+    return f"store {store.root}: batch {batch} is in the {there} and not in the {missing}; {_RESTORE}"

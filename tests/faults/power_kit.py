@@ -1,0 +1,88 @@
+"""A disk that loses power: what was synced is there afterwards, the rest is gone or empty.
+
+The run itself writes to an ordinary folder. `Disk` listens to every fsync of this process and keeps what
+is durable by then: the bytes of each file at its last sync, the names in each folder at its. A *cut* is
+that record at one moment; it can be laid out as a folder again, as a machine would find it after power came
+back. SQLite syncs by itself and is left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+Names = Mapping[str, int]
+"""What a folder holds: name → inode."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What is on the disk at one moment."""
+
+    root: int
+    contents: Mapping[int, bytes]
+    """File → its bytes when it was last synced."""
+    synced: Mapping[int, Names]
+    """Folder → its names when it was last synced."""
+    seen: Mapping[int, Names]
+    """Folder → its names as the process sees them."""
+
+    def lay_out(self, target: Path, names_survive: bool) -> None:
+        """The folder as it is found again. Where names survive, files that were not synced are empty."""
+        self._lay_out(self.root, target, self.seen if names_survive else self.synced)
+
+    def _lay_out(self, folder: int, target: Path, names: Mapping[int, Names]) -> None:
+        target.mkdir(parents=True, exist_ok=True)
+        for name, inode in names.get(folder, {}).items():
+            if inode in self.seen:
+                self._lay_out(inode, target / name, names)
+            else:
+                (target / name).write_bytes(self.contents.get(inode, b""))
+
+
+@dataclass
+class Disk:
+    """Everything below a folder, and every moment at which power might have been cut."""
+
+    root: Path
+    cuts: list[Cut] = field(default_factory=list)
+    _contents: dict[int, bytes] = field(default_factory=dict)
+    _synced: dict[int, Names] = field(default_factory=dict)
+
+    @contextmanager
+    def listening(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        fsync = os.fsync
+
+        def listen(handle: int) -> None:
+            fsync(handle)
+            self._heard(Path(os.readlink(f"/proc/self/fd/{handle}")))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", listen)
+            yield
+
+    def _heard(self, path: Path) -> None:
+        if not path.is_relative_to(self.root):
+            return
+        # The worst moment is the one before the sync: all that was written since the last one is at stake.
+        self.cuts.append(self._cut())
+        if path.is_dir():
+            self._synced[path.stat().st_ino] = _names(path)
+        else:
+            self._contents[path.stat().st_ino] = path.read_bytes()
+
+    def _cut(self) -> Cut:
+        seen = {os.stat(folder).st_ino: _names(Path(folder)) for folder, _, _ in os.walk(self.root)}
+        return Cut(self.root.stat().st_ino, dict(self._contents), dict(self._synced), seen)
+
+
+def _names(folder: Path) -> Names:
+    try:
+        return {entry.name: entry.inode() for entry in os.scandir(folder)}
+    except FileNotFoundError:
+        return {}
