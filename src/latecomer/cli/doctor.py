@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import platform
 import re
@@ -218,16 +217,11 @@ def store(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def holder(root: Path) -> str | None:
-    """Who holds the store. The lock is asked for and let go at once."""
-    try:
-        with open(root / ".lock", encoding="utf-8") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return f"by {lock.read().strip() or 'another process'}"
-    except OSError:
-        return None
-    return None
+    """Who holds the store."""
+    from latecomer.store.lock import held
+
+    found = held(root)
+    return None if found is None else f"by {found[0]}"
 
 
 def _tables(pipeline: Pipeline) -> Iterator[Finding]:

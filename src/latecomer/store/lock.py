@@ -11,55 +11,81 @@ from pathlib import Path
 from typing import IO
 
 from latecomer.errors import StoreError, StoreInUse
+from latecomer.store.durable import make_folder
 
 LOCK = ".lock"
 BRIEFLY = "compact in process"
 """Who says so lets go soon: a run that starts meanwhile waits."""
 PATIENCE_SECONDS = 60.0
+ASKING_SECONDS = 0.3
 
 
 @contextmanager
 def exclusive(store: Path, name: str = LOCK, holder: str = "process") -> Iterator[None]:
-    """Hold the store for one run, or say who holds it."""
+    """Hold the store for one run, or say who holds it.
+
+    The folder itself is locked beside the file that names the holder: that file can be deleted, and another
+    process would then lock a new one.
+    """
     try:
-        store.mkdir(parents=True, exist_ok=True)
+        make_folder(store)
         handle = open(store / name, "a+", encoding="utf-8")  # noqa: SIM115 - held for the whole run
+        folder = os.open(store, os.O_RDONLY) if name == LOCK else None
     except OSError as error:
         raise StoreError(
             f"store {store} cannot be written: {error.strerror}; check the path and its permissions"
         ) from None
     with handle:
-        _take(handle, store, patient=not holder.startswith(BRIEFLY))
-        handle.truncate(0)
-        handle.write(f"{holder} {os.getpid()}")
-        handle.flush()
-        yield
+        try:
+            for lock in (folder, handle.fileno()):
+                if lock is not None:
+                    _take(lock, handle, store, patient=not holder.startswith(BRIEFLY))
+            handle.truncate(0)
+            handle.write(f"{holder} {os.getpid()}")
+            handle.flush()
+            try:
+                yield
+            finally:
+                handle.truncate(0)
+        finally:
+            if folder is not None:
+                os.close(folder)
 
 
 def held_since(store: Path) -> float | None:
     """When the run that holds the store began, in seconds since the epoch; None where none does."""
+    found = held(store)
+    return None if found is None else found[1]
+
+
+def held(store: Path) -> tuple[str, float] | None:
+    """Who holds the store, and since when. It is asked for and let go at once; who starts meanwhile waits."""
     try:
         with open(store / LOCK, encoding="utf-8") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                return os.fstat(handle.fileno()).st_mtime
-    except FileNotFoundError:
+                return handle.read().strip() or "another process", os.fstat(handle.fileno()).st_mtime
+    except OSError:
         pass
     return None
 
 
-def _take(handle: IO[str], store: Path, patient: bool) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def _take(lock: int, handle: IO[str], store: Path, patient: bool) -> None:
+    began = time.monotonic()
     while True:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
             handle.seek(0)
-            by = handle.read().strip() or "another process"
-            if not (patient and by.startswith(BRIEFLY) and time.monotonic() < deadline):
-                raise StoreInUse(
-                    f"store {store} is in use by {by}; wait until it is done, or stop it (kill -INT) first"
-                ) from None
+            by = handle.read().strip()
+        waited = time.monotonic() - began
+        # Whoever only asks who holds the store has let go by then.
+        wait = PATIENCE_SECONDS if patient and by.startswith(BRIEFLY) else ASKING_SECONDS
+        if waited > wait:
+            raise StoreInUse(
+                f"store {store} is in use by {by or 'another process'}; wait until it is done, or stop it "
+                "(kill -INT) first"
+            )
         time.sleep(0.05)

@@ -33,6 +33,8 @@ from latecomer.store.durable import make_folder, sync_files
 
 APPLICATION = "latecomer"
 _COUNTED = (int, datetime, date)
+_LEVELS = 3
+"""A table is at most this deep in its store: outputs/NAME/panes."""
 _TO = "to"
 """Between the first and the last batch, in the name of a folder of merged files."""
 
@@ -241,7 +243,8 @@ class Table:
         if delta is None:
             make_folder(self.root)
             self._delta = delta = DeltaTable.create(str(self.root), self.schema)
-            sync_files([commit_file(self.root, 0)], self.root)
+            # Spark may have made the folder before: whoever did, every folder above it must know its name.
+            sync_files([commit_file(self.root, 0)], self.root.parents[_LEVELS - 1])
         return delta
 
 
