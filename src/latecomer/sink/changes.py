@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from latecomer.config.sinks import JsonlSink, ParquetSink, Sink
 from latecomer.sink.base import PaneShape, SinkLogic, differing, first_line, json_plain
-from latecomer.store.durable import make_folder, sync
+from latecomer.store.durable import make_folder, sync_folder
 from latecomer.store.failpoints import failpoint
 
 _OWNER = ".latecomer.json"
@@ -68,7 +68,7 @@ class ChangesLogic(SinkLogic):
             os.fsync(file.fileno())
         before_visible()
         os.replace(hidden, self.path / name)
-        sync(self.path)
+        sync_folder(self.path)
 
     def _claim(self) -> None:
         """One folder, one output: the files of another would pass for our progress."""

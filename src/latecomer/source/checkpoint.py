@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from latecomer.errors import StoreError
 from latecomer.source.files import SourceFile
-from latecomer.store.durable import sync, sync_files
+from latecomer.store.durable import sync, sync_files, sync_folder
 
 OFFSETS, COMMITS, FOUND = "offsets", "commits", "sources/0"
 _VERSION = b"v1\n"
@@ -55,7 +55,7 @@ def sync_checkpoint(checkpoint: Path, batch: int) -> None:
                 if file.exists():
                     sync(file)
         if (checkpoint / folder).exists():
-            sync(checkpoint / folder)
+            sync_folder(checkpoint / folder)
 
 
 def repair_checkpoint(checkpoint: Path, accepted: int) -> None:

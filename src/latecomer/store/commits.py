@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from latecomer.errors import TornCommit
-from latecomer.store.durable import sync, sync_files
+from latecomer.store.durable import sync, sync_files, sync_folder
 
 LOG = "_delta_log"
 _PARQUET = b"PAR1"
@@ -43,7 +43,7 @@ def sync_commits(root: Path, versions: Iterable[int]) -> None:
         if checkpoint.exists():
             sync(checkpoint)
             sync(root / LOG / "_last_checkpoint")
-    sync(root / LOG)
+    sync_folder(root / LOG)
 
 
 def torn_commits(root: Path, thorough: bool = False) -> list[int]:
@@ -79,7 +79,7 @@ def set_aside(root: Path) -> Path | None:
     file = commit_file(root, newest)
     aside = file.with_name(f".torn-{file.name}")
     os.replace(file, aside)
-    sync(file.parent)
+    sync_folder(file.parent)
     return aside
 
 

@@ -6,6 +6,7 @@ was written after it. So each step of a batch syncs what it wrote before the nex
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,7 +28,19 @@ def sync_files(files: Iterable[Path], root: Path) -> None:
         sync(file)
         folders.update(folder for folder in file.parents if folder.is_relative_to(root))
     for folder in sorted(folders, key=lambda folder: len(folder.parts), reverse=True):
+        sync_folder(folder)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring a folder's list of names to the disk, where that can be asked for: some file systems keep it
+    by themselves, and a folder that may not be opened is not ours to keep."""
+    try:
         sync(folder)
+    except PermissionError:
+        return
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
 
 
 def make_folder(folder: Path) -> None:
@@ -35,7 +48,7 @@ def make_folder(folder: Path) -> None:
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for each in reversed(missing):
-        sync(each.parent)
+        sync_folder(each.parent)
 
 
 def replace_text(file: Path, text: str) -> None:
@@ -46,4 +59,4 @@ def replace_text(file: Path, text: str) -> None:
         opened.flush()
         os.fsync(opened.fileno())
     os.replace(draft, file)
-    sync(file.parent)
+    sync_folder(file.parent)

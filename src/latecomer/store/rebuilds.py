@@ -22,7 +22,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from latecomer.store.durable import make_folder, replace_text, sync, sync_files
+from latecomer.store.durable import make_folder, replace_text, sync_files, sync_folder
 from latecomer.store.table import parquet_files
 
 ASKED, BATCH, STALE = "asked", "batch", "stale"
@@ -184,7 +184,7 @@ class Rebuilds:
         replace_text(draft / _RECORD, json.dumps(asdict(record), indent=1) + "\n")
         shutil.rmtree(home, ignore_errors=True)
         draft.rename(home)
-        sync(self.root)
+        sync_folder(self.root)
         return Rebuild(home, record)
 
 
