@@ -15,8 +15,8 @@ from latecomer.store.layout import EventLayout
 from latecomer.store.sql import quoted, some_bytes
 
 LANE = f"{PRIVATE}lane"
-REASON = "reason"
-RAW = "raw"
+REASON, RAW = f"{PRIVATE}reason", f"{PRIVATE}raw"
+"""What only dead letters have, under names that no column of a source can have."""
 
 EVENTS, BEHIND, DUPLICATES, DEAD_LETTERS = "events", "behind", "duplicates", "dead_letters"
 """The lanes of a batch. Events behind the watermark are kept in files of their own, so that they do
