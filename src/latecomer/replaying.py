@@ -273,9 +273,9 @@ class _Replayer(Engine):
             dead_letters = {measure: gone[measure] for measure in self.store.measures()}
         return duplicates, dead_letters
 
-    def _last_source_batch(self) -> int:
+    def _was_accepted(self, source_batch: int, part: int) -> bool:
         """The log says which batches there were, not the source."""
-        return -1
+        return False
 
     @property
     def _half_logged(self) -> bool:

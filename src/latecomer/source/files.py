@@ -82,21 +82,18 @@ class FileSource:
     pipeline: Pipeline
     columns: Mapping[str, str]
 
-    def manifest(self, spark: SparkSession) -> DataFrame:
-        """The stream of newly found files. No file is ever too old to be found."""
-        files = self.pipeline.source.files
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """The stream that finds new files. No file is ever too old to be found; `promised` tells which ones
+        a batch has, and `parts_of` in which order they are read."""
         folder, pattern = _split(self.pipeline.source_path)
         reader = (
             spark.readStream.format("binaryFile")
             .schema("path string, modificationTime timestamp, length bigint, content binary")
-            .option("maxFilesPerTrigger", files.max_files_per_batch)
             .option("maxFileAge", _FOREVER)
         )
         if pattern:
             reader = reader.option("pathGlobFilter", pattern)
-        return reader.load(folder).select(
-            "path", F.unix_micros("modificationTime").alias("landed"), F.col("length").alias("size")
-        )
+        return reader.load(folder).select("path")
 
     def read(
         self, spark: SparkSession, files: Sequence[SourceFile], aside: Mapping[SourceFile, str] = NONE
@@ -301,7 +298,16 @@ def promised(checkpoint: Path, batch: int) -> list[SourceFile]:
         plain = log / str(number)
         lines = (plain if plain.exists() else log / f"{number}.compact").read_text("utf-8").splitlines()
         found += [json.loads(line) for line in lines if line.endswith(f'"batchId":{number}}}')]
-    return [SourceFile(unquote(entry["path"]), entry["timestamp"] * 1000, 0) for entry in found]
+    named = [(unquote(entry["path"]), entry["timestamp"] * 1000) for entry in found]
+    return [SourceFile(path, landed, _size(path)) for path, landed in named]
+
+
+def _size(path: str) -> int:
+    """A file's size; 0 where it is gone."""
+    try:
+        return SourceFile(path, 0, 0).local.stat().st_size
+    except OSError:
+        return 0
 
 
 def _offset(checkpoint: Path, batch: int) -> int:
