@@ -333,7 +333,7 @@ class Engine:
             stored = {measure: quoted(view[measure]) for measure in measures}
             duplicates = sum_measures(log.aside(self.store.duplicates, batch), stored)
         if received.dead_letters:
-            in_raw = {measure: measure_in_raw(measure) for measure in measures}
+            in_raw = {measure: measure_in_raw(self.pipeline.source_name(measure)) for measure in measures}
             dead_letters = sum_measures(log.aside(self.store.dead_letters, batch), in_raw)
         return duplicates, dead_letters
 

@@ -52,7 +52,7 @@ def run(
     problems = checks.check(pipeline)
     if problems:
         raise PipelineError(problems)
-    columns = source_columns(pipeline)
+    columns = source_columns(pipeline, file)
     check_against(pipeline, columns, file)
     store = Store(pipeline, columns)
     stopping = stop or threading.Event()
@@ -228,8 +228,8 @@ class _Runner:
         """
         store = self.engine.store
         files = promised(store.checkpoint, source_batch)
-        most = store.pipeline.source.files.max_files_per_batch
-        for part, some in enumerate(parts_of(store.root, source_batch, files, most)):
+        path, most = store.pipeline.source_path, store.pipeline.source.files.max_files_per_batch
+        for part, some in enumerate(parts_of(store.root, source_batch, files, path, most)):
             if self.stopping.is_set():
                 return False
             self.engine.publish_rebuilds()

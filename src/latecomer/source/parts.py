@@ -13,6 +13,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from latecomer.config.paths import SourcePath
 from latecomer.errors import StoreMismatch
 from latecomer.source.files import SourceFile
 
@@ -20,26 +21,32 @@ RECORD = "parts.json"
 
 
 def parts_of(
-    root: Path, source_batch: int, files: Sequence[SourceFile], most: int
+    root: Path, source_batch: int, files: Sequence[SourceFile], path: str, most: int
 ) -> list[Sequence[SourceFile]]:
-    """The parts of a batch of the stream, each with its files in reading order; `root` is the store's."""
-    size = _recorded(root, source_batch) or _record(root, source_batch, most)
-    ordered = sorted(files, key=lambda file: (file.landed, file.path))
+    """The parts of a batch of the stream, each with its files in reading order; `root` is the store's.
+
+    Spark may have found more files than `path` names: those are left out.
+    """
+    path, size = _recorded(root, source_batch) or _record(root, source_batch, path, most)
+    source = SourcePath(path)
+    matching = {file for file in files if source.matches(str(file.local))}
+    ordered = sorted(matching, key=lambda file: (file.landed, file.path))
     return [ordered[first : first + size] for first in range(0, len(ordered), size)]
 
 
-def _recorded(root: Path, source_batch: int) -> int | None:
+def _recorded(root: Path, source_batch: int) -> tuple[str, int] | None:
     try:
         kept = json.loads((root / RECORD).read_text(encoding="utf-8"))
-        return int(kept["size"]) if kept["source_batch"] == source_batch else None
+        return (kept["path"], int(kept["size"])) if kept["source_batch"] == source_batch else None
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreMismatch(f"store {root}: {RECORD} cannot be read ({error}); restore it") from None
 
 
-def _record(root: Path, source_batch: int, size: int) -> int:
+def _record(root: Path, source_batch: int, path: str, size: int) -> tuple[str, int]:
+    kept = {"source_batch": source_batch, "path": path, "size": size}
     draft = root / f".{RECORD}"
-    draft.write_text(json.dumps({"source_batch": source_batch, "size": size}) + "\n", encoding="utf-8")
+    draft.write_text(json.dumps(kept) + "\n", encoding="utf-8")
     os.replace(draft, root / RECORD)
-    return size
+    return path, size
