@@ -26,6 +26,7 @@ from pydantic import (
 
 from latecomer.config.columns import normal_type
 from latecomer.config.custom import load_strategy
+from latecomer.config.paths import escaped
 from latecomer.config.renames import WrittenColumn, seen_columns, source_name
 from latecomer.config.schedule import Schedule
 from latecomer.config.sinks import AnySink
@@ -251,5 +252,9 @@ class Pipeline(_Model):
 
     @property
     def source_path(self) -> str:
-        """The source's folder or pattern, absolute (the pattern's own characters kept)."""
-        return os.path.normpath(self.base.resolve() / Path(self.source.files.path).expanduser())
+        """The source's folder or pattern, absolute; what stands before a pattern stands for itself."""
+        written = Path(self.source.files.path).expanduser()
+        folder = os.path.normpath(self.base.resolve() / written)
+        if os.path.isdir(folder):
+            return folder
+        return os.path.normpath(Path(escaped(str(self.base.resolve()))) / written)

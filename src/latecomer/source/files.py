@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.columns import arrow_columns, clashing_names, open_text
+from latecomer.config.columns import arrow_columns, open_text
 from latecomer.config.models import Pipeline
 from latecomer.config.paths import SourcePath, fits
 from latecomer.errors import SourceError
@@ -120,8 +120,6 @@ class FileSource:
         """
         for file in files:
             _require_present(file)
-        # Spark takes no two columns that differ only in case, unless it is told that case matters.
-        spark.conf.set("spark.sql.caseSensitive", bool(clashing_names(self.read_columns)))
         readable, broken = self._sorted_out(files, aside)
         counts, parts = [], []
         for part in self._parts(spark, readable):
