@@ -208,7 +208,7 @@ class _Check:
     def _standing(self, output: OutputLogic, column: str) -> Decimal:
         """What stands in panes, an early one left out (its window is open, and counted there), and in
         open windows. Panes that hold no more than was new are counted all."""
-        total = Decimal(0)
+        total, held = Decimal(0), double_quoted(column)
         place = ", ".join(map(double_quoted, ("window_start", "window_end", *output.layout.keys)))
         ranked = f"row_number() over (partition by {place} order by sequence desc, op desc)"
         sign = "case when op = 'insert' then 1 else -1 end"
@@ -218,8 +218,8 @@ class _Check:
         if output.output.accumulation is Accumulation.DISCARDING:
             kept, back = "true", "case when op = 'insert' then 1 else 0 end"
         queries = {
-            output.tables.partials: f'select sum("{column}" * {back}) as s from t',
-            output.tables.panes: f'select sum("{column}" * {sign}) as s from (select "{column}", op, timing, '
+            output.tables.partials: f"select sum({held} * {back}) as s from t",
+            output.tables.panes: f"select sum({held} * {sign}) as s from (select {held}, op, timing, "
             f"{ranked} as nth from t where batch <= {self.last}) where {kept}",
         }
         for table, sql in queries.items():
