@@ -20,7 +20,6 @@ from pyspark.sql import SparkSession
 
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
 from latecomer.firing.output import Batch as EngineBatch
-from latecomer.firing.output import OutputLogic
 from latecomer.firing.sessions import SessionLogic
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.durations import to_micros
@@ -33,6 +32,7 @@ from latecomer.model.windows import Session
 from latecomer.pipeline import Engine
 from latecomer.session import own_session
 from latecomer.source.files import SourceFile
+from latecomer.store.publication import publication_order
 from latecomer.store.store import Store, open_store
 from latecomer.testing.checking import in_turn
 from latecomer.timeline.keeper import TimelineKeeper
@@ -192,8 +192,7 @@ def stored_panes(store: Store, output: str) -> list[tuple[int, Pane]]:
     table = store.output_tables(output, None).panes
     if not table.exists:
         return []
-    logic = SessionLogic if isinstance(rules.window, Session) else OutputLogic
-    rows = table.query(f"select * from t order by batch, {logic.pane_order}")
+    rows = table.query(f"select * from t order by {publication_order(rules)}")
     return [
         (
             row["batch"],

@@ -27,6 +27,7 @@ from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
+from latecomer.store.publication import publication_order
 from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
 from latecomer.store.store import OutputTables, Store, definition_of, open_store, read_pins
 from latecomer.store.table import Table
@@ -101,7 +102,7 @@ class Reader:
             chosen.append(holds(moment_literal(to_micros(window))))
         chosen += [self._key_is(book, column, text) for column, text in (key or {}).items()]
         names = book.layout.published.names
-        order = listed(["batch", "sequence", "op", "window_start", *book.layout.keys])
+        order = publication_order(book.output)
         sql = f"select {listed(names)} from t where {' and '.join(chosen)} order by {order}"
         return _ask(book.tables.panes, sql, book.layout.published)
 
@@ -111,6 +112,11 @@ class Reader:
         return _public(
             _ask(table, "select * from t order by batch, arrival_time, origin, position", table.schema)
         )
+
+    def duplicates(self) -> pa.Table:
+        """Every row whose id had come before, in the order in which they were read."""
+        table = self._store().duplicates
+        return _public(_ask(table, "select * from t order by batch, origin, position", table.schema))
 
     def dead_letters(self) -> pa.Table:
         """Every row that never became an event, and why, in the order in which they were read."""

@@ -36,6 +36,7 @@ from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Session, Window
 from latecomer.reader import Reader
+from latecomer.store.publication import publication_order
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import moment_literal
 from latecomer.store.store import Store
@@ -166,12 +167,8 @@ class _Case:
         inside = f"window_start >= {start} and window_end <= {end}"
         if not self._session:
             inside = f"window_start = {start} and window_end = {end}"
-        # As the sinks apply them: a session takes back first what it has outgrown.
-        order = "batch, sequence, op"
-        if self._session:
-            order = "batch, case when op = 'retract' then 0 else 1 end, window_start, window_end"
         chosen = " and ".join([inside, *self.finder.conditions(self.place.key)])
-        rows = table.query(f"select * from t where {chosen} order by {order}").to_pylist()
+        rows = table.query(f"select * from t where {chosen} order by {publication_order(self.output)}").to_pylist()
         ends = self._batch_ends({row["batch"] for row in rows})
         return [self._pane(row, ends) for row in rows]
 

@@ -132,9 +132,6 @@ def _by_fate(table: pa.Table) -> dict[Fate, pa.Table]:
 class SessionLogic(OutputLogic):
     """Computes and publishes the panes of an output with session windows."""
 
-    pane_order = "case when op = 'retract' then 0 else 1 end, window_start, window_end"
-    """What a batch takes back is of batches before it."""
-
     def remember(self) -> None:
         self.open_states, self.told = _apart(self.tables.partials.files())
         self.recent_panes = _bounded(self.tables.panes.files())
