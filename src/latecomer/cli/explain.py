@@ -156,8 +156,12 @@ class _Page:
             f"  published by batch {pane.batch}, at {published}, under watermark {moment_in_words(pane.watermark)}"
         )
         self._say(f"  why: {self.found.why(told)}")
+        if earlier := self.found.defined_otherwise(told):
+            self._say(f"  under an earlier definition: {earlier}")
         if pane.op != "retract":
             self._events(told.took, took=True)
+        if told.lost:
+            self._say(f"  no longer holds {self._in_figures(told.lost)}: where excludes them")
 
     def _events(self, events: Sequence[Judged], took: bool = False) -> None:
         """The events in figures, and the first of them in a table."""

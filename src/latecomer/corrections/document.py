@@ -65,7 +65,9 @@ def _pane(explanation: Explanation, told: Told, most: int | None) -> dict[str, A
         "fired_at": iso(pane.fired_at),
         "watermark": iso(pane.watermark),
         "why": explanation.why(told),
+        "where": explanation.under(told).where,
         "took_in": group(explanation, told.took, most),
+        "lost": group(explanation, told.lost, most),
         "check": {
             "agrees": told.check.agrees,
             "compared": list(told.check.compared),
