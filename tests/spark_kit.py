@@ -19,6 +19,8 @@ from hypothesis import HealthCheck, Phase, settings
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
+from latecomer.corrections.explain import explain
+from latecomer.corrections.places import as_text
 from latecomer.firing.output import Batch as EngineBatch
 from latecomer.firing.sessions import SessionLogic
 from latecomer.model.arrivals import Arrival, Heartbeat
@@ -30,6 +32,7 @@ from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.pipeline import Engine
+from latecomer.reader import Reader
 from latecomer.session import own_session
 from latecomer.source.files import SourceFile
 from latecomer.store.publication import publication_order
@@ -209,6 +212,16 @@ def stored_panes(store: Store, output: str) -> list[tuple[int, Pane]]:
         )
         for row in rows.to_pylist()
     ]
+
+
+def require_explained(pipeline: Pipeline, output: str) -> None:
+    """The log gives what each pane says, of every number that was ever published."""
+    reader, by = Reader(pipeline), pipeline.outputs[output].by
+    rows = reader.panes(output).to_pylist()
+    for start, *key in {(row["window_start"], *(row[name] for name in by)) for row in rows}:
+        named = {name: as_text(value) for name, value in zip(by, key, strict=True)}
+        found = explain(reader, output, start, named)
+        assert (found.reconciled, found.notes) == (True, []), (start, named)
 
 
 def stored_entries(store: Store) -> list[Entry]:
