@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -28,9 +29,8 @@ class Format(StrEnum):
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file.", show_default=False)]
 OutputName = Annotated[str, typer.Argument(metavar="OUTPUT", help="The output's name.", show_default=False)]
 Formatted = Annotated[Format, typer.Option("--format", "-f", help="How to print rows.")]
-Limit = Annotated[
-    int | None, typer.Option("--limit", "-n", min=0, help="Print the first N rows only.", show_default=False)
-]
+ALL = sys.maxsize
+"""A limit that is none."""
 
 
 class WrongUsage(LatecomerError):
@@ -38,6 +38,29 @@ class WrongUsage(LatecomerError):
 
     def __init__(self, option: str, value: str, reason: str, mend: str) -> None:
         super().__init__(f"{option} {value!r} {reason}\n    mend: {mend}")
+
+
+def limit_of(text: str) -> int:
+    """How many rows to print, as it is written in --limit: a number, or all."""
+    written = text.strip().lower()
+    if written == "all":
+        return ALL
+    if not written.isdecimal():
+        raise WrongUsage("--limit", text, "is not a number of rows", "write a number such as 20, or all")
+    return int(written)
+
+
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        "--limit",
+        "-n",
+        parser=limit_of,
+        metavar="N|all",
+        help="Print the first N rows, or all. If not said: a table has 100, JSON and CSV have all.",
+        show_default=False,
+    ),
+]
 
 
 def moment_of(option: str, text: str) -> datetime:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import pyarrow as pa
 
-from latecomer.cli.options import Format
+from latecomer.cli.options import ALL, Format
 from latecomer.model.durations import format_duration, iso
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rich.console import JustifyMethod
 
 MISSING = "-"
+MOST_ROWS = 100
+"""So many rows has a table of which nobody has said how long it may be."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -29,16 +31,19 @@ def show(
     rows: pa.Table,
     form: Format,
     empty: str,
-    limit: int | None = None,
+    limit: int | None = ALL,
     short_decimals: bool = False,
     out: TextIO | None = None,
 ) -> None:
     """Print the rows on standard output, or the sentence that says why there are none.
 
+    A limit of None is one that was not said: a table is for people to look at and has a hundred rows then,
+    and a last line that says how many there are; JSON and CSV are for programs and have all.
     `short_decimals` leaves out the zeros at the end of each decimal, for columns of mixed units.
     """
     out = out or sys.stdout
-    shown = rows if limit is None else rows.slice(0, limit)
+    most = limit if limit is not None else MOST_ROWS if form is Format.TABLE else ALL
+    shown = rows.slice(0, most)
     if form is Format.JSON:
         _print_json(shown, out)
     elif form is Format.CSV:
@@ -48,7 +53,11 @@ def show(
     else:
         print_table(shown, short_decimals, out)
     if shown.num_rows < rows.num_rows:
-        note(f"the first {shown.num_rows} of {rows.num_rows} rows")
+        first = f"the first {shown.num_rows:,} of {rows.num_rows:,} rows"
+        if form is Format.TABLE:
+            print(f"{first}; --limit all shows every one", file=out)
+        else:
+            note(first)
 
 
 def note(text: str) -> None:

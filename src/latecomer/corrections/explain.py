@@ -17,6 +17,7 @@ from typing import Any
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
+from latecomer.corrections.choices import Clock
 from latecomer.corrections.evidence import Evidence
 from latecomer.corrections.fates import (
     ACCEPTED,
@@ -67,6 +68,8 @@ class Explanation:
     """The rebuilds of the output: batch → which."""
     periods: Periods = ()
     """The output under each policy and definition it has had."""
+    clock: Clock = Clock.PUBLISHED
+    """From when on a pane counts as known."""
 
     @cached_property
     def stands(self) -> Mapping[str, Any] | None:
@@ -101,6 +104,14 @@ class Explanation:
             return f"{rebuild}: the number was computed anew"
         return _why(told, self.under(told))
 
+    def known_at(self, told: Told) -> int | None:
+        """When a pane was known, by the clock that was asked for."""
+        pane = told.pane
+        moments = (pane.published_at, pane.fired_at)
+        if self.clock is Clock.ARRIVAL:
+            moments = (pane.fired_at, pane.published_at)
+        return moments[1] if moments[0] is None else moments[0]
+
     def under(self, told: Told) -> Output:
         """The output as it was when a pane was published."""
         return in_force(self.periods, told.pane.batch) if self.periods else self.rules
@@ -117,13 +128,20 @@ class Explanation:
 
 
 def explain(
-    reader: Reader, output: str, window: datetime, key: Mapping[str, str | None] | None = None
+    reader: Reader,
+    output: str,
+    window: datetime,
+    key: Mapping[str, str | None] | None = None,
+    clock: Clock = Clock.PUBLISHED,
 ) -> Explanation:
-    """The life of the number that an output has for a key in the window that holds a moment."""
+    """The life of the number that an output has for a key in the window that holds a moment.
+
+    `clock` says when its panes were known: when their batch had ended, or when what fired them had arrived.
+    """
     finder = Finder(reader, output)
     place = finder.find(window, key or {})
     case = _Case(finder, place, to_micros(window))
-    found = case.explained()
+    found = replace(case.explained(), clock=clock)
     empty = not (found.panes or found.untold or any(found.left_out.values()))
     if empty and not place.told:
         raise finder.nothing(to_micros(window), key or {})
