@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 from corrections.story_kit import PIPELINE, Story, new_story, paid, shown
 from corrections.test_explain import MINUTE, asked, times
 from latecomer.cli import app
+from latecomer.corrections.against import Against
+from latecomer.corrections.reconcile import reconcile
 from latecomer.model.verdicts import END_OF_TIME, Fate
 from latecomer.store.rebuilds import Rebuilds, Record
 from latecomer.store.store import definition_of
@@ -138,6 +140,21 @@ def test_the_allowed_lateness_that_is_named_is_that_of_its_time(story: Story) ->
     story.store.pin()
     found = asked(story, "successes")
     assert found.why(found.panes[1]).endswith("within the allowed lateness of 5m")
+
+
+def test_a_reconciliation_says_which_windows_still_have_another_meaning(story: Story, tmp_path: Path) -> None:
+    source = tmp_path / "truth.csv"
+    source.write_text("window_start,merchant,paise,payments\n2026-04-25T12:00:00Z,amul,90,9\n")
+    story.ledger(1, [{"output": "successes"}])
+    redefine(story, 2, (OLD, NEW))
+    found = reconcile(story.pipeline, "successes", Against(str(source)))
+    assert found.notes[-1] == (
+        "windows and keys published before batch 2, under another where, are compared with what the output "
+        "means now, 1 in all; latecomer rebuild apply FILE successes --from T brings them over"
+    )
+    held(story, 90, 9, 1, "CORRECTION", 2)
+    story.ledger(2, [{"output": "successes"}])
+    assert not reconcile(story.pipeline, "successes", Against(str(source))).notes
 
 
 def test_the_kits_where_is_the_one_that_is_changed() -> None:

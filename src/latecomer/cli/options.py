@@ -57,7 +57,7 @@ Limit = Annotated[
         "-n",
         parser=limit_of,
         metavar="N|all",
-        help="Print the first N rows, or all. If not said: a table has 100, JSON and CSV have all.",
+        help="Print the first N rows, or all. If not said, a table has some, JSON and CSV have all.",
         show_default=False,
     ),
 ]

@@ -9,7 +9,7 @@ windows that are still open. Only what is left is unexplained.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
@@ -32,8 +32,8 @@ from latecomer.model.durations import to_micros
 from latecomer.model.windows import FIRST_MOMENT, Global, Session
 from latecomer.reader import Reader
 from latecomer.store.layout import TIMESTAMP
-from latecomer.store.sql import double_quoted
-from latecomer.store.store import open_store
+from latecomer.store.sql import double_quoted, listed
+from latecomer.store.store import definition_of, open_store
 from latecomer.store.table import Table
 
 if TYPE_CHECKING:
@@ -91,7 +91,30 @@ def reconcile(
     if open_store(pipeline).ledger.last_batch() != last:
         notes.append("the pipeline went on meanwhile: what came since may show as a gap; run it again")
     sides = _Sides(accounts, against, tolerance or Tolerance())
-    return sides.compared(standing, theirs, books, loose, dead, notes)
+    found = sides.compared(standing, theirs, books, loose, dead, notes)
+    return (
+        replace(found, notes=(*found.notes, *_older_definition(accounts))) if found.rows.num_rows else found
+    )
+
+
+def _older_definition(accounts: Accounts) -> Iterator[str]:
+    """Where windows differ: which of them a rebuild that changed the output's meaning has left as they were."""
+    periods = accounts.store.policies(accounts.name)
+    meanings = [definition_of(output) for _, output in periods]
+    older = [nth for nth, meaning in enumerate(meanings) if meaning != meanings[-1]]
+    if not older or not accounts.tables.panes.exists:
+        return
+    since, before = periods[older[-1] + 1][0], meanings[older[-1]]
+    place = listed(accounts.place)
+    newest = f"select max(batch) as newest from t where {accounts.span.sql()} group by {place}"
+    sql = f"select count(*) as n from ({newest}) where newest < {since}"
+    count = accounts.tables.panes.query(sql)["n"][0].as_py()
+    changed = [name for name, value in meanings[-1].items() if before[name] != value]
+    if count:
+        yield (
+            f"windows and keys published before batch {since}, under another {' and '.join(changed)}, are "
+            f"compared with what the output means now, {count} in all; latecomer rebuild apply FILE {accounts.name} --from T brings them over"
+        )
 
 
 class _Sides:
