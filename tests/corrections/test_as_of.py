@@ -289,6 +289,11 @@ def test_no_row_says_why(told: Story) -> None:
         (["--as-of", "yesterday"], r"--as-of 'yesterday' is not a moment\n    mend: write ISO-8601"),
         (["--valid-at", "25:00"], r"--valid-at '25:00' is not a moment\n    mend: write ISO-8601"),
         (["--clock", "arrival"], r"--clock 'arrival' has no meaning without --as-of\n    mend: say --as-of"),
+        (
+            ["--window", "2026-04-25", "--valid-at", "2026-04-25"],
+            r"--window '2026-04-25' means the same as --valid-at\n    mend: say one of the two",
+        ),
+        (["--window", "soon"], r"--window 'soon' is not a moment"),
         (["--limit", "few"], r"--limit 'few' is not a number of rows\n    mend: write a number such as 20"),
         (
             ["--as-of", "2026-04-25", "--open"],

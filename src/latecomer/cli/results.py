@@ -43,12 +43,11 @@ def results(
     ] = Clock.PUBLISHED,
     valid_at: Annotated[
         str | None,
-        typer.Option(
-            "--valid-at",
-            "--window",
-            metavar="T",
-            help="Only the windows that hold this moment of event time, such as 2026-04-25T14:00Z.",
-        ),
+        typer.Option("--valid-at", metavar="T", help="Only the windows that hold this moment of event time."),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(help="The same as --valid-at, as the other verbs have it.", metavar="T"),
     ] = None,
     key: Annotated[
         list[str] | None,
@@ -68,7 +67,10 @@ def results(
     from latecomer.cli.render import note, show
 
     known = None if as_of is None else moment_of("--as-of", as_of)
-    valid = None if valid_at is None else moment_of("--valid-at", valid_at)
+    if window is not None and valid_at is not None:
+        raise WrongUsage("--window", window, "means the same as --valid-at", "say one of the two")
+    option, held = ("--window", window) if valid_at is None else ("--valid-at", valid_at)
+    valid = None if held is None else moment_of(option, held)
     named = key_of(key or [])
     if as_of is None and clock is not Clock.PUBLISHED:
         raise WrongUsage("--clock", clock.value, "has no meaning without --as-of", "say --as-of T too")
@@ -81,7 +83,7 @@ def results(
         rows = _served(reader, output, prefer, reader.choose(output, valid, named))
     else:
         rows = reader.results(output, open_windows, known, valid, named, clock)
-    show(rows, form, _nothing(open_windows, as_of, valid_at, named), limit)
+    show(rows, form, _nothing(open_windows, as_of, held, named), limit)
     for remark in reader.notes:
         note(remark)
 

@@ -113,7 +113,8 @@ def _older_definition(accounts: Accounts) -> Iterator[str]:
     if count:
         yield (
             f"windows and keys published before batch {since}, under another {' and '.join(changed)}, are "
-            f"compared with what the output means now, {count} in all; latecomer rebuild apply FILE {accounts.name} --from T brings them over"
+            f"compared with what the output means now, {count} in all; latecomer rebuild apply FILE "
+            f"{accounts.name} --from T brings them over"
         )
 
 
