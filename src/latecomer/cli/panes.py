@@ -28,5 +28,7 @@ def panes(
 
     moment = None if window is None else moment_of("--window", window)
     rows = open_reader(file).panes(output, moment, key_of(key or []))
-    nothing = "no pane matches" if window or key else "no panes yet: no window has closed"
+    nothing = "no panes yet: no window has closed"
+    if window or key:
+        nothing = "no pane matches; a window that is still open has none (latecomer results --open)"
     show(rows, form, nothing, limit)
