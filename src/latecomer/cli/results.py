@@ -14,6 +14,8 @@ from latecomer.cli.options import (
     Limit,
     OutputName,
     WrongUsage,
+    Zoned,
+    choose_zone,
     moment_of,
     open_reader,
 )
@@ -48,10 +50,12 @@ def results(
     ] = None,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
+    zone: Zoned = None,
 ) -> None:
     """Show the number that stands for each window and key, or that stood at a moment."""
     from latecomer.cli.render import note, show
 
+    choose_zone(zone, file, output)
     known = None if as_of is None else moment_of("--as-of", as_of)
     valid = None if valid_at is None else moment_of("--valid-at", valid_at)
     if as_of is not None and open_windows:
