@@ -87,7 +87,7 @@ def _days(rows: int) -> Iterator[tuple[date, int]]:
 
 
 def _flight(drawn: random.Random, day: date) -> Flight:
-    carrier, origin, hour = (_one_of(drawn, shares) for shares in (CARRIERS, ORIGINS, HOURS))
+    carrier, origin, hour = _one_of(drawn, CARRIERS), _one_of(drawn, ORIGINS), _one_of(drawn, HOURS)
     dest = "HNL" if carrier == "HA" else drawn.choice(list(MILES))
     miles = 4_972 if dest == "HNL" else MILES[dest]
     minute = drawn.choice(range(0, 60, 5))
