@@ -30,7 +30,14 @@ from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.publication import publication_order
 from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
-from latecomer.store.store import OutputTables, Store, definition_of, open_store, read_pins
+from latecomer.store.store import (
+    OutputTables,
+    Store,
+    definition_of,
+    open_store,
+    read_pins,
+    require_wall_clock,
+)
 from latecomer.store.table import Table
 
 OPEN = "OPEN"
@@ -201,6 +208,7 @@ class Reader:
         if pinned is None:
             raise NoStore(f"output {name} has not been computed yet; run the pipeline first")
         wanted = definition_of(output)
+        require_wall_clock(name, pinned, wanted)
         changed = [key for key in wanted if pinned.get(key) != wanted[key]]
         if changed:
             mend = "restore the file, or give the changed output a new name and run it"

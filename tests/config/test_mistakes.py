@@ -125,7 +125,13 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
             "outputs.totals.allowed_lateness",
             "too_late: side_output",
         ),
-        ("tumbling: 1m", "tumbling: 7h, zone: Asia/Kolkata", 11, "outputs.totals.window", "write 1h, 6h, 1d"),
+        (
+            "tumbling: 1m",
+            "tumbling: 7h, zone: Asia/Kolkata",
+            11,
+            "outputs.totals.window",
+            "write 15m, 1h, 6h, 1d",
+        ),
         ("tumbling: 1m", "tumblin: 1m", 11, "outputs.totals.window", "did you mean tumbling?"),
         ("tumbling: 1m", "tumbling: 1m, session: 5m", 11, "outputs.totals.window", "keep one of them"),
         (

@@ -16,6 +16,8 @@ from latecomer.cli.options import (
     Formatted,
     OutputName,
     WrongUsage,
+    Zoned,
+    choose_zone,
     key_of,
     moment_of,
     open_reader,
@@ -56,6 +58,7 @@ def explain(
         ),
     ] = Clock.PUBLISHED,
     form: Formatted = Format.TABLE,
+    zone: Zoned = None,
 ) -> None:
     """Show the life of one number: each pane, when and why it was published, and which events it took in.
 
@@ -63,6 +66,7 @@ def explain(
     """
     from latecomer.corrections.explain import explain as explained
 
+    choose_zone(zone, file, output)
     most = _most(events)
     moment, named = moment_of("--window", window), key_of(key or [])
     found = explained(open_reader(file), output, moment, named, clock)

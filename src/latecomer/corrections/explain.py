@@ -32,7 +32,7 @@ from latecomer.corrections.fates import (
 from latecomer.corrections.filters import NEEDS_SPARK, Filters
 from latecomer.corrections.life import EVENTS, Check, LifePane, Rules, Told, follow, standing
 from latecomer.corrections.places import Finder, Place, grown_from
-from latecomer.model.durations import format_duration, iso, to_micros
+from latecomer.model.durations import format_duration, to_micros
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Session, Window
@@ -43,6 +43,7 @@ from latecomer.store.sql import moment_literal
 from latecomer.store.store import Store
 from latecomer.upkeep.coverage import EVENTS as EVENT_LOG
 from latecomer.upkeep.coverage import LATE, covered_since, covers, removed_until
+from latecomer.zoned import written
 
 LEFT_OUT = (Fate.SIDE_OUTPUT, Fate.DROPPED, Fate.FILTERED, Fate.DUPLICATE)
 
@@ -370,7 +371,7 @@ class _Case:
         self.covered = since is None or covers(self.store, self.place.window.start, self.output.window)
         if not self.covered:
             self.notes.append(
-                f"retention has removed events from the log: it is whole from {iso(since)} on, and this window "
+                f"retention has removed events from the log: it is whole from {written(since)} on, and this window "
                 "is shown with the events that are left"
             )
 
@@ -443,7 +444,7 @@ def _why(told: Told, rules: Output) -> str:
         case Timing.ON_TIME if pane.watermark == END_OF_TIME:
             return "the input had ended"
         case Timing.ON_TIME:
-            return f"the watermark had reached {iso(pane.watermark)}: the window was over"
+            return f"the watermark had reached {written(pane.watermark)}: the window was over"
         case Timing.LATE:
             lateness = format_duration(rules.allowed_lateness)
             return f"events came after the window was over, within the allowed lateness of {lateness}"

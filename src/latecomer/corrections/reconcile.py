@@ -29,7 +29,7 @@ from latecomer.corrections.values import like, moments, plain, refused, together
 from latecomer.errors import did_you_mean
 from latecomer.model.aggregates import RANDOMISED
 from latecomer.model.durations import to_micros
-from latecomer.model.windows import FIRST_MOMENT, Global, Session
+from latecomer.model.windows import FIRST_MOMENT, Global, Session, zone_of
 from latecomer.reader import Reader
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.sql import double_quoted, listed
@@ -57,12 +57,14 @@ def reconcile(
     tolerance: Tolerance | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    zone: str | None = None,
     spark: SparkSession | None = None,
 ) -> Reconciliation:
     """Hold an output's results against another account of them.
 
-    `since` and `until` keep the windows that start from the one on and before the other. Only `log` needs
-    Spark: yours, or a local one is started.
+    `since` and `until` keep the windows that start from the one on and before the other. Dates of the
+    source, and moments without an offset, are times of `zone`: that of the output's windows unless said, and
+    UTC where they have none. Only `log` needs Spark: yours, or a local one is started.
     """
     against.require_sense()
     if since is not None and until is not None and to_micros(since) >= to_micros(until):
@@ -90,7 +92,7 @@ def reconcile(
     dead = Loose() if against.is_log else accounts.dead_letters()
     if open_store(pipeline).ledger.last_batch() != last:
         notes.append("the pipeline went on meanwhile: what came since may show as a gap; run it again")
-    sides = _Sides(accounts, against, tolerance or Tolerance())
+    sides = _Sides(accounts, against, tolerance or Tolerance(), zone or zone_of(accounts.output.window))
     found = sides.compared(standing, theirs, books, loose, dead, notes)
     return (
         replace(found, notes=(*found.notes, *_older_definition(accounts))) if found.rows.num_rows else found
@@ -121,10 +123,11 @@ def _older_definition(accounts: Accounts) -> Iterator[str]:
 class _Sides:
     """All sides in one table: results, source and accounts, in types that can be compared."""
 
-    def __init__(self, accounts: Accounts, against: Against, tolerance: Tolerance) -> None:
+    def __init__(self, accounts: Accounts, against: Against, tolerance: Tolerance, zone: str) -> None:
         self.accounts = accounts
         self.against = against
         self.tolerance = tolerance
+        self.zone = zone
         self.keys = list(accounts.layout.keys)
         self.sessions = isinstance(accounts.output.window, Session)
 
@@ -185,7 +188,7 @@ class _Sides:
             theirs = theirs.append_column("window_start", starts)
         for name in ("window_start", "window_end"):
             if name in theirs.schema.names:
-                column = moments(theirs[name], name)
+                column = moments(theirs[name], name, self.zone)
                 if column.null_count:
                     message = f"is null in {column.null_count} of {len(column)} rows"
                     raise refused(f"column {name}", message, mend="leave such rows out of the source")
