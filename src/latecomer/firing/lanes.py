@@ -28,6 +28,7 @@ from latecomer.model.ledger import EVENTS as EVENT_UNIT
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+from latecomer.model.windows import Global
 from latecomer.store.sql import quoted
 from latecomer.store.table import parquet_files
 from latecomer.timeline.keeper import FIRED_AT, FIRED_WATERMARK
@@ -36,7 +37,6 @@ from latecomer.windowing.judge import CODES, FATE
 from latecomer.windowing.merge import LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, Counts, Merger
 from latecomer.windowing.states import (
     EVENTS,
-    HELD,
     NEW_BEHIND,
     NEW_PARTLY,
     SINCE,
@@ -50,9 +50,11 @@ OPEN, FIRED, LATE, WAITING, REST = "open", "fired", "late", "waiting", "rest"
 
 BATCH = f"{PRIVATE}batch"
 BEFORE, NOW, CLOCK = f"{PRIVATE}before", f"{PRIVATE}now", f"{PRIVATE}clock"
+BEGAN = f"{PRIVATE}began"
 EARLY_DUE, LATE_DUE = f"{PRIVATE}early_due", f"{PRIVATE}late_due"
-"""What a batch is told: its number, the watermark before and after it, the arrival clock, and whether
-that lets early and waiting panes fire."""
+"""What a batch is told: its number, the watermark before and after it, the arrival clock, where the
+watermark began (before the batch, or where it was first known), and whether the clock lets early and
+waiting panes fire."""
 KNOWN = f"nullif({NOW}, {BEGIN_OF_TIME}L)"
 """The watermark, null where nothing is known yet."""
 _FIRES, _EARLY = f"{PRIVATE}fires", f"{PRIVATE}early"
@@ -163,13 +165,23 @@ def early_due(merger: Merger) -> str | None:
         case None:
             return None
         case Count(count=count):
-            new = quoted(assignments_column(merger.layout))
-            return f"{HELD} div {count} > ({HELD} - {new}) div {count}"
+            return f"{SINCE} >= {count}"
         case Every(clock="arrival"):
             return f"{EARLY_DUE} = 1 and {SINCE} > 0"
         case Every(every=every):
-            reached, earlier = (f"greatest(0, ({mark} - {START}) div {every}L)" for mark in (NOW, BEFORE))
-            return f"{SINCE} > 0 and {NOW} > {START} and {reached} > {earlier}"
+            return f"{SINCE} > 0 and {interval_passed(merger.output, every)}"
+
+
+def interval_passed(output: Output, every: int) -> str:
+    """Whether the watermark has passed a multiple of an interval from the window's start on, in SQL.
+
+    The global window has no start: its intervals are those of the clock, from the first watermark on.
+    """
+    if isinstance(output.window, Global):
+        now, began = (f"({mark} - pmod({mark}, {every}L)) div {every}L" for mark in (NOW, BEGAN))
+        return f"{NOW} > {BEGIN_OF_TIME}L and {now} > {began}"
+    reached, earlier = (f"greatest(0, ({mark} - {START}) div {every}L)" for mark in (NOW, BEFORE))
+    return f"{NOW} > {START} and {reached} > {earlier}"
 
 
 def late_due(output: Output) -> str:

@@ -19,6 +19,7 @@ from latecomer.firing.empty import KnownKeys, write_empty_panes
 from latecomer.firing.lanes import (
     BATCH,
     BEFORE,
+    BEGAN,
     CLOCK,
     EARLY_DUE,
     FIRED,
@@ -37,7 +38,7 @@ from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Accumulation
 from latecomer.model.triggers import Every
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
-from latecomer.model.windows import Session, Sliding
+from latecomer.model.windows import Global, Session, Sliding
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
@@ -179,6 +180,8 @@ class OutputLogic:
         """Whether a clock reached a multiple of the interval for a window with events yet to be told."""
         if early.clock == "arrival":
             return stretch.passed(early.every)
+        if isinstance(self.output.window, Global):
+            return stretch.began_at // early.every < stretch.fires_at // early.every
         before = stretch.before.watermark if stretch.before else BEGIN_OF_TIME
         return any(
             max(before - start, 0) // early.every < (stretch.fires_at - start) // early.every
@@ -370,6 +373,7 @@ class OutputLogic:
             BATCH: batch.number,
             BEFORE: stretch.before.watermark if stretch.before else BEGIN_OF_TIME,
             NOW: stretch.fires_at,
+            BEGAN: stretch.began_at,
             CLOCK: stretch.clock,
             EARLY_DUE: _by_arrival(trigger.early) and stretch.passed(trigger.early.every),
             LATE_DUE: _by_arrival(trigger.late) and stretch.passed(trigger.late.every),

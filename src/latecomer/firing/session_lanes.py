@@ -19,7 +19,6 @@ from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
 from latecomer.firing.lanes import (
     BATCH,
-    BEFORE,
     EARLY_DUE,
     FIRED,
     LANE,
@@ -28,6 +27,7 @@ from latecomer.firing.lanes import (
     OPEN,
     REST,
     WAITING,
+    interval_passed,
     is_last,
 )
 from latecomer.model.panes import Accumulation, Op, Timing
@@ -102,12 +102,11 @@ def _early_due(output: Output) -> str:
         case None:
             return "false"
         case Count(count=count):
-            return f"{HELD} div {count} > ({HELD} - {SINCE}) div {count}"
+            return f"{SINCE} >= {count}"
         case Every(clock="arrival"):
             return f"{EARLY_DUE} = 1"
         case Every(every=every):
-            reached, earlier = (f"greatest(0, ({mark} - {START}) div {every}L)" for mark in (NOW, BEFORE))
-            return f"{reached} > {earlier}"
+            return interval_passed(output, every)
 
 
 def _late_due(output: Output) -> str:

@@ -64,6 +64,13 @@ class Drain:
 
 
 @dataclass(frozen=True)
+class Watermark:
+    """The watermark is put here by hand, a batch without data. It never goes back."""
+
+    to: int
+
+
+@dataclass(frozen=True)
 class Changed:
     """From the next tick on the watermark follows other settings of the same strategy."""
 

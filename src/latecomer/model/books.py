@@ -15,8 +15,8 @@ from latecomer.model.arrivals import Arrival, Judged, Key, OutputRules, Publishe
 from latecomer.model.clock import Predicate
 from latecomer.model.panes import Accumulation, Op, Pane, Timing
 from latecomer.model.triggers import Count, Every
-from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict, fate_of, judge
-from latecomer.model.windows import FixedWindow, Window
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate, Verdict, fate_of, judge
+from latecomer.model.windows import FixedWindow, Global, Window
 
 ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)
 
@@ -36,6 +36,13 @@ class Moment:
     def closed_at(self, end: int) -> int:
         """The watermark that closed a window in this batch."""
         return next((step for step in self.steps if step >= end), self.watermark)
+
+    @property
+    def first_watermark(self) -> int:
+        """Where the watermark stood before the batch; in the very first one, where it was first known."""
+        if self.watermark_before != BEGIN_OF_TIME:
+            return self.watermark_before
+        return next((step for step in self.steps if step != BEGIN_OF_TIME), self.watermark)
 
     @property
     def drained(self) -> bool:
@@ -143,9 +150,10 @@ class Book(ABC):
         if early is None or holding.window.end <= moment.watermark or not holding.unsaid:
             return False
         if isinstance(early, Count):
-            said = len(holding.taken) - len(holding.unsaid)
-            return said // early.count < len(holding.taken) // early.count
+            return len(holding.unsaid) >= early.count
         if early.clock == "event":
+            if isinstance(self.rules.window, Global):  # it has no start to count from
+                return passed(moment.first_watermark, moment.watermark, early.every)
             return passed(max(moment.watermark_before, start), moment.watermark, early.every, start)
         return passed(moment.clock_before, moment.clock, early.every)
 

@@ -16,7 +16,8 @@ class _Model(BaseModel):
 class Every(_Model):
     """At the multiples of an interval: `Every("1m")`.
 
-    By the arrival clock, or with `clock="event"` by the watermark, counted from each window's start.
+    By the arrival clock, or with `clock="event"` by the watermark, counted from each window's start; the
+    global window has none, and counts from the first watermark.
     """
 
     every: PositiveDuration
@@ -29,7 +30,7 @@ class Every(_Model):
 
 
 class Count(_Model):
-    """At so many events: `Count(100)`."""
+    """When a batch ends with so many events that no pane has told: `Count(100)`."""
 
     count: Annotated[int, Field(strict=True, ge=1)]
 

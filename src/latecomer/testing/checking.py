@@ -22,7 +22,7 @@ from latecomer.testing.outcome import Assigned, Outcome
 from latecomer.testing.scenario import Step, in_arrival_order, settles
 from latecomer.testing.transcripts import Statement, Transcript
 
-STEP_WORDS = {"Batch": "batch", "Heartbeat": "heartbeat", "Drain": "drain", "Restart": "restart"}
+STEP_WORDS = {name: name.lower() for name in ("Batch", "Heartbeat", "Watermark", "Drain", "Restart")}
 
 
 def check(transcript: Transcript, outcome: Outcome, cut: str = "as written") -> list[Difference]:
