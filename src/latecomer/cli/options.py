@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -74,6 +75,14 @@ def load(file: Path) -> Pipeline:
     from latecomer.config.load import load_pipeline
 
     return load_pipeline(file)
+
+
+def print_warnings(pipeline: Pipeline, file: Path) -> None:
+    """Say what is allowed and may lose events, before anything runs."""
+    from latecomer.config.load import warnings
+
+    for problem in warnings(pipeline, file):
+        print(f"warning: {problem}", file=sys.stderr)
 
 
 def open_reader(file: Path) -> Reader:

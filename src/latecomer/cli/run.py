@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.options import File, Format, Formatted, hush_spark, load
+from latecomer.cli.options import File, Format, Formatted, hush_spark, load, print_warnings
 from latecomer.errors import MachineError
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def run(
 ) -> None:
     """Run the pipeline until stopped (Ctrl-C finishes the batch under way first)."""
     pipeline = load(file)
+    print_warnings(pipeline, file)
     from latecomer.cli.progress import Totals, print_summary, progress
 
     try:

@@ -137,7 +137,10 @@ def _holds(pane: LifePane, judged: Judged, rules: Rules) -> bool:
         return False
     if rules.sessions:
         return pane.window.start <= judged.event.event_time < pane.window.end
-    return pane.timing in (Timing.LATE, Timing.CORRECTION) or judged.fate is not Fate.LATE_ACCEPTED
+    return (
+        pane.timing in (Timing.LATE, Timing.CLOSING, Timing.CORRECTION)
+        or judged.fate is not Fate.LATE_ACCEPTED
+    )
 
 
 def checked(pane: LifePane, stating: Sequence[Judged], rules: Rules, empty: bool) -> Check:

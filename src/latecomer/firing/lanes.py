@@ -113,8 +113,9 @@ def write_lanes(
     placed = merged.join(F.broadcast(firings), END, "left").crossJoin(F.broadcast(params))
     on_time, late = CODES[Fate.ON_TIME], CODES[Fate.LATE_ACCEPTED]
     closes = f"{FATE} = {on_time} and {FIRED_AT} is not null"
+    told = f"if({SINCE} > 0, '{FIRED}', '{REST}')" if merger.output.closes_silently else f"'{FIRED}'"
     lane = (
-        f"case when {closes} then '{FIRED}' when {FATE} = {on_time} then '{OPEN}' "
+        f"case when {closes} then {told} when {FATE} = {on_time} then '{OPEN}' "
         f"when {FATE} = {late} then if({late_due(merger.output)}, '{LATE}', '{WAITING}') else '{REST}' end"
     )
     early = early_due(merger)
@@ -124,8 +125,8 @@ def write_lanes(
         placed = placed.selectExpr("*", f"{FATE} = {on_time} and {FIRED_AT} is null and {early} as {_EARLY}")
         both = f"explode(if({_EARLY}, array('{FIRED}', '{OPEN}'), array({lane}))) as {LANE}"
         laned = placed.selectExpr("*", both)
-    told = None if early is None else _said(merger)
-    panes = merger.published(laned, {**_firing(merger.output), LANE: LANE}, told)
+    said = None if early is None else _said(merger)
+    panes = merger.published(laned, {**_firing(merger.output), LANE: LANE}, said)
     panes.write.partitionBy(LANE).parquet(str(folder))
     return Lanes(folder, merger)
 

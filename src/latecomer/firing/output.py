@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.errors import PipelineError, Problem
+from latecomer.firing.closing import CLOSING, may_close, places_to_close, write_closing_panes
 from latecomer.firing.empty import KnownKeys, write_empty_panes
 from latecomer.firing.lanes import (
     BATCH,
@@ -40,9 +41,9 @@ from latecomer.model.triggers import Every
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.model.windows import Global, Session, Sliding
 from latecomer.store.failpoints import failpoint
-from latecomer.store.layout import PaneLayout
+from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile, kind_of, parquet_files
+from latecomer.store.table import DataFile, batch_of, kind_of, parquet_files
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.assign import END
 from latecomer.windowing.judge import BATCH as EVENT_BATCH
@@ -137,7 +138,7 @@ class OutputLogic:
         an attempt that has to start over.
         """
         lanes, number = prepared.lanes, batch.number
-        if lanes is None and self.known_keys is None:
+        if lanes is None and self.known_keys is None and not self.closes:
             return
         if not self.tables.panes.holds(number):
             self._publish_panes(batch, lanes)
@@ -159,10 +160,7 @@ class OutputLogic:
 
     def would_fire(self, stretch: Stretch) -> bool:
         """Whether a batch without data would publish anything."""
-        closes = any(
-            to_micros(file.minimum["window_end"]) + self._waits(file) <= stretch.fires_at
-            for file in self.open_states
-        )
+        closes = any(self._tells_at_its_end(file, stretch) for file in self.open_states)
         early, late = self.output.trigger.early, self.output.trigger.late
         untold = any(file.maximum.get(SINCE, 0) > 0 for file in self._still_open())
         waiting = any(kind_of(file) == WAITING for file in self.open_states)
@@ -171,7 +169,34 @@ class OutputLogic:
             or (untold and isinstance(early, Every) and self._passes(early, stretch))
             or (waiting and isinstance(late, Every) and stretch.passed(late.every))
             or (self.known_keys is not None and bool(self._ends_closed(Batch(0, stretch), self.known_keys)))
+            or (
+                self.closes
+                and bool(places_to_close(self.tables.panes, self.output, stretch) - self._untold())
+            )
         )
+
+    @property
+    def closes(self) -> bool:
+        """Whether there may be closing panes: where nothing replaces a pane, each is marked as the last."""
+        return self.output.trigger.closing and self.output.replaces
+
+    def _untold(self) -> set[tuple[Any, ...]]:
+        """The panes that will be taken back, so that there is nothing to close: none but those of sessions."""
+        return set()
+
+    def _tells_at_its_end(self, file: DataFile, stretch: Stretch) -> bool:
+        """Whether a window of this file has reached its end, and something is to be said of it."""
+        if to_micros(file.minimum["window_end"]) + self._waits(file) > stretch.fires_at:
+            return False
+        if kind_of(file) == WAITING or not self.output.closes_silently:
+            return True
+        (path,) = self.tables.partials.paths([file])
+        states = pq.read_table(path, partitioning=None)
+        closed = pc.field("window_end") <= pa.scalar(stretch.fires_at, pa.int64()).cast(TIMESTAMP)
+        return self._has_news(states.filter(closed), stretch)
+
+    def _has_news(self, closed: pa.Table, stretch: Stretch) -> bool:
+        return any(since > 0 for since in closed.column(SINCE).to_pylist())
 
     def _waits(self, file: DataFile) -> int:
         return self.output.allowed_lateness if kind_of(file) == WAITING else 0
@@ -231,6 +256,8 @@ class OutputLogic:
             write_late_panes(self.spark, self.merger, lanes.files[LATE], earlier, params, folder)
             late, folded = self._fold_late(parquet_files(folder), batch.stretch)
             files += late
+        if self.closes:
+            files += self._closing_panes(batch, files, params)
         failpoint(f"{self.name}.panes.written", number)
         added = panes.commit(number, files, folded)
         if self.output.replaces:
@@ -241,6 +268,21 @@ class OutputLogic:
                 for file in [*self.recent_panes, *added]
                 if file.path not in gone and to_micros(file.maximum["window_end"]) > reach
             ]
+
+    def _closing_panes(
+        self, batch: Batch, new: Sequence[Path], params: DataFrame, told: Sequence[str] = ()
+    ) -> list[Path]:
+        """The last panes of windows for which nothing more can come, also of those that just fired."""
+        panes = self.tables.panes
+        # What an interrupted attempt at this batch published is no past.
+        earlier = [file for file in self.recent_panes if batch_of(file) < batch.number]
+        known = panes.paths(may_close(earlier, self.output, batch.stretch))
+        known += [str(file) for file in new if pq.read_metadata(file).num_rows]
+        if not known or batch.stretch.fires_at == BEGIN_OF_TIME:
+            return []
+        folder = panes.new_folder(batch.number, CLOSING)
+        write_closing_panes(self.spark, self.merger, known, told, params, folder)
+        return parquet_files(folder)
 
     @property
     def _takes_back_early(self) -> bool:

@@ -83,7 +83,10 @@ def _fires(output: Output) -> str:
     """The timing of the pane that a session fires now; null where it does not."""
     closed = f"{FATE} = {CODES[Fate.ON_TIME]} and {END} <= {NOW}"
     again = f"if({HELD} > {UNSETTLED}, '{Timing.LATE}', '{Timing.ON_TIME}')"
-    due = f"{UNSETTLED} > 0 or ({WAITING_EVENTS} > 0 and {_late_due(output)})"
+    news = f"{UNSETTLED} > 0"
+    if output.closes_silently:
+        news = f"({news} and {SINCE} > {WAITING_EVENTS})"
+    due = f"{news} or ({WAITING_EVENTS} > 0 and {_late_due(output)})"
     early = f"{FATE} = {CODES[Fate.ON_TIME]} and {END} > {NOW} and {SINCE} > 0 and {_early_due(output)}"
     return f"case when {closed} and ({due}) then {again} when {early} then '{Timing.EARLY}' end"
 
@@ -208,7 +211,7 @@ def _said(merger: Merger) -> dict[str, str]:
     counted = f"{_PRIOR} is not null or ({fires} and {LANE} != '{FIRED}')"
     said = {column: f"if({counted}, 0, {quoted(column)})" for column in merger.new_columns}
     said |= {column: f"if({fires}, 0L, {column})" for column in (SINCE, WAITING_EVENTS)}
-    said[UNSETTLED] = f"if({LANE} in ('{FIRED}', '{TOLD}'), 0L, {UNSETTLED})"
+    said[UNSETTLED] = f"if({LANE} in ('{FIRED}', '{TOLD}', '{WAITING}'), 0L, {UNSETTLED})"
     if merger.output.accumulation is Accumulation.DISCARDING:
         told = f"{fires} and {LANE} = '{OPEN}'"
         said |= {name: f"if({told}, {sql}, {quoted(name)})" for name, sql in merger.emptied.items()}

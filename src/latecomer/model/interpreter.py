@@ -197,7 +197,7 @@ class _Run:
         self.clock = deepcopy(now)
         self.clock.heartbeat(at)
         there = [book for name, book in self.books.items() if name not in self.absent]
-        if any(book.due(self._moment(self.clock.watermark)) for book in there):
+        if any(book.fires(self._moment(self.clock.watermark)) for book in there):
             self.publish(self.clock.watermark)
         else:
             self.clock = now
