@@ -33,7 +33,8 @@ def sessions(draw: st.DrawFn) -> dict[str, Any]:
     gap = draw(st.integers(1, 9))
     longest = draw(st.one_of(st.none(), st.integers(gap, 30).map(lambda length: f"{length}us")))
     touching = draw(st.sampled_from(("separate", "joins")))
-    return {"session": f"{gap}us", "max": longest, "touching": touching}
+    final = draw(st.sampled_from(("at_once", "after_gap")))
+    return {"session": f"{gap}us", "max": longest, "touching": touching, "final": final}
 
 
 def windows() -> st.SearchStrategy[dict[str, Any]]:

@@ -42,7 +42,7 @@ def test_each_is_what_its_table_says(name: str) -> None:
     found = pipeline(WRITTEN.replace("kafka", name).replace("    trigger: {on_time: always}\n", ""))
     window, trigger = found.outputs["visits"].window, found.outputs["visits"].trigger
     assert isinstance(window, Session)
-    said = {"window.touching": window.touching, "trigger.early": trigger.early}
+    said = {"window.touching": window.touching, "window.final": window.final, "trigger.early": trigger.early}
     said |= {"trigger.on_time": trigger.on_time, "watermark.on_idle": found.watermark.on_idle}
     for setting, value in PROFILES[name].items():
         assert said[setting] == (Count(1) if value == {"count": 1} else value)
@@ -50,7 +50,7 @@ def test_each_is_what_its_table_says(name: str) -> None:
 
 
 def test_what_is_written_goes_first() -> None:
-    text = WRITTEN.replace("{session: 10m}", "{session: 10m, touching: separate}")
+    text = WRITTEN.replace("{session: 10m}", "{session: 10m, touching: separate, final: at_once}")
     found = pipeline(text.replace("delay: 30s", "delay: 30s, on_idle: advance"))
     assert found.outputs["minutes"].trigger == Trigger(early={"count": 1}, on_time="always")
     assert found.outputs["visits"].trigger == Trigger(early={"count": 1}, on_time="if_changed")

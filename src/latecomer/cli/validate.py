@@ -128,6 +128,7 @@ def _window(window: AnyWindow) -> str:
             gaps = "gaps of at most" if window.joins else "gaps under"
             said = f"each session with {gaps} {format_duration(window.gap)}"
             said += f", cut at multiples of {format_duration(window.max)} (UTC)" if window.max else ""
+            said += ", final a gap after its lateness" if window.joinable_after else ""
         case Calendar():
             said = f"each {window.calendar}"
         case Global():

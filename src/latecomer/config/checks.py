@@ -241,7 +241,7 @@ def _retention(pipeline: Pipeline) -> Iterator[Problem]:
                 + (f", or give outputs.{name}.window a max" if isinstance(window, Session) else ""),
             )
             continue
-        needed = output.allowed_lateness + looks_back(window)
+        needed = output.allowed_lateness + window.joinable_after + looks_back(window)
         if kept < needed:
             yield Problem(
                 "retention.events",
@@ -311,6 +311,11 @@ def _sinks_that_cannot(name: str, output: Output) -> Iterator[Problem]:
                 f"{sink.kind} keeps one pane of each window and key, and discarding panes have to be added up"
             )
             mend = "use accumulation: accumulating or retracting, or a change stream (parquet, jsonl)"
+        elif output.window.joinable_after:
+            message = (
+                f"{sink.kind} is append only and cannot take the updates of sessions with final: after_gap"
+            )
+            mend = "use accumulation: retracting or discarding, or a sink that upserts (delta, sqlite)"
         elif output.trigger.early is not None:
             message = f"{sink.kind} is append only and cannot take the updates of an early trigger"
             mend = "use accumulation: retracting or discarding, or a sink that upserts (delta, sqlite)"

@@ -153,7 +153,13 @@ class Output(_Model):
     @property
     def replaces(self) -> bool:
         """Whether a pane may take the place of an earlier one."""
-        return self.trigger.early is not None or self.late.accepts
+        return self.trigger.early is not None or self.late.accepts or self.window.joinable_after > 0
+
+    @property
+    def settles_after(self) -> int:
+        """How long after its end a window may still change."""
+        lateness = self.allowed_lateness if self.late.accepts else 0
+        return lateness + self.window.joinable_after
 
     @property
     def closes_silently(self) -> bool:

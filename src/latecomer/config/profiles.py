@@ -13,17 +13,28 @@ from pydantic import BaseModel
 Name = Literal["flink", "beam", "kafka", "spark"]
 
 PROFILES: dict[str, dict[str, Any]] = {
-    "flink": {"window.touching": "joins", "trigger.on_time": "always", "watermark.on_idle": "hold"},
-    "beam": {"window.touching": "separate", "trigger.on_time": "always", "watermark.on_idle": "hold"},
+    "flink": {
+        "window.touching": "joins",
+        "window.final": "after_gap",
+        "trigger.on_time": "always",
+        "watermark.on_idle": "hold",
+    },
+    "beam": {
+        "window.touching": "separate",
+        "window.final": "after_gap",
+        "trigger.on_time": "always",
+        "watermark.on_idle": "hold",
+    },
     "kafka": {
         "window.touching": "joins",
+        "window.final": "after_gap",
         "trigger.early": {"count": 1},
         "trigger.on_time": "if_changed",
         "watermark.on_idle": "hold",
     },
-    "spark": {"window.touching": "joins", "watermark.on_idle": "hold"},
+    "spark": {"window.touching": "joins", "window.final": "after_gap", "watermark.on_idle": "hold"},
 }
-"""Setting → value. `window` and `trigger` are those of every output; `window.touching` is for sessions."""
+"""Setting → value. `window` and `trigger` are those of every output; what is said of `window` is for sessions."""
 
 
 def applied(profile: str, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,7 +52,7 @@ def settings(profile: str, sessions: bool) -> str:
     said = [
         f"{setting}: {_written(value)}"
         for setting, value in PROFILES[profile].items()
-        if sessions or setting != "window.touching"
+        if sessions or not setting.startswith("window.")
     ]
     return ", ".join(said)
 

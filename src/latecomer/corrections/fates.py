@@ -148,5 +148,4 @@ def _session(rules: Output) -> Session:
 
 def _final(session: Window, watermark: int, rules: Output) -> bool:
     """Nothing can be added to this session any more."""
-    verdict = judge(session.end, watermark, rules.allowed_lateness)
-    return verdict is Verdict.TOO_LATE or (verdict is Verdict.LATE and not rules.late.accepts)
+    return watermark >= session.end + rules.settles_after

@@ -31,18 +31,13 @@ _NTH = f"{PRIVATE}nth"
 _BOTH = f"{PRIVATE}both"
 
 
-def waits(output: Output) -> int:
-    """How long after its end a window may still change."""
-    return output.allowed_lateness if output.late.accepts else 0
-
-
 def may_close(files: Iterable[DataFile], output: Output, stretch: Stretch) -> list[DataFile]:
     """The pane files that can hold a window for which nothing more can come since this stretch."""
     before = stretch.before.watermark if stretch.before else BEGIN_OF_TIME
     return [
         file
         for file in files
-        if to_micros(file.maximum["window_end"]) + waits(output) > before
+        if to_micros(file.maximum["window_end"]) + output.settles_after > before
         and to_micros(file.minimum["window_start"]) < stretch.fires_at
     ]
 
@@ -52,8 +47,8 @@ def places_to_close(panes: Table, output: Output, stretch: Stretch) -> set[tuple
     if not panes.exists:
         return set()
     place = ", ".join(double_quoted(name) for name in ("window_start", "window_end", *output.by))
-    low = (stretch.before.watermark if stretch.before else BEGIN_OF_TIME) - waits(output)
-    high = stretch.fires_at - waits(output)
+    low = (stretch.before.watermark if stretch.before else BEGIN_OF_TIME) - output.settles_after
+    high = stretch.fires_at - output.settles_after
     if high <= FIRST_MOMENT:
         return set()
     since = f"window_end > {moment_literal(low)} and " if low > FIRST_MOMENT else ""
@@ -84,7 +79,7 @@ def write_closing_panes(
     """
     output, schema = merger.output, merger.ddl()
     place = [quoted(name) for name in ("window_start", "window_end", *merger.layout.keys)]
-    final = f"least(unix_micros(window_end) + {waits(output)}L, {END_OF_TIME}L)"
+    final = f"least(unix_micros(window_end) + {output.settles_after}L, {END_OF_TIME}L)"
     known = spark.read.schema(schema).parquet(*panes).crossJoin(F.broadcast(params))
     newest = Window.partitionBy(*place).orderBy(F.col("sequence").desc(), F.col("op").desc())
     standing = (

@@ -203,10 +203,8 @@ def is_last(output: Output, timing: Timing) -> str:
     A window that closed is told for the last time where the watermark that closed it left no time for
     late events, a late one where the batch's end leaves none.
     """
-    if not output.late.accepts:
-        return "true"
     reached = FIRED_WATERMARK if timing is Timing.ON_TIME else NOW
-    return f"{reached} >= least({END} + {output.allowed_lateness}L, {END_OF_TIME}L)"
+    return f"{reached} >= least({END} + {output.settles_after}L, {END_OF_TIME}L)"
 
 
 def _by_fate(lane: str, table: pa.Table) -> list[tuple[Fate, pa.Table]]:

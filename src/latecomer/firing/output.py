@@ -199,7 +199,7 @@ class OutputLogic:
         return any(since > 0 for since in closed.column(SINCE).to_pylist())
 
     def _waits(self, file: DataFile) -> int:
-        return self.output.allowed_lateness if kind_of(file) == WAITING else 0
+        return self.output.settles_after if kind_of(file) == WAITING else 0
 
     def _passes(self, early: Every, stretch: Stretch) -> bool:
         """Whether a clock reached a multiple of the interval for a window with events yet to be told."""

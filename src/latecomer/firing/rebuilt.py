@@ -70,8 +70,7 @@ class Range:
     def final(self) -> int:
         """Windows that end at or before this take no late event any more."""
         output = self.logic.output
-        lateness = output.allowed_lateness if output.late.accepts else 0
-        return self.watermark if self.watermark == END_OF_TIME else self.watermark - lateness
+        return self.watermark if self.watermark == END_OF_TIME else self.watermark - output.settles_after
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:

@@ -346,7 +346,7 @@ class SessionLogic(OutputLogic):
             passed = stretch.passed(late.every)
         for state in closed.select(["window_end", SINCE, WAITING_EVENTS]).to_pylist():
             waiting = state[WAITING_EVENTS]
-            over = to_micros(state["window_end"]) + self.output.allowed_lateness <= stretch.fires_at
+            over = to_micros(state["window_end"]) + self.output.settles_after <= stretch.fires_at
             due = late == "batch" or passed or (isinstance(late, Count) and waiting >= late.count)
             if state[SINCE] > waiting or (waiting and (due or over)):
                 return True

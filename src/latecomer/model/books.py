@@ -185,9 +185,7 @@ class Book(ABC):
 
     def _is_final(self, window: Window, watermark: int) -> bool:
         """Nothing can be added to this window any more."""
-        if window.end > watermark:
-            return False
-        return not self.rules.late.accepts or self._lateness_over(window, watermark)
+        return watermark >= min(window.end + self.rules.settles_after, END_OF_TIME)
 
     def _early_is_due(self, holding: Holding, moment: Moment) -> bool:
         """The window is open, holds what no pane has told, and the trigger says now."""
@@ -207,21 +205,17 @@ class Book(ABC):
         if holding.window.end > moment.watermark or not holding.waiting:
             return False
         late, waiting = self.rules.trigger.late, len(holding.waiting)
-        if self._lateness_over(holding.window, moment.watermark):
+        if self._is_final(holding.window, moment.watermark):
             return True
         if isinstance(late, Every):
             return passed(moment.clock_before, moment.clock, late.every)
         return not isinstance(late, Count) or waiting >= late.count
 
-    def _lateness_over(self, window: Window, watermark: int) -> bool:
-        return watermark >= min(window.end + self.rules.allowed_lateness, END_OF_TIME)
-
     def _nothing_more(self, window: Window, timing: Timing, moment: Moment) -> bool:
         """A window that closed is told for the last time where the watermark that closed it left no time
         for late events; a late pane is the last where the batch's end leaves none."""
-        if timing is not Timing.ON_TIME:
-            return self._lateness_over(window, moment.watermark)
-        return not self.rules.late.accepts or self._lateness_over(window, moment.closed_at(window.end))
+        on_time = timing is Timing.ON_TIME
+        return self._is_final(window, moment.closed_at(window.end) if on_time else moment.watermark)
 
     # What
 

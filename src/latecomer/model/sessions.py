@@ -1,9 +1,9 @@
 """The oracle's sessions: windows that grow with their events, key by key.
 
 A session is *open* until the watermark reaches its end, then *kept* as long as the output still accepts
-late events for it, then *final*. An event joins every open or kept session that it overlaps into one.
-An event that overlaps a final one has come too late: whatever was published for good stays true, and no
-two sessions of a key ever overlap.
+late events for it (with `final: after_gap` a gap longer), then *final*. An event joins every open or kept
+session that it meets into one, if the one it makes is not too late. An event that meets a final one has
+come too late: whatever was published for good stays true, and no two sessions of a key ever overlap.
 """
 
 from __future__ import annotations

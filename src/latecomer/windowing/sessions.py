@@ -195,7 +195,7 @@ def _behind(output: Output) -> str:
 
 
 def _bound(output: Output) -> str:
-    """A session that ends at or before this is final for an event; a later one still takes it."""
+    """An event is accepted in a session that ends after this."""
     return f"{WATERMARK} - {output.allowed_lateness}L" if output.late.accepts else WATERMARK
 
 
@@ -251,7 +251,7 @@ def _in_turn(items: str, window: Session) -> str:
     step = _let(
         {
             "touched": f"filter(now.sessions, s -> {touches})",
-            "final": "filter(touched, s -> s.until <= x.bound)",
+            "final": f"filter(touched, s -> s.until <= x.bound - {window.joinable_after}L)",
             "joined": joined,
             "by": "if(size(final) > 0, array_min(final), joined)",
         },

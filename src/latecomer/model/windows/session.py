@@ -30,11 +30,17 @@ class Session(Windows):
         description="events exactly a gap apart: two sessions, or one as in Flink, Kafka and Spark",
     )
 
+    final: Literal["at_once", "after_gap"] = Field(
+        "at_once",
+        description="after_gap: an event whose own stretch is not too late joins a session whose lateness is over",
+    )
+
     @model_serializer(mode="wrap")
     def _as_written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """What came after the first stores is left out where it is not used: their windows are the same."""
         written: dict[str, Any] = dump(self)
-        return {name: value for name, value in written.items() if (name, value) != ("touching", "separate")}
+        unused = {"touching": "separate", "final": "at_once"}
+        return {name: value for name, value in written.items() if unused.get(name, ...) != value}
 
     @model_validator(mode="after")
     def _max_holds_the_gap(self) -> Self:
@@ -52,6 +58,11 @@ class Session(Windows):
     def reach(self) -> int:
         """No window is longer."""
         return self.max or FOREVER
+
+    @property
+    def joinable_after(self) -> int:
+        """What touches a session lies before its end, so its own stretch ends within a gap of that."""
+        return self.gap if self.final == "after_gap" else 0
 
     @property
     def joins(self) -> bool:
