@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.config.load import check_against, parse_pipeline
+from latecomer.config.load import check_against, parse_pipeline, warnings
 from latecomer.errors import PipelineError
 
 GOOD = """\
@@ -73,7 +73,7 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
             "watermark.delays.t7",
             "write a number and a unit",
         ),
-        ("bounded, delay: 30s", "percentile, of: 10", 7, "watermark.of", "write 20 or more"),
+        ("bounded, delay: 30s", "percentile, of: 10", 7, "watermark.of", "write 100 or more"),
         ("bounded, delay: 30s", "percentile, p: 95", 7, "watermark.p", "such as 0.95"),
         ("bounded, delay: 30s", "adaptive, at_least: 1h", 7, "watermark", "at_most: 1h or more"),
         (
@@ -321,3 +321,27 @@ def test_json_is_accepted_as_yaml(tmp_path: Path) -> None:
 
 def test_a_file_that_refers_to_itself_is_refused(tmp_path: Path) -> None:
     assert "refers to itself" in problems("a: &x [*x]\n", tmp_path)[0]
+
+
+def test_dropping_what_returns_from_silence_is_warned_of(tmp_path: Path) -> None:
+    """Allowed, for the allowed lateness covers idle_after; but a silence may last longer than both."""
+    file = tmp_path / "pipeline.yaml"
+
+    def warned(text: str) -> list[str]:
+        file.write_text(text, encoding="utf-8")
+        return [str(problem) for problem in warnings(parse_pipeline(text, file), file)]
+
+    dropping = GOOD.replace("    late: update", "    late: update\n    too_late: drop")
+    (one,) = warned(dropping)
+    assert one.startswith(f"{file}:16: outputs.totals.too_late: a partition that is silent for longer than")
+    assert "mend: write too_late: side_output" in one
+    (other,) = warned(GOOD.replace("late: update", "late: drop"))
+    assert other.startswith(f"{file}:15: outputs.totals.late: a partition")
+    assert warned(GOOD) == []
+    assert warned(dropping.replace(", idle_after: 2m", "")) == []
+
+
+def test_a_window_that_closes_silently_cannot_be_told_from_an_empty_one(tmp_path: Path) -> None:
+    silent = "    trigger: {early: 1m, on_time: if_changed}\n    emit_empty: true\n"
+    (told,) = problems(GOOD.replace("    sinks:", f"{silent}    sinks:"), tmp_path)
+    assert "pipeline.yaml:16: outputs.totals.trigger.on_time: a window that closes without a pane" in told

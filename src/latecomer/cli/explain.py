@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from latecomer.corrections.fates import Judged
     from latecomer.corrections.life import Told
 
-_STYLES = {"EARLY": "cyan", "ON_TIME": "blue", "LATE": "yellow", "CORRECTION": "magenta"}
+_STYLES = {"EARLY": "cyan", "ON_TIME": "blue", "LATE": "yellow", "CLOSING": "white", "CORRECTION": "magenta"}
 
 
 def explain(

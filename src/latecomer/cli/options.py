@@ -127,6 +127,14 @@ def load(file: Path) -> Pipeline:
     return load_pipeline(file)
 
 
+def print_warnings(pipeline: Pipeline, file: Path) -> None:
+    """Say what is allowed and may lose events, before anything runs."""
+    from latecomer.config.load import warnings
+
+    for problem in warnings(pipeline, file):
+        print(f"warning: {problem}", file=sys.stderr)
+
+
 def open_reader(file: Path) -> Reader:
     """A reader of the pipeline's store."""
     from latecomer.reader import Reader

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.options import File, Format, Formatted, Zoned, choose_zone, hush_spark, load
+from latecomer.cli.options import (
+    File,
+    Format,
+    Formatted,
+    Zoned,
+    choose_zone,
+    hush_spark,
+    load,
+    print_warnings,
+)
 from latecomer.errors import MachineError
 
 if TYPE_CHECKING:
@@ -27,6 +36,7 @@ def run(
     """Run the pipeline until stopped (Ctrl-C finishes the batch under way first)."""
     choose_zone(zone, file)
     pipeline = load(file)
+    print_warnings(pipeline, file)
     from latecomer.cli.progress import Totals, print_summary, progress
 
     try:

@@ -187,6 +187,26 @@ def _unsafe_lateness(pipeline: Pipeline, name: str, output: Output) -> Iterator[
         )
 
 
+def warnings(pipeline: Pipeline) -> list[Problem]:
+    """What is allowed and loses events in certain circumstances, each with the line to change."""
+    idle_after = pipeline.watermark.idle_after
+    if idle_after is None:
+        return []
+    what = "partition" if pipeline.partition_column else "source"
+    return [
+        Problem(
+            f"outputs.{name}.{'too_late' if output.late is not LatePolicy.DROP else 'late'}",
+            f"a {what} that is silent for longer than watermark.idle_after ({format_duration(idle_after)}) no "
+            "longer holds the watermark: what it brings when it returns may be too late, and is dropped (the "
+            "ledger counts it)",
+            "drop",
+            "write too_late: side_output to keep it, or leave idle_after out",
+        )
+        for name, output in pipeline.outputs.items()
+        if output.too_late is TooLatePolicy.DROP
+    ]
+
+
 def _delays_without_partitions(pipeline: Pipeline) -> Iterator[Problem]:
     delays = getattr(pipeline.watermark, "delays", {})
     if delays and pipeline.partition_column is None:
@@ -221,7 +241,7 @@ def _retention(pipeline: Pipeline) -> Iterator[Problem]:
                 + (f", or give outputs.{name}.window a max" if isinstance(window, Session) else ""),
             )
             continue
-        needed = output.allowed_lateness + looks_back(window)
+        needed = output.allowed_lateness + window.joinable_after + looks_back(window)
         if kept < needed:
             yield Problem(
                 "retention.events",
@@ -266,6 +286,13 @@ def _schedules(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def _empty_windows(name: str, output: Output) -> Iterator[Problem]:
+    if output.emit_empty and output.closes_silently:
+        yield Problem(
+            f"outputs.{name}.trigger.on_time",
+            "a window that closes without a pane cannot be told from one without events",
+            output.trigger.on_time,
+            "leave on_time out, or emit_empty",
+        )
     if output.emit_empty and isinstance(output.window, Session | Global):
         yield Problem(
             f"outputs.{name}.emit_empty",
@@ -284,6 +311,11 @@ def _sinks_that_cannot(name: str, output: Output) -> Iterator[Problem]:
                 f"{sink.kind} keeps one pane of each window and key, and discarding panes have to be added up"
             )
             mend = "use accumulation: accumulating or retracting, or a change stream (parquet, jsonl)"
+        elif output.window.joinable_after:
+            message = (
+                f"{sink.kind} is append only and cannot take the updates of sessions with final: after_gap"
+            )
+            mend = "use accumulation: retracting or discarding, or a sink that upserts (delta, sqlite)"
         elif output.trigger.early is not None:
             message = f"{sink.kind} is append only and cannot take the updates of an early trigger"
             mend = "use accumulation: retracting or discarding, or a sink that upserts (delta, sqlite)"

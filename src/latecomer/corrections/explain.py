@@ -448,6 +448,8 @@ def _why(told: Told, rules: Output) -> str:
         case Timing.LATE:
             lateness = format_duration(rules.allowed_lateness)
             return f"events came after the window was over, within the allowed lateness of {lateness}"
+        case Timing.CLOSING:
+            return "nothing more can come for the window: its allowed lateness was over"
         case Timing.CORRECTION:
             return "the number was computed anew"
 

@@ -195,7 +195,8 @@ class _Following:
         if not judged.accepted:
             return False
         fate = judged.unfiltered if judged.fate is Fate.FILTERED else judged.fate
-        return rules.sessions or pane.timing is Timing.LATE or fate is not Fate.LATE_ACCEPTED
+        late = pane.timing in (Timing.LATE, Timing.CLOSING)
+        return rules.sessions or late or fate is not Fate.LATE_ACCEPTED
 
     def _was_rebuilt(self, pane: LifePane, judged: Judged, rules: Rules) -> bool:
         """Whether the pane goes on from a correction that held the event already."""
