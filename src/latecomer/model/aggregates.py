@@ -49,7 +49,9 @@ FUNCTIONS = (
     "approx_count_distinct",
     "approx_percentile",
 )
-NUMERIC = frozenset({"sum", "avg", "variance", "var_pop", "stddev", "stddev_pop", "median", "approx_percentile"})
+NUMERIC = frozenset(
+    {"sum", "avg", "variance", "var_pop", "stddev", "stddev_pop", "median", "approx_percentile"}
+)
 """The functions that take numbers only."""
 ADDITIVE = frozenset({"sum", "count", "min", "max"})
 """The functions whose results over parts give the result over the whole."""
@@ -165,7 +167,7 @@ def parse_aggregate(written: object) -> Aggregate:
         column = column[1:-1].replace("``", "`")
     elif column == "*":
         if function != "count":
-            raise ValueError(f"{_shown(function)} needs a column; only count takes *")
+            raise ValueError(f"{shown_function(function)} needs a column; only count takes *")
         _argument(function, argument)
         return Aggregate(function=function)
     return Aggregate(function=function, column=column, argument=_argument(function, argument))
@@ -175,17 +177,22 @@ def _function(name: str, distinct: bool) -> str:
     function = SYNONYMS.get(name, name)
     if distinct:
         if function != "count":
-            raise ValueError(f"distinct goes with count alone; write count(distinct column), or {name}(column)")
+            raise ValueError(
+                f"distinct goes with count alone; write count(distinct column), or {name}(column)"
+            )
         return "count_distinct"
     if function in FUNCTIONS:
         return function
     near = difflib.get_close_matches(function, [*FUNCTIONS, *SYNONYMS], n=1, cutoff=0.75)
-    meant = _NEAR.get(function) or (_shown(near[0]) if near else None)
+    meant = _NEAR.get(function) or (shown_function(near[0]) if near else None)
     hint = "" if meant is None else f"did you mean {meant}? "
-    raise ValueError(f"unknown function {function}; {hint}there are {', '.join(map(_shown, FUNCTIONS))}")
+    raise ValueError(
+        f"unknown function {function}; {hint}there are {', '.join(map(shown_function, FUNCTIONS))}"
+    )
 
 
-def _shown(function: str) -> str:
+def shown_function(function: str) -> str:
+    """A function as people write it."""
     return "count(distinct column)" if function == "count_distinct" else function
 
 
@@ -210,7 +217,7 @@ def _argument(function: str, written: str | None) -> int | float | None:
         return _how_many(function, written)
     if function != "approx_percentile":
         if written is not None:
-            raise ValueError(f"{_shown(function)} takes one column and nothing else")
+            raise ValueError(f"{shown_function(function)} takes one column and nothing else")
         return None
     try:
         share = float(written or "")
@@ -235,6 +242,9 @@ WrittenAggregate = Annotated[
     BeforeValidator(parse_aggregate),
     PlainSerializer(str, return_type=str),
     WithJsonSchema(
-        {"type": "string", "examples": ["sum(paise)", "count(*)", "count(distinct payer)", "top_k(merchant, 10)"]}
+        {
+            "type": "string",
+            "examples": ["sum(paise)", "count(*)", "count(distinct payer)", "top_k(merchant, 10)"],
+        }
     ),
 ]

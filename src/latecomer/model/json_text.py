@@ -32,7 +32,9 @@ def json_text(value: Any) -> str:
         case None:
             return "null"
         case Mapping():
-            return "{" + ",".join(f"{json_text(name)}:{json_text(each)}" for name, each in value.items()) + "}"
+            return (
+                "{" + ",".join(f"{json_text(name)}:{json_text(each)}" for name, each in value.items()) + "}"
+            )
         case list() | tuple():
             return "[" + ",".join(map(json_text, value)) + "]"
         case bool():
@@ -95,4 +97,3 @@ def _short(value: Any) -> str | None:
         return None if simple is None else f"{simple}:{value['count']}"
     text = str(value).lower() if isinstance(value, bool) else value
     return text if isinstance(text, str) and _SIMPLE.fullmatch(text) else None
-
