@@ -81,7 +81,7 @@ def arrivals() -> list[Arrival]:
         if key != "nothing":
             payload |= {
                 "whole": chance.randrange(-10_000, 10_000),
-                "money": Decimal(chance.randrange(-(10**15), 10**15)) / 10_000,
+                "money": Decimal(chance.randrange(-(10**15), 10**15)).scaleb(-4),
                 "real": chance.gauss(1e6, 1.0),
                 "huge": chance.choice((9 * 10**18, -9 * 10**18, 1)),
                 "city": f"city {chance.randrange(400)}",
