@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -393,15 +394,33 @@ def test_a_run_corrected_is_a_group_by_over_the_log(spark: SparkSession, tmp_pat
     run(pipeline, drain=True, spark=spark)
     reads = Reader(pipeline)
     assert correct(reads, "totals").num_rows > 0
-    truth: dict[tuple[int, str | None], tuple[int, int]] = {}
-    for event in open_store(pipeline).events.query("select * from t").to_pylist():
+    groups: dict[tuple[datetime, str | None], list[dict[str, Any]]] = {}
+    in_order = "event_time, arrival_time, origin, position"
+    for event in open_store(pipeline).events.query(f"select * from t order by {in_order}").to_pylist():
         start = event["event_time"].replace(second=0, microsecond=0)
-        paise, payments = truth.get((start, event["merchant"]), (0, 0))
-        truth[start, event["merchant"]] = paise + event["paise"], payments + 1
+        groups.setdefault((start, event["merchant"]), []).append({**event, "txn": event["event_id"]})
     rows = serving(reads, "totals").to_pylist()
-    assert {(row["window_start"], row["merchant"]): (row["paise"], row["payments"]) for row in rows} == truth
+    shown = {(row["window_start"], row["merchant"]): row for row in rows}
+    assert shown.keys() == groups.keys()
     assert {row["origin"] for row in rows} == {"live", "corrected"}
+    for place, events in groups.items():
+        for name, aggregate in pipeline.outputs["totals"].aggregates.items():
+            if aggregate.function != "approx_count_distinct":
+                column = {"tower": "source_partition"}.get(aggregate.column or "", aggregate.column or "")
+                meant = aggregate.evaluate([event.get(column) for event in events])
+                found = shown[place][name]
+                same = meant == pytest.approx(found) if isinstance(meant, float) else meant == found
+                assert same, (place, name, found, meant)
+            elif shown[place]["origin"] == "corrected":
+                assert shown[place][name] is None
     spark.sql(view(reads, "totals", Engine.SPARK).rstrip(";\n"))
     assert spark.sql("select sum(paise) from totals_serving").collect()[0][0] == sum(
-        paise for paise, _ in truth.values()
+        event["paise"] for events in groups.values() for event in events
     )
+    spreads = {
+        (row["window_start"].replace(tzinfo=UTC), row["merchant"]): row["spread"]
+        for row in spark.sql("select window_start, merchant, spread from totals_serving").collect()
+    }
+    assert spreads == {
+        place: None if row["spread"] is None else pytest.approx(row["spread"]) for place, row in shown.items()
+    }

@@ -20,7 +20,7 @@ _CALL = re.compile(
     rf"\s*([A-Za-z_]\w*)\s*\(\s*(?:(distinct)(?:\s+|(?=`)))?(\*|{_NAME}|[^,()`]+?)\s*(?:,\s*([^,()`]+?)\s*)?\)\s*",
     re.IGNORECASE,
 )
-_OPERATOR = re.compile(r"[-+*/%|<>=!]|'|\b(?:case|when|and|or|not|is)\b|\d+\s*$", re.IGNORECASE)
+_OPERATOR = re.compile(r"[+*/%|<>=!']|\s-\s|\s(?:and|or|is|not)\s|^case\s", re.IGNORECASE)
 
 SYNONYMS = {
     "mean": "avg",
@@ -199,8 +199,8 @@ def shown_function(function: str) -> str:
 def is_expression(column: str) -> bool:
     """Whether what stands for a column looks like something to be computed.
 
-    >>> is_expression("distance * 2"), is_expression("net amount")
-    (True, False)
+    >>> is_expression("distance * 2"), is_expression("net amount"), is_expression("net-amount2")
+    (True, False, False)
     """
     return _OPERATOR.search(column) is not None
 
