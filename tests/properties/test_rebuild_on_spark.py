@@ -182,7 +182,8 @@ def require_gap_free(panes: Sequence[Pane]) -> None:
 def grouped(read: Sequence[Arrival], output: Output) -> dict[Place, dict[str, Any]]:
     """The batch job: every event into its windows, whenever it came."""
     events: dict[tuple[Window, tuple[Any, ...]], list[Arrival]] = {}
-    kept = [row for row in read if output.where is None or row.payload["ok"]]
+    in_order = sorted(read, key=lambda row: (row.event_time, row.arrival_time))
+    kept = [row for row in in_order if output.where is None or row.payload["ok"]]
     for key in {tuple(row.payload[name] for name in output.by) for row in kept}:
         ours = [row for row in kept if tuple(row.payload[name] for name in output.by) == key]
         for window, row in placed(ours, output):

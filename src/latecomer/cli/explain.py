@@ -197,13 +197,13 @@ class _Page:
 
     def _in_figures(self, events: Sequence[Judged]) -> str:
         from latecomer.corrections.document import sums
-        from latecomer.model.durations import format_duration
+        from latecomer.model.durations import shown_duration
 
         counted = "no event" if not events else f"{len(events)} event{'s' if len(events) > 1 else ''}"
         added = [f"{measure} {amount}" for measure, amount in sums(self.found, events).items()]
         behind = [each.event.behind for each in events if each.event.behind is not None]
         if behind:
-            most = format_duration(max(behind))
+            most = shown_duration(max(behind))
             added.append(f"{len(behind)} behind the watermark, by {most} at most")
         return f"{counted} ({', '.join(added)})" if events and added else counted
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from latecomer.cli.options import Format
 from latecomer.cli.render import moment, moment_in_words, print_table
-from latecomer.model.durations import format_duration
+from latecomer.model.durations import shown_duration
 from latecomer.model.ledger import EVENTS
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 
@@ -115,7 +115,7 @@ def as_line(report: BatchReport) -> str:
 
 def watermark_in_words(watermark: int, newest_arrival: int) -> str:
     behind = lag(watermark, newest_arrival)
-    suffix = "" if behind is None else f" ({format_duration(behind)} behind)"
+    suffix = "" if behind is None else f" ({shown_duration(behind)} behind)"
     return f"watermark {moment_in_words(watermark)}{suffix}"
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import pyarrow as pa
 
 from latecomer.cli.options import ALL, Format
-from latecomer.model.durations import format_duration
+from latecomer.model.durations import shown_duration
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.zoned import written
 
@@ -124,7 +124,7 @@ def _table_values(column: pa.ChunkedArray, short_decimals: bool) -> list[str]:
     if pa.types.is_timestamp(kind):
         values = _each(column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()), moment_in_words)
     elif pa.types.is_duration(kind):
-        values = _each(column.cast(pa.duration("us")).cast(pa.int64()), format_duration)
+        values = _each(column.cast(pa.duration("us")).cast(pa.int64()), shown_duration)
     else:
         values = _csv_values(column, short_decimals)
     return [MISSING if value is None else harmless(str(value)) for value in values]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from latecomer.config import columns as types
 from latecomer.config.models import NAME, Output, Pipeline
 from latecomer.errors import PipelineError, Problem, did_you_mean
-from latecomer.model.aggregates import ADDITIVE, NUMERIC
+from latecomer.model.aggregates import ADDITIVE, NUMERIC, Aggregate, is_expression
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.panes import Accumulation
@@ -82,6 +82,7 @@ def check_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Proble
     for field, used in _used_columns(pipeline):
         if used not in columns:
             problems.append(_unknown_column(field, used, columns))
+    problems += _aggregated_columns(pipeline, columns)
     problems += _time_columns(pipeline, columns)
     problems += _measures(pipeline, columns)
     problems += _aggregate_types(pipeline, columns)
@@ -104,9 +105,31 @@ def _used_columns(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     yield from ((f"ledger.{index}", column) for index, column in enumerate(pipeline.ledger))
     for name, output in pipeline.outputs.items():
         yield from ((f"outputs.{name}.by.{index}", column) for index, column in enumerate(output.by))
+
+
+def _aggregated_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
+    for name, output in pipeline.outputs.items():
         for aggregate_name, aggregate in output.aggregates.items():
-            if aggregate.column is not None:
-                yield f"outputs.{name}.aggregates.{aggregate_name}", aggregate.column
+            column, field = aggregate.column, f"outputs.{name}.aggregates.{aggregate_name}"
+            if column is None or column in columns:
+                continue
+            if is_expression(column):
+                yield _expression(field, aggregate, columns)
+            else:
+                yield _unknown_column(field, column, columns)
+
+
+def _expression(field: str, aggregate: Aggregate, columns: Iterable[str]) -> Problem:
+    """What stands for a column has to be computed first: say what can be written instead."""
+    written = aggregate.column or ""
+    named = [column for column in columns if re.search(rf"\b{re.escape(column)}\b", written)]
+    plain = aggregate.model_copy(update={"column": named[0] if named else "column"})
+    return Problem(
+        field,
+        f"{aggregate.called} takes one column, not an expression",
+        written,
+        f"write {plain}, or give the source a column with {written} and name that one",
+    )
 
 
 def _unknown_column(field: str, used: str, columns: Iterable[str]) -> Problem:
@@ -163,10 +186,22 @@ def _aggregate_types(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator
             if kind is not None and aggregate.function in NUMERIC and not types.is_numeric(kind):
                 yield Problem(
                     f"outputs.{name}.aggregates.{aggregate_name}",
-                    f"{aggregate.function} needs a number, and {aggregate.column} is {kind}",
+                    f"{aggregate.called} needs a number, and {aggregate.column} is {kind}",
                     str(aggregate),
                     "declare the column as a number in source.schema, or use count, min or max",
                 )
+            elif aggregate.function == "median" and kind is not None and _digits(kind) > 35:
+                yield Problem(
+                    f"outputs.{name}.aggregates.{aggregate_name}",
+                    f"the mean of two values of {kind} may need more than 38 digits",
+                    str(aggregate),
+                    "declare the column with 35 digits or fewer in source.schema, or use "
+                    f"approx_percentile({aggregate.column}, 0.5)",
+                )
+
+
+def _digits(kind: str) -> int:
+    return types.whole_digits(kind) + types.scale_of(kind)
 
 
 def _unsafe_lateness(pipeline: Pipeline, name: str, output: Output) -> Iterator[Problem]:
@@ -265,7 +300,7 @@ def _accumulation(name: str, output: Output) -> Iterator[Problem]:
             if aggregate.function not in ADDITIVE:
                 yield Problem(
                     f"outputs.{name}.aggregates.{aggregate_name}",
-                    f"{aggregate.function} cannot be added up from the panes of accumulation: discarding",
+                    f"{aggregate.called} cannot be added up from the panes of accumulation: discarding",
                     str(aggregate),
                     "use sum, count, min or max, or accumulation: accumulating",
                 )

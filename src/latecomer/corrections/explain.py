@@ -32,7 +32,7 @@ from latecomer.corrections.fates import (
 from latecomer.corrections.filters import NEEDS_SPARK, Filters
 from latecomer.corrections.life import EVENTS, Check, LifePane, Rules, Told, follow, standing
 from latecomer.corrections.places import Finder, Place, grown_from
-from latecomer.model.durations import format_duration, to_micros
+from latecomer.model.durations import format_duration, shown_duration, to_micros
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Session, Window
@@ -471,9 +471,9 @@ def _reason(judged: Judged, rules: Output) -> str:
     if judged.fate in ACCEPTED:
         return "where excludes it, since a rebuild changed it"
     if judged.verdict is Verdict.LATE:
-        return f"late by {format_duration(judged.past_end or 0)} for its window, and late is {rules.late}"
+        return f"late by {shown_duration(judged.past_end or 0)} for its window, and late is {rules.late}"
     if judged.verdict is Verdict.TOO_LATE:
-        past, lateness = format_duration(judged.past_end or 0), format_duration(rules.allowed_lateness)
+        past, lateness = shown_duration(judged.past_end or 0), format_duration(rules.allowed_lateness)
         return f"late by {past} for its window: allowed are {lateness}, and too_late is {rules.too_late}"
     return "the side output has it"
 
