@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from latecomer.cli.options import File, load
+from latecomer.cli.options import File, load, print_warnings
+from latecomer.config.profiles import settings
 from latecomer.model.durations import format_duration
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import Adaptive, Ascending, Bounded, Percentile, Punctuated
@@ -36,6 +37,7 @@ def validate(file: File) -> None:
     origin = "pinned by the store" if pinned else "declared" if declared else "inferred from the files"
     for line in _described(pipeline, len(files), columns, origin):
         typer.echo(line)
+    print_warnings(pipeline, file)
 
 
 def _described(
@@ -57,6 +59,9 @@ def _described(
     for name, output in pipeline.outputs.items():
         yield f"output     {name}: {_numbers(output)}"
         yield f"           {_lateness(output)}{_firings(output)}; {_sinks(output)}"
+    if pipeline.profile is not None:
+        sessions = any(isinstance(output.window, Session) for output in pipeline.outputs.values())
+        yield f"profile    {pipeline.profile} sets, unless written: {settings(pipeline.profile, sessions)}"
     if pipeline.ledger:
         yield f"ledger     also sums {', '.join(pipeline.ledger)}"
     if kept := _retention(pipeline.retention):
@@ -122,8 +127,10 @@ def _window(window: AnyWindow) -> str:
         case Sliding():
             said = f"each {format_duration(window.size)}, every {format_duration(window.every)}"
         case Session():
-            said = f"each session with gaps under {format_duration(window.gap)}"
+            gaps = "gaps of at most" if window.joins else "gaps under"
+            said = f"each session with {gaps} {format_duration(window.gap)}"
             said += f", cut at multiples of {format_duration(window.max)} (UTC)" if window.max else ""
+            said += ", final a gap after its lateness" if window.joinable_after else ""
         case Calendar():
             said = f"each {window.calendar}"
         case Global():
@@ -149,6 +156,10 @@ def _firings(output: Output) -> str:
         said += f"; late events are told {late.count} at a time"
     if output.accumulation is Accumulation.DISCARDING:
         said += "; panes are to be added up"
+    if output.closes_silently:
+        said += "; a window closes without a pane where the last early one says it all"
+    if output.trigger.closing:
+        said += "; a last pane is published when nothing more can come"
     if output.emit_empty:
         said += "; windows without events are told too"
     return said
