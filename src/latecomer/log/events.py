@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -17,13 +18,14 @@ from pyspark.sql import functions as F
 from latecomer.config.columns import INTEGERS
 from latecomer.decode import decode
 from latecomer.decode.decode import decoded, marked_duplicates
+from latecomer.log.dead_letters import Filing
 from latecomer.log.marks import MARK, with_marks
 from latecomer.model.durations import EARLIEST, to_micros, to_moment
 from latecomer.model.strategies import PLAIN, REACH, Head, Needs
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.session import no_rows, own_session
-from latecomer.source.files import LANDED, NONE, FileSource, SourceFile
+from latecomer.source.files import LANDED, NONE, SETTINGS, FileSource, SourceFile
 from latecomer.spark_errors import SPARK_ERRORS
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import ddl, quoted
@@ -73,6 +75,8 @@ class EventLog:
         self.store = store
         self.source = FileSource(store.pipeline, store.columns)
         self._reading = own_session(spark)
+        for name, value in SETTINGS.items():
+            self._reading.conf.set(name, value)
         self._files: dict[int, list[DataFile]] = {}
 
     def write(self, batch: int, files: Sequence[SourceFile], timeline: Timeline) -> Received:
@@ -94,7 +98,7 @@ class EventLog:
         failpoint("events.written", batch)
         counts = {}
         for lane, table in tables.items():
-            counts[lane] = self._commit(batch, table, self._lane_files(folder, lane, table))
+            counts[lane] = self._commit(batch, table, self._lane_files(folder, lane, table, files))
             failpoint(f"{table.root.name}.committed", batch)
         return Received(rows, counts[decode.EVENTS], counts[decode.DUPLICATES], counts[decode.DEAD_LETTERS])
 
@@ -179,10 +183,11 @@ class EventLog:
         files: Sequence[SourceFile],
         timeline: Timeline,
         aside: Mapping[SourceFile, str] = NONE,
+        by_line: bool = False,
     ) -> tuple[Path, int]:
         """Write all lanes into a folder that no commit names; tells it, and how many rows were read."""
         tasks = self._share_out(files)
-        rows = self.source.read(self._reading, files, aside)
+        rows = self.source.read(self._reading, files, aside, by_line)
         decodes = decoded(rows.frame, self.store.layout, self._params(batch, files, timeline))
         if self.store.pipeline.event.id is not None:
             decodes = marked_duplicates(decodes, self._known_ids(timeline))
@@ -190,6 +195,9 @@ class EventLog:
         if len(files) > tasks:
             decodes = decodes.coalesce(tasks)
         decodes.drop(LANDED).write.options(**UNIQUE).partitionBy(decode.LANE).parquet(str(folder))
+        if rows.doubtful():
+            shutil.rmtree(folder, ignore_errors=True)
+            return self._write_lanes(batch, files, timeline, aside, by_line=True)
         return folder, rows.counted()
 
     def _params(self, batch: int, files: Sequence[SourceFile], timeline: Timeline) -> DataFrame:
@@ -229,7 +237,7 @@ class EventLog:
         )
         return known.where(F.col("event_id").isNotNull() & (F.col("event_time") >= F.lit(since)))
 
-    def _lane_files(self, folder: Path, lane: str, table: Table) -> list[Path]:
+    def _lane_files(self, folder: Path, lane: str, table: Table, files: Sequence[SourceFile]) -> list[Path]:
         """A lane's files, moved below the table they belong to."""
         lanes = (lane, decode.BEHIND) if lane == decode.EVENTS else (lane,)
         found = [file for each in lanes for file in parquet_files(folder / f"{decode.LANE}={each}")]
@@ -237,6 +245,9 @@ class EventLog:
             return found
         home = table.root / "data" / folder.name
         home.mkdir(parents=True, exist_ok=True)
+        if table is self.store.dead_letters:
+            filing = Filing(self.source, files)
+            return [filing.file(written, home / written.name) for written in found]
         return [file.rename(home / file.name) for file in found]
 
     def _commit(self, batch: int, table: Table, files: Sequence[Path]) -> int:

@@ -223,7 +223,8 @@ def source_columns(pipeline: Pipeline) -> dict[str, str]:
             f"no file matches {pipeline.source_path}, so the columns cannot be inferred; "
             "correct source.files.path, wait for the first file, or declare source.schema"
         )
-    return infer_columns(files, pipeline.source.files.format, pipeline.source.files.delimiter)
+    settings = pipeline.source.files
+    return infer_columns(files, settings.format, settings.delimiter, settings.encoding)
 
 
 def _as_read(pipeline: Pipeline) -> dict[str, str] | None:
