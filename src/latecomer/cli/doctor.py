@@ -149,7 +149,7 @@ def _bytes(written: str) -> int | None:
 
 def _of_pipeline(file: Path) -> Iterator[Finding]:
     from latecomer.cli.options import load
-    from latecomer.config.columns import list_files
+    from latecomer.config.columns import list_files, source_warnings
     from latecomer.config.load import check_against
     from latecomer.store.store import source_columns
 
@@ -164,6 +164,8 @@ def _of_pipeline(file: Path) -> Iterator[Finding]:
         if files:
             check_against(pipeline, source_columns(pipeline), file)
         yield Finding("source", f"{len(files)} files at {pipeline.source_path}")
+        for warning in source_warnings(pipeline.source_path, pipeline.source.files.format):
+            yield Finding("source", f"warning: {warning}")
     except (LatecomerError, OSError) as error:
         yield Finding("source", str(error), "correct the source, or the pipeline file")
     yield from store(pipeline)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from latecomer.cli.options import File, Format, Formatted, hush_spark, load
+from latecomer.config.columns import source_warnings
 from latecomer.errors import MachineError
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ def run(
 ) -> None:
     """Run the pipeline until stopped (Ctrl-C finishes the batch under way first)."""
     pipeline = load(file)
+    for warning in source_warnings(pipeline.source_path, pipeline.source.files.format):
+        print(f"warning: {warning}", file=sys.stderr)
     from latecomer.cli.progress import Totals, print_summary, progress
 
     try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from latecomer.cli.options import File, load
+from latecomer.config.encodings import UTF8
 from latecomer.model.durations import format_duration
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import Adaptive, Ascending, Bounded, Percentile, Punctuated
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def validate(file: File) -> None:
     """Check the pipeline file and the source's columns, and say in words what the pipeline does."""
-    from latecomer.config.columns import list_files
+    from latecomer.config.columns import list_files, source_warnings
     from latecomer.config.load import check_against
     from latecomer.store.store import read_pins, source_columns
 
@@ -36,6 +37,8 @@ def validate(file: File) -> None:
     origin = "pinned by the store" if pinned else "declared" if declared else "inferred from the files"
     for line in _described(pipeline, len(files), columns, origin):
         typer.echo(line)
+    for warning in source_warnings(pipeline.source_path, pipeline.source.files.format):
+        typer.echo(f"warning    {warning}")
 
 
 def _described(
@@ -44,7 +47,9 @@ def _described(
     yield f"pipeline {pipeline.name} is valid"
     yield f"store      {pipeline.store_path}"
     there = f"{files or 'no'} file{'' if files == 1 else 's'} there now"
-    yield f"source     {pipeline.source.files.format} files {pipeline.source_path} ({there})"
+    settings = pipeline.source.files
+    encoded = "" if settings.encoding == UTF8 else f" in {settings.encoding}"
+    yield f"source     {settings.format} files{encoded} {pipeline.source_path} ({there})"
     if columns is None:
         yield "columns    could not be checked yet: there is no file, and source.schema is not declared"
     else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import glob
 import json
+import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -102,6 +103,23 @@ def _found(pattern: str) -> list[str]:
     files = [Path(name) for name in found if not Path(name).name.startswith((".", "_"))]
     return [
         str(name) for name in sorted(files, key=lambda name: (name.stat().st_mtime, name)) if name.is_file()
+    ]
+
+
+def source_warnings(pattern: str, file_format: str) -> list[str]:
+    """What of the files that are there now cannot be read, a sentence each: files with names that are not
+    text, and in Parquet the columns that are left out."""
+    said = [
+        f"{os.fsencode(name)!r} is not read: its name is not UTF-8; rename it"
+        for name in misnamed_files(pattern)
+    ]
+    if file_format != "parquet":
+        return said
+    from latecomer.config.parquet import columns_left_out
+
+    return said + [
+        f"column {column} ({kind}) is left out: only plain columns are read; {advice}"
+        for column, (kind, advice) in columns_left_out(list_files(pattern)[:SAMPLE_FILES]).items()
     ]
 
 

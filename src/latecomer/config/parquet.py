@@ -7,7 +7,7 @@ left out, by name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,7 @@ _KINDS = {
     "date32[day]": "date",
 }
 _MOST_DIGITS = 38
+_CAST = "write it as a number, text or timestamp"
 
 
 @dataclass(frozen=True)
@@ -86,3 +87,17 @@ def _kind(kind: pa.DataType) -> str | None:
 
 def _is_in_nanoseconds(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind) and kind.unit == "ns")
+
+
+def columns_left_out(files: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """The columns that are not read in any of the files, with their types and what to do about them."""
+    found: dict[str, tuple[str, str]] = {}
+    for file in files:
+        try:
+            left_out = parquet_columns(file).left_out
+        except (OSError, pa.ArrowException):
+            continue  # it becomes a dead letter
+        for column, kind in left_out.items():
+            nested = kind.startswith(("list", "large_list", "fixed_size_list", "struct", "map"))
+            found[column] = (kind, "write its fields as columns of their own" if nested else _CAST)
+    return found

@@ -20,7 +20,7 @@ from typing import TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, DataFrameReader, Observation, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
@@ -128,7 +128,7 @@ class FileSource:
         by_line = by_line or self.pipeline.source.files.encoding != UTF8
         for part in self._parts(spark, readable, by_line):
             counts.append(Observation())
-            counted = part.observe(counts[-1], *self._observed(part, by_line))
+            counted = self._counted(part, counts[-1], by_line)
             parts.append(self._numbered(counted, _file_name(readable)))
         if broken or not parts:
             parts.append(self._unreadable(spark, broken))
@@ -146,12 +146,14 @@ class FileSource:
             return self.unreadable(spark, files[:half]) | self.unreadable(spark, files[half:])
         return {}
 
-    def _observed(self, part: DataFrame, by_line: bool) -> list[Column]:
-        """What is noted in passing: how many rows, and in CSV how many of them are doubtful."""
-        observed = [F.count(F.lit(1)).alias(READ)]
-        if self.pipeline.source.files.format == "csv" and not by_line:
-            observed.append(F.count_if(lines.holds_replacement(part)).alias(DOUBTFUL))
-        return observed
+    def _counted(self, part: DataFrame, counts: Observation, by_line: bool) -> DataFrame:
+        """Note in passing how many rows there are and, in CSV, how many of them are doubtful."""
+        rows = F.count(F.lit(1)).alias(READ)
+        if self.pipeline.source.files.format != "csv" or by_line:
+            return part.observe(counts, rows)
+        # As a column it is part of the generated code, which an observation by itself is not.
+        marked = part.withColumn(DOUBTFUL, lines.holds_replacement(part))
+        return marked.observe(counts, rows, F.count_if(DOUBTFUL).alias(DOUBTFUL))
 
     def _parts(self, spark: SparkSession, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
         if not files:
