@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.config.load import check_against, parse_pipeline
+from latecomer.config.load import check_against, check_renames, parse_pipeline
 from latecomer.errors import PipelineError
 
 GOOD = """\
@@ -39,7 +39,8 @@ def problems(text: str, folder: Path) -> list[str]:
 
 def _load(text: str, file: Path) -> None:
     pipeline = parse_pipeline(text, file)
-    check_against(pipeline, pipeline.source.columns or {}, file)
+    check_renames(pipeline, pipeline.source.columns or {}, file)
+    check_against(pipeline, pipeline.declared_columns or {}, file)
 
 
 def test_the_good_one_is_good(tmp_path: Path) -> None:
@@ -52,6 +53,21 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
     ("written", "instead", "line", "field", "mend"),
     [
         ("partition: tower", "partitin: tower", 6, "event.partitin", "did you mean partition?"),
+        ("ledger: [paise]", "columns: {rupees: pise}", 8, "columns.rupees", "did you mean paise?"),
+        ("ledger: [paise]", "columns: {fare: paise}", 8, "columns.fare", "choose another name"),
+        ("ledger: [paise]", "columns: {a: fare, b: fare}", 8, "columns.b", "keep one of a and b"),
+        (
+            "ledger: [paise]",
+            "columns: {a: net amount}",
+            8,
+            "columns.a",
+            "in backticks where it is no plain word",
+        ),
+        ("ledger: [paise]", "columns: {a.b: fere}", 8, "columns.a.b", "did you mean fare?"),
+        ("ledger: [paise]", "columns: {rupees: fare}\nledger: [fare]", 9, "ledger[0]", "the source has"),
+        ("arrivals/*.json", "arrivals/[*.json", 4, "source.files.path", "in/**/*.json"),
+        ("arrivals/*.json", "arrivals/a**.json", 4, "source.files.path", "in/**/*.json"),
+        ("fare: double}", "fare: double, Fare: double}", 5, "source.schema", 'columns: {Fare_: "Fare"}'),
         ("delay: 30s", "delay: 30 seconds", 7, "watermark.delay", "write a number and a unit"),
         ("delay: 30s", "delay: 30s, delays: {7: 5m}", 7, "watermark.delays.7", 'in quotes: "7"'),
         ("{strategy: bounded, delay: 30s", "{1: 2", 7, "watermark.1", 'in quotes: "1"'),

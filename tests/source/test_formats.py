@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from latecomer.config.columns import infer_columns, list_files, source_warnings
+from latecomer.config.columns import infer_columns, source_warnings
+from latecomer.config.paths import list_files
 from latecomer.store.store import Store
 from source.source_kit import (
     dead_letters,

@@ -21,7 +21,7 @@ from latecomer.corrections.fates import Judged
 from latecomer.corrections.life import Told, total
 from latecomer.model.durations import iso, to_micros
 from latecomer.model.verdicts import BEGIN_OF_TIME
-from latecomer.store.layout import TIMESTAMP
+from latecomer.store.layout import TIMESTAMP, stored_name
 
 _DURATION = pa.duration("us")
 
@@ -138,8 +138,7 @@ def event_rows(groups: Mapping[tuple[int | None, str], Sequence[Judged]]) -> pa.
         "reason": pa.array([each.reason for _, _, each in rows], pa.string()),
     }
     for name in events[0].payload if events else ():
-        shown = f"payload_{name}" if name in columns else name
-        columns[shown] = pa.array([event.payload[name] for event in events])
+        columns[stored_name(name, columns)] = pa.array([event.payload[name] for event in events])
     return pa.table(columns)
 
 

@@ -127,7 +127,7 @@ def marked_duplicates(events: DataFrame, known_ids: DataFrame | None) -> DataFra
         seen_before = F.col(f"{PRIVATE}known").isNotNull()
     again = lives & ((F.col(f"{PRIVATE}nth") > 1) | seen_before)
     lane = F.when(again, F.lit(DUPLICATES)).otherwise(F.col(LANE))
-    return marked.withColumn(LANE, lane).select(events.columns)
+    return marked.withColumn(LANE, lane).select(*map(quoted, events.columns))
 
 
 def _text(column: str | None, columns: Mapping[str, str]) -> Column:
@@ -176,7 +176,9 @@ def _unreadable(micros_column: str, column: str, what: str) -> str:
 
 
 def _raw(layout: EventLayout) -> str:
-    """The bytes of the row: as it stood in the file where it could not be parsed, else as JSON."""
-    fields = ", ".join(quoted(column) for column in layout.columns)
+    """The bytes of the row: as it stood in the file where it could not be parsed, else as JSON, under the source's
+    own names."""
+    named = {layout.pipeline.source_name(column): column for column in layout.columns}
+    fields = ", ".join(f"{quoted(column)} as {quoted(name)}" for name, column in named.items())
     whole = f"to_json(struct({fields}), map('ignoreNullFields', 'false'))"
     return f"case when {REASON} is not null then cast(coalesce({BROKEN}, {CORRUPT}, {whole}) as binary) end"

@@ -33,10 +33,13 @@ class Explainer:
 
     pipeline: Pipeline
     columns: Mapping[str, str]
+    """Under the names that the source has for them."""
 
     def detail(self, reason: str, raw: str, header: Sequence[str] = ()) -> str | None:
         """What is wrong with a row, as far as its text says so; `header` is that of its CSV file."""
-        event, order_by = self.pipeline.event.time, self.pipeline.source.files.order_by
+        order_by = self.pipeline.source.files.order_by
+        event = self.pipeline.source_name(self.pipeline.event.time)
+        order_by = order_by and self.pipeline.source_name(order_by)
         match reason:
             case "unreadable":
                 return self._misread(raw, header)

@@ -32,7 +32,7 @@ class Filing:
     _known: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.explainer = Explainer(self.source.pipeline, self.source.columns)
+        self.explainer = Explainer(self.source.pipeline, self.source.read_columns)
         self._by_path = {str(file.local): file for file in self.files}
 
     def file(self, written: Path, home: Path) -> Path:

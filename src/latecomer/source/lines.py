@@ -20,6 +20,7 @@ from latecomer.config.encodings import UTF8, UTF16
 from latecomer.store.sql import ddl, quoted
 
 REPLACEMENT = "\ufffd"
+METADATA = f"{PRIVATE}metadata"
 _VALUE = "value"
 _TEXT, _PARSED, _NTH = f"{PRIVATE}text", f"{PRIVATE}parsed", f"{PRIVATE}nth"
 _BLANK_IN_JSON, _BLANK_IN_CSV = r"[^ \t\r\n]", r"[^\x00-\x20]"
@@ -76,7 +77,7 @@ def _lines(reader: DataFrameReader, paths: Sequence[str], encoding: str) -> Data
         lines = reader.text(list(paths))
     else:
         lines = reader.option("encoding", encoding).option("lineSep", "\n").text(list(paths))
-    return lines.select(_VALUE, "_metadata", _decoded(encoding).alias(_TEXT))
+    return lines.select(_VALUE, F.col("_metadata").alias(METADATA), _decoded(encoding).alias(_TEXT))
 
 
 def _decoded(encoding: str) -> Column:
@@ -102,5 +103,5 @@ def _rows(
     return found.select(
         *(F.col(_PARSED)[name].alias(name) for name in columns),
         F.when(broken, F.col(_VALUE)).alias(corrupt),
-        "_metadata",
+        METADATA,
     )
