@@ -93,6 +93,8 @@ def assert_others_can_read(store: Store) -> None:
         if not table.exists:
             continue
         count = sum(file.rows for file in table.files())
+        if not count:
+            continue
         rows = DeltaTable(table.root).to_pyarrow_table()
         rows.validate(full=True)
         assert rows.num_rows == count
@@ -278,7 +280,7 @@ ANY_LINE = st.one_of(
 def test_whatever_the_bytes_every_line_is_an_event_or_a_dead_letter(
     spark: SparkSession, tmp_path: Path, form: str
 ) -> None:
-    @given(st.lists(ANY_LINE, min_size=150, max_size=150))
+    @given(st.lists(ANY_LINE, min_size=250, max_size=250, unique=True))
     @settings(
         max_examples=2,
         deadline=None,
