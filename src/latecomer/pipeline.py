@@ -176,6 +176,12 @@ class Engine:
         row = self.keeper.timeline.drain()
         self._quiet(self.keeper.advance(self.last + 1, row), "drain")
 
+    def put_watermark(self, watermark: int) -> None:
+        """Put the watermark here, in a batch without data. Tests steer a pipeline with it."""
+        self.settle()
+        row = self.keeper.timeline.put(watermark)
+        self._quiet(self.keeper.advance(self.last + 1, row), "heartbeat")
+
     def publish_rebuilds(self) -> None:
         """Publish the rebuilds that were asked for, if there are any."""
         for name in self.pipeline.outputs:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.config.load import check_against, check_renames, parse_pipeline
+from latecomer.config.load import check_against, check_renames, parse_pipeline, warnings
 from latecomer.errors import PipelineError
 
 GOOD = """\
@@ -89,7 +89,7 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
             "watermark.delays.t7",
             "write a number and a unit",
         ),
-        ("bounded, delay: 30s", "percentile, of: 10", 7, "watermark.of", "write 20 or more"),
+        ("bounded, delay: 30s", "percentile, of: 10", 7, "watermark.of", "write 100 or more"),
         ("bounded, delay: 30s", "percentile, p: 95", 7, "watermark.p", "such as 0.95"),
         ("bounded, delay: 30s", "adaptive, at_least: 1h", 7, "watermark", "at_most: 1h or more"),
         (
@@ -112,6 +112,36 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
         ("by: [tower]", "by: [towr]", 12, "outputs.totals.by[0]", "did you mean tower?"),
         ("sum(paise)", "sum(pais)", 13, "outputs.totals.aggregates.paise", "did you mean paise?"),
         ("sum(paise)", "sum(txn)", 13, "outputs.totals.aggregates.paise", "declare the column as a number"),
+        (
+            "sum(paise)",
+            "sum(paise * 2)",
+            13,
+            "outputs.totals.aggregates.paise",
+            "write sum(paise), or give the source a column with paise * 2",
+        ),
+        (
+            "count(*)",
+            "count(distinct tower + 1)",
+            13,
+            "outputs.totals.aggregates.payments",
+            "write count(distinct tower), or give",
+        ),
+        (
+            "sum(paise)",
+            "sum(abs(paise))",
+            13,
+            "outputs.totals.aggregates.paise",
+            "one function of one column",
+        ),
+        ("sum(paise)", "sum(net amount)", 13, "outputs.totals.aggregates.paise", "the source has event_time"),
+        (
+            "sum(paise)",
+            "median(tower)",
+            13,
+            "outputs.totals.aggregates.paise",
+            "declare the column as a number",
+        ),
+        ("sum(paise)", "collect_list(paise)", 13, "outputs.totals.aggregates.paise", "did you mean collect("),
         ("sum(paise)", "total(paise)", 13, "outputs.totals.aggregates.paise", "there are sum, count"),
         ("late: update", "late: updat", 15, "outputs.totals.late", "'update'"),
         ("sqlite: results.db", "jsonl: changes", 16, "outputs.totals.sinks[0]", "use late: retract"),
@@ -155,7 +185,13 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
             "outputs.totals.allowed_lateness",
             "too_late: side_output",
         ),
-        ("tumbling: 1m", "tumbling: 7h, zone: Asia/Kolkata", 11, "outputs.totals.window", "write 1h, 6h, 1d"),
+        (
+            "tumbling: 1m",
+            "tumbling: 7h, zone: Asia/Kolkata",
+            11,
+            "outputs.totals.window",
+            "write 15m, 1h, 6h, 1d",
+        ),
         ("tumbling: 1m", "tumblin: 1m", 11, "outputs.totals.window", "did you mean tumbling?"),
         ("tumbling: 1m", "tumbling: 1m, session: 5m", 11, "outputs.totals.window", "keep one of them"),
         (
@@ -197,6 +233,13 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
             "mean: avg(paise)}\n    accumulation: discarding",
             13,
             "outputs.totals.aggregates.mean",
+            "use sum, count, min or max",
+        ),
+        (
+            "payments: count(*)}",
+            "payers: count(distinct txn)}\n    accumulation: discarding",
+            13,
+            "outputs.totals.aggregates.payers",
             "use sum, count, min or max",
         ),
         (
@@ -345,3 +388,27 @@ def test_json_is_accepted_as_yaml(tmp_path: Path) -> None:
 
 def test_a_file_that_refers_to_itself_is_refused(tmp_path: Path) -> None:
     assert "refers to itself" in problems("a: &x [*x]\n", tmp_path)[0]
+
+
+def test_dropping_what_returns_from_silence_is_warned_of(tmp_path: Path) -> None:
+    """Allowed, for the allowed lateness covers idle_after; but a silence may last longer than both."""
+    file = tmp_path / "pipeline.yaml"
+
+    def warned(text: str) -> list[str]:
+        file.write_text(text, encoding="utf-8")
+        return [str(problem) for problem in warnings(parse_pipeline(text, file), file)]
+
+    dropping = GOOD.replace("    late: update", "    late: update\n    too_late: drop")
+    (one,) = warned(dropping)
+    assert one.startswith(f"{file}:16: outputs.totals.too_late: a partition that is silent for longer than")
+    assert "mend: write too_late: side_output" in one
+    (other,) = warned(GOOD.replace("late: update", "late: drop"))
+    assert other.startswith(f"{file}:15: outputs.totals.late: a partition")
+    assert warned(GOOD) == []
+    assert warned(dropping.replace(", idle_after: 2m", "")) == []
+
+
+def test_a_window_that_closes_silently_cannot_be_told_from_an_empty_one(tmp_path: Path) -> None:
+    silent = "    trigger: {early: 1m, on_time: if_changed}\n    emit_empty: true\n"
+    (told,) = problems(GOOD.replace("    sinks:", f"{silent}    sinks:"), tmp_path)
+    assert "pipeline.yaml:16: outputs.totals.trigger.on_time: a window that closes without a pane" in told

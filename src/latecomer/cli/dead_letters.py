@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from latecomer.cli.options import File, Format, Formatted, Limit, open_reader
+from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, choose_zone, open_reader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 BYTES = "raw_bytes"
 
 
-def dead_letters(file: File, form: Formatted = Format.TABLE, limit: Limit = None) -> None:
+def dead_letters(file: File, form: Formatted = Format.TABLE, limit: Limit = None, zone: Zoned = None) -> None:
     """Show the rows that could not be read as events, and why."""
     from latecomer.cli.render import show
 
+    choose_zone(zone, file)
     rows = open_reader(file).dead_letters()
     show(with_bytes_shown(rows, form), form, "there are no dead letters", limit)
 

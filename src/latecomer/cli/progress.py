@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from latecomer.cli.options import Format
 from latecomer.cli.render import moment, moment_in_words, print_table
-from latecomer.model.durations import format_duration
+from latecomer.model.durations import shown_duration
 from latecomer.model.ledger import EVENTS
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 
@@ -128,7 +128,7 @@ def out_of_step_in_words(report: BatchReport, files: Files) -> str | None:
     order = "name the column with the arrival time in source.files.order_by, " if not files.order_by else ""
     return (
         f"warning: batch {report.batch} has {found.events} events that arrived up to "
-        f"{format_duration(found.by)} before others that had been read already"
+        f"{shown_duration(found.by)} before others that had been read already"
         f" ({'; '.join(late) or 'none of them is late'}). Files are read by modification time, then by path. "
         "Give them modification times (touch -d) or names in the order in which they came, "
         f"{order}read more of them in one batch (source.files.max_files_per_batch: {files.max_files_per_batch}),"
@@ -138,7 +138,7 @@ def out_of_step_in_words(report: BatchReport, files: Files) -> str | None:
 
 def watermark_in_words(watermark: int, newest_arrival: int) -> str:
     behind = lag(watermark, newest_arrival)
-    suffix = "" if behind is None else f" ({format_duration(behind)} behind)"
+    suffix = "" if behind is None else f" ({shown_duration(behind)} behind)"
     return f"watermark {moment_in_words(watermark)}{suffix}"
 
 

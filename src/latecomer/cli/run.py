@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.options import File, Format, Formatted, hush_spark, load
-from latecomer.config.columns import source_warnings
+from latecomer.cli.options import (
+    File,
+    Format,
+    Formatted,
+    Zoned,
+    choose_zone,
+    hush_spark,
+    load,
+    print_warnings,
+)
 from latecomer.errors import MachineError
 
 if TYPE_CHECKING:
@@ -23,11 +31,12 @@ def run(
         bool, typer.Option("--drain", help="Likewise, and close every window: the input has ended.")
     ] = False,
     form: Formatted = Format.TABLE,
+    zone: Zoned = None,
 ) -> None:
     """Run the pipeline until stopped (Ctrl-C finishes the batch under way first)."""
+    choose_zone(zone, file)
     pipeline = load(file)
-    for warning in source_warnings(pipeline.source_path, pipeline.source.files.format):
-        print(f"warning: {warning}", file=sys.stderr)
+    print_warnings(pipeline, file)
     from latecomer.cli.progress import Totals, out_of_step_in_words, print_summary, progress
 
     try:

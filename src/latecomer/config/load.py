@@ -75,6 +75,15 @@ def _require_none(problems: Sequence[Problem], file: str | Path | None) -> None:
         raise PipelineError([at_line(problem, Path(file) if file else None, lines) for problem in problems])
 
 
+def warnings(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem]:
+    """What is allowed and may lose events, each with its line."""
+    found = checks.warnings(pipeline)
+    if not found or file is None:
+        return found
+    _, lines = compose(Path(file).read_text(encoding="utf-8"), Path(file))
+    return [at_line(problem, Path(file), lines) for problem in found]
+
+
 def at_line(problem: Problem, file: Path | None, lines: Mapping[Location, int]) -> Problem:
     """The problem, with the file and the line of its field."""
     split: Location = tuple(int(part) if part.isdigit() else part for part in problem.field.split("."))

@@ -24,9 +24,11 @@ from pydantic import (
     model_validator,
 )
 
+from latecomer.config import profiles
 from latecomer.config.columns import normal_type
 from latecomer.config.custom import load_strategy
 from latecomer.config.encodings import UTF8, known_encoding
+from latecomer.config.paths import escaped
 from latecomer.config.renames import WrittenColumn, seen_columns, source_name
 from latecomer.config.schedule import Schedule
 from latecomer.config.sinks import AnySink
@@ -171,7 +173,18 @@ class Output(_Model):
     @property
     def replaces(self) -> bool:
         """Whether a pane may take the place of an earlier one."""
-        return self.trigger.early is not None or self.late.accepts
+        return self.trigger.early is not None or self.late.accepts or self.window.joinable_after > 0
+
+    @property
+    def settles_after(self) -> int:
+        """How long after its end a window may still change."""
+        lateness = self.allowed_lateness if self.late.accepts else 0
+        return lateness + self.window.joinable_after
+
+    @property
+    def closes_silently(self) -> bool:
+        """Whether a window may close without a pane: its last early one has told everything."""
+        return self.trigger.on_time == "if_changed" and self.trigger.early is not None
 
 
 class Retention(_Model):
@@ -203,6 +216,9 @@ class Pipeline(_Model):
     base: Annotated[Path, WithJsonSchema({"type": "string"})] = Field(
         Path(), exclude=True, description="the folder that relative paths start from"
     )
+    profile: profiles.Name | None = Field(
+        None, description="another engine's habits, for what is not said otherwise: docs/coming-from.md"
+    )
     watermark: Annotated[AnyStrategy, WrapValidator(_strategy)]
     outputs: dict[str, Output] = Field(min_length=1)
     columns: dict[str, WrittenColumn] = Field(
@@ -215,6 +231,12 @@ class Pipeline(_Model):
     schedule: dict[str, Schedule] = Field(
         default_factory=dict, description="output: when to rebuild it, and how far back"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_the_profile_says(cls, fields: Any) -> Any:
+        profile = fields.get("profile") if isinstance(fields, dict) else None
+        return profiles.applied(profile, fields) if profile in profiles.PROFILES else fields
 
     @field_validator("name")
     @classmethod
@@ -264,5 +286,9 @@ class Pipeline(_Model):
 
     @property
     def source_path(self) -> str:
-        """The source's folder or pattern, absolute (the pattern's own characters kept)."""
-        return os.path.normpath(self.base.resolve() / Path(self.source.files.path).expanduser())
+        """The source's folder or pattern, absolute; what stands before a pattern stands for itself."""
+        written = Path(self.source.files.path).expanduser()
+        folder = os.path.normpath(self.base.resolve() / written)
+        if os.path.isdir(folder):
+            return folder
+        return os.path.normpath(Path(escaped(str(self.base.resolve()))) / written)

@@ -45,6 +45,8 @@ class ParquetColumns:
     kinds: Mapping[str, str]
     nanoseconds: frozenset[str]
     """Times that Spark hands over as numbers."""
+    int96: frozenset[str]
+    """Times of the old form, which has no zone and is read as one with and without."""
     left_out: Mapping[str, str]
     empty: frozenset[str]
     """Columns of nothing but nulls, which fit any type."""
@@ -59,9 +61,10 @@ def parquet_columns(file: str | Path) -> ParquetColumns:
         }
     kinds: dict[str, str] = {}
     left_out: dict[str, str] = {}
+    int96 = {name for name, kind in physical.items() if kind == "INT96"}
     nanoseconds, empty = set(), set()
     for field in schema:
-        kind = "timestamp" if physical.get(field.name) == "INT96" else _kind(field.type)
+        kind = "timestamp" if field.name in int96 else _kind(field.type)
         if kind is not None:
             kinds[field.name] = kind
             if physical.get(field.name) == "INT64" and _is_in_nanoseconds(field.type):
@@ -70,7 +73,7 @@ def parquet_columns(file: str | Path) -> ParquetColumns:
             empty.add(field.name)
         else:
             left_out[field.name] = str(field.type)
-    return ParquetColumns(kinds, frozenset(nanoseconds), left_out, frozenset(empty))
+    return ParquetColumns(kinds, frozenset(nanoseconds), frozenset(int96), left_out, frozenset(empty))
 
 
 def _kind(kind: pa.DataType) -> str | None:

@@ -39,14 +39,14 @@ class SourcePath:
         """The folder below which all files are: what comes before the first part with a mark."""
         if self.is_folder:
             return self.written.rstrip("/") or "/"
-        return "/".join(self._parts[: self._first_mark]) or "/"
+        return "/".join(_literal(part) or "" for part in self._parts[: self._first_mark]) or "/"
 
     @property
     def listed(self) -> str:
         """What Spark is to list, as a pattern of Hadoop's: no more folders than need be."""
         folders = self._parts[self._first_mark : -1]
         kept = folders[: folders.index(_ANY_DEPTH)] if _ANY_DEPTH in folders else folders
-        return "/".join([_escaped(self.base).rstrip("/"), *([] if self.is_folder else kept)]) or "/"
+        return "/".join([escaped(self.base).rstrip("/"), *([] if self.is_folder else kept)]) or "/"
 
     @property
     def name_filter(self) -> str | None:
@@ -123,7 +123,7 @@ class SourcePath:
     @cached_property
     def _first_mark(self) -> int:
         """The first part with a mark, and the last part where none has one."""
-        marked = (nth for nth, part in enumerate(self._parts) if set(_MARKS) & set(part))
+        marked = (nth for nth, part in enumerate(self._parts) if _literal(part) is None)
         return next(marked, len(self._parts) - 1)
 
     @cached_property
@@ -198,8 +198,15 @@ def _below(folder: str) -> Iterator[str]:
         yield from (os.path.join(parent, name) for name in names)
 
 
-def _escaped(folder: str) -> str:
+def escaped(folder: str) -> str:
+    """A path whose characters stand for themselves, as part of a pattern."""
     return "".join(f"\\{mark}" if mark in _MARKS else mark for mark in folder)
+
+
+def _literal(part: str) -> str | None:
+    """What a part of a pattern stands for; None where that may be several things."""
+    bare = re.sub(r"\\(.)", "", part)
+    return None if set(_MARKS) & set(bare) else re.sub(r"\\(.)", r"\1", part)
 
 
 def _regex(part: str) -> str | None:

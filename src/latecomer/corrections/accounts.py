@@ -128,14 +128,22 @@ class Accounts:
         taken off here; what a session has told and will take back is taken off its state.
         """
         discards = self.output.accumulation is Accumulation.DISCARDING
-        back = "null" if discards else "case when timing = 'EARLY' then null else -{0} end"
+        reached = self._watermark()
+        is_open = "true" if reached is None else f"window_end > {moment_literal(to_micros(reached))}"
+        early_sql = f"timing = 'EARLY' and {is_open}"
+        back = "null" if discards else f"case when {early_sql} then null else -{{0}} end"
         signed = f"case when op = 'insert' then {{0}} else {back} end"
         inputs = {
             name: signed.format(self._wide(each, double_quoted(name))) for name, each in self.additive.items()
         }
         keys = {key: double_quoted(key) for key in self.layout.keys}
         untold = self._summed(self.tables.partials, keys, inputs)
+        # An early pane may be the last one of a window that has closed: then it stands for it.
         early = standing.filter(pc.equal(standing["timing"], Timing.EARLY))
+        if reached is not None:
+            early = early.filter(
+                pc.greater(early["window_end"].cast(TIMESTAMP), pa.scalar(reached, TIMESTAMP))
+            )
         if discards or not early.num_rows:
             return untold
         told = {name: pc.negate(numbers(early[name], name)) for name in self.additive}
@@ -149,6 +157,14 @@ class Accounts:
         return pa.concat_tables(
             [pa.table({name: pair[side] for name, pair in both.items()}) for side in (0, 1)]
         )
+
+    def _watermark(self) -> datetime | None:
+        """Where the watermark stands."""
+        table = self.store.watermarks
+        if not table.exists:
+            return None
+        marks = table.query("select max(watermark) as one, max(settled) as other from t").to_pylist()[0]
+        return max((mark for mark in marks.values() if mark is not None), default=None)
 
     def dropped_in_ledger(self) -> Loose:
         """What was dropped, as far as the ledger tells: of all windows together, in its own units."""

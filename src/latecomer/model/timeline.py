@@ -116,6 +116,11 @@ class Timeline:
         self.last_tick, self.last_at = tick, at
         return _held(Row(tick, at, self.watermark, kind="heartbeat"), marks)
 
+    def put(self, watermark: int) -> Row:
+        """A batch without data in which the watermark goes here, whatever the partitions allow."""
+        self._reach(watermark)
+        return Row(self.last_tick or 0, self.last_at, self.watermark, kind="heartbeat")
+
     def drain(self) -> Row:
         """The end of a bounded input: every window ends."""
         self._settle(self.last_at)

@@ -24,7 +24,6 @@ from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.columns import clashing_names
 from latecomer.config.encodings import UTF8, file_encoding, is_text, open_text, other_encoding
 from latecomer.config.models import Pipeline
 from latecomer.config.parquet import ParquetColumns, parquet_columns
@@ -32,6 +31,7 @@ from latecomer.config.paths import SourcePath, fits
 from latecomer.errors import SourceError
 from latecomer.source import lines
 from latecomer.source.lines import METADATA
+from latecomer.source.parquet import from_nanos, not_text
 from latecomer.spark_errors import SPARK_ERRORS, root_cause
 from latecomer.store.sql import ddl, quoted, some_bytes
 
@@ -136,8 +136,6 @@ class FileSource:
         """
         for file in files:
             _require_present(file)
-        # Spark takes no two columns that differ only in case, unless it is told that case matters.
-        spark.conf.set("spark.sql.caseSensitive", bool(clashing_names(self.read_columns)))
         readable, broken = self._sorted_out(files, aside)
         counts, parts = [], []
         by_line = by_line or self.pipeline.source.files.encoding != UTF8
@@ -205,12 +203,10 @@ class FileSource:
             stored = {
                 name: "bigint" if name in in_nanos else kind for name, kind in self.read_columns.items()
             }
-            converted = {
-                name: F.expr(_from_nanos(name, self.read_columns[name])) for name in sorted(in_nanos)
-            }
+            converted = {name: F.expr(from_nanos(name, self.read_columns[name])) for name in sorted(in_nanos)}
             for paths in _together(group):
                 part = _reader(spark).schema(ddl(stored)).parquet(*paths).withColumns(converted)
-                parts.append(part.withColumn(CORRUPT, F.expr(_not_text(self.read_columns))))
+                parts.append(part.withColumn(CORRUPT, F.expr(not_text(self.read_columns))))
         return parts
 
     def _csv_parts(self, spark: SparkSession, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
@@ -373,6 +369,8 @@ class FileSource:
     def _misfits(self, found: ParquetColumns) -> Iterator[str]:
         for column, pinned in self.read_columns.items():
             kind = found.kinds.get(column) or found.left_out.get(column)
+            if column in found.int96 and pinned == "timestamp_ntz":
+                continue
             if kind is not None and kind != pinned and (kind, pinned) not in _WIDENINGS:
                 yield f"column {column} is {kind}, pinned as {pinned}"
 
@@ -443,30 +441,6 @@ def _grouped(
     for file in files:
         groups.setdefault(group_of(file), []).append(file)
     return groups
-
-
-def _from_nanos(column: str, kind: str) -> str:
-    """A time, from nanoseconds: cut to the microsecond that it lies in."""
-    name = quoted(column)
-    return f"cast(timestamp_micros(({name} - pmod({name}, 1000L)) div 1000L) as {kind})"
-
-
-def _not_text(columns: Mapping[str, str]) -> str:
-    """The row as JSON, with the bytes that it has, where a text of it is not UTF-8; else null."""
-    texts = [name for name, kind in columns.items() if kind == "string"]
-    if not texts:
-        return "cast(null as string)"
-    valid = " and ".join(f"is_valid_utf8({quoted(name)})" for name in texts)
-    # In ISO-8859-1 every byte is a character, so no byte is lost on the way through JSON.
-    fields = ", ".join(
-        f"decode(cast({quoted(name)} as binary), 'ISO-8859-1')"
-        f" as {quoted(name.encode().decode('iso-8859-1'))}"
-        if kind == "string"
-        else f"{quoted(name)} as {quoted(name.encode().decode('iso-8859-1'))}"
-        for name, kind in columns.items()
-    )
-    whole = f"to_json(struct({fields}), map('ignoreNullFields', 'false'))"
-    return f"case when not coalesce({valid}, true) then cast(encode({whole}, 'ISO-8859-1') as string) end"
 
 
 def _reader(spark: SparkSession) -> DataFrameReader:

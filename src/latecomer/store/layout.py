@@ -17,6 +17,7 @@ from latecomer.config import columns as types
 from latecomer.config.checks import UNSTORABLE
 from latecomer.config.models import Output, Pipeline
 from latecomer.model.aggregates import Aggregate
+from latecomer.store.state_types import fields_of
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 AMOUNT = pa.decimal128(38, 6)
@@ -104,6 +105,10 @@ _ARROW = {
 
 
 def arrow_type(kind: str) -> pa.DataType:
+    if kind.startswith("array<"):
+        return pa.list_(pa.field("element", arrow_type(kind[6:-1])))
+    if kind.startswith("struct<"):
+        return pa.struct([(name, arrow_type(each)) for name, each in fields_of(kind)])
     if types.is_decimal(kind):
         precision, scale = kind[8:-1].split(",")
         return pa.decimal128(int(precision), int(scale))
@@ -212,10 +217,14 @@ class PaneLayout:
         """The type of an aggregate's result."""
         kind = self.events.types.get(aggregate.column or "", "bigint")
         match aggregate.function:
-            case "count" | "approx_count_distinct":
+            case "count" | "count_distinct" | "approx_count_distinct":
                 return "bigint"
-            case "min" | "max":
+            case "min" | "max" | "first" | "last":
                 return kind
+            case "top_k" | "collect":
+                return "string"
+            case "median" if types.is_exact(kind):
+                return f"decimal(38,{types.scale_of(kind) + 1})"
             case "sum" if types.is_exact(kind):
                 return f"decimal(38,{types.scale_of(kind)})" if types.is_decimal(kind) else "bigint"
             case "avg" if types.is_decimal(kind):

@@ -29,11 +29,14 @@ from latecomer.config.paths import folder_columns, list_files
 from latecomer.config.renames import seen_columns
 from latecomer.errors import NoStore, SourceError, StoreMismatch
 from latecomer.model.panes import Accumulation
+from latecomer.model.windows import Tumbling
 from latecomer.store import layout
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.table import Table
 
 FORMAT = 1
+WALL_CLOCK = "wall"
+"""What the windows of a zone within its days follow, as it is written in their definition."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,7 @@ class Store:
         for name, output in self.pipeline.outputs.items():
             definition = definition_of(output)
             kept[name] = {"discarding": False, **kept.get(name, definition)}
+            require_wall_clock(name, kept[name], definition)
             policies = pinned["policies"].setdefault(name, [])
             policy = policy_of(output)
             if kept[name] != definition and name != self.redefining:
@@ -257,8 +261,21 @@ def definition_of(output: Output) -> dict[str, Any]:
     """What an output's numbers mean; policies and sinks may change, these may not."""
     written = output.model_dump(mode="json")
     meaning = {key: written[key] for key in ("window", "by", "where", "aggregates")}
+    if isinstance(output.window, Tumbling) and output.window.within_days:
+        meaning["clock"] = WALL_CLOCK
     # Panes that add up cannot follow panes that replace one another.
     return {**meaning, "discarding": output.accumulation is Accumulation.DISCARDING}
+
+
+def require_wall_clock(name: str, kept: Mapping[str, Any], definition: Mapping[str, Any]) -> None:
+    """Refuse windows within days of a zone that were not cut by its wall clock (ADR 0008)."""
+    if "clock" in definition and "clock" not in kept:
+        zone = definition["window"]["zone"]
+        raise StoreMismatch(
+            f"output {name} was computed by an earlier latecomer, whose windows shorter than a day drifted from the "
+            f"wall clock of {zone} on the days of a clock change; give the output a new name, and it is computed "
+            "from the log"
+        )
 
 
 def policy_of(output: Output) -> dict[str, Any]:
@@ -292,7 +309,7 @@ def write_pins(root: Path, pins: Mapping[str, Any]) -> None:
 
 def under(output: Output, definition: Mapping[str, Any], policy: Mapping[str, Any] | None = None) -> Output:
     """An output as it was when it meant this, and had that policy."""
-    meaning = {key: value for key, value in definition.items() if key != "discarding"}
+    meaning = {key: value for key, value in definition.items() if key not in ("clock", "discarding")}
     return Output.model_validate({**dict(output), **(policy or policy_of(output)), **meaning})
 
 

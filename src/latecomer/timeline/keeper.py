@@ -55,6 +55,13 @@ class Stretch:
         return began is not None and self.clock // interval > began // interval
 
     @property
+    def began_at(self) -> int:
+        """Where the watermark stood before the stretch; at the very beginning, where it was first known."""
+        before = self.before.watermark if self.before else BEGIN_OF_TIME
+        known = (mark for mark in (before, *(step.watermark for step in self.steps)) if mark != BEGIN_OF_TIME)
+        return next(known, BEGIN_OF_TIME)
+
+    @property
     def fires_at(self) -> int:
         """Windows that end at or before this have closed by the end of the stretch."""
         return self.steps[-1].watermark if self.steps else BEGIN_OF_TIME
