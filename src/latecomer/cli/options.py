@@ -128,11 +128,13 @@ def load(file: Path) -> Pipeline:
 
 
 def print_warnings(pipeline: Pipeline, file: Path) -> None:
-    """Say what is allowed and may lose events, before anything runs."""
+    """Say what is allowed and may lose events, and what of the source is not read, before anything runs."""
+    from latecomer.config.columns import source_warnings
     from latecomer.config.load import warnings
 
-    for problem in warnings(pipeline, file):
-        print(f"warning: {problem}", file=sys.stderr)
+    left_out = source_warnings(pipeline.source_path, pipeline.source.files.format)
+    for warning in (*warnings(pipeline, file), *left_out):
+        print(f"warning: {warning}", file=sys.stderr)
 
 
 def open_reader(file: Path) -> Reader:

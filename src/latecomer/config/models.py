@@ -27,6 +27,7 @@ from pydantic import (
 from latecomer.config import profiles
 from latecomer.config.columns import normal_type
 from latecomer.config.custom import load_strategy
+from latecomer.config.encodings import UTF8, known_encoding
 from latecomer.config.paths import escaped
 from latecomer.config.renames import WrittenColumn, seen_columns, source_name
 from latecomer.config.schedule import Schedule
@@ -66,6 +67,18 @@ class Files(_Model):
     max_files_per_batch: int = Field(1000, ge=1)
     header: bool = Field(True, description="csv: the first line names the columns")
     delimiter: str = Field(",", min_length=1, max_length=1)
+    encoding: str = Field(UTF8, description="csv, json: such as utf-8, latin-1, windows-1252 or utf-16")
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, encoding: str) -> str:
+        return known_encoding(encoding)
+
+    @model_validator(mode="after")
+    def _parquet_says_itself(self) -> Self:
+        if self.format == "parquet" and self.encoding != UTF8:
+            raise ValueError("encoding is for csv and json; text in parquet files is utf-8, leave it out")
+        return self
 
 
 class Source(_Model):

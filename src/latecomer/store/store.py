@@ -239,7 +239,8 @@ def _inferred(pipeline: Pipeline) -> dict[str, str]:
             f"no file matches {pipeline.source_path}, so the columns cannot be inferred; "
             "correct source.files.path, wait for the first file, or declare source.schema"
         )
-    found = infer_columns(files, pipeline.source.files.format, pipeline.source.files.delimiter)
+    settings = pipeline.source.files
+    found = infer_columns(files, settings.format, settings.delimiter, settings.encoding)
     return {**folder_columns(pipeline.source_path, files), **found}
 
 

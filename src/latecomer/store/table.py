@@ -31,6 +31,7 @@ from latecomer.errors import StoreError
 
 APPLICATION = "latecomer"
 _COUNTED = (int, datetime, date)
+_NUMBERED = frozenset({"INT32", "INT64", "INT96"})
 _TO = "to"
 """Between the first and the last batch, in the name of a folder of merged files."""
 
@@ -290,8 +291,11 @@ def _bounds(metadata: pq.FileMetaData) -> tuple[dict[str, Any], dict[str, Any]]:
         row_group = metadata.row_group(group)
         for index in range(row_group.num_columns):
             column = row_group.column(index)
+            # Bounds of text are not needed, and Arrow would have to decode them.
+            if column.physical_type not in _NUMBERED or "." in column.path_in_schema:
+                continue
             statistics = column.statistics
-            if statistics is None or not statistics.has_min_max or "." in column.path_in_schema:
+            if statistics is None or not statistics.has_min_max:
                 continue
             low, high, name = statistics.min, statistics.max, column.path_in_schema
             if isinstance(low, _COUNTED) and not isinstance(low, bool):
