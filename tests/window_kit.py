@@ -12,7 +12,7 @@ from latecomer.model.interpreter import cut
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 from latecomer.model.windows import Global, Session
-from scenarios import arrivals, cuts
+from scenarios import KEEPING_VALUES, arrivals, cuts
 
 AGGREGATES = {"paise": "sum(paise)", "rows": "count(*)", "largest": "max(paise)"}
 
@@ -75,6 +75,8 @@ def any_outputs(
         },
         "accumulation": draw(st.sampled_from(modes)),
     }
+    if {**fields, **fixed}["accumulation"] is not Accumulation.DISCARDING and draw(st.booleans()):
+        fields["aggregates"] = {**AGGREGATES, **KEEPING_VALUES}
     output = Output(**{**fields, **fixed})
     plain = isinstance(output.window, Session | Global) or "emit_empty" in fixed or output.closes_silently
     return output if plain else output.model_copy(update={"emit_empty": draw(st.booleans())})

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 def validate(file: File) -> None:
     """Check the pipeline file and the source's columns, and say in words what the pipeline does."""
-    from latecomer.config.columns import list_files
     from latecomer.config.load import check_against
+    from latecomer.config.paths import list_files
     from latecomer.store.store import read_pins, source_columns
 
     pipeline = load(file)
@@ -32,7 +32,7 @@ def validate(file: File) -> None:
     declared = pipeline.source.columns is not None
     columns: Mapping[str, str] | None = None
     if files or pinned or declared:
-        columns = source_columns(pipeline)
+        columns = source_columns(pipeline, file)
         check_against(pipeline, columns, file)
     origin = "pinned by the store" if pinned else "declared" if declared else "inferred from the files"
     for line in _described(pipeline, len(files), columns, origin):
@@ -52,6 +52,8 @@ def _described(
     else:
         listed = ", ".join(f"{column} {kind}" for column, kind in columns.items())
         yield f"columns    {listed} ({origin})"
+        for new, made_from in pipeline.columns.items():
+            yield f"           {new} is the source's {made_from}"
     yield f"event      {_event(pipeline)}"
     yield f"watermark  {_watermark(pipeline.watermark, pipeline.partition_column)}"
     for name, output in pipeline.outputs.items():

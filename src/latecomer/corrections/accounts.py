@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
+from latecomer.config.renames import Renames
 from latecomer.corrections.values import numbers, together
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
@@ -199,7 +200,11 @@ class Accounts:
         table = self.store.dead_letters
         if not table.exists:
             return Loose(dict.fromkeys(self.additive, Decimal(0)))
-        tally, unplaced, unread = _Tally(self.additive), 0, dict.fromkeys(self.additive, 0)
+        tally, unplaced, unread = (
+            _Tally(self.additive, self.store.pipeline.columns),
+            0,
+            dict.fromkeys(self.additive, 0),
+        )
         for row in table.query("select raw, event_time from t").to_pylist():
             windows = self._windows_of(row["event_time"])
             if windows is None:
@@ -287,8 +292,9 @@ class Accounts:
 class _Tally:
     """Amounts read out of raw text, added up."""
 
-    def __init__(self, additive: Mapping[str, Aggregate]) -> None:
+    def __init__(self, additive: Mapping[str, Aggregate], renames: Renames) -> None:
         self.additive = additive
+        self.renames = renames
         self.amounts = dict.fromkeys(additive, Decimal(0))
         self.assignments = 0
 
@@ -297,7 +303,9 @@ class _Tally:
         if not windows:
             return []
         self.assignments += windows
-        found, unread = _fields(raw), []
+        told, unread = _fields(raw), []
+        renamed = {new: told.get(made_from.name) for new, made_from in self.renames.items()} if told else {}
+        found = {**told, **renamed}
         for name, each in self.additive.items():
             amount = _added(found, each)
             if amount is None:
@@ -332,7 +340,7 @@ def measure_in_raw(fields: Mapping[str, Any], measure: str) -> Decimal | None:
     >>> measure_in_raw({"paise": "12.5"}, "paise")
     Decimal('12.5')
     """
-    value = fields.get(measure.replace("\\", "").replace("'", "").replace('"', ""))
+    value = fields.get(measure)
     if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
         return None
     try:

@@ -19,6 +19,8 @@ from latecomer.model.windows import FIRST_MOMENT, Session, Window
 ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)
 Periods = Sequence[tuple[int, Output]]
 """An output under each policy it has had, and the batch since which that was in force."""
+Keeps = Callable[["Event", int], bool | None]
+"""Whether the `where` of a batch keeps an event; None where that is not known, and it is taken to."""
 Predicate = Callable[[Mapping[str, Any]], bool | None]
 
 
@@ -67,6 +69,14 @@ class Judged:
     window: Window | None = None
     verdict: Verdict | None = None
     reason: str | None = None
+    unfiltered: Fate | None = None
+    """Of an event that `where` excluded: what would have become of it else."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it may be in a pane, as far as lateness decides."""
+        fate = self.unfiltered if self.fate is Fate.FILTERED else self.fate
+        return fate is None or fate in ACCEPTED
 
     @property
     def past_end(self) -> int | None:
@@ -84,13 +94,13 @@ def in_force(periods: Periods, batch: int) -> Output:
 
 
 def judged_for(
-    window: Window, events: Iterable[Event], periods: Periods, keeps: Predicate | None
+    window: Window, events: Iterable[Event], periods: Periods, keeps: Keeps | None
 ) -> list[Judged]:
     """The events of one window, each judged by its end."""
     return [_judged(event, window, periods, keeps) for event in sorted(events, key=lambda each: each.order)]
 
 
-def judged_sessions(events: Iterable[Event], periods: Periods, keeps: Predicate | None) -> list[Judged]:
+def judged_sessions(events: Iterable[Event], periods: Periods, keeps: Keeps | None) -> list[Judged]:
     """The events of one key, each judged by the sessions there were when it came.
 
     As `model.sessions.SessionBook`, with no more of a session than where it begins and ends.
@@ -129,16 +139,17 @@ def connected(events: Sequence[Event], around: Window, window: Session) -> Windo
     return Window(low, high)
 
 
-def _judged(event: Event, window: Window, periods: Periods, keeps: Predicate | None) -> Judged:
-    if not _kept(event, keeps):
-        return Judged(event, Fate.FILTERED, window)
+def _judged(event: Event, window: Window, periods: Periods, keeps: Keeps | None) -> Judged:
     rules = in_force(periods, event.batch)
     verdict = judge(window.end, event.watermark, rules.allowed_lateness)
-    return Judged(event, fate_of(verdict, rules.late, rules.too_late), window, verdict)
+    fate = fate_of(verdict, rules.late, rules.too_late)
+    if not _kept(event, keeps):
+        return Judged(event, Fate.FILTERED, window, unfiltered=fate)
+    return Judged(event, fate, window, verdict)
 
 
-def _kept(event: Event, keeps: Predicate | None) -> bool:
-    return keeps is None or keeps(event.payload) is True
+def _kept(event: Event, keeps: Keeps | None) -> bool:
+    return keeps is None or keeps(event, event.batch) is not False
 
 
 def _session(rules: Output) -> Session:

@@ -85,9 +85,6 @@ class Prepared:
 class OutputLogic:
     """Computes and publishes one output's panes."""
 
-    pane_order = "sequence, case when op = 'retract' then 1 else 0 end"
-    """How the panes of a batch follow one another, in SQL: what is taken back may be of the same batch."""
-
     def __init__(self, spark: SparkSession, store: Store, name: str) -> None:
         self.spark = spark
         self.store = store

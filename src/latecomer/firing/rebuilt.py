@@ -318,7 +318,9 @@ def _kept_empty(range_: Range, differing: DataFrame) -> DataFrame:
     emptied = both.groupBy(*place).agg(
         *(F.first(name, ignorenulls=True).alias(name) for name in (*others, AFTER))
     )
-    return differing.where(f"{AFTER} is not null").unionByName(emptied.select(differing.columns))
+    return differing.where(f"{AFTER} is not null").unionByName(
+        emptied.select(*map(quoted, differing.columns))
+    )
 
 
 def _differs(logic: OutputLogic) -> Column:

@@ -33,7 +33,7 @@ from latecomer.firing.side_output import missed, whole_event
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.ledger import EVENTS as EVENT_UNIT
-from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.panes import Accumulation, Op
 from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
@@ -135,12 +135,6 @@ def _by_fate(table: pa.Table) -> dict[Fate, pa.Table]:
 
 class SessionLogic(OutputLogic):
     """Computes and publishes the panes of an output with session windows."""
-
-    pane_order = (
-        f"case when timing = '{Timing.CLOSING}' then 1 else 0 end, "
-        "case when op = 'retract' then 0 else 1 end, window_start, window_end"
-    )
-    """What a batch takes back is of batches before it, but for a closing pane: that comes last."""
 
     def remember(self) -> None:
         self.open_states, self.told = _apart(self.tables.partials.files())

@@ -102,7 +102,10 @@ class _Check:
     def _intake(self) -> Tally:
         """Received, duplicates and dead letters of each batch, counted in the tables."""
         view = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
-        raw = {measure: measure_in_raw(measure) for measure in self.store.measures()}
+        raw = {
+            measure: measure_in_raw(self.store.pipeline.source_name(measure))
+            for measure in self.store.measures()
+        }
         store, log = self.store, self.removed
         dead = removed_until(store, DEAD_LETTERS)
         parts = {

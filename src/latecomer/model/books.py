@@ -242,9 +242,12 @@ class Book(ABC):
     def _values(self, events: Sequence[Taken], empty: bool) -> dict[str, Any]:
         """What the aggregates say of these events; of an empty window, what they say of nothing."""
         values = {}
+        by_time = sorted(
+            events, key=lambda each: (each.arrival.event_time, each.arrival.arrival_time, each.nth)
+        )
         for name, aggregate in self.rules.aggregates.items():
             column = aggregate.column
-            given = [None if column is None else event.arrival.payload.get(column) for event in events]
+            given = [None if column is None else event.arrival.payload.get(column) for event in by_time]
             values[name] = aggregate.of_nothing() if empty else aggregate.evaluate(given)
         return values
 

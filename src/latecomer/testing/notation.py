@@ -6,6 +6,9 @@
     events received=3 on_time=2 late_accepted=1
     14:00..14:01 tower=A paise=150
 
+The lists of top_k and collect are written `routes=[DEL:2,BOM:1]` and `seen=[A,B,C]`, as far as their values
+have no space, quote, comma or colon; else as the JSON text that they are, in quotes.
+
 Each has a reader, which says what is wrong with a line, and a writer. What a line leaves out is not
 compared.
 """
@@ -23,6 +26,7 @@ from typing import Any
 from latecomer.config.models import Output
 from latecomer.errors import did_you_mean
 from latecomer.model.durations import to_micros
+from latecomer.model.json_text import shortened
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry
 from latecomer.model.panes import Op, Pane, Timing
 from latecomer.model.verdicts import Fate, Verdict
@@ -83,6 +87,8 @@ def same_value(stated: Any, actual: Any, times: Times) -> bool:
             return times.read(str(stated)) == to_micros(actual)
         if isinstance(actual, bytes):
             return str(stated).encode() == actual
+        if isinstance(actual, str) and isinstance(stated, Plain) and stated.startswith("["):
+            return str(stated) in (actual, shortened(actual))
         return str(stated) == (actual.isoformat() if isinstance(actual, date) else actual)
     except (ValueError, InvalidOperation):
         return False
@@ -101,6 +107,7 @@ def write_value(value: Any, times: Times) -> str:
     if isinstance(value, float):
         return f"{value:.12g}"
     text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+    text = shortened(text) or text
     plain = bool(re.fullmatch(r'[^\s"=]+', text)) and text != "null"
     return text if plain else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 

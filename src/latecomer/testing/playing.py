@@ -45,7 +45,7 @@ def play(
     pipeline = steered(pipeline, steps)
     order_by = pipeline.source.files.order_by
     times = {pipeline.event.time: "string", **({order_by: "string"} if order_by else {})}
-    known = pipeline.source.columns or {**times, **inferred(rows_of(steps)), **(columns or {})}
+    known = pipeline.declared_columns or {**times, **inferred(rows_of(steps)), **(columns or {})}
     shape = Shape(pipeline, known, clock)
     for row in rows_of(steps):
         if told := shape.problem(row):

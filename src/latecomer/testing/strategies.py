@@ -86,7 +86,7 @@ def rows(
     `event.id` some rows come twice, and with `corrupt` some have no event time, or one from a day ahead.
     Times are rounded to what their columns hold; a column that cannot hold them is a ValueError.
     """
-    declared = pipeline.source.columns or {}
+    declared = pipeline.declared_columns or {}
     shape, event_id, own = Shape(pipeline, declared), pipeline.event.id, columns or {}
     each = {name: values(declared[name]) for name in shape.given}
     each |= {name: st.none() for name in (event_id, shape.time_marker) if name in each}

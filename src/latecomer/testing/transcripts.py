@@ -380,9 +380,9 @@ def _told(error: ValueError) -> tuple[str, str | None]:
 def _columns_of(pipeline: Pipeline, rows: Sequence[Row]) -> dict[str, str]:
     """The source's columns: as the pipeline file declares them, or as a run would find them; where there is
     nothing to find yet, as the rows have them."""
-    if pipeline.source.columns is not None:
-        return dict(pipeline.source.columns)
-    from latecomer.config.columns import list_files
+    if (declared := pipeline.declared_columns) is not None:
+        return declared
+    from latecomer.config.paths import list_files
     from latecomer.store.store import read_pins, source_columns
 
     if read_pins(pipeline.store_path) is not None or list_files(pipeline.source_path):

@@ -26,6 +26,8 @@ from latecomer.windowing.judge import (
     BATCH,
     CODES,
     FATE,
+    ORIGIN,
+    POSITION,
     TICK,
     WATERMARK,
     Periods,
@@ -45,8 +47,7 @@ _BOUND = f"{PRIVATE}bound"
 _EPOCH = f"{PRIVATE}epoch"
 _ITEMS = f"{PRIVATE}items"
 _VERDICT = f"{PRIVATE}verdict"
-_PLACE = ("origin as _lc_origin", "position as _lc_position")
-_ORDER = (BATCH, TICK, ARRIVAL, "_lc_origin", "_lc_position")
+_ORDER = (BATCH, TICK, ARRIVAL, ORIGIN, POSITION)
 
 
 # Stretches and sessions
@@ -145,11 +146,11 @@ def with_verdicts(
     output = periods[-1][1]
     window, keys = _session(output), [quoted(key) for key in output.by]
     bound = _by_period(periods, _bound)
-    ours = with_stretches(as_seen(suspected, layout, *_PLACE, WATERMARK, NTH), window)
+    ours = with_stretches(as_seen(suspected, layout, WATERMARK, NTH), window)
     ours = ours.selectExpr(
         *keys, *_ORDER, START, END, NTH, f"{bound} as {_BOUND}", f"cast(null as bigint) as {CELL}"
     )
-    prompt = with_watermark(as_seen(events, layout, *_PLACE), timeline)
+    prompt = with_watermark(as_seen(events, layout), timeline)
     prompt = prompt.where(f"not ({_behind(output)}) and {kept_sql(output)}")
     others = with_stretches(_of_keys(prompt, ours, output.by), window)
     none = f"cast(null as bigint) as {NTH}", f"cast(null as bigint) as {_BOUND}"
