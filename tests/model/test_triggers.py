@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from latecomer.model.triggers import Count, Every, Trigger
+from latecomer.model.windows import Session
 
 
 @pytest.mark.parametrize(
@@ -55,3 +56,13 @@ def test_late(written: object, meant: object) -> None:
 def test_what_is_no_trigger_is_refused(fields: dict[str, object], mend: str) -> None:
     with pytest.raises(ValidationError, match=mend):
         Trigger(**fields)
+
+
+def test_a_store_that_knew_fewer_settings_sees_no_change() -> None:
+    """What a store writes down of an output holds a setting that came later only where it is used."""
+    assert Trigger().model_dump(mode="json") == {"early": None, "late": "batch"}
+    assert Session("10s").model_dump(mode="json").keys() == {"session", "max"}
+    used = Trigger(on_time="if_changed", closing=True)
+    assert Trigger.model_validate(used.model_dump(mode="json")) == used
+    joined = Session("10s", touching="joins", final="after_gap")
+    assert joined.model_dump(mode="json").keys() == {"session", "max", "touching", "final"}
