@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from latecomer.alignment import alignment_of
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output, Pipeline
-from latecomer.corrections.asof import holding, holds, known_at
+from latecomer.corrections.asof import holds, known_at
+from latecomer.corrections.choices import Clock
 from latecomer.errors import NoStore, PipelineError, Problem, StoreMismatch, did_you_mean
 from latecomer.folding import folded
 from latecomer.model.aggregates import SKETCHED, Aggregate
@@ -24,9 +25,17 @@ from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
+from latecomer.store.publication import publication_order
 from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
 from latecomer.store.state_types import state_parts
-from latecomer.store.store import OutputTables, Store, definition_of, open_store, read_pins
+from latecomer.store.store import (
+    OutputTables,
+    Store,
+    definition_of,
+    open_store,
+    read_pins,
+    require_wall_clock,
+)
 from latecomer.store.table import Table
 
 OPEN = "OPEN"
@@ -50,13 +59,17 @@ class Reader:
         include_open: bool = False,
         as_of: datetime | None = None,
         valid_at: datetime | None = None,
+        key: Mapping[str, str | None] | None = None,
+        clock: Clock | str = Clock.PUBLISHED,
     ) -> pa.Table:
         """The number that stands for each window and key; `include_open` adds windows still open.
 
         A retracted number does not stand, nor does one that a larger sequence has replaced; discarding
         panes are added up. An open window has the timing OPEN and no sequence. `as_of` tells what stood at
-        a moment of processing time, by the arrival clock; `valid_at` keeps the windows that hold a moment
-        of event time. Both are UTC unless they say otherwise.
+        a moment of processing time: a pane counts from the end of its batch on, or with `clock` "arrival"
+        from the arrival on that fired it. `valid_at` keeps the windows that hold a moment of event time.
+        Both are UTC unless they say otherwise. `key` keeps the rows whose key columns have these values,
+        written as text; None stands for null.
         """
         self.notes = []
         book = self._book(output)
@@ -65,24 +78,39 @@ class Reader:
             problem = Problem("as_of", "open windows are known only as they are now", as_of.isoformat(), mend)
             raise PipelineError([self._ours(problem)])
         # The open states first: a window that closes in between is then seen twice, never not at all.
-        still_open = _open_windows(book, self.notes) if include_open else None
-        standing = self._standing(book, as_of, valid_at)
+        chosen = self._chosen(book, valid_at, key)
+        still_open = _open_windows(book, self.notes, chosen) if include_open else None
+        standing = self._standing(book, as_of, self._clock(clock), chosen)
         if still_open is None:
             return standing
-        if valid_at is not None:
-            still_open = still_open.filter(_holds(valid_at))
         order = [(name, "ascending") for name in ("window_start", *book.layout.keys)]
         return pa.concat_tables([standing, still_open]).sort_by(order)
 
-    def _standing(self, book: _Book, as_of: datetime | None, valid_at: datetime | None) -> pa.Table:
+    def _standing(self, book: _Book, as_of: datetime | None, clock: Clock, chosen: str) -> pa.Table:
         rows, others = "t", {}
         if as_of is not None:
             timeline = self._store().watermarks
-            rows = known_at(moment_literal(to_micros(as_of)), timeline.exists)
+            rows = known_at(moment_literal(to_micros(as_of)), timeline.exists, clock)
             others = {"w": timeline} if timeline.exists else {}
-        if valid_at is not None:
-            rows = holding(moment_literal(to_micros(valid_at)), rows)
-        return _standing(book, rows, **others)
+        return _standing(book, f"(select * from {rows} where {chosen})", **others)
+
+    def _clock(self, clock: str) -> Clock:
+        if clock not in list(Clock):
+            raise self._unknown("clock", "there is no such clock", clock, list(Clock))
+        return Clock(clock)
+
+    def choose(
+        self, output: str, window: datetime | None = None, key: Mapping[str, str | None] | None = None
+    ) -> str:
+        """The rows of an output's window and key, as a condition in SQL."""
+        return self._chosen(self._book(output), window, key)
+
+    def _chosen(self, book: _Book, window: datetime | None, key: Mapping[str, str | None] | None) -> str:
+        """The rows of the window that holds a moment and of a key, as a condition in SQL."""
+        chosen = [self._key_is(book, column, text) for column, text in (key or {}).items()]
+        if window is not None:
+            chosen.append(holds(moment_literal(to_micros(window))))
+        return " and ".join(chosen) or "true"
 
     def panes(
         self, output: str, window: datetime | None = None, key: Mapping[str, str | None] | None = None
@@ -93,13 +121,8 @@ class Reader:
         whose key columns have these values, written as text; None stands for null.
         """
         book = self._book(output)
-        chosen = ["true"]
-        if window is not None:
-            chosen.append(holds(moment_literal(to_micros(window))))
-        chosen += [self._key_is(book, column, text) for column, text in (key or {}).items()]
-        names = book.layout.published.names
-        order = listed(["batch", "sequence", "op", "window_start", *book.layout.keys])
-        sql = f"select {listed(names)} from t where {' and '.join(chosen)} order by {order}"
+        names, order = book.layout.published.names, publication_order(book.output)
+        sql = f"select {listed(names)} from t where {self._chosen(book, window, key)} order by {order}"
         return _ask(book.tables.panes, sql, book.layout.published)
 
     def late(self, output: str) -> pa.Table:
@@ -108,6 +131,11 @@ class Reader:
         return _public(
             _ask(table, "select * from t order by batch, arrival_time, origin, position", table.schema)
         )
+
+    def duplicates(self) -> pa.Table:
+        """Every row whose id had come before, in the order in which they were read."""
+        table = self._store().duplicates
+        return _public(_ask(table, "select * from t order by batch, origin, position", table.schema))
 
     def dead_letters(self) -> pa.Table:
         """Every row that never became an event, and why, in the order in which they were read."""
@@ -177,6 +205,7 @@ class Reader:
         if pinned is None:
             raise NoStore(f"output {name} has not been computed yet; run the pipeline first")
         wanted = definition_of(output)
+        require_wall_clock(name, pinned, wanted)
         changed = [key for key in wanted if pinned.get(key) != wanted[key]]
         if changed:
             mend = "restore the file, or give the changed output a new name and run it"
@@ -264,16 +293,10 @@ def _added_up(book: _Book, rows: str = "t", **others: Table) -> pa.Table:
     return _ask(book.tables.panes, sql, book.schema, **others)
 
 
-def _holds(moment: datetime) -> pc.Expression:
-    """Whether a window holds a moment, for rows that are there already."""
-    at = pa.scalar(to_micros(moment), pa.int64()).cast(TIMESTAMP)
-    return (pc.field("window_start") <= at) & (pc.field("window_end") > at)
-
-
 # Windows still open: their partial states, merged
 
 
-def _open_windows(book: _Book, notes: list[str]) -> pa.Table:
+def _open_windows(book: _Book, notes: list[str], chosen: str = "true") -> pa.Table:
     """The windows still open, each state merged as far as it can be without Spark."""
     partials, panes = book.tables.partials, book.tables.panes
     if not partials.exists:
@@ -294,7 +317,10 @@ def _open_windows(book: _Book, notes: list[str]) -> pa.Table:
         ]
         closed, others = f"where not exists (select 1 from p where {' and '.join(same)})", {"p": panes}
     place = listed(book.place)
-    rows = partials.query(f"select {place}, {', '.join(merged)} from t {closed} group by {place}", **others)
+    states = f"(select * from t where {chosen}) as t"
+    rows = partials.query(
+        f"select {place}, {', '.join(merged)} from {states} {closed} group by {place}", **others
+    )
     columns = {name: rows[name] for name in book.place}
     counted = rows[_ROWS].to_pylist()
     for name, aggregate in book.output.aggregates.items():

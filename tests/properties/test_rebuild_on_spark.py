@@ -31,7 +31,16 @@ from latecomer.store import failpoints
 from latecomer.store.store import Store, open_store
 from latecomer.timeline.keeper import TimelineKeeper
 from scenarios import watermarks
-from spark_kit import PAYLOAD, Batch, Bench, filtered, many_on_spark, on_spark, stored_panes
+from spark_kit import (
+    PAYLOAD,
+    Batch,
+    Bench,
+    filtered,
+    many_on_spark,
+    on_spark,
+    require_explained,
+    stored_panes,
+)
 from window_kit import any_outputs, quiet_batches
 
 Within = tuple[int, int]
@@ -98,6 +107,7 @@ def rebuild_and_compare(
         require_served(bench, output, read)
         assert rebuilding.apply(bench.pipeline, "one", spark=spark).batch is None
         assert check_ledger(bench.pipeline, spark) == []
+        require_explained(bench.pipeline, "one")
         again = replay(bench.pipeline, spark=spark)
         assert again.equal, again.outputs["one"].panes.rows.to_pylist()
 

@@ -13,6 +13,8 @@ from latecomer.cli.options import (
     Limit,
     OutputName,
     WrongUsage,
+    Zoned,
+    choose_zone,
     moment_of,
     open_reader,
 )
@@ -38,6 +40,7 @@ def correct(
     ] = False,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
+    zone: Zoned = None,
 ) -> None:
     """Add up the side output by window and key. Every late event is corrected once.
 
@@ -46,6 +49,7 @@ def correct(
     from latecomer.cli.render import note, show
     from latecomer.corrections import correcting, grains, serving
 
+    choose_zone(zone, file, output)
     first = None if since is None else moment_of("--since", since)
     end = None if until is None else moment_of("--until", until)
     if first is not None and end is not None and to_micros(first) >= to_micros(end):

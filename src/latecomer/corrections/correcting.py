@@ -334,9 +334,8 @@ def wide(column: str, kind: str) -> str:
 
 def _late_column(ours: Corrections, column: str) -> str:
     """Where the side output keeps a source column."""
-    stored = ours.layout.events.view[column]
-    extra = ours.tables.late.schema.names[: -len(ours.layout.events.stored)]
-    return double_quoted(f"payload_{stored}" if stored in extra else stored)
+    events = ours.layout.events
+    return double_quoted(events.late_names[events.view[column]])
 
 
 def fitted(ours: Corrections, rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -27,8 +27,8 @@ from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.table import there
 
 
-def serving(reader: Reader, output: str) -> pa.Table:
-    """Base plus correction for each window and key, with both beside it.
+def serving(reader: Reader, output: str, chosen: str = "true") -> pa.Table:
+    """Base plus correction for each window and key, with both beside it; `chosen` says of which, in SQL.
 
     The base is the number that stands; corrections that a rebuild has taken in no longer count. A window and
     key that only late events have is there too, with a base of nothing: 0 for sums and counts. What cannot be
@@ -37,12 +37,12 @@ def serving(reader: Reader, output: str) -> pa.Table:
     """
     ours = corrections_of(reader, output)
     base, corrections = standing(DATAFUSION, ours, "t"), _counting(reader, ours)
-    rows = _ask(ours, served(DATAFUSION, ours, base, corrections), _schema(ours))
+    rows = _ask(ours, served(DATAFUSION, ours, base, corrections), _schema(ours), chosen=chosen)
     reader.notes = _notes(ours, rows)
     return rows
 
 
-def preferred(reader: Reader, output: str, prefer: Origin) -> pa.Table:
+def preferred(reader: Reader, output: str, prefer: Origin, chosen: str = "true") -> pa.Table:
     """One number for each window and key, and where it comes from.
 
     `live` and `corrected` tell what the stream said before a rebuild, without and with what came late;
@@ -60,7 +60,8 @@ def preferred(reader: Reader, output: str, prefer: Origin) -> pa.Table:
         asked = f"select *, '{Origin.LIVE}' as {double_quoted(columns[-1])} from ({live})"
     kinds = [*(ours.layout.published.field(name) for name in columns[:-1]), (columns[-1], pa.string())]
     states = [] if prefer is Origin.LIVE else [STATES + name for name in DATAFUSION.merges(ours)]
-    rows = _ask(ours, f"select {DATAFUSION.listed([*columns, *states])} from ({asked})", pa.schema(kinds))
+    sql = f"select {DATAFUSION.listed([*columns, *states])} from ({asked})"
+    rows = _ask(ours, sql, pa.schema(kinds), chosen=chosen)
     reader.notes = _notes(ours, rows)
     return rows
 
@@ -101,10 +102,10 @@ def _moment(micros: int) -> str:
     return moment_literal(min(max(micros, FIRST_MOMENT), END_OF_TIME))
 
 
-def _ask(ours: Corrections, sql: str, schema: pa.Schema, *then_by: str) -> pa.Table:
+def _ask(ours: Corrections, sql: str, schema: pa.Schema, *then_by: str, chosen: str = "true") -> pa.Table:
     order = DATAFUSION.listed([*ours.place, *then_by])
     with there(ours.tables.panes, ours.table) as (panes, corrections):
-        rows = panes.query(f"select * from ({sql}) order by {order}", c=corrections)
+        rows = panes.query(f"select * from ({sql}) where {chosen} order by {order}", c=corrections)
     return _with_averages(ours, _with_merged(ours, rows, fitted(ours, rows, schema)))
 
 

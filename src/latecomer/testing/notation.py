@@ -17,15 +17,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from latecomer.config.models import Output
+from latecomer.errors import did_you_mean
 from latecomer.model.durations import to_micros
 from latecomer.model.json_text import shortened
-from latecomer.model.ledger import Entry
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry
 from latecomer.model.panes import Op, Pane, Timing
 from latecomer.model.verdicts import Fate, Verdict
 from latecomer.model.windows import Window
@@ -188,6 +190,24 @@ class StatedPane:
             and self.last in (None, pane.is_last)
             and all(name in actual and same_value(v, actual[name], times) for name, v in self.fields.items())
         )
+
+
+def unknown_name(stated: Any, output: Output, columns: Iterable[str], measures: Sequence[str]) -> str | None:
+    """A name in a line that there is not, and the fix: such a line could never hold."""
+    match stated:
+        case StatedPane():
+            names, known, what = list(stated.fields), [*output.by, *output.aggregates], "the output"
+        case StatedLate():
+            names, known, what = list(stated.row.fields), list(columns), "the source"
+        case StatedEntry():
+            names, known, what = [stated.unit], [EVENTS, ASSIGNMENTS, *measures], "the ledger"
+        case _:
+            return None
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is None:
+        return None
+    kind = "unit" if isinstance(stated, StatedEntry) else "column"
+    return f"{unknown}: {what} has no such {kind}; {did_you_mean(unknown, known)}"
 
 
 def read_pane(line: str, times: Times) -> StatedPane:
