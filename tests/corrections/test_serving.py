@@ -204,6 +204,15 @@ def test_states_that_keep_values_are_merged_in_open_windows_too(lake: Lake) -> N
     assert reads.notes == []
 
 
+def test_late_events_of_an_output_that_published_nothing_are_served(lake: Lake) -> None:
+    lake.late("stated", 0, [late(0, "a", paise=4, payer="ann"), late(0, "a", paise=9)])
+    correct(reader(lake), "stated")
+    shown = served(serving(reader(lake), "stated").to_pylist(), "mean", "middle", "some", "mean_base")
+    assert shown == {(0, "a"): (6.5, Decimal("6.5"), '["ann"]', None)}
+    (row,) = in_duckdb(lake, "stated")
+    assert (row["mean"], row["spread"]) == (6.5, 12.5)
+
+
 def test_a_view_says_what_it_leaves_to_the_reader(lake: Lake) -> None:
     text = view(reader(lake), "stated", Engine.DUCKDB)
     assert (

@@ -68,6 +68,13 @@ class Corrections:
     def place(self) -> list[str]:
         return ["window_start", "window_end", *self.layout.keys]
 
+    @property
+    def panes(self) -> Table:
+        """The panes with the states behind them, also where none was ever published."""
+        states = [field for field in self.table.schema if field.name.startswith(PRIVATE)]
+        panes = self.tables.panes
+        return panes if panes.exists else Table(panes.root, pa.schema([*panes.schema, *states]))
+
     @cached_property
     def added(self) -> dict[str, Aggregate]:
         """The aggregates that can be corrected by adding."""
