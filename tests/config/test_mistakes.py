@@ -49,6 +49,13 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
     assert pipeline.store_path == tmp_path / "lake"
 
 
+def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path) -> None:
+    text = GOOD.replace("sum(paise)", '"sum(`net amount`)"').replace("fare: double", '"net amount": bigint')
+    pipeline = parse_pipeline(text, tmp_path / "pipeline.yaml")
+    check_against(pipeline, pipeline.source.columns or {})
+    assert pipeline.outputs["totals"].aggregates["paise"].column == "net amount"
+
+
 @pytest.mark.parametrize(
     ("written", "instead", "line", "field", "mend"),
     [
