@@ -146,7 +146,7 @@ class _Sides:
         place = [name for name in self.accounts.place if name in theirs.schema.names]
         theirs = self.accounts.span.of(theirs)
         parts = [standing, theirs, *(books[kind] for kind in _PLACED)]
-        union = _union(parts, standing.schema, place, values)
+        union = _union(parts, standing.schema, place, values, self.zone)
         with TemporaryDirectory(prefix="latecomer-reconcile-") as folder:
             table = Table(Path(folder, "sides"), union.schema)
             table.append(0, union)
@@ -362,7 +362,7 @@ class _Found:
 
 
 def _union(
-    parts: Sequence[pa.Table], schema: pa.Schema, place: Sequence[str], values: Sequence[str]
+    parts: Sequence[pa.Table], schema: pa.Schema, place: Sequence[str], values: Sequence[str], zone: str
 ) -> pa.Table:
     """Every side's rows one after the other, each column in one type."""
     columns: dict[str, pa.ChunkedArray] = {}
@@ -373,7 +373,7 @@ def _union(
             for part in parts
         ]
         adds_up = name in values and not _plain(kind)
-        whole = together(given, name) if adds_up else [like(column, kind, name) for column in given]
+        whole = together(given, name) if adds_up else [like(column, kind, name, zone) for column in given]
         columns[name] = pa.chunked_array(
             [chunk for column in whole for chunk in column.chunks], whole[0].type
         )
