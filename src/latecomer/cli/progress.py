@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import pyarrow as pa
 
 from latecomer.cli.options import Format
 from latecomer.cli.render import moment, moment_in_words, print_table
+from latecomer.cli.steps import Display, working
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import EVENTS
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
@@ -133,15 +133,28 @@ class Progress(Protocol):
 def progress(form: Format, totals: Totals) -> Iterator[Progress]:
     """Tell each batch as it is done: rows on standard output for JSON and CSV; for people on standard
     error, live on a terminal and a line a batch elsewhere."""
-    if form is Format.JSON:
-        yield lambda report: _out(json.dumps(as_json(report)))
-    elif form is Format.CSV:
-        yield _csv_rows()
-    elif sys.stderr.isatty():
-        with _live(totals) as told:
-            yield told
-    else:
-        yield lambda report: print(as_line(report), file=sys.stderr, flush=True)
+    with working("checking the pipeline and its store") as display:
+        if form is Format.TABLE:
+            yield _for_people(display, totals)
+            return
+        rows = _csv_rows() if form is Format.CSV else lambda report: _out(json.dumps(as_json(report)))
+
+        def told(report: BatchReport) -> None:
+            if sys.stdout.isatty():
+                display.end()
+            rows(report)
+
+        yield told
+
+
+def _for_people(display: Display, totals: Totals) -> Progress:
+    def told(report: BatchReport) -> None:
+        if display.stream.isatty():
+            display.show(_status(report, totals))
+        elif not display.quiet:
+            display.line(as_line(report))
+
+    return told
 
 
 def _out(line: str) -> None:
@@ -163,29 +176,7 @@ def _csv_rows() -> Progress:
     return told
 
 
-@contextmanager
-def _live(totals: Totals) -> Iterator[Progress]:
-    from rich.console import Console
-    from rich.live import Live
-    from rich.spinner import Spinner
-
-    # While the JVM starts, descriptors 1 and 2 are lent to it: the status needs one of its own.
-    with os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace") as terminal:
-        spinner = Spinner("dots", "starting Spark …")
-        with Live(
-            spinner,
-            console=Console(file=terminal),
-            transient=True,
-            refresh_per_second=8,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        ):
-            yield lambda report: spinner.update(text=_status(report, totals))
-
-
-def _status(report: BatchReport, totals: Totals) -> Any:
-    from rich.text import Text
-
+def _status(report: BatchReport, totals: Totals) -> str:
     speed = rate(report.received.rows, report.seconds)
     lines = [
         f"batch {report.batch}  {speed} rows/s  {watermark_in_words(report.watermark, report.newest_arrival)}"
@@ -194,7 +185,7 @@ def _status(report: BatchReport, totals: Totals) -> Any:
     for output, fates in totals.fates.items():
         counts = "  ".join(f"{in_words(fate)} {int(fates[fate])}" for fate in TOLD)
         lines.append(f"  {output}  {counts}")
-    return Text("\n".join(lines))
+    return "\n".join(lines)
 
 
 def print_summary(totals: Totals) -> None:
