@@ -65,6 +65,12 @@ def did_you_mean(value: str, known: Iterable[str]) -> str:
     return there
 
 
+def first_line(error: BaseException, limit: int = 200) -> str:
+    """What an error of a library says, without its trace."""
+    text = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".; ")
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
 class PipelineError(LatecomerError):
     """The pipeline cannot be run as written; carries every problem found, not only the first."""
 

@@ -10,6 +10,7 @@ running on it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -38,11 +39,14 @@ from latecomer.pipeline import Engine
 from latecomer.running import check_predicates
 from latecomer.session import build_session, own_session
 from latecomer.source.files import SourceFile
+from latecomer.spark_errors import explained
 from latecomer.store.past import PastTable, ReplayStore
 from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import DataFile
 from latecomer.upkeep.coverage import DEAD_LETTERS, removed_amounts, removed_until, require_covered
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,7 @@ class Replay:
         return pa.table({"output": pa.array(list(self.outputs), pa.string())} | counts)
 
 
+@explained("the replay")
 def replay(
     pipeline: Pipeline,
     *,
@@ -121,12 +126,14 @@ def replay(
         session = own_session(spark or build_session(pipeline.name, root / "logs" / "spark.log"))
         check_predicates(session, Store(supposed, origin.columns), None)
         _compute(session, store, parts, origin, last, one_shot)
+        LOG.info("comparing with the store")
         sides = Side(origin, last), Side(store, last)
         exact = not changes and not one_shot
         compared = {part.name: compare_output(*sides, part.name, exact) for part in parts}
         return Replay(store.pipeline, exact, one_shot, last + 1, compared, compare_fates(*sides, compared))
 
 
+@explained("computing results again")
 def recompute(
     pipeline: Pipeline,
     output: str,
@@ -202,6 +209,7 @@ class _Replayer(Engine):
     def run(self, steps: Sequence[_Step]) -> None:
         """Every batch once more."""
         for step in steps:
+            LOG.info("replaying batch %d of %d", step.batch + 1, len(steps))
             self.store.go_to(step.batch)
             self.store.redefining = self._redefined(step.batch)
             self._use({part.name: part.at(step.batch) for part in self.parts if part.joined < step.batch})
@@ -239,6 +247,7 @@ class _Replayer(Engine):
     def in_one_shot(self, last: int) -> None:
         """All events as one batch, under the policies in force at the end."""
         self.last = last
+        LOG.info("computing %d batches at once", last + 1)
         self._join(self.parts)
 
     def _join(self, parts: Sequence[_Part]) -> None:

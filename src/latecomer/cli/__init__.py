@@ -126,6 +126,9 @@ def _status(arguments: list[str], debug: bool) -> int:
         # Whoever read has seen enough; without this Python would complain while flushing at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _told(error, f"error: {where}{error.strerror or error}", FAILED, debug)
     except Exception as error:
         if isinstance(error, _USAGE_ERROR):
             return _told(error, f"error: {error.format_message().replace('Value error, ', '')}", USAGE, debug)

@@ -6,7 +6,6 @@ import csv
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,13 +14,14 @@ import pyarrow as pa
 
 from latecomer.cli.options import Format
 from latecomer.cli.render import moment, moment_in_words, print_table
-from latecomer.cli.steps import Display, working
+from latecomer.cli.steps import current
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import EVENTS
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 
 if TYPE_CHECKING:
     from latecomer.pipeline import BatchReport
+    from latecomer.running import RunReport
 
 TOLD = (Fate.LATE_ACCEPTED, Fate.SIDE_OUTPUT, Fate.DROPPED)
 """The fates that a line of progress names; the summary names all."""
@@ -129,28 +129,18 @@ class Progress(Protocol):
     def __call__(self, report: BatchReport) -> None: ...
 
 
-@contextmanager
-def progress(form: Format, totals: Totals) -> Iterator[Progress]:
-    """Tell each batch as it is done: rows on standard output for JSON and CSV; for people on standard
-    error, live on a terminal and a line a batch elsewhere."""
-    with working("checking the pipeline and its store") as display:
-        if form is Format.TABLE:
-            yield _for_people(display, totals)
-            return
-        rows = _csv_rows() if form is Format.CSV else lambda report: _out(json.dumps(as_json(report)))
+def progress(form: Format, totals: Totals) -> Progress:
+    """Whom to tell of each batch: rows on standard output for JSON and CSV; for people on standard error,
+    live on a terminal and a line a batch elsewhere."""
+    if form is Format.JSON:
+        return lambda report: _out(json.dumps(as_json(report)))
+    if form is Format.CSV:
+        return _csv_rows()
+    display = current()
 
-        def told(report: BatchReport) -> None:
-            if sys.stdout.isatty():
-                display.end()
-            rows(report)
-
-        yield told
-
-
-def _for_people(display: Display, totals: Totals) -> Progress:
     def told(report: BatchReport) -> None:
-        if display.stream.isatty():
-            display.show(_status(report, totals))
+        if display.on_terminal:
+            display.show(_status(report, totals), "batches")
         elif not display.quiet:
             display.line(as_line(report))
 
@@ -188,7 +178,7 @@ def _status(report: BatchReport, totals: Totals) -> str:
     return "\n".join(lines)
 
 
-def print_summary(totals: Totals) -> None:
+def print_summary(totals: Totals, left: RunReport) -> None:
     """The run in two tables on standard output: the whole, and the fates of events per output."""
     whole = {
         "batches": pa.array([totals.batches]),
@@ -196,8 +186,10 @@ def print_summary(totals: Totals) -> None:
         "events": pa.array([totals.events]),
         "seconds": pa.array([Decimal(f"{totals.seconds:.1f}")]),
         "rows/s": pa.array([rate(totals.rows, totals.seconds)]),
-        "watermark": pa.array([moment_in_words(totals.watermark)]),
+        "watermark": pa.array(["drained" if left.drained else moment_in_words(left.watermark)]),
     }
+    for line in _what_happened(totals, left):
+        print(line)
     print_table(pa.table(whole))
     if not totals.fates:
         return
@@ -208,3 +200,14 @@ def print_summary(totals: Totals) -> None:
         columns[in_words(fate)] = pa.array([int(totals.fates[name][fate]) for name in names], pa.int64())
     print(flush=True)
     print_table(pa.table(columns))
+
+
+def _what_happened(totals: Totals, left: RunReport) -> Iterator[str]:
+    """What the table of batches does not show."""
+    for output, seconds in left.computed.items():
+        yield f"output {output} is new: it was computed from the log in {seconds:.1f} s"
+    if not totals.batches:
+        before = f"{left.batches} batch{'es are' if left.batches != 1 else ' is'} complete"
+        yield f"nothing new: {before if left.batches else 'no batch has been read yet'}"
+    if left.drained:
+        yield "the input was drained: every window is closed"

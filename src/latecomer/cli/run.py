@@ -26,6 +26,7 @@ def run(
     """Run the pipeline until stopped (Ctrl-C finishes the batch under way first)."""
     pipeline = load(file)
     from latecomer.cli.progress import Totals, print_summary, progress
+    from latecomer.cli.steps import current
 
     try:
         from latecomer.running import run as run_pipeline
@@ -35,15 +36,16 @@ def run(
         raise MachineError(f"Spark cannot be imported ({error}); latecomer doctor says why") from error
 
     totals, stop = Totals(), threading.Event()
-    with progress(form, totals) as tell:
+    tell = progress(form, totals)
 
-        def watch(report: BatchReport) -> None:
-            totals.add(report)
-            tell(report)
+    def watch(report: BatchReport) -> None:
+        totals.add(report)
+        tell(report)
 
-        run_pipeline(pipeline, once=once, drain=drain, watch=watch, stop=stop, file=file)
+    left = run_pipeline(pipeline, once=once, drain=drain, watch=watch, stop=stop, file=file)
+    current().rest()
     if stop.is_set():
         when = "before the first batch" if totals.last_batch is None else f"after batch {totals.last_batch}"
         print(f"stopped {when}; the store is consistent", file=sys.stderr)
     if form is Format.TABLE:
-        print_summary(totals)
+        print_summary(totals, left)

@@ -2,8 +2,8 @@
 
 The library says what it does through `logging`: `LOG.info("starting Spark")` begins a step, `LOG.warning(...)`
 warns. A record whose message is the same but for its values (`"replaying batch %d of %d"`) is news of the same
-step. On a terminal the step is one live line with the time it has taken; elsewhere it is a plain line where it
-takes longer than a moment, with news now and then. Before a verb prints its answer, the live line is gone.
+step. On a terminal the step is one live line with the time it has taken, which gives way as soon as anything
+else is printed. Elsewhere it is a plain line where it takes longer than a moment, with news now and then.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -28,80 +28,75 @@ MOMENT = 0.3
 NEWS = 15.0
 """Elsewhere than on a terminal, news of a step comes no more often."""
 STILL = 60.0
-"""And a step without news is shown again after so long."""
+"""And a step without news is shown again after so long, then after twice as long, and so on."""
 
 
 @contextmanager
-def reporting(quiet: bool) -> Iterator[None]:
-    """For the whole command: warnings are printed, and steps while a verb is `working`; not where `quiet`."""
-    level, handler = LOGGER.level, _Handler(quiet)
-    LOGGER.addHandler(handler)
-    LOGGER.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        LOGGER.removeHandler(handler)
-        LOGGER.setLevel(level)
+def reporting(quiet: bool = False) -> Iterator[Display]:
+    """For a whole command: steps are shown and warnings printed; where `quiet`, warnings alone."""
+    with ExitStack() as stack:
+        stream = stack.enter_context(_own_stderr())
+        display = Display(stream, quiet)
+        stack.callback(display.rest)
+        if stream.isatty():
+            stack.enter_context(redirect_stdout(_giving_way(sys.stdout, display)))
+            stack.enter_context(redirect_stderr(_giving_way(sys.stderr, display)))
+        handler, level = _Handler(display), LOGGER.level
+        stack.callback(LOGGER.setLevel, level)
+        stack.callback(LOGGER.removeHandler, handler)
+        LOGGER.addHandler(handler)
+        LOGGER.setLevel(logging.INFO)
+        yield display
 
 
-@contextmanager
-def working(step: str) -> Iterator[Display]:
-    """Show what is being done, from here to the end of the block; `step` is what it begins with."""
-    handlers = [each for each in LOGGER.handlers if isinstance(each, _Handler)]
-    with _own_stderr() as stream:
-        display = Display(stream, quiet=any(each.quiet for each in handlers))
-        display.show(step)
-        for each in handlers:
-            each.display = display
-        try:
-            yield display
-        finally:
-            for each in handlers:
-                each.display = None
-            display.end()
+def current() -> Display:
+    """The display of the command that runs."""
+    found = (each.display for each in LOGGER.handlers if isinstance(each, _Handler))
+    return next(found, None) or Display(sys.stderr)
 
 
 class _Handler(logging.Handler):
-    """Takes what the library says to the display of the verb that is at work."""
+    """Takes what the library says to the display."""
 
-    def __init__(self, quiet: bool) -> None:
+    def __init__(self, display: Display) -> None:
         super().__init__(logging.INFO)
-        self.quiet = quiet
-        self.display: Display | None = None
+        self.display = display
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING:
-            line = f"warning: {record.getMessage()}"
-            if self.display is None:
-                print(line, file=sys.stderr, flush=True)
-            else:
-                self.display.line(line)
-        elif self.display is not None:
+            self.display.line(f"warning: {record.getMessage()}")
+        else:
             self.display.show(record.getMessage(), str(record.msg))
 
 
 class Display:
-    """What is being done now. Lines printed through it stay; the step itself is gone in the end."""
+    """What is being done now. A `line` stays; the step itself is gone in the end."""
 
     def __init__(self, stream: TextIO, quiet: bool = False) -> None:
         self.stream = stream
         self.quiet = quiet
         self.live: Live | None = None
         self._lock = threading.RLock()
-        self._ended = threading.Event()
         self._text, self._step, self._began = "", "", 0.0
-        self._printed, self._printed_step, self._printed_at = "", "", -NEWS
-        shown = self._on_terminal if stream.isatty() else self._in_lines
-        self._thread = threading.Thread(target=shown, name="latecomer-progress", daemon=True)
-        if not quiet:
-            self._thread.start()
+        self._printed, self._printed_step, self._printed_at, self._patience = "", "", -NEWS, STILL
+        self._resting = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def on_terminal(self) -> bool:
+        return self.stream.isatty()
 
     def show(self, text: str, step: str | None = None) -> None:
         """What is being done from now on; `step` is the same for news of the same step."""
         with self._lock:
             if (step or text) != self._step:
-                self._step, self._began = step or text, time.monotonic()
+                self._step, self._began, self._patience = step or text, time.monotonic(), STILL
             self._text = text
+            if self._thread is None and not self.quiet:
+                self._resting.clear()
+                shown = self._on_terminal if self.on_terminal else self._in_lines
+                self._thread = threading.Thread(target=shown, name="latecomer-progress", daemon=True)
+                self._thread.start()
 
     def line(self, text: str) -> None:
         """A line that stays."""
@@ -111,24 +106,28 @@ class Display:
             else:
                 self.live.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def end(self) -> None:
-        """Leave the screen to the answer."""
-        self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join()
+    def rest(self) -> None:
+        """Show nothing until the next step."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            self._resting.set()
+            thread.join()
 
     def _in_lines(self) -> None:
-        while not self._ended.wait(MOMENT / 2):
+        while not self._resting.wait(MOMENT / 2):
             with self._lock:
                 now = time.monotonic()
                 took, since = now - self._began, now - self._printed_at
                 news = self._text != self._printed and (since >= NEWS or self._step != self._printed_step)
-                if took >= MOMENT and (news or since >= STILL):
+                still = since >= self._patience
+                if took >= MOMENT and (news or still):
                     self.line(self._text if took < NEWS else f"{self._text} ({took:.0f} s)")
                     self._printed, self._printed_step, self._printed_at = self._text, self._step, now
+                    self._patience *= 2 if still else 1
 
     def _on_terminal(self) -> None:
-        if self._ended.wait(MOMENT):
+        if self._resting.wait(MOMENT):
             return
         from rich.console import Console
         from rich.live import Live
@@ -146,7 +145,7 @@ class Display:
         with live:
             with self._lock:
                 self.live = live
-            self._ended.wait()
+            self._resting.wait()
             with self._lock:
                 self.live = None
 
@@ -171,3 +170,22 @@ def _own_stderr() -> Iterator[TextIO]:
     sys.stderr.flush()
     with os.fdopen(number, "w", encoding="utf-8", errors="backslashreplace") as stream:
         yield stream
+
+
+class _GivingWay:
+    """A stream before whose first word the live line goes."""
+
+    def __init__(self, stream: TextIO, display: Display) -> None:
+        self._stream = stream
+        self._display = display
+
+    def write(self, text: str) -> int:
+        self._display.rest()
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _giving_way(stream: TextIO, display: Display) -> TextIO:
+    return cast(TextIO, _GivingWay(stream, display))

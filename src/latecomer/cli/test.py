@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
     from latecomer.testing import Difference, Transcript
 
+LOG = logging.getLogger(__name__)
 PASS, FAIL, NEEDS_SPARK = "pass", "FAIL", "needs --spark"
 
 Files = Annotated[
@@ -42,7 +44,10 @@ def verify(
 
     transcripts = _loaded(list(_transcripts(files)), load(pipeline) if pipeline else None)
     session = _session() if spark else None
-    found = [_run(transcript, session) for transcript in transcripts]
+    found = []
+    for nth, transcript in enumerate(transcripts, start=1):
+        LOG.info("transcript %d of %d: %s", nth, len(transcripts), transcript.name)
+        found.append(_run(transcript, session))
     rows = {
         "transcript": [transcript.name for transcript in transcripts],
         "result": [result for result, _, _ in found],

@@ -82,10 +82,12 @@ def planned(
     definition: Mapping[str, Any] | None,
     watch: Watch = lambda _: None,
     log: EventLog | None = None,
+    rebuilds: Rebuilds | None = None,
 ) -> Rebuild:
     """A plan for the windows of an output that start in [since, until), by the log up to a batch.
 
-    `definition` is what the output means from here on, where that changes; the logic has it already.
+    `definition` is what the output means from here on, where that changes; the logic has it already. `rebuilds`
+    is where the plan is kept: in the store, unless said.
     """
     store, spark = logic.store, logic.spark
     reached = TimelineKeeper(store.watermarks, store.pipeline.watermark).reached(through)
@@ -98,7 +100,7 @@ def planned(
     read = range_.files(store.events.files())
     panes = logic.tables.panes
     told = panes.paths(range_.panes(panes.files())) if panes.exists else []
-    rebuilds = Rebuilds(store.root, logic.name)
+    rebuilds = rebuilds or Rebuilds(store.root, logic.name)
     draft = rebuilds.draft()
     with (
         overflow_told(logic.name, logic.layout, store.measures()),

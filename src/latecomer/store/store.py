@@ -31,6 +31,8 @@ from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.table import Table
 
 FORMAT = 1
+PINS = "pipeline.json"
+"""A folder that holds it is a store."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +257,7 @@ def policy_of(output: Output) -> dict[str, Any]:
 
 def read_pins(root: Path) -> dict[str, Any] | None:
     try:
-        pinned: dict[str, Any] = json.loads((root / "pipeline.json").read_text(encoding="utf-8"))
+        pinned: dict[str, Any] = json.loads((root / PINS).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -272,7 +274,7 @@ def write_pins(root: Path, pins: Mapping[str, Any]) -> None:
     root.mkdir(parents=True, exist_ok=True)
     draft = root / ".pipeline.json"
     draft.write_text(json.dumps(pins, indent=2) + "\n", encoding="utf-8")
-    os.replace(draft, root / "pipeline.json")
+    os.replace(draft, root / PINS)
 
 
 def under(output: Output, definition: Mapping[str, Any], policy: Mapping[str, Any] | None = None) -> Output:
