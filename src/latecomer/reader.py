@@ -182,11 +182,9 @@ class Reader:
         wanted = definition_of(output)
         changed = [key for key in wanted if pinned.get(key) != wanted[key]]
         if changed:
-            mend = "restore the file, or give the changed output a new name and run it"
-            if set(changed) <= {"where", "aggregates"}:
-                mend += f", or bring windows over to it: latecomer rebuild apply FILE {name} --from T"
             raise StoreMismatch(
-                f"output {name} was computed with another {' and '.join(changed)} than the file says now; {mend}"
+                f"output {name} was computed with another {' and '.join(changed)} than the file says now; restore "
+                f"the file, or {store.fix_for_definition(name, pinned)}"
             )
         layout = PaneLayout(output, store.layout)
         return _Book(output, layout, store.output_tables(name, layout.published))

@@ -70,6 +70,7 @@ def run(
     Bring your own `spark`, or a local one is started. `watch` is told of every batch. `stop` ends a
     continuous run after the batch under way; so do SIGINT and SIGTERM in the main thread.
     """
+    LOG.info("checking the pipeline and its store")
     problems = checks.check(pipeline)
     if problems:
         raise PipelineError(problems)

@@ -104,7 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given or os.environ.get("LATECOMER_DEBUG") == "1"
     quiet = "--quiet" in given or "-q" in given
-    with reporting(quiet):
+    with reporting(quiet) as display:
+        display.show("starting")
         status = _status([argument for argument in given if argument not in _EVERYWHERE], debug)
     sys.exit(status)
 

@@ -28,6 +28,7 @@ from latecomer.errors import NoStore, SourceError, StoreMismatch
 from latecomer.model.panes import Accumulation
 from latecomer.store import layout
 from latecomer.store.rebuilds import Rebuilds
+from latecomer.store.redefining import fix_for
 from latecomer.store.table import Table
 
 FORMAT = 1
@@ -132,7 +133,7 @@ class Store:
             if kept[name] != definition and name != self.redefining:
                 since = self._redefined_since(name, definition)
                 if since is None:
-                    raise StoreMismatch(_other_definition(name, kept[name], definition))
+                    raise StoreMismatch(self._other_definition(name, kept[name], definition))
                 policies[:] = [{"definition": kept[name], **entry} for entry in policies]
                 policies.append({"since": since, "policy": policy, "definition": definition})
                 kept[name] = definition
@@ -149,6 +150,23 @@ class Store:
         pinned = read_pins(self.root) or {}
         kept = pinned.get("outputs", {}).get(name)
         return None if kept is None else {"discarding": False, **kept}
+
+    def _other_definition(self, name: str, kept: Mapping[str, Any], definition: Mapping[str, Any]) -> str:
+        changed = [key for key in definition if kept.get(key) != definition[key]]
+        return (
+            f"output {name} was computed with another {' and '.join(changed)} "
+            f"({_told(kept, changed)} in the store, {_told(definition, changed)} in the file); "
+            f"{self.fix_for_definition(name, kept)}"
+        )
+
+    def fix_for_definition(self, name: str, kept: Mapping[str, Any]) -> str:
+        """What can be done about an output that was computed with another definition."""
+        output = self.pipeline.outputs[name]
+        if kept.get("discarding", False):
+            before = output.model_copy(update={"accumulation": Accumulation.DISCARDING})
+        else:
+            before = under(output, kept)
+        return fix_for(name, before, output, self.layout)
 
     def _redefined_since(self, name: str, definition: Mapping[str, Any]) -> int | None:
         """The batch since which an output means this, where a rebuild has brought it there."""
@@ -281,17 +299,6 @@ def under(output: Output, definition: Mapping[str, Any], policy: Mapping[str, An
     """An output as it was when it meant this, and had that policy."""
     meaning = {key: value for key, value in definition.items() if key != "discarding"}
     return Output.model_validate({**dict(output), **(policy or policy_of(output)), **meaning})
-
-
-def _other_definition(name: str, kept: Mapping[str, Any], definition: Mapping[str, Any]) -> str:
-    changed = [key for key in definition if kept.get(key) != definition[key]]
-    mend = "give the changed output a new name, and it is computed from the log"
-    if set(changed) <= {"where", "aggregates"}:
-        mend += f"; or bring windows that are there over to it: latecomer rebuild apply FILE {name} --from T"
-    return (
-        f"output {name} was computed with another {' and '.join(changed)} "
-        f"({_told(kept, changed)} in the store, {_told(definition, changed)} in the file); {mend}"
-    )
 
 
 def _told(definition: Mapping[str, Any], keys: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transaction
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from latecomer.errors import StoreError, first_line
@@ -250,6 +250,9 @@ def _in_one_sentence(root: Path, error: Exception) -> str:
             f"cannot be written: {error.strerror}",
             "see that you may write there, and that the disk has room",
         )
+    elif isinstance(error, CommitFailedError):
+        reason = f"was changed by somebody else meanwhile ({first_line(error)})"
+        fix = "let only one run write to it, and run again"
     elif not root.is_dir():
         reason, fix = "is not there any more", "put the store back, or start a new one"
     else:
