@@ -71,8 +71,9 @@ def first_line(error: BaseException, limit: int = 200) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-class PipelineError(LatecomerError):
-    """The pipeline cannot be run as written; carries every problem found, not only the first."""
+class PipelineError(LatecomerError, ValueError):
+    """The pipeline, or an argument in Python, cannot be used as it is; carries every problem found, not only the
+    first."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.alignment import alignment_of
+from latecomer.arguments import require_flags, require_key, require_kind, require_moments, require_pipeline
 from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output, Pipeline
@@ -43,6 +44,7 @@ class Reader:
     """What a pipeline has computed so far."""
 
     def __init__(self, pipeline: Pipeline) -> None:
+        require_pipeline("Reader", pipeline)
         self.pipeline = pipeline
         self.notes: list[str] = []
         """What the last answer could not tell, in words."""
@@ -61,6 +63,8 @@ class Reader:
         a moment of processing time, by the arrival clock; `valid_at` keeps the windows that hold a moment
         of event time. Both are UTC unless they say otherwise.
         """
+        require_flags("results", include_open=include_open)
+        require_moments("results", as_of=as_of, valid_at=valid_at)
         self.notes = []
         book = self._book(output)
         if as_of is not None and include_open:
@@ -95,6 +99,8 @@ class Reader:
         `window` keeps the window that holds this moment (UTC unless it says otherwise), `key` the rows
         whose key columns have these values, written as text; None stands for null.
         """
+        require_moments("panes", window=window)
+        require_key("panes", key)
         book = self._book(output)
         chosen = ["true"]
         if window is not None:
@@ -172,6 +178,7 @@ class Reader:
         return open_store(self.pipeline)
 
     def _book(self, name: str) -> _Book:
+        require_kind("Reader", str, "the name of an output", output=name)
         output = self.pipeline.outputs.get(name)
         if output is None:
             raise self._unknown("output", "the pipeline has no such output", name, self.pipeline.outputs)

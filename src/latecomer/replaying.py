@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
+from latecomer.arguments import require_flags, require_kind, require_pipeline
 from latecomer.comparison import CHANGES, COMPARED, OutputComparison, Side, compare_fates, compare_output
 from latecomer.config.changes import changed
 from latecomer.config.checks import require_output
@@ -99,6 +100,20 @@ def replay(
     takes all events as one batch instead of batch by batch: verdicts, ON_TIME panes and the numbers that
     stand must be the same.
     """
+    require_pipeline("replay", pipeline)
+    require_kind(
+        "replay", (Mapping, type(None)), 'fields and values: {"watermark.delay": "2m"}', changes=changes
+    )
+    require_kind("replay", (list, tuple), 'the names in a list, such as ["totals"]', outputs=outputs)
+    require_kind("replay", (str, Path, type(None)), "the path of a new folder", to=to)
+    require_flags("replay", one_shot=one_shot)
+    require_kind("replay", (SparkSession, type(None)), "a SparkSession, or leave it out", spark=spark)
+    require_kind(
+        "replay", str, "the name of an output", **{f"outputs {n}": each for n, each in enumerate(outputs)}
+    )
+    require_kind(
+        "replay", str, "the name of a field", **{f"changes {field}": field for field in changes or {}}
+    )
     supposed = changed(pipeline, changes or {})
     for name in outputs:
         require_output(pipeline, name)

@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from latecomer.arguments import require_flags, require_kind, require_pipeline
 from latecomer.config import checks
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
@@ -70,6 +71,12 @@ def run(
     Bring your own `spark`, or a local one is started. `watch` is told of every batch. `stop` ends a
     continuous run after the batch under way; so do SIGINT and SIGTERM in the main thread.
     """
+    require_pipeline("run", pipeline)
+    require_flags("run", once=once, drain=drain)
+    require_kind("run", Callable, "a function of one BatchReport", watch=watch)  # type: ignore[arg-type]
+    require_kind("run", (threading.Event, type(None)), "a threading.Event", stop=stop)
+    require_kind("run", (SparkSession, type(None)), "a SparkSession, or leave it out", spark=spark)
+    require_kind("run", (str, Path, type(None)), "the path of the pipeline file", file=file)
     LOG.info("checking the pipeline and its store")
     problems = checks.check(pipeline)
     if problems:

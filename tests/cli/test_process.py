@@ -35,7 +35,7 @@ def test_reading_needs_no_spark(lake: Lake) -> None:
         ["schema"],
     ]
     for verb in verbs:
-        said = python(forbidden, *verb)
+        said = python(forbidden, "--quiet", *verb)
         assert (said.returncode, said.stderr) == (0, ""), verb
 
 

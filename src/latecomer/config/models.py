@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -28,6 +27,7 @@ from latecomer.config.custom import load_strategy
 from latecomer.config.schedule import Schedule
 from latecomer.config.sinks import AnySink
 from latecomer.model.aggregates import WrittenAggregate
+from latecomer.model.base import Model
 from latecomer.model.durations import Duration, PositiveDuration
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
@@ -41,8 +41,8 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _NAME_MEND = "use letters, digits and _ only, not starting with a digit, at most 100 of them"
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+class _Model(Model):
+    model_config = ConfigDict(populate_by_name=True)
 
 
 class Files(_Model):

@@ -13,7 +13,9 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+from latecomer.model.base import Model
 
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(\s*(\*|`(?:[^`]|``)+`|[^,()`]+?)\s*(?:,\s*([^,()]+?)\s*)?\)\s*")
 
@@ -46,10 +48,8 @@ RANDOMISED = frozenset({"approx_percentile"})
 """The functions that may say a little different things of the same events."""
 
 
-class Aggregate(BaseModel):
+class Aggregate(Model):
     """One aggregate: a function over one column (`None` for `count(*)`), with its argument if any."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     function: str
     column: str | None = None

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from latecomer.model.base import Model
 from latecomer.model.durations import PositiveDuration
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Every(_Model):
+class Every(Model):
     """At the multiples of an interval: `Every("1m")`.
 
     By the arrival clock, or with `clock="event"` by the watermark, counted from each window's start.
@@ -28,7 +25,7 @@ class Every(_Model):
         super().__init__(**fields)
 
 
-class Count(_Model):
+class Count(Model):
     """At so many events: `Count(100)`."""
 
     count: Annotated[int, Field(strict=True, ge=1)]
@@ -101,7 +98,7 @@ _LATE = _schema(
 )
 
 
-class Trigger(_Model):
+class Trigger(Model):
     """When panes fire before a window closes (`early`), and when late events are told (`late`)."""
 
     early: Annotated[Every | Count | None, BeforeValidator(_read_early), WithJsonSchema(_EARLY)] = Field(

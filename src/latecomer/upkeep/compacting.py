@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from latecomer.arguments import require_flags, require_moments, require_pipeline
 from latecomer.config import checks
 from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore, PipelineError, Problem, StoreInUse
@@ -86,6 +87,9 @@ def compact(
     `keep` is how long files stay after they were replaced, for those who opened them before. A `dry_run` says what
     would be done.
     """
+    require_pipeline("compact", pipeline)
+    require_flags("compact", dry_run=dry_run)
+    require_moments("compact", now=now)
     seconds = _kept(keep)
     if problems := checks.check(pipeline):
         raise PipelineError(problems)
