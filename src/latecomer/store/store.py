@@ -275,17 +275,25 @@ def policy_of(output: Output) -> dict[str, Any]:
 
 def read_pins(root: Path) -> dict[str, Any] | None:
     try:
-        pinned: dict[str, Any] = json.loads((root / PINS).read_text(encoding="utf-8"))
+        pinned: Any = json.loads((root / PINS).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise StoreMismatch(f"store {root}: pipeline.json cannot be read ({error}); restore it") from None
+    if not isinstance(pinned, dict):
+        raise StoreMismatch(f"store {root}: {PINS} is not what latecomer writes; restore it")
     if pinned.get("format") != FORMAT:
         raise StoreMismatch(
             f"store {root} has format {pinned.get('format')}, this latecomer writes {FORMAT}; "
             "use the latecomer that made it"
         )
+    if missing := [key for key in _PINNED if not isinstance(pinned.get(key), _PINNED[key])]:
+        raise StoreMismatch(f"store {root}: {PINS} lacks {', '.join(missing)}; restore it")
     return pinned
+
+
+_PINNED = {"pipeline": str, "outputs": dict, "policies": dict, "columns": dict}
+"""What every store has written down, besides its format."""
 
 
 def write_pins(root: Path, pins: Mapping[str, Any]) -> None:
