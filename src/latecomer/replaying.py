@@ -48,6 +48,7 @@ from latecomer.store.table import DataFile
 from latecomer.upkeep.coverage import DEAD_LETTERS, removed_amounts, removed_until, require_covered
 
 LOG = logging.getLogger(__name__)
+RECONCILE = "reconcile what it covers: latecomer reconcile FILE OUTPUT --against log --from T"
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def replay(
     last = origin.ledger.last_batch()
     if last < 0:
         raise NoStore(f"store {origin.root} has no complete batch yet; run the pipeline first")
-    require_covered(origin, "a replay", "reconcile what it covers: --against log --since T")
+    require_covered(origin, "a replay", RECONCILE)
     check_against(supposed, origin.columns)
     parts = _parts(origin, supposed, _chosen(origin, last, outputs), changes or {})
     with _folder(to, origin) as root:
@@ -164,7 +165,7 @@ def recompute(
     """
     origin = open_store(pipeline)
     origin.pins()
-    require_covered(origin, "computing results again", "reconcile what it covers: --against log --since T")
+    require_covered(origin, "computing results again", RECONCILE)
     (part,) = _parts(origin, pipeline, _chosen(origin, last, [output]), {})
     begun = {output: part.at(0)} if part.joined < 0 and not one_shot else {}
     there = pipeline.model_copy(update={"store": str(to), "outputs": begun})

@@ -121,7 +121,7 @@ def require_range(store: Store, output: str, since: int) -> None:
     """Refuse windows whose events retention has removed, and say from when on they are all there."""
     window = store.pipeline.outputs[output].window
     first = None if since == BEGIN_OF_TIME else since
-    require_windows(store, f"a rebuild of output {output}", first, window, "--from")
+    require_windows(store, f"a rebuild of output {output}", first, window)
 
 
 def _recorded(
