@@ -10,10 +10,19 @@ import pytest
 from cli_kit import MINUTE, NOON
 
 from latecomer.cli.options import Format
-from latecomer.cli.progress import Totals, as_json, as_line, print_summary, progress
+from latecomer.cli.progress import (
+    Totals,
+    as_json,
+    as_line,
+    out_of_step_in_words,
+    print_summary,
+    progress,
+)
 from latecomer.cli.steps import reporting
+from latecomer.config.models import Files
 from latecomer.log.events import Received
 from latecomer.model.ledger import Entry
+from latecomer.model.timeline import OutOfStep
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.pipeline import BatchReport
 from latecomer.running import RunReport
@@ -120,3 +129,20 @@ def test_a_run_without_a_batch_says_where_the_store_stands(
     print_summary(Totals(), left)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert [line for line in lines if not line.startswith("batches")] == said
+
+
+def test_a_batch_read_out_of_step_is_warned_of_with_what_to_set() -> None:
+    files = Files(path="in", max_files_per_batch=1)
+    assert out_of_step_in_words(report(3), files) is None
+    late = report(3, out_of_step=OutOfStep(9, 26 * 60 * MINUTE))
+    said = out_of_step_in_words(late, files) or ""
+    assert said.startswith(
+        "warning: batch 3 has 9 events that arrived up to 1d2h before others that had been read already "
+        "(totals: 2 late accepted). Files are read by modification time, then by path."
+    )
+    assert "source.files.max_files_per_batch: 1" in said
+    assert "source.files.order_by" in said
+    assert "order_by" not in (out_of_step_in_words(late, Files(path="in", order_by="seen")) or "")
+    assert as_json(late)["out_of_step"] == 9
+    punctual = report(3, out_of_step=OutOfStep(9, MINUTE), entries=[])
+    assert "none of them is late" in (out_of_step_in_words(punctual, files) or "")

@@ -36,6 +36,7 @@ from latecomer.cli import (
 from latecomer.cli.options import WrongUsage
 from latecomer.cli.steps import reporting
 from latecomer.errors import LatecomerError, PipelineError
+from latecomer.zoned import use_zone
 
 __all__ = ["app", "main"]
 
@@ -115,6 +116,7 @@ _EVERYWHERE = ("--debug", "--quiet", "-q")
 
 
 def _status(arguments: list[str], debug: bool) -> int:
+    use_zone("UTC")
     try:
         status = app(arguments, prog_name="latecomer", standalone_mode=False)
         sys.stdout.flush()
