@@ -32,7 +32,7 @@ from latecomer.source.files import FileSource, promised
 from latecomer.source.parts import parts_of
 from latecomer.spark_errors import SPARK_ERRORS, first_line
 from latecomer.store.lock import exclusive
-from latecomer.store.store import PINS, Store, source_columns
+from latecomer.store.store import Store, is_store, source_columns
 from latecomer.timeline.keeper import TimelineKeeper
 
 LOG = logging.getLogger(__name__)
@@ -132,7 +132,7 @@ def _run(
             engine.drain()
         timeline = engine.keeper.timeline
         return RunReport(engine.last + 1, timeline.watermark, timeline.last_at, engine.computed)
-    except (*SPARK_ERRORS, OSError) as error:
+    except (*SPARK_ERRORS, OSError, StoreError) as error:
         raise _told(error, engine.store) from error
     finally:
         engine.close()
@@ -140,13 +140,13 @@ def _run(
 
 def _told(error: BaseException, store: Store) -> BaseException:
     """The error behind it: latecomer's own as it is, Spark's and the file system's in one sentence."""
-    if not isinstance(error, (*SPARK_ERRORS, OSError)):
-        return error
-    if not (store.root / PINS).exists():
+    if isinstance(error, (*SPARK_ERRORS, OSError, StoreError)) and not is_store(store.root):
         return StoreError(
             f"store {store.root} was moved or removed while it was in use; put it back and run again, or run "
             "again to start a new one"
         )
+    if not isinstance(error, (*SPARK_ERRORS, OSError)):
+        return error
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return StoreError(f"the run failed: {where}{error.strerror or error}")
@@ -307,16 +307,23 @@ class _Runner:
         for part, some in enumerate(parts_of(store.root, source_batch, files, path, most)):
             if self.stopping.is_set():
                 return False
+            self._require_store()
             self.engine.publish_rebuilds()
             LOG.info("reading batch %d", self.engine.last + 1)
             self.engine.accept(source_batch, some, part)
         return True
+
+    def _require_store(self) -> None:
+        """Tables that are open would be written on where nobody reads them."""
+        if not is_store(self.engine.store.root):
+            raise StoreError(f"store {self.engine.store.root} is not there any more")
 
     def _beat(self) -> None:
         """A heartbeat, while no batch runs: the arrival clock has gone on since the last arrival."""
         if self.engine.busy or not self.turn.acquire(blocking=False):
             return
         try:
+            self._require_store()
             self.engine.settle()
             self.engine.publish_rebuilds()
             silent = time.monotonic() - self.quiet_since

@@ -61,6 +61,7 @@ def check_ledger(
     last = store.ledger.last_batch()
     if last < 0:
         raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
+    store.require_definitions()
     session = own_session(spark or build_session(pipeline.name))
     return list(_Check(session, store, last, [] if notes is None else notes).differences())
 

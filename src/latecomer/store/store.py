@@ -37,7 +37,6 @@ from latecomer.store.table import Table
 
 FORMAT = 1
 PINS = "pipeline.json"
-"""A folder that holds it is a store."""
 WALL_CLOCK = "wall"
 """What the windows of a zone within its days follow, as it is written in their definition."""
 
@@ -157,6 +156,14 @@ class Store:
         pinned = read_pins(self.root) or {}
         kept = pinned.get("outputs", {}).get(name)
         return None if kept is None else {"discarding": False, **kept}
+
+    def require_definitions(self) -> None:
+        """Refuse to judge by the file what was computed with other definitions."""
+        for name, output in self.pipeline.outputs.items():
+            kept, definition = self.pinned_definition(name), definition_of(output)
+            if kept is not None and kept != definition:
+                require_wall_clock(name, kept, definition)
+                raise StoreMismatch(self._other_definition(name, kept, definition))
 
     def _other_definition(self, name: str, kept: Mapping[str, Any], definition: Mapping[str, Any]) -> str:
         changed = [key for key in definition if kept.get(key) != definition[key]]
@@ -302,6 +309,11 @@ def policy_of(output: Output) -> dict[str, Any]:
     written = output.model_dump(mode="json")
     policy = ("late", "too_late", "allowed_lateness", "trigger", "accumulation", "emit_empty")
     return {key: written[key] for key in policy}
+
+
+def is_store(root: Path) -> bool:
+    """Whether a store is there."""
+    return (root / PINS).is_file()
 
 
 def read_pins(root: Path) -> dict[str, Any] | None:
