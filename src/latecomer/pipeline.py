@@ -42,6 +42,7 @@ from latecomer.overflow import overflow_told
 from latecomer.session import scheduled
 from latecomer.sink.keeper import SinkKeeper
 from latecomer.source.files import SourceFile
+from latecomer.spark_progress import Progress, watched
 from latecomer.store.failpoints import failpoint
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
 from latecomer.store.sql import quoted
@@ -364,8 +365,15 @@ class Engine:
         """Outputs that were added to an existing store are computed from the log."""
         for name in outputs_to_compute(self.store):
             began, rows = time.monotonic(), sum(file.rows for file in self.store.events.files())
-            LOG.info("computing the new output %s from the log, %s events", name, f"{rows:,}")
-            self._compute_from_log(self._logic(name))
+
+            def watch(progress: Progress, name: str = name, rows: int = rows) -> None:
+                share = 100 * progress.share
+                LOG.info(
+                    "computing the new output %s from the log: %.0f %% of %s events", name, share, f"{rows:,}"
+                )
+
+            with watched(self.spark, rows, watch):
+                self._compute_from_log(self._logic(name))
             self.computed[name] = time.monotonic() - began
 
     def _compute_from_log(self, output: OutputLogic) -> None:

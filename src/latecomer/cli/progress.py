@@ -163,7 +163,7 @@ def progress(form: Format, totals: Totals) -> Progress:
 
     def told(report: BatchReport) -> None:
         if display.on_terminal:
-            display.show(_status(report, totals), "batches")
+            display.status = _status(report, totals)
         elif not display.quiet:
             display.line(as_line(report))
 

@@ -31,8 +31,8 @@ from latecomer.zoned import read, written
 
 if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
-    from latecomer.corrections.planning import Progress
     from latecomer.corrections.rebuilding import Applied
+    from latecomer.spark_progress import Progress
     from latecomer.store.rebuilds import Rebuild, Record
 
 From = Annotated[

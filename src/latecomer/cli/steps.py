@@ -76,6 +76,8 @@ class Display:
         self.stream = stream
         self.quiet = quiet
         self.live: Live | None = None
+        self.status = ""
+        """What is shown below the step on a terminal."""
         self._lock = threading.RLock()
         self._text, self._step, self._began = "", "", 0.0
         self._printed, self._printed_step, self._printed_at, self._patience = "", "", -NEWS, STILL
@@ -153,9 +155,8 @@ class Display:
         from rich.text import Text
 
         with self._lock:
-            first, *more = self._text.splitlines() or [""]
-            took = time.monotonic() - self._began
-        spinner.update(text=Text("\n".join([f"{first}  {took:.0f} s", *more])))
+            lines = [f"{self._text}  {time.monotonic() - self._began:.0f} s", *self.status.splitlines()]
+        spinner.update(text=Text("\n".join(lines)))
         return spinner
 
 

@@ -223,7 +223,8 @@ class Pipeline(_Model):
     @classmethod
     def _as_the_profile_says(cls, fields: Any) -> Any:
         profile = fields.get("profile") if isinstance(fields, dict) else None
-        return profiles.applied(profile, fields) if profile in profiles.PROFILES else fields
+        known = isinstance(profile, str) and profile in profiles.PROFILES
+        return profiles.applied(profile, fields) if known else fields
 
     @field_validator("name")
     @classmethod

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from latecomer.config import checks
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
-from latecomer.corrections.planning import Watch, planned, require_range
+from latecomer.corrections.planning import planned, require_range
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreInUse
 from latecomer.firing.choose import output_logic
 from latecomer.model.durations import to_micros
@@ -33,6 +33,7 @@ from latecomer.pipeline import BatchReport, Engine
 from latecomer.running import check_predicates
 from latecomer.session import build_session, own_session
 from latecomer.spark_errors import explained
+from latecomer.spark_progress import Watch
 from latecomer.store.layout import PaneLayout
 from latecomer.store.lock import exclusive, is_writable, require_writable
 from latecomer.store.rebuilds import Rebuild, Rebuilds
