@@ -223,8 +223,9 @@ class Pipeline(_Model):
     @classmethod
     def _as_the_profile_says(cls, fields: Any) -> Any:
         profile = fields.get("profile") if isinstance(fields, dict) else None
-        known = isinstance(profile, str) and profile in profiles.PROFILES
-        return profiles.applied(profile, fields) if known else fields
+        if not isinstance(profile, str) or profile not in profiles.PROFILES:
+            return fields
+        return profiles.applied(profile, fields)
 
     @field_validator("name")
     @classmethod
