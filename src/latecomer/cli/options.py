@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,6 +21,9 @@ from latecomer.zoned import read, use_zone
 if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
     from latecomer.reader import Reader
+
+
+LOG = logging.getLogger(__name__)
 
 
 class Format(StrEnum):
@@ -124,6 +128,7 @@ def load(file: Path) -> Pipeline:
     """The pipeline in the file."""
     from latecomer.config.load import load_pipeline
 
+    LOG.info("reading %s", file)
     return load_pipeline(file)
 
 
@@ -141,4 +146,6 @@ def open_reader(file: Path) -> Reader:
     """A reader of the pipeline's store."""
     from latecomer.reader import Reader
 
-    return Reader(load(file))
+    pipeline = load(file)
+    LOG.info("reading the store")
+    return Reader(pipeline)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -33,6 +32,7 @@ from latecomer.config.renames import WrittenColumn, seen_columns, source_name
 from latecomer.config.schedule import Schedule
 from latecomer.config.sinks import AnySink
 from latecomer.model.aggregates import WrittenAggregate
+from latecomer.model.base import Model
 from latecomer.model.durations import Duration, PositiveDuration
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
@@ -46,8 +46,8 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _NAME_MEND = "use letters, digits and _ only, not starting with a digit, at most 100 of them"
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+class _Model(Model):
+    model_config = ConfigDict(populate_by_name=True)
 
 
 class Files(_Model):
@@ -236,7 +236,9 @@ class Pipeline(_Model):
     @classmethod
     def _as_the_profile_says(cls, fields: Any) -> Any:
         profile = fields.get("profile") if isinstance(fields, dict) else None
-        return profiles.applied(profile, fields) if profile in profiles.PROFILES else fields
+        if not isinstance(profile, str) or profile not in profiles.PROFILES:
+            return fields
+        return profiles.applied(profile, fields)
 
     @field_validator("name")
     @classmethod

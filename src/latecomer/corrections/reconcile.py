@@ -8,6 +8,7 @@ windows that are still open. Only what is left is unexplained.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -39,6 +40,7 @@ from latecomer.store.table import Table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+LOG = logging.getLogger(__name__)
 THEIRS = "_source"
 """The suffix of the source's numbers beside the results'."""
 EXPLAINED = "explained"
@@ -71,6 +73,7 @@ def reconcile(
         raise refused("to", "is not after where the range begins", until.isoformat(), "give a later moment")
     span, store = Span(since, until), open_store(pipeline)
     last = store.ledger.last_batch()
+    LOG.info("reading the results of %s", output)
     standing = span.of(Reader(pipeline).results(output))
     accounts, notes = Accounts(store, output, span), []
     if accounts.tables.panes.last_batch() > last:
@@ -84,6 +87,7 @@ def reconcile(
     else:
         theirs = against.rows()
         loose = accounts.dropped_in_ledger()
+    LOG.info("comparing")
     books = {
         "side_output": accounts.side_output(),
         "dropped": span.of(dropped) if dropped.num_columns else dropped,

@@ -3,6 +3,7 @@ the ledger says. Any difference is told in words."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -22,6 +23,7 @@ from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.model.windows import FIRST_MOMENT, Session
 from latecomer.session import build_session, own_session
+from latecomer.spark_errors import explained
 from latecomer.store.layout import FATE_COLUMNS
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import double_quoted, moment_literal, quoted
@@ -41,10 +43,13 @@ from latecomer.upkeep.coverage import EVENTS as LOG
 from latecomer.windowing.states import EVENTS as PANE_EVENTS
 from latecomer.windowing.states import measure_column
 
+LOGGER = logging.getLogger(__name__)
+
 Tally = dict[tuple[int, str, str], Decimal]
 """Batch, unit, fate (or `received`) → amount."""
 
 
+@explained("checking the ledger")
 def check_ledger(
     pipeline: Pipeline, spark: SparkSession | None = None, notes: list[str] | None = None
 ) -> list[str]:
@@ -56,7 +61,8 @@ def check_ledger(
     last = store.ledger.last_batch()
     if last < 0:
         raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
-    session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "spark.log"))
+    store.require_definitions()
+    session = own_session(spark or build_session(pipeline.name))
     return list(_Check(session, store, last, [] if notes is None else notes).differences())
 
 
@@ -72,8 +78,11 @@ class _Check:
         self.written = self._written()
 
     def differences(self) -> Iterable[str]:
+        LOGGER.info("counting what was received in %d batches", self.last + 1)
         intake = self._intake()
-        for name in self.store.pipeline.outputs:
+        outputs = self.store.pipeline.outputs
+        for nth, name in enumerate(outputs, start=1):
+            LOGGER.info("judging every event again: output %s, %d of %d", name, nth, len(outputs))
             output = output_logic(self.spark, self.store, name)
             written = self.written.get(name, {})
             recomputed = {**intake, **self._fates(output, written)}
@@ -83,6 +92,7 @@ class _Check:
             yield from self._as_recorded(name, written)
             yield from self._compare(name, written, recomputed, "the log and the timeline")
             yield from self._compare(name, written, self._side_output(output), "the side output")
+            LOGGER.info("adding up the panes: output %s, %d of %d", name, nth, len(outputs))
             if output.tables.partials.last_batch() <= self.last:
                 # Otherwise a batch was interrupted after its open states replaced the ones before.
                 yield from self._panes_hold(output, written)
