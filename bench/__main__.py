@@ -131,6 +131,7 @@ def ids(source: Path, rows: int, rows_a_file: int, rounds: int) -> None:
                 "latecomer", source, rows, rows_a_file=rows_a_file, lateness="24h", identified_by=name
             )
             runs.append(result["batches"])
+            console.print(f"{name}: {' '.join(f'{each:.2f}' for each in result['batches'])}")
     count = min(len(batches) for runs in found.values() for batches in runs)
     around = [batch for batch in (5, 10, 15, 20, 60, 100, 200) if batch + 3 < count]
     table = Table(title=f"ids: {count} batches of {rows:,}, 24 h of lateness, {rounds} rounds")
@@ -140,11 +141,13 @@ def ids(source: Path, rows: int, rows_a_file: int, rounds: int) -> None:
     for name, runs in found.items():
         ratios = [
             statistics.median(
-                median_of(run, each) / median_of(other, each) for run, other in zip(runs, plain)
+                median_of(run, each) / median_of(other, each) for run, other in zip(runs, plain, strict=True)
             )
             for each in around
         ]
-        whole = statistics.median(sum(run[3:]) / sum(other[3:]) for run, other in zip(runs, plain))
+        whole = statistics.median(
+            sum(run[3:]) / sum(other[3:]) for run, other in zip(runs, plain, strict=True)
+        )
         typical = statistics.median(each for run in runs for each in run[3:])
         table.add_row(name, f"{typical:.2f}", f"{whole:.2f}", *(f"{each:.2f}" for each in ratios))
     console.print(table)

@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from latecomer.config.models import Pipeline
 from latecomer.errors import StoreError, StoreMismatch
@@ -26,14 +26,17 @@ from latecomer.firing.output import Batch, OutputLogic, Prepared
 from latecomer.firing.republish import publish_rebuild, went_on
 from latecomer.ledger.book import (
     Intake,
+    amounts_by_batch,
     as_table,
     entries_of,
     intake,
     measure_in_raw,
     require_balance,
     sum_measures,
+    with_duplicates,
 )
 from latecomer.log.events import NOTHING, EventLog, Received
+from latecomer.log.repeats import repeats_in
 from latecomer.model.ledger import Entry
 from latecomer.model.timeline import Row
 from latecomer.model.verdicts import END_OF_TIME
@@ -44,7 +47,7 @@ from latecomer.source.files import SourceFile
 from latecomer.store.failpoints import failpoint
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
 from latecomer.store.sql import quoted
-from latecomer.store.store import Store, definition_of
+from latecomer.store.store import Store, as_received_sql, definition_of, joining
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
 from latecomer.upkeep.coverage import require_covered
 from latecomer.windowing.merge import Counts
@@ -357,7 +360,7 @@ class Engine:
                 require_covered(
                     self.store, f"output {output.name} is new and", "leave it out, or start a new store"
                 )
-                self._compute_from_log(output)
+                self._compute_from_log(output, self.last)
             elif reached[output.name] < newest:
                 raise StoreMismatch(
                     f"output {output.name} was left out of the pipeline after batch {reached[output.name]}, "
@@ -365,21 +368,25 @@ class Engine:
                     "from the log"
                 )
 
-    def _compute_from_log(self, output: OutputLogic) -> None:
-        events = self.log.everything()
+    def _compute_from_log(self, output: OutputLogic, joined: int) -> None:
+        """Compute an output that joined after a batch. What was delivered again until then is a duplicate."""
+        logged = self.log.everything()
+        repeats = repeats_in(logged, self.pipeline, joined)
+        events = repeats.left_out_of(logged)
         heads = self.log.heads(events)
         stretch = self.keeper.stretch(0, self.last)
         seen = events if heads.heads else None
         batch = Batch(self.last, stretch, seen, heads.earliest, heads.latest, history=True)
         prepared = self._prepared(output, batch)
-        entries = self._past_entries(output, batch)
+        entries = self._past_entries(output, batch, repeats.among(logged))
         require_balance(entries)
         self._publish(output, batch, prepared)
-        self.store.ledger.append(self.last, as_table(entries), f"latecomer:{output.name}")
+        self.store.ledger.append(self.last, as_table(entries), joining(output.name))
 
-    def _past_entries(self, output: OutputLogic, batch: Batch) -> list[Entry]:
+    def _past_entries(self, output: OutputLogic, batch: Batch, repeats: DataFrame) -> list[Entry]:
         past = self.store.past_ledger.query(
-            f"select distinct batch, unit, received, duplicate, dead_letter from t where batch <= {self.last}"
+            "select distinct batch, unit, received, duplicate, dead_letter from t "
+            f"where batch <= {self.last} and {as_received_sql(self.store.past_ledger)}"
         )
         taken: dict[int, Intake] = {}
         for row in past.to_pylist():
@@ -387,6 +394,9 @@ class Engine:
                 known = taken.setdefault(row["batch"], Intake({}, {}, {}))
                 for side in ("received", "duplicate", "dead_letter"):
                     getattr(known, side)[row["unit"]] = row[side]
+        measures = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
+        for number, amounts in amounts_by_batch(repeats, measures).items():
+            taken[number] = with_duplicates(taken[number], amounts)
         fates = output.fates_by_batch(batch)
         return [
             entry

@@ -1,8 +1,9 @@
 """Corrections: the side output added up, for readers whose numbers are not updated.
 
 A row of `corrections` says what the late events of one batch add to one window and key. It follows from
-the side output alone, which only grows, and batch by batch: so it is written once and never changed, and a
-call that was killed, repeated or given a range neither leaves an event out nor counts one twice.
+the side output, which only grows, and batch by batch: so it is written once and never changed, and a call
+that was killed, repeated or given a range neither leaves an event out nor counts one twice. A late event that
+the log held before, delivered again after its id was forgotten, adds nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
-from latecomer.corrections.accounts import Span
+from latecomer.corrections.accounts import FIRST_DELIVERY, Span, looks_for_repeats
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.aggregates import ADDITIVE, Aggregate
 from latecomer.model.durations import to_micros
@@ -57,6 +58,8 @@ class Corrections:
     layout: PaneLayout
     tables: OutputTables
     table: Table
+    log: Table | None = None
+    """The event log, where events have ids by which one that was delivered again is known."""
 
     @property
     def output(self) -> Output:
@@ -144,7 +147,10 @@ def corrections_of(reader: Reader, output: str) -> Corrections:
     book = reader._book(output)
     root = reader.pipeline.store_path / "outputs" / output / "corrections"
     table = Table(root, correction_schema(book.layout))
-    return Corrections(output, book.layout, book.tables, table)
+    store = reader._store()
+    return Corrections(
+        output, book.layout, book.tables, table, store.events if looks_for_repeats(store) else None
+    )
 
 
 def correct(
@@ -205,8 +211,11 @@ def _missing(ours: Corrections, span: Span, now: datetime) -> pa.Table:
         ]
     )
     nothing = "".join(f", null as {double_quoted(_IN + name)}" for name in inputs)
+    others = {"c": ours.table, **({} if ours.log is None else {"e": ours.log})}
+    once = "true" if ours.log is None else FIRST_DELIVERY
     union = (
-        f"select {late}, batch, 1 as {_ROWS}, 0 as {_DONE} from t where batch > {covered} and {span.sql()} "
+        f"select {late}, batch, 1 as {_ROWS}, 0 as {_DONE} from t "
+        f"where batch > {covered} and {span.sql()} and {once} "
         f"union all select {place}{nothing}, batch, 0, 1 from c where batch > {covered}"
     )
     sums = "".join(
@@ -216,7 +225,7 @@ def _missing(ours: Corrections, span: Span, now: datetime) -> pa.Table:
     rows = ours.tables.late.query(
         f"select {place}{sums}, batch, sum({_ROWS}) as {double_quoted(ours.late_events)} from ({union}) "
         f"group by {place}, batch having sum({_DONE}) = 0 order by {place}, batch",
-        c=ours.table,
+        **others,
     )
     when = pa.array([to_micros(now)] * rows.num_rows, pa.int64()).cast(TIMESTAMP)
     return fitted(ours, rows.append_column(ours.corrected_at, when), ours.schema)

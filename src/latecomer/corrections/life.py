@@ -128,7 +128,8 @@ def _pool(pane: LifePane, events: Sequence[Judged], candidates: Sequence[Judged]
     """The events that a pane may hold. A correction is computed anew, so lateness does not keep any out."""
     if pane.timing is not Timing.CORRECTION:
         return candidates
-    return [each for each in events if each.fate not in (Fate.FILTERED, Fate.DUPLICATE)]
+    left_out = (Fate.FILTERED, Fate.DUPLICATE)
+    return [each for each in events if each.fate not in left_out and not each.event.again]
 
 
 def _holds(pane: LifePane, judged: Judged, rules: Rules) -> bool:

@@ -48,9 +48,7 @@ def set_aside(
     parts = [(path, again[(again >= start) & (again < end)] - start) for path, start, end in batch.files]
     aside.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(2) as pool:
-        list(
-            pool.map(lambda part: _divide(*part, aside), ((path, rows) for path, rows in parts if len(rows)))
-        )
+        list(pool.map(lambda part: _divide(part[0], part[1], aside), parts))
 
 
 class _Ids:
@@ -74,8 +72,8 @@ class _Ids:
 
     def candidates(self, index: IdIndex, since: int) -> tuple[Rows, Rows]:
         """The rows that may be duplicates, in order, and those of them whose id is known for certain."""
-        twice = self.hashes[1:] == self.hashes[:-1]
-        repeated = self.rows[np.append(twice, False) | np.insert(twice, 0, False)]
+        twice = np.flatnonzero(self.hashes[1:] == self.hashes[:-1])
+        repeated = self.rows[np.union1d(twice, twice + 1)]
         found = list(index.find(self.hashes, since))
         asked = np.unique(np.concatenate([self.rows[hits.asked] for hits in found])) if found else _NO_ROWS
         ids = _ids_of(self._of(asked, ["event_id"]))
@@ -132,16 +130,19 @@ def _plain(origin: str) -> str:
 
 
 def _divide(path: Path, rows: Rows, aside: Path) -> None:
-    """Move rows of a file to a file of their own; the rest takes the file's place."""
-    table = _read(path)
+    """Move rows of a file, if any, to a file of their own; the rest takes the file's place."""
+    if not len(rows):
+        return
+    # The files of two lanes may have one name.
+    table, again = _read(path), aside / f"again-{new_token()}.parquet"
     if len(rows) < table.num_rows:
         moved = np.zeros(table.num_rows, bool)
         moved[rows] = True
         _write(table.filter(pa.array(~moved)), path.with_name(f"kept-{new_token()}.parquet"))
-        _write(table.filter(pa.array(moved)), aside / f"again-{new_token()}.parquet")
+        _write(table.filter(pa.array(moved)), again)
         path.unlink()
     else:
-        path.rename(aside / path.name)
+        path.rename(again)
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
