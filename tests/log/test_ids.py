@@ -32,7 +32,7 @@ EVENTS = pa.schema(
 )
 Event = tuple[str | None, int]
 """An id and an event time."""
-SOURCE = [SourceFile("file:/in/b%20c.json", 1, 1), SourceFile("file:/in/a.json", 2, 1)]
+SOURCE = [SourceFile("file:/in/b c.json", 1, 1), SourceFile("file:/in/a.json", 2, 1)]
 
 
 def rows(batch: int, events: Sequence[Event], origin: str = "a.json") -> pa.Table:

@@ -41,10 +41,11 @@ def set_aside(
     at or after `since`. `files` are what the batch was read from. Nothing may refer to the lanes yet.
     """
     batch = _Ids(lanes)
-    candidates, known = batch.candidates(index, since)
-    if not len(candidates):
+    known = batch.known(index, since)
+    repeated = np.setdiff1d(batch.repeated(), known, assume_unique=True)
+    if not len(known) and not len(repeated):
         return
-    again = _duplicates(batch.described(candidates, files), known)
+    again = np.union1d(known, _all_but_firsts(batch.described(repeated, files)))
     parts = [(path, again[(again >= start) & (again < end)] - start) for path, start, end in batch.files]
     aside.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(2) as pool:
@@ -70,10 +71,13 @@ class _Ids:
         self.rows: Rows = np.concatenate([_NO_ROWS, *rows])[order]
         self.files = [(path, *within) for path, within in zip(paths, pairwise(ends), strict=True)]
 
-    def candidates(self, index: IdIndex, since: int) -> tuple[Rows, Rows]:
-        """The rows that may be duplicates, in order, and those of them whose id is known for certain."""
+    def repeated(self) -> Rows:
+        """The rows whose hash comes twice in the batch, in order."""
         twice = np.flatnonzero(self.hashes[1:] == self.hashes[:-1])
-        repeated = self.rows[np.union1d(twice, twice + 1)]
+        return np.sort(self.rows[np.union1d(twice, twice + 1)])
+
+    def known(self, index: IdIndex, since: int) -> Rows:
+        """The rows whose id is in the log, in order."""
         found = list(index.find(self.hashes, since))
         asked = np.unique(np.concatenate([self.rows[hits.asked] for hits in found])) if found else _NO_ROWS
         ids = _ids_of(self._of(asked, ["event_id"]))
@@ -82,8 +86,7 @@ class _Ids:
             rows = self.rows[hits.asked]
             same = _equal(ids.take(pa.array(np.searchsorted(asked, rows))), hits.ids)
             known.append(rows[same & (hits.times >= since)])
-        sure = np.unique(np.concatenate(known))
-        return np.union1d(repeated, sure), sure
+        return np.unique(np.concatenate(known))
 
     def described(self, rows: Rows, files: Sequence[SourceFile]) -> pa.Table:
         """What rows, which are in order, are told apart by; and `row`, which row each is."""
@@ -105,12 +108,12 @@ class _Ids:
         )
 
 
-def _duplicates(candidates: pa.Table, known: Rows) -> Rows:
-    """Which rows are duplicates: all of an id that is known, all but the first of one that is not."""
-    ordered = candidates.sort_by([("event_id", "ascending"), *((name, "ascending") for name in _ORDER)])
-    rows, ids = ordered["row"].to_numpy(), _ids_of(ordered)
-    same = np.concatenate([[False], _equal(ids[1:], ids[:-1])])
-    return np.asarray(np.sort(rows[same | np.isin(rows, known)]), np.int64)
+def _all_but_firsts(repeated: pa.Table) -> Rows:
+    """Of the rows of each id, all but the first to arrive."""
+    ordered = repeated.sort_by([("event_id", "ascending"), *((name, "ascending") for name in _ORDER)])
+    ids = _ids_of(ordered)
+    same = np.append(np.zeros(min(len(ids), 1), bool), _equal(ids[1:], ids[:-1]))
+    return np.asarray(ordered["row"].to_numpy()[same], np.int64)
 
 
 def _landings(origins: pa.ChunkedArray, files: Sequence[SourceFile]) -> pa.Array:
