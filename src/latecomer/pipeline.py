@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +38,7 @@ from latecomer.ledger.book import (
 from latecomer.log.events import NOTHING, EventLog, Received
 from latecomer.log.repeats import repeats_in
 from latecomer.model.ledger import Entry
-from latecomer.model.timeline import Row
+from latecomer.model.timeline import OutOfStep, Row
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.overflow import overflow_told
 from latecomer.session import scheduled
@@ -64,6 +64,8 @@ class BatchReport:
     watermark: int
     newest_arrival: int
     entries: Sequence[Entry] = field(default_factory=list)
+    out_of_step: OutOfStep | None = None
+    """What arrived clearly before what earlier batches had read, and may be late for that alone."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class Accepted:
     began: float
     watermark: int
     newest_arrival: int
+    out_of_step: OutOfStep | None = None
 
 
 class Engine:
@@ -117,9 +120,12 @@ class Engine:
         self.accept(source_batch, files)
         self.settle()
 
-    def accept(self, source_batch: int, files: Sequence[SourceFile]) -> None:
-        """Put a batch into the log and on the timeline; the rest goes on beside the next batch."""
-        if source_batch <= self._last_source_batch():
+    def accept(self, source_batch: int, files: Sequence[SourceFile], part: int = 0) -> None:
+        """Put a batch into the log and on the timeline; the rest goes on beside the next batch.
+
+        It is a batch of the source, or a part of one: what was accepted before is not accepted again.
+        """
+        if self._was_accepted(source_batch, part):
             return
         began, number = time.monotonic(), self.last + 1
         scheduled(self.spark, "accepting")
@@ -128,13 +134,13 @@ class Engine:
         heads = self.log.heads(events, self.pipeline.watermark.needs)
         taken = intake(received, heads.measures, *self._sums_aside(number, received))
         self.settle()
+        out_of_step = self.keeper.timeline.out_of_step(heads.heads)
         stretch = self.keeper.extend(number, source_batch, heads.heads)
         failpoint("watermarks.committed", number)
         batch = Batch(number, stretch, events if received.events else None, heads.earliest, heads.latest)
         self.last = number
-        self._under_way = self._completing.submit(
-            self._complete, self._accepted(batch, "data", began, received, taken), self.outputs
-        )
+        accepted = replace(self._accepted(batch, "data", began, received, taken), out_of_step=out_of_step)
+        self._under_way = self._completing.submit(self._complete, accepted, self.outputs)
 
     def settle(self) -> None:
         """Wait for the batch under way; what went wrong in it is raised here."""
@@ -172,6 +178,12 @@ class Engine:
             return
         row = self.keeper.timeline.drain()
         self._quiet(self.keeper.advance(self.last + 1, row), "drain")
+
+    def put_watermark(self, watermark: int) -> None:
+        """Put the watermark here, in a batch without data. Tests steer a pipeline with it."""
+        self.settle()
+        row = self.keeper.timeline.put(watermark)
+        self._quiet(self.keeper.advance(self.last + 1, row), "heartbeat")
 
     def publish_rebuilds(self) -> None:
         """Publish the rebuilds that were asked for, if there are any."""
@@ -307,6 +319,7 @@ class Engine:
                 accepted.watermark,
                 accepted.newest_arrival,
                 entries,
+                accepted.out_of_step,
             )
         )
 
@@ -329,13 +342,13 @@ class Engine:
             stored = {measure: quoted(view[measure]) for measure in measures}
             duplicates = sum_measures(log.aside(self.store.duplicates, batch), stored)
         if received.dead_letters:
-            in_raw = {measure: measure_in_raw(measure) for measure in measures}
+            in_raw = {measure: measure_in_raw(self.pipeline.source_name(measure)) for measure in measures}
             dead_letters = sum_measures(log.aside(self.store.dead_letters, batch), in_raw)
         return duplicates, dead_letters
 
-    def _last_source_batch(self) -> int:
-        """The last batch of the source that was accepted."""
-        return self.keeper.last_source_batch
+    def _was_accepted(self, source_batch: int, part: int) -> bool:
+        """Whether a part of a batch of the source has been accepted."""
+        return self.keeper.holds(source_batch, part)
 
     def _known_outputs(self) -> list[OutputLogic]:
         """The outputs that the batches before had; all of them where there were none."""

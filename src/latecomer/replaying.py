@@ -40,6 +40,7 @@ from latecomer.session import build_session, own_session
 from latecomer.source.files import SourceFile
 from latecomer.store.past import PastTable, ReplayStore
 from latecomer.store.rebuilds import Rebuild, Rebuilds
+from latecomer.store.sql import quoted
 from latecomer.store.store import Store, joining, open_store
 from latecomer.store.table import DataFile
 from latecomer.upkeep.coverage import DEAD_LETTERS, removed_amounts, removed_until, require_covered
@@ -273,9 +274,9 @@ class _Replayer(Engine):
             dead_letters = {measure: gone[measure] for measure in self.store.measures()}
         return duplicates, dead_letters
 
-    def _last_source_batch(self) -> int:
+    def _was_accepted(self, source_batch: int, part: int) -> bool:
         """The log says which batches there were, not the source."""
-        return -1
+        return False
 
     @property
     def _half_logged(self) -> bool:
@@ -332,7 +333,7 @@ class _PastLog(EventLog):
         in_order = Window.partitionBy("batch").orderBy("arrival_time", "origin", "position")
         counted = events.join(F.broadcast(self.spark.createDataFrame(before)), "batch")
         tick = F.row_number().over(in_order).cast("bigint") + F.col(_BEFORE)
-        return counted.withColumn("tick", tick).select(events.columns)
+        return counted.withColumn("tick", tick).select(*map(quoted, events.columns))
 
 
 _BEFORE = "_lc_before"

@@ -24,7 +24,8 @@ from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import Calendar, Tumbling
 from latecomer.pipeline import BatchReport, Engine
 from latecomer.session import build_session, no_rows, own_session
-from latecomer.source.files import FileSource, SourceFile, promised
+from latecomer.source.files import FileSource, promised
+from latecomer.source.parts import parts_of
 from latecomer.spark_errors import SPARK_ERRORS, first_line
 from latecomer.store.lock import exclusive
 from latecomer.store.store import Store, source_columns
@@ -51,7 +52,7 @@ def run(
     problems = checks.check(pipeline)
     if problems:
         raise PipelineError(problems)
-    columns = source_columns(pipeline)
+    columns = source_columns(pipeline, file)
     check_against(pipeline, columns, file)
     store = Store(pipeline, columns)
     stopping = stop or threading.Event()
@@ -194,7 +195,7 @@ class _Runner:
         store = self.engine.store
         source = FileSource(store.pipeline, store.columns)
         writer = (
-            source.manifest(self.spark)
+            source.stream(self.spark)
             .writeStream.foreachBatch(self._batch)
             .option("checkpointLocation", str(store.checkpoint))
             .queryName(f"latecomer {store.pipeline.name}")
@@ -206,27 +207,34 @@ class _Runner:
         )
         return writer.start()
 
-    def _batch(self, manifest: DataFrame, source_batch: int) -> None:
+    def _batch(self, _: DataFrame, source_batch: int) -> None:
         with self.turn:
-            if self.stopping.is_set():
-                raise InterruptedError("stopping")
             try:
-                self.engine.publish_rebuilds()
-                self.engine.accept(source_batch, self._files(manifest, source_batch))
+                whole = self._accept(source_batch)
             except BaseException as error:
                 # Whatever it is, Spark must hear of it, or it would wait for ever.
                 self.failure = error
                 raise RuntimeError("the batch failed") from None
             finally:
                 self._hear()
+            if not whole:
+                raise InterruptedError("stopping")
 
-    def _files(self, manifest: DataFrame, source_batch: int) -> list[SourceFile]:
-        """A batch's files, each once, in reading order; among them those that have gone since."""
-        found = {SourceFile(row.path, row.landed, row.size) for row in manifest.collect()}
-        here = {file.local for file in found}
-        named = promised(self.engine.store.checkpoint, source_batch)
-        gone = [file for file in named if file.local not in here]
-        return sorted([*found, *gone], key=lambda file: (file.landed, file.path))
+    def _accept(self, source_batch: int) -> bool:
+        """Accept a batch of the stream, part by part; False where a stop came before the last of them, and
+        Spark has to hand it in again.
+
+        The checkpoint names its files, those too that have gone since; Spark's own frame would not.
+        """
+        store = self.engine.store
+        files = promised(store.checkpoint, source_batch)
+        path, most = store.pipeline.source_path, store.pipeline.source.files.max_files_per_batch
+        for part, some in enumerate(parts_of(store.root, source_batch, files, path, most)):
+            if self.stopping.is_set():
+                return False
+            self.engine.publish_rebuilds()
+            self.engine.accept(source_batch, some, part)
+        return True
 
     def _beat(self) -> None:
         """A heartbeat, while no batch runs: the arrival clock has gone on since the last arrival."""

@@ -25,6 +25,8 @@ SETTINGS = {
     "spark.sql.caseSensitive": "true",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
+    # It doubles its work with every renamed column that a predicate looks at: ten of them take seconds.
+    "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.compression.codec": "snappy",
     "spark.sql.maxConcurrentOutputFileWriters": "8",

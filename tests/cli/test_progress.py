@@ -10,9 +10,18 @@ import pytest
 from cli_kit import MINUTE, NOON
 
 from latecomer.cli.options import Format
-from latecomer.cli.progress import Totals, as_json, as_line, print_summary, progress
+from latecomer.cli.progress import (
+    Totals,
+    as_json,
+    as_line,
+    out_of_step_in_words,
+    print_summary,
+    progress,
+)
+from latecomer.config.models import Files
 from latecomer.log.events import Received
 from latecomer.model.ledger import Entry
+from latecomer.model.timeline import OutOfStep
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.pipeline import BatchReport
 
@@ -93,3 +102,20 @@ def test_the_summary_adds_up_the_run(capsys: pytest.CaptureFixture[str]) -> None
 def test_a_run_without_a_batch_has_a_summary_too(capsys: pytest.CaptureFixture[str]) -> None:
     print_summary(Totals())
     assert capsys.readouterr().out.splitlines()[1].split() == ["0", "0", "0", "0.0", "0", "none", "yet"]
+
+
+def test_a_batch_read_out_of_step_is_warned_of_with_what_to_set() -> None:
+    files = Files(path="in", max_files_per_batch=1)
+    assert out_of_step_in_words(report(3), files) is None
+    late = report(3, out_of_step=OutOfStep(9, 26 * 60 * MINUTE))
+    said = out_of_step_in_words(late, files) or ""
+    assert said.startswith(
+        "warning: batch 3 has 9 events that arrived up to 1d2h before others that had been read already "
+        "(totals: 2 late accepted). Files are read by modification time, then by path."
+    )
+    assert "source.files.max_files_per_batch: 1" in said
+    assert "source.files.order_by" in said
+    assert "order_by" not in (out_of_step_in_words(late, Files(path="in", order_by="seen")) or "")
+    assert as_json(late)["out_of_step"] == 9
+    punctual = report(3, out_of_step=OutOfStep(9, MINUTE), entries=[])
+    assert "none of them is late" in (out_of_step_in_words(punctual, files) or "")

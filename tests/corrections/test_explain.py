@@ -101,7 +101,7 @@ def test_the_events_that_did_not_get_in_and_why(told: Story) -> None:
     left_out = asked(told).left_out
     (aside,) = left_out[Fate.SIDE_OUTPUT]
     assert times([aside]) == [50]
-    assert aside.reason == "late by 5m40s for its window: allowed are 5m, and too_late is side_output"
+    assert aside.reason == "late by 5m 40s for its window: allowed are 5m, and too_late is side_output"
     (again,) = left_out[Fate.DUPLICATE]
     assert again.reason == "its id had come before: batch 0, 0.json, position 2"
     assert not left_out[Fate.DROPPED]

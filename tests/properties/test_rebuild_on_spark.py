@@ -32,7 +32,16 @@ from latecomer.store import failpoints
 from latecomer.store.store import Store, open_store
 from latecomer.timeline.keeper import TimelineKeeper
 from scenarios import watermarks
-from spark_kit import PAYLOAD, Batch, Bench, filtered, many_on_spark, on_spark, stored_panes
+from spark_kit import (
+    PAYLOAD,
+    Batch,
+    Bench,
+    filtered,
+    many_on_spark,
+    on_spark,
+    require_explained,
+    stored_panes,
+)
 from window_kit import any_outputs, quiet_batches
 
 Within = tuple[int, int]
@@ -120,6 +129,7 @@ def rebuild_and_compare(
         require_served(bench, output, read)
         assert rebuilding.apply(bench.pipeline, "one", spark=spark).batch is None
         assert check_ledger(bench.pipeline, spark) == []
+        require_explained(bench.pipeline, "one")
         again = replay(bench.pipeline, spark=spark)
         assert again.equal, again.outputs["one"].panes.rows.to_pylist()
 
@@ -195,7 +205,8 @@ def grouped(read: Sequence[Arrival], output: Output) -> dict[Place, dict[str, An
     """The batch job: every event into its windows, whenever it came, and however often."""
     events: dict[tuple[Window, tuple[Any, ...]], list[Arrival]] = {}
     once = {row.event_id: row for row in reversed(read)}
-    kept = [row for row in once.values() if output.where is None or row.payload["ok"]]
+    in_order = sorted(once.values(), key=lambda row: (row.event_time, row.arrival_time))
+    kept = [row for row in in_order if output.where is None or row.payload["ok"]]
     for key in {tuple(row.payload[name] for name in output.by) for row in kept}:
         ours = [row for row in kept if tuple(row.payload[name] for name in output.by) == key]
         for window, row in placed(ours, output):

@@ -35,6 +35,7 @@ from latecomer.cli import (
 )
 from latecomer.cli.options import WrongUsage
 from latecomer.errors import LatecomerError, PipelineError
+from latecomer.zoned import use_zone
 
 __all__ = ["app", "main"]
 
@@ -103,6 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _status(arguments: list[str], debug: bool) -> int:
+    use_zone("UTC")
     try:
         status = app(arguments, prog_name="latecomer", standalone_mode=False)
         sys.stdout.flush()

@@ -149,8 +149,8 @@ def _bytes(written: str) -> int | None:
 
 def _of_pipeline(file: Path) -> Iterator[Finding]:
     from latecomer.cli.options import load
-    from latecomer.config.columns import list_files
     from latecomer.config.load import check_against
+    from latecomer.config.paths import list_files
     from latecomer.store.store import source_columns
 
     try:
@@ -162,7 +162,7 @@ def _of_pipeline(file: Path) -> Iterator[Finding]:
     try:
         files = list_files(pipeline.source_path)
         if files:
-            check_against(pipeline, source_columns(pipeline), file)
+            check_against(pipeline, source_columns(pipeline, file), file)
         yield Finding("source", f"{len(files)} files at {pipeline.source_path}")
     except (LatecomerError, OSError) as error:
         yield Finding("source", str(error), "correct the source, or the pipeline file")

@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from latecomer.cli.options import Format
 from latecomer.cli.render import moment, moment_in_words, print_table
-from latecomer.model.durations import format_duration
+from latecomer.model.durations import shown_duration
 from latecomer.model.ledger import EVENTS
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 
 if TYPE_CHECKING:
+    from latecomer.config.models import Files
     from latecomer.pipeline import BatchReport
 
 TOLD = (Fate.LATE_ACCEPTED, Fate.SIDE_OUTPUT, Fate.DROPPED)
@@ -89,6 +90,7 @@ def as_json(report: BatchReport) -> dict[str, Any]:
         "watermark": moment(report.watermark),
         "newest_arrival": moment(report.newest_arrival),
         "lag_seconds": None if behind is None else behind / 1_000_000,
+        "out_of_step": 0 if report.out_of_step is None else report.out_of_step.events,
         "outputs": {
             output: {"received": int(count), **{fate.value: int(fates.get(fate, 0)) for fate in Fate}}
             for output, (count, fates) in by_output(report).items()
@@ -113,9 +115,30 @@ def as_line(report: BatchReport) -> str:
     return said
 
 
+def out_of_step_in_words(report: BatchReport, files: Files) -> str | None:
+    """The warning for a batch that was read after what arrived clearly later, and what can be done."""
+    found = report.out_of_step
+    if found is None:
+        return None
+    late = [
+        f"{output}: {', '.join(counts)}"
+        for output, (_, fates) in by_output(report).items()
+        if (counts := [f"{int(fates[fate])} {in_words(fate)}" for fate in TOLD if fates.get(fate)])
+    ]
+    order = "name the column with the arrival time in source.files.order_by, " if not files.order_by else ""
+    return (
+        f"warning: batch {report.batch} has {found.events} events that arrived up to "
+        f"{shown_duration(found.by)} before others that had been read already"
+        f" ({'; '.join(late) or 'none of them is late'}). Files are read by modification time, then by path. "
+        "Give them modification times (touch -d) or names in the order in which they came, "
+        f"{order}read more of them in one batch (source.files.max_files_per_batch: {files.max_files_per_batch}),"
+        " or set a longer watermark.delay. Later batches are not warned of; latecomer ledger counts them all."
+    )
+
+
 def watermark_in_words(watermark: int, newest_arrival: int) -> str:
     behind = lag(watermark, newest_arrival)
-    suffix = "" if behind is None else f" ({format_duration(behind)} behind)"
+    suffix = "" if behind is None else f" ({shown_duration(behind)} behind)"
     return f"watermark {moment_in_words(watermark)}{suffix}"
 
 

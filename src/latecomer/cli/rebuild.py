@@ -19,12 +19,15 @@ from latecomer.cli.options import (
     Formatted,
     OutputName,
     WrongUsage,
+    Zoned,
+    choose_zone,
     hush_spark,
     load,
     moment_of,
 )
 from latecomer.config.checks import require_output
 from latecomer.model.durations import UNITS, parse_duration, to_micros
+from latecomer.zoned import read, written
 
 if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
@@ -56,10 +59,12 @@ def plan(
     until: To = None,
     last: Last = None,
     form: Formatted = Format.TABLE,
+    zone: Zoned = None,
 ) -> None:
     """Say what a rebuild would change. Nothing is published; the plan is kept, and can be applied."""
     from latecomer.corrections import rebuilding
 
+    choose_zone(zone, file, output)
     pipeline = load(file)
     hush_spark()
     first, end = _range(pipeline, output, since, until, last)
@@ -84,6 +89,7 @@ def apply(
         str | None, typer.Option("--plan", help="Execute exactly this plan.", metavar="ID")
     ] = None,
     form: Formatted = Format.TABLE,
+    zone: Zoned = None,
 ) -> None:
     """Publish what a rebuild changes: the plan that is named, else the range as it is now.
 
@@ -91,6 +97,7 @@ def apply(
     """
     from latecomer.corrections import rebuilding
 
+    choose_zone(zone, file, output)
     if planned is not None and (since, until, last) != (None, None, None):
         raise WrongUsage("--plan", planned, "has its own range", "leave --from, --to and --last out")
     pipeline = load(file)
@@ -106,7 +113,7 @@ def apply(
 
 
 @rebuild.command("list")
-def list_(file: File, output: OutputName, form: Formatted = Format.TABLE) -> None:
+def list_(file: File, output: OutputName, form: Formatted = Format.TABLE, zone: Zoned = None) -> None:
     """The plans there are, and the rebuilds that were published."""
     import pyarrow as pa
 
@@ -114,6 +121,7 @@ def list_(file: File, output: OutputName, form: Formatted = Format.TABLE) -> Non
     from latecomer.store.rebuilds import Rebuilds
     from latecomer.store.store import open_store
 
+    choose_zone(zone, file, output)
     pipeline = load(file)
     require_output(pipeline, output)
     store = open_store(pipeline)
@@ -263,7 +271,12 @@ def _largest(record: Record) -> Iterator[dict[str, Any]]:
         values = {
             name: f"{row['before'][name] or '-'} → {row['after'][name] or '-'}" for name in row["before"]
         }
-        yield {"window_start": row["window_start"], **row["key"], "change": row["change"], **values}
+        yield {
+            "window_start": written(read(row["window_start"])),
+            **row["key"],
+            "change": row["change"],
+            **values,
+        }
 
 
 def _print_record(found: Rebuild, form: Format, more: dict[str, Any] | None = None) -> None:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import bz2
 import csv
-import glob
 import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -91,16 +90,6 @@ def is_numeric(kind: str) -> bool:
     return is_exact(kind) or kind in FLOATS
 
 
-def list_files(pattern: str) -> list[str]:
-    """The files a path or pattern names now, oldest first; hidden and unfinished ones left out."""
-    path = Path(pattern)
-    found: Iterable[str] = (str(child) for child in path.iterdir()) if path.is_dir() else glob.glob(pattern)
-    files = [Path(name) for name in found if not Path(name).name.startswith((".", "_"))]
-    return [
-        str(name) for name in sorted(files, key=lambda name: (name.stat().st_mtime, name)) if name.is_file()
-    ]
-
-
 def open_text(
     name: str | Path, *, encoding: str = "utf-8", errors: str | None = None, newline: str | None = None
 ) -> TextIO:
@@ -122,7 +111,8 @@ def infer_columns(files: Sequence[str], file_format: str, delimiter: str = ",") 
         except (OSError, EOFError, ValueError, csv.Error, zlib.error):
             continue  # an unreadable file becomes dead letters, it does not decide the columns
         for column, kind in found.items():
-            columns[column] = _common(columns.get(column), kind)
+            if column:  # one without a name cannot be named, and is left out
+                columns[column] = _common(columns.get(column), kind)
     if not columns:
         raise SourceError(
             "no columns could be inferred: none of the files has a readable row; declare source.schema"
@@ -237,12 +227,23 @@ def _arrow_kind(kind: pa.DataType) -> str | None:
     return names.get(str(kind))
 
 
-def clashing_names(columns: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Pairs of columns that differ only in case: a table cannot hold both."""
+def clashing_names(columns: Iterable[str]) -> list[tuple[str, str]]:
+    """Pairs of columns that differ only in case, as Spark sees it: a table cannot hold both."""
     seen: dict[str, str] = {}
     pairs = []
     for column in columns:
-        other = seen.setdefault(column.lower(), column)
+        other = next((seen[key] for key in _without_case(column) if key in seen), column)
+        seen |= dict.fromkeys(_without_case(column), other)
         if other != column:
             pairs.append((other, column))
     return pairs
+
+
+def _without_case(name: str) -> tuple[str, str]:
+    """A name as Spark compares it: in small letters, and letter by letter in capitals first (so is `ſ` an `s`)."""
+
+    def one(letter: str, other: str) -> str:
+        return other if len(other) == 1 else letter
+
+    capitals = (one(letter, letter.upper()) for letter in name)
+    return name.lower(), "".join(one(letter, letter.lower()) for letter in capitals)

@@ -58,8 +58,16 @@ def placed(
 
 
 def check_against(pipeline: Pipeline, columns: Mapping[str, str], file: str | Path | None = None) -> None:
-    """Raise if the pipeline names columns that the source does not have."""
-    problems = checks.check_columns(pipeline, columns)
+    """Raise if the pipeline names columns that it does not have."""
+    _require_none(checks.check_columns(pipeline, columns), file)
+
+
+def check_renames(pipeline: Pipeline, columns: Mapping[str, str], file: str | Path | None = None) -> None:
+    """Raise if the pipeline renames what the source does not have, or into what it has already."""
+    _require_none(checks.check_renames(pipeline, columns), file)
+
+
+def _require_none(problems: Sequence[Problem], file: str | Path | None) -> None:
     if problems:
         lines: Mapping[Location, int] = {}
         if file is not None:
@@ -67,9 +75,20 @@ def check_against(pipeline: Pipeline, columns: Mapping[str, str], file: str | Pa
         raise PipelineError([at_line(problem, Path(file) if file else None, lines) for problem in problems])
 
 
+def warnings(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem]:
+    """What is allowed and may lose events, each with its line."""
+    found = checks.warnings(pipeline)
+    if not found or file is None:
+        return found
+    _, lines = compose(Path(file).read_text(encoding="utf-8"), Path(file))
+    return [at_line(problem, Path(file), lines) for problem in found]
+
+
 def at_line(problem: Problem, file: Path | None, lines: Mapping[Location, int]) -> Problem:
     """The problem, with the file and the line of its field."""
-    location: Location = tuple(int(part) if part.isdigit() else part for part in problem.field.split("."))
+    split: Location = tuple(int(part) if part.isdigit() else part for part in problem.field.split("."))
+    # A key may have a dot in it, or be a number in quotes.
+    location = next((each for each in lines if ".".join(map(str, each)) == problem.field), split)
     return Problem(
         dotted(location),
         problem.message,

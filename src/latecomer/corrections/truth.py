@@ -95,9 +95,10 @@ class _Computing:
         rows = [(batch, replace(row, watermark=BEGIN_OF_TIME)) for batch, row in self.stretch.rows]
         timeline = Stretch(rows).frame(self.spark, with_batch=True)
         seen, merger = as_seen(self.events, self.store.layout), logic.merger
-        if isinstance(logic.output.window, Session):
+        window = logic.output.window
+        if isinstance(window, Session):
             inputs = merger.of_events(sessions.judged(seen, timeline, logic.output))
-            numbered = sessions.numbered(inputs, [*merger.input_keys, FATE])
+            numbered = sessions.numbered(inputs, [*merger.input_keys, FATE], window)
             merged = merger.merge(numbered, within=sessions.SESSION)
         else:
             merged = merger.merge(merger.of_events(judged(seen, timeline, logic.output)))

@@ -15,8 +15,8 @@ from latecomer.store.layout import EventLayout
 from latecomer.store.sql import quoted, some_bytes
 
 LANE = f"{PRIVATE}lane"
-REASON = "reason"
-RAW = "raw"
+REASON, RAW = f"{PRIVATE}reason", f"{PRIVATE}raw"
+"""What only dead letters have, under names that no column of a source can have."""
 
 EVENTS, BEHIND, DUPLICATES, DEAD_LETTERS = "events", "behind", "duplicates", "dead_letters"
 """The lanes of a batch. Events behind the watermark are kept in files of their own, so that they do
@@ -155,7 +155,9 @@ def _unreadable(micros_column: str, column: str, what: str) -> str:
 
 
 def _raw(layout: EventLayout) -> str:
-    """The row as text: as it stood in the file where it could not be parsed, else as JSON."""
-    fields = ", ".join(quoted(column) for column in layout.columns)
+    """The row as text: as it stood in the file where it could not be parsed, else as JSON, under the source's
+    own names."""
+    named = {layout.pipeline.source_name(column): column for column in layout.columns}
+    fields = ", ".join(f"{quoted(column)} as {quoted(name)}" for name, column in named.items())
     whole = f"to_json(struct({fields}), map('ignoreNullFields', 'false'))"
     return f"case when {REASON} is not null then coalesce({BROKEN}, {CORRUPT}, {whole}) end"

@@ -71,8 +71,7 @@ class Range:
     def final(self) -> int:
         """Windows that end at or before this take no late event any more."""
         output = self.logic.output
-        lateness = output.allowed_lateness if output.late.accepts else 0
-        return self.watermark if self.watermark == END_OF_TIME else self.watermark - lateness
+        return self.watermark if self.watermark == END_OF_TIME else self.watermark - output.settles_after
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
@@ -145,7 +144,7 @@ def computed(range_: Range, events: DataFrame) -> DataFrame:
         cells = merger.merge(
             inputs.withColumn(sessions.CELL, F.expr(sessions.cell_sql(window))), within=sessions.CELL
         )
-        numbered = sessions.numbered(merger.again(cells), merger.input_keys)
+        numbered = sessions.numbered(merger.again(cells), merger.input_keys, window)
         return merger.merge(numbered, within=sessions.SESSION)
     return merger.merge(inputs)
 
@@ -289,14 +288,14 @@ def _last_pane(logic: OutputLogic) -> Column:
 
 def _chosen(range_: Range, both: DataFrame) -> DataFrame:
     """The windows to compute anew. Sessions are chosen together with all that they touch."""
-    if not range_.session:
+    window = range_.logic.output.window
+    if not isinstance(window, Session):
         return both.where(range_.windows_sql)
     keys = [quoted(key) for key in range_.logic.layout.keys]
-    numbered = sessions.numbered(both, keys)
+    numbered = sessions.numbered(both, keys, window)
     together = Window.partitionBy(*keys, sessions.SESSION)
     within = f"{START} < {range_.until}L and {END} > {range_.since}L"
-    window = range_.logic.output.window
-    gap = window.gap if isinstance(window, Session) and range_.whole > BEGIN_OF_TIME else 0
+    gap = window.gap if range_.whole > BEGIN_OF_TIME else 0
     closed = F.max(END).over(together) <= range_.watermark
     return (
         numbered.withColumn(_NTH, F.max(F.expr(within)).over(together))
@@ -321,7 +320,9 @@ def _kept_empty(range_: Range, differing: DataFrame) -> DataFrame:
     emptied = both.groupBy(*place).agg(
         *(F.first(name, ignorenulls=True).alias(name) for name in (*others, AFTER))
     )
-    return differing.where(f"{AFTER} is not null").unionByName(emptied.select(differing.columns))
+    return differing.where(f"{AFTER} is not null").unionByName(
+        emptied.select(*map(quoted, differing.columns))
+    )
 
 
 def _differs(logic: OutputLogic) -> Column:

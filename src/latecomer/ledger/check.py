@@ -20,12 +20,12 @@ from latecomer.log.repeats import Repeats, repeats_in
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.panes import Accumulation, Timing
-from latecomer.model.verdicts import Fate
-from latecomer.model.windows import Session
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.model.windows import FIRST_MOMENT, Session
 from latecomer.session import build_session, own_session
 from latecomer.store.layout import FATE_COLUMNS
 from latecomer.store.rebuilds import Rebuilds
-from latecomer.store.sql import double_quoted, quoted
+from latecomer.store.sql import double_quoted, moment_literal, quoted
 from latecomer.store.store import Store, joining, open_store
 from latecomer.store.table import Table
 from latecomer.timeline.keeper import TimelineKeeper
@@ -107,7 +107,10 @@ class _Check:
     def _intake(self) -> Tally:
         """Received, duplicates and dead letters of each batch, counted in the tables."""
         view = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
-        raw = {measure: measure_in_raw(measure) for measure in self.store.measures()}
+        raw = {
+            measure: measure_in_raw(self.store.pipeline.source_name(measure))
+            for measure in self.store.measures()
+        }
         store, log = self.store, self.removed
         dead = removed_until(store, DEAD_LETTERS)
         parts = {
@@ -238,20 +241,30 @@ class _Check:
         place = ", ".join(map(double_quoted, ("window_start", "window_end", *output.layout.keys)))
         ranked = f"row_number() over (partition by {place} order by sequence desc, op desc)"
         sign = "case when op = 'insert' then 1 else -1 end"
-        kept = f"nth = 1 and op = 'insert' and timing != '{Timing.EARLY}'"
+        # An early pane may be the last one of a window that has closed: then it stands for it.
+        reached = self._watermark()
+        open_ = "true" if reached <= FIRST_MOMENT else f"window_end > {moment_literal(reached)}"
+        early = f"(timing = '{Timing.EARLY}' and {open_})"
+        kept = f"nth = 1 and op = 'insert' and not {early}"
         # A session that has more to tell is in `partials` whole, with the panes that it will take back.
-        back = f"case when op = 'insert' then 1 when timing = '{Timing.EARLY}' then 0 else -1 end"
+        back = f"case when op = 'insert' then 1 when {early} then 0 else -1 end"
         if output.output.accumulation is Accumulation.DISCARDING:
             kept, back = "true", "case when op = 'insert' then 1 else 0 end"
         queries = {
             output.tables.partials: f'select sum("{column}" * {back}) as s from t',
-            output.tables.panes: f'select sum("{column}" * {sign}) as s from (select "{column}", op, timing, '
-            f"{ranked} as nth from t where batch <= {self.last}) where {kept}",
+            output.tables.panes: f'select sum("{column}" * {sign}) as s from '
+            f"(select *, {ranked} as nth from t where batch <= {self.last}) where {kept}",
         }
         for table, sql in queries.items():
             if table.exists:
                 total += Decimal(table.query(sql).column("s")[0].as_py() or 0)
         return total
+
+    def _watermark(self) -> int:
+        """Where the watermark stood after the last complete batch."""
+        keeper = TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
+        reached = keeper.reached(self.last)
+        return BEGIN_OF_TIME if reached is None else reached.watermark
 
     def _unbalanced(self, name: str, written: Tally) -> Iterable[str]:
         for batch, unit, fate in written:

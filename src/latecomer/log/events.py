@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from latecomer.config.checks import PRIVATE
 from latecomer.config.columns import INTEGERS
 from latecomer.decode import decode
 from latecomer.decode.decode import decoded
@@ -252,6 +254,8 @@ class EventLog:
             return found
         home = table.root / "data" / folder.name
         home.mkdir(parents=True, exist_ok=True)
+        if table is self.store.dead_letters:
+            return [_as_dead_letters(file, home / file.name, table.schema) for file in found]
         return [file.rename(home / file.name) for file in found]
 
     def _commit(self, batch: int, table: Table, files: Sequence[Path]) -> int:
@@ -277,6 +281,19 @@ class EventLog:
         if table is self.store.events and batch in self._files:
             return self._files[batch]
         return [file for file in table.files() if batch in batches_of(file)]
+
+
+def _as_dead_letters(written: Path, home: Path, schema: pa.Schema) -> Path:
+    """A file of the dead letters' lane with the columns of their table and no others: what is private to the
+    lane gets its name there, which a column of the source may have too."""
+    with pq.ParquetFile(written) as lane, pq.ParquetWriter(home, schema) as letters:
+        held = set(lane.schema_arrow.names)
+        columns = {f"{PRIVATE}{name}" if f"{PRIVATE}{name}" in held else name: name for name in schema.names}
+        for rows in lane.iter_batches(columns=list(columns)):
+            named = pa.Table.from_batches([rows]).select(list(columns))
+            letters.write_table(named.rename_columns(list(columns.values())).cast(schema))
+    written.unlink()
+    return home
 
 
 def _only(rows: DataFrame, files: Sequence[DataFile], batch: int) -> DataFrame:

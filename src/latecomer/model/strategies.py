@@ -200,7 +200,7 @@ class Ascending(Strategy):
 
 
 class Percentile(_Delayed):
-    """A quantile of the newest event times, less a delay: `Percentile(0.95, of=1000)`.
+    """A quantile of the newest event times, less a delay: `Percentile(0.99, of=10_000)`.
 
     A few timestamps from the future move nothing. The newest events are those of the newest whole ticks
     that hold at least `of` together. A partition holds the watermark until it has brought so many events
@@ -208,8 +208,8 @@ class Percentile(_Delayed):
     """
 
     strategy: Literal["percentile"] = "percentile"
-    p: ShareBelowOne = Field(0.95, description="the share of the newest events that the watermark passes")
-    of: int = Field(1000, ge=1, description="how many of the newest events count", validate_default=True)
+    p: ShareBelowOne = Field(0.99, description="the share of the newest events that the watermark passes")
+    of: int = Field(10_000, ge=1, description="how many of the newest events count", validate_default=True)
     resolution: Resolution = 1_000_000
 
     def __init__(self, p: object = None, /, **fields: Any) -> None:

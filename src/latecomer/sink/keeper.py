@@ -8,6 +8,7 @@ from latecomer.errors import SinkError
 from latecomer.firing.output import OutputLogic
 from latecomer.sink import SinkLogic, open_sink
 from latecomer.sink.base import PaneShape
+from latecomer.store.publication import publication_order
 from latecomer.store.sql import double_quoted
 from latecomer.store.store import Store
 
@@ -62,7 +63,7 @@ class SinkKeeper:
         columns = [field for field in output.layout.published.names if field != "watermark"]
         names = ", ".join(map(double_quoted, columns))
         panes = output.tables.panes.query(
-            f"select {names} from t where batch = {batch} order by {output.pane_order}"
+            f"select {names} from t where batch = {batch} order by {publication_order(output.output)}"
         )
         if panes.num_rows:
             sink.apply(batch, panes)

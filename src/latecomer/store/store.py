@@ -23,16 +23,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.config.columns import infer_columns, list_files
+from latecomer.config.columns import infer_columns
+from latecomer.config.load import check_renames
 from latecomer.config.models import Output, Pipeline
+from latecomer.config.paths import folder_columns, list_files
+from latecomer.config.renames import seen_columns
 from latecomer.errors import NoStore, SourceError, StoreMismatch
 from latecomer.model.panes import Accumulation
+from latecomer.model.windows import Tumbling
 from latecomer.store import layout
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import text_literal
 from latecomer.store.table import Table
 
 FORMAT = 1
+WALL_CLOCK = "wall"
+"""What the windows of a zone within its days follow, as it is written in their definition."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +133,7 @@ class Store:
         for name, output in self.pipeline.outputs.items():
             definition = definition_of(output)
             kept[name] = {"discarding": False, **kept.get(name, definition)}
+            require_wall_clock(name, kept[name], definition)
             policies = pinned["policies"].setdefault(name, [])
             policy = policy_of(output)
             if kept[name] != definition and name != self.redefining:
@@ -180,6 +187,7 @@ class Store:
             "arrival_unit": self.pipeline.arrival_unit,
             "every": self.pipeline.watermark.every,
             "ledger": sorted(self.pipeline.ledger),
+            "columns": {new: str(made_from) for new, made_from in self.pipeline.columns.items()} or None,
         }
         before = pinned.get("event", definition)
         changed = [key for key in definition if before.get(key) != definition[key]]
@@ -200,43 +208,53 @@ def open_store(pipeline: Pipeline) -> Store:
     return Store(pipeline, pinned["columns"])
 
 
-def source_columns(pipeline: Pipeline) -> dict[str, str]:
-    """The source's columns: declared, else pinned by an earlier run, else inferred from the files there."""
+def source_columns(pipeline: Pipeline, file: str | Path | None = None) -> dict[str, str]:
+    """The columns that the pipeline sees: as the source declares them, else as pinned by an earlier run, else
+    as inferred from the files there; renamed as the pipeline says. `file` is named in errors."""
     pinned = read_pins(pipeline.store_path)
-    declared = _as_read(pipeline)
-    if pinned is not None:
-        columns: dict[str, str] = pinned["columns"]
-        differs = [
-            name
-            for name, kind in (declared or {}).items()
-            if columns.get(name) not in (kind, (pipeline.source.columns or {})[name])
-        ]
-        if differs:
-            raise StoreMismatch(
-                f"source.schema differs from the columns pinned in the store: {', '.join(differs)}; "
-                "restore the declared types, or start a new store"
-            )
-        return columns
-    if declared is not None:
-        return declared
+    found = pipeline.source.columns
+    if found is None and pinned is None:
+        found = _inferred(pipeline)
+    if found is not None:
+        check_renames(pipeline, found, file)
+        found = _as_read(pipeline, seen_columns(found, pipeline.columns))
+    if pinned is None:
+        return found or {}
+    columns: dict[str, str] = pinned["columns"]
+    written = seen_columns(pipeline.source.columns or {}, pipeline.columns)
+    differs = [
+        name for name, kind in (found or {}).items() if columns.get(name) not in (kind, written.get(name))
+    ]
+    if differs:
+        raise StoreMismatch(
+            f"source.schema differs from the columns pinned in the store: {', '.join(differs)}; "
+            "restore the declared types, or start a new store"
+        )
+    return columns
+
+
+def _inferred(pipeline: Pipeline) -> dict[str, str]:
+    """The columns of the files that are there, and those that only their folders say."""
     files = list_files(pipeline.source_path)
     if not files:
         raise SourceError(
             f"no file matches {pipeline.source_path}, so the columns cannot be inferred; "
             "correct source.files.path, wait for the first file, or declare source.schema"
         )
-    return infer_columns(files, pipeline.source.files.format, pipeline.source.files.delimiter)
+    found = infer_columns(files, pipeline.source.files.format, pipeline.source.files.delimiter)
+    return {**folder_columns(pipeline.source_path, files), **found}
 
 
-def _as_read(pipeline: Pipeline) -> dict[str, str] | None:
-    """The declared columns. In a text file a time is read as text, so that `event.zone` can apply to it."""
-    declared, files = pipeline.source.columns, pipeline.source.files
-    if declared is None or files.format == "parquet":
-        return declared
+def _as_read(pipeline: Pipeline, columns: dict[str, str]) -> dict[str, str]:
+    """The columns as they are read. In a text file a time that is declared is read as text, so that
+    `event.zone` can apply to it."""
+    files = pipeline.source.files
+    if pipeline.source.columns is None or files.format == "parquet":
+        return columns
     times = (pipeline.event.time, files.order_by)
     return {
         column: "string" if column in times and kind in ("timestamp", "timestamp_ntz", "date") else kind
-        for column, kind in declared.items()
+        for column, kind in columns.items()
     }
 
 
@@ -244,6 +262,8 @@ def definition_of(output: Output) -> dict[str, Any]:
     """What an output's numbers mean; policies and sinks may change, these may not."""
     written = output.model_dump(mode="json")
     meaning = {key: written[key] for key in ("window", "by", "where", "aggregates")}
+    if isinstance(output.window, Tumbling) and output.window.within_days:
+        meaning["clock"] = WALL_CLOCK
     # Panes that add up cannot follow panes that replace one another.
     return {**meaning, "discarding": output.accumulation is Accumulation.DISCARDING}
 
@@ -265,6 +285,17 @@ def as_received_sql(ledger: Table) -> str:
         f"(output = {text_literal(name)} and batch <= {last})" for name, last in joined.items() if last >= 0
     ]
     return f"not ({' or '.join(later)})" if later else "true"
+
+
+def require_wall_clock(name: str, kept: Mapping[str, Any], definition: Mapping[str, Any]) -> None:
+    """Refuse windows within days of a zone that were not cut by its wall clock (ADR 0008)."""
+    if "clock" in definition and "clock" not in kept:
+        zone = definition["window"]["zone"]
+        raise StoreMismatch(
+            f"output {name} was computed by an earlier latecomer, whose windows shorter than a day drifted from the "
+            f"wall clock of {zone} on the days of a clock change; give the output a new name, and it is computed "
+            "from the log"
+        )
 
 
 def policy_of(output: Output) -> dict[str, Any]:
@@ -298,7 +329,7 @@ def write_pins(root: Path, pins: Mapping[str, Any]) -> None:
 
 def under(output: Output, definition: Mapping[str, Any], policy: Mapping[str, Any] | None = None) -> Output:
     """An output as it was when it meant this, and had that policy."""
-    meaning = {key: value for key, value in definition.items() if key != "discarding"}
+    meaning = {key: value for key, value in definition.items() if key not in ("clock", "discarding")}
     return Output.model_validate({**dict(output), **(policy or policy_of(output)), **meaning})
 
 

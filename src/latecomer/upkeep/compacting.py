@@ -162,7 +162,9 @@ class _Upkeep:
         for name in store.pipeline.outputs:
             root, tables = f"outputs/{name}", output_tables(store, name)
             policies = [store.pipeline.outputs[name], *(under for _, under in store.policies(name)[-1:])]
-            reach = watermark - max(under.allowed_lateness for under in policies)
+            reach = watermark - max(
+                under.allowed_lateness + under.window.joinable_after for under in policies
+            )
 
             def over(files: Sequence[DataFile], reach: int = reach) -> list[Group]:
                 return clustered(final(complete(files, last), reach), "window_start")

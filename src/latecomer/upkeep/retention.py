@@ -140,7 +140,7 @@ def _needed(store: Store, kept: int) -> str | None:
     """An output that was last run under a policy which may look back further than this."""
     for name in store.pipeline.outputs:
         for _, under in store.policies(name)[-1:]:
-            if under.allowed_lateness + looks_back(under.window) > kept:
+            if under.allowed_lateness + under.window.joinable_after + looks_back(under.window) > kept:
                 return name
     return None
 

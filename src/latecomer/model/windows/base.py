@@ -28,6 +28,11 @@ class Windows(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     kind: ClassVar[str]
 
+    @property
+    def joinable_after(self) -> int:
+        """How much longer than its lateness a window takes events; only sessions may."""
+        return 0
+
     def __init__(self, value: object = None, /, **fields: Any) -> None:
         if value is not None:
             fields[self.kind] = value
