@@ -32,7 +32,7 @@ EVENTS = pa.schema(
 )
 Event = tuple[str | None, int]
 """An id and an event time."""
-SOURCE = [SourceFile("file:/in/b c.json", 1, 1), SourceFile("file:/in/a.json", 2, 1)]
+SOURCE = [SourceFile("file:/in/day=1/b c.json", 1, 1), SourceFile("file:/in/a.json", 2, 1)]
 
 
 def rows(batch: int, events: Sequence[Event], origin: str = "a.json") -> pa.Table:
@@ -185,8 +185,8 @@ def test_the_first_to_arrive_stays(tmp_path: Path) -> None:
     """Among equals the file that landed first, then its name, then the row that stands first."""
     lanes = {
         "one": [("x", 5, "a.json", 0), ("y", 5, "a.json", 1), ("z", 5, "a.json", 3)],
-        "two": [("x", 5, "b%20c.json", 7), ("y", 4, "a.json", 2), ("z", 5, "a.json", 2)],
-        "three": [("x", 6, "b%20c.json", 1), ("w", 9, "a.json", 9), (None, 1, "a.json", 8)],
+        "two": [("x", 5, "day=1/b%20c.json", 7), ("y", 4, "a.json", 2), ("z", 5, "a.json", 2)],
+        "three": [("x", 6, "file:///in/day=1/b%20c.json", 1), ("w", 9, "a.json", 9), (None, 1, "a.json", 8)],
     }
     for lane, events in lanes.items():
         table = pa.table(

@@ -117,19 +117,19 @@ def _all_but_firsts(repeated: pa.Table) -> Rows:
 
 
 def _landings(origins: pa.ChunkedArray, files: Sequence[SourceFile]) -> pa.Array:
-    """When the file of each row landed."""
-    landed = {
-        **{file.local.name: file.landed for file in files},
-        **{str(file.local): file.landed for file in files},
-    }
+    """When the file of each row landed. The log names a file by its path, or by the end of it."""
+    landed = {"/".join(parts[nth:]): at for parts, at in _paths(files) for nth in range(len(parts))}
     known = {origin: landed.get(_plain(origin), 0) for origin in origins.unique().to_pylist()}
     return pa.array([known[origin] for origin in origins.to_pylist()], pa.int64())
 
 
+def _paths(files: Sequence[SourceFile]) -> list[tuple[Sequence[str], int]]:
+    return [(file.local.parts[1:], file.landed) for file in files]
+
+
 def _plain(origin: str) -> str:
-    """The file that the log names, as the source does: Spark writes paths as URLs."""
-    path = unquote(origin)
-    return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
+    """A path as the source has it: Spark writes paths as URLs."""
+    return unquote(origin).removeprefix("file:").lstrip("/")
 
 
 def _divide(path: Path, rows: Rows, aside: Path) -> None:
