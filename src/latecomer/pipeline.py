@@ -18,7 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from latecomer.config.models import Pipeline
 from latecomer.errors import StoreError, StoreMismatch
@@ -27,14 +27,17 @@ from latecomer.firing.output import Batch, OutputLogic, Prepared
 from latecomer.firing.republish import publish_rebuild, went_on
 from latecomer.ledger.book import (
     Intake,
+    amounts_by_batch,
     as_table,
     entries_of,
     intake,
     measure_in_raw,
     require_balance,
     sum_measures,
+    with_duplicates,
 )
 from latecomer.log.events import NOTHING, EventLog, Received
+from latecomer.log.repeats import repeats_in
 from latecomer.model.ledger import Entry
 from latecomer.model.timeline import OutOfStep, Row
 from latecomer.model.verdicts import END_OF_TIME
@@ -46,7 +49,7 @@ from latecomer.spark_progress import Progress, watched
 from latecomer.store.failpoints import failpoint
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
 from latecomer.store.sql import quoted
-from latecomer.store.store import Store, definition_of
+from latecomer.store.store import Store, as_received_sql, definition_of, joining
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
 from latecomer.upkeep.coverage import require_covered
 from latecomer.windowing.merge import Counts
@@ -373,24 +376,28 @@ class Engine:
                 )
 
             with watched(self.spark, rows, watch):
-                self._compute_from_log(self._logic(name))
+                self._compute_from_log(self._logic(name), self.last)
             self.computed[name] = time.monotonic() - began
 
-    def _compute_from_log(self, output: OutputLogic) -> None:
-        events = self.log.everything()
+    def _compute_from_log(self, output: OutputLogic, joined: int) -> None:
+        """Compute an output that joined after a batch. What was delivered again until then is a duplicate."""
+        logged = self.log.everything()
+        repeats = repeats_in(logged, self.pipeline, joined)
+        events = repeats.left_out_of(logged)
         heads = self.log.heads(events)
         stretch = self.keeper.stretch(0, self.last)
         seen = events if heads.heads else None
         batch = Batch(self.last, stretch, seen, heads.earliest, heads.latest, history=True)
         prepared = self._prepared(output, batch)
-        entries = self._past_entries(output, batch)
+        entries = self._past_entries(output, batch, repeats.among(logged))
         require_balance(entries)
         self._publish(output, batch, prepared)
-        self.store.ledger.append(self.last, as_table(entries), f"latecomer:{output.name}")
+        self.store.ledger.append(self.last, as_table(entries), joining(output.name))
 
-    def _past_entries(self, output: OutputLogic, batch: Batch) -> list[Entry]:
+    def _past_entries(self, output: OutputLogic, batch: Batch, repeats: DataFrame) -> list[Entry]:
         past = self.store.past_ledger.query(
-            f"select distinct batch, unit, received, duplicate, dead_letter from t where batch <= {self.last}"
+            "select distinct batch, unit, received, duplicate, dead_letter from t "
+            f"where batch <= {self.last} and {as_received_sql(self.store.past_ledger)}"
         )
         taken: dict[int, Intake] = {}
         for row in past.to_pylist():
@@ -398,6 +405,9 @@ class Engine:
                 known = taken.setdefault(row["batch"], Intake({}, {}, {}))
                 for side in ("received", "duplicate", "dead_letter"):
                     getattr(known, side)[row["unit"]] = row[side]
+        measures = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
+        for number, amounts in amounts_by_batch(repeats, measures).items():
+            taken[number] = with_duplicates(taken[number], amounts)
         fates = output.fates_by_batch(batch)
         return [
             entry

@@ -44,7 +44,7 @@ from latecomer.spark_errors import explained
 from latecomer.store.past import PastTable, ReplayStore
 from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.sql import quoted
-from latecomer.store.store import Store, open_store
+from latecomer.store.store import Store, joining, open_store
 from latecomer.store.table import DataFile
 from latecomer.upkeep.coverage import DEAD_LETTERS, removed_amounts, removed_until, require_covered
 
@@ -271,7 +271,7 @@ class _Replayer(Engine):
         """Outputs that were added after this batch are computed from the log so far, as they were then."""
         for part in parts:
             self._use({**self.pipeline.outputs, part.name: part.at(self.last)})
-            self._compute_from_log(self.outputs[-1])
+            self._compute_from_log(self.outputs[-1], part.joined)
 
     def _use(self, outputs: Mapping[str, Output]) -> None:
         """Go on with these outputs; one that has changed starts from its tables, as after a restart."""
@@ -411,7 +411,7 @@ def _parts(
             policies = [
                 (since, output.model_copy(update={"sinks": ()})) for since, output in origin.policies(name)
             ]
-        parts.append(_Part(name, policies, origin.ledger.last_batch(f"latecomer:{name}")))
+        parts.append(_Part(name, policies, origin.ledger.last_batch(joining(name))))
     return parts
 
 

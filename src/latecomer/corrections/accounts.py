@@ -33,6 +33,17 @@ from latecomer.store.table import Table
 from latecomer.upkeep.coverage import DEAD_LETTERS, LATE, removed_until
 
 Number = Decimal | float
+FIRST_DELIVERY = (
+    "not exists (select 1 from e where e.event_id = t.event_id and e.event_time = t.event_time "
+    "and e.batch < t.batch)"
+)
+"""Whether a late event, in `t`, was not in the log before, in `e`. After an id was forgotten it may have been:
+then it has been counted already, wherever the first was. Null is equal to nothing."""
+
+
+def looks_for_repeats(store: Store) -> bool:
+    """Whether events have ids, by which one that was delivered again is known."""
+    return store.pipeline.event.id is not None and store.events.exists
 
 
 @dataclass(frozen=True)
@@ -119,7 +130,10 @@ class Accounts:
         names = dict(zip(stored, late.schema.names[-len(stored) :], strict=True))
         view = {column: double_quoted(names[name]) for column, name in self.layout.events.view.items()}
         inputs = {name: self._of_event(each, view) for name, each in self.additive.items()}
-        return self._summed(late, {key: view[key] for key in self.layout.keys}, inputs)
+        keys = {key: view[key] for key in self.layout.keys}
+        if not looks_for_repeats(self.store):
+            return self._summed(late, keys, inputs)
+        return self._summed(late, keys, inputs, FIRST_DELIVERY, e=self.store.events)
 
     def not_closed(self, standing: pa.Table) -> pa.Table:
         """What is known of open windows beyond the results, and late events that no pane has told yet.
@@ -266,7 +280,14 @@ class Accounts:
             return f"cast({column} as double)"
         return f"arrow_cast({column}, 'Decimal128(38, {types.scale_of(kind)})')"
 
-    def _summed(self, table: Table, keys: Mapping[str, str], inputs: Mapping[str, str]) -> pa.Table:
+    def _summed(
+        self,
+        table: Table,
+        keys: Mapping[str, str],
+        inputs: Mapping[str, str],
+        chosen: str = "true",
+        **others: Table,
+    ) -> pa.Table:
         """The sum of each input for each window and key; `keys` and `inputs` map names to SQL."""
         schema = pa.schema(
             [
@@ -282,8 +303,9 @@ class Accounts:
         told += [f"sum({double_quoted(PRIVATE + name)}) as {double_quoted(name)}" for name in inputs]
         rows = table.query(
             f"select {', '.join([*groups[:2], *told])} from "
-            f"(select {', '.join([*groups[:2], *listed])} from t where {self.span.sql()}) "
-            f"group by {', '.join(groups)}"
+            f"(select {', '.join([*groups[:2], *listed])} from t where {self.span.sql()} and {chosen}) "
+            f"group by {', '.join(groups)}",
+            **others,
         )
         placed = {name: rows[name].cast(schema.field(name).type) for name in self.place}
         return pa.table({**placed, **{name: rows[name] for name in inputs}})

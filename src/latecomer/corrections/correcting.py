@@ -2,8 +2,9 @@
 
 A row of `corrections` says what the late events of one batch add to one window and key: numbers where they can
 be added, else the state of these events, to be merged with that of the base (`states.py`). It follows from
-the side output alone, which only grows, and batch by batch: so it is written once and never changed, and a
-call that was killed, repeated or given a range neither leaves an event out nor counts one twice.
+the side output, which only grows, and batch by batch: so it is written once and never changed, and a call
+that was killed, repeated or given a range neither leaves an event out nor counts one twice. A late event that
+the log held before, delivered again after its id was forgotten, adds nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pyarrow.parquet as pq
 from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
-from latecomer.corrections.accounts import Span
+from latecomer.corrections.accounts import FIRST_DELIVERY, Span, looks_for_repeats
 from latecomer.corrections.states import GATHERED, averaged, gathered_columns, state_columns, with_states
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.aggregates import ADDITIVE, SKETCHED, Aggregate
@@ -59,6 +60,13 @@ class Corrections:
     layout: PaneLayout
     tables: OutputTables
     table: Table
+    log: Table | None = None
+    """The event log, where events have ids by which one that was delivered again is known."""
+
+    @property
+    def asked(self) -> dict[str, Table]:
+        """What is asked beside the side output: the corrections `c`, and the log `e`."""
+        return {"c": self.table} if self.log is None else {"c": self.table, "e": self.log}
 
     @property
     def output(self) -> Output:
@@ -186,8 +194,9 @@ def corrections_of(reader: Reader, output: str) -> Corrections:
     """An output's corrections as they are now; nothing is written."""
     book = reader._book(output)
     root = reader.pipeline.store_path / "outputs" / output / "corrections"
-    table = Table(root, stored_schema(book.layout))
-    return Corrections(output, book.layout, book.tables, table)
+    table, store = Table(root, stored_schema(book.layout)), reader._store()
+    log = store.events if looks_for_repeats(store) else None
+    return Corrections(output, book.layout, book.tables, table, log)
 
 
 def correct(
@@ -273,7 +282,7 @@ def _missing(ours: Corrections, span: Span, now: datetime) -> pa.Table:
         f"select {place}{sums}, batch, sum({_ROWS}) as {double_quoted(ours.late_events)} "
         f"from ({_late_and_done(ours, span, inputs)}) "
         f"group by {place}, batch having sum({_DONE}) = 0 order by {place}, batch",
-        c=ours.table,
+        **ours.asked,
     )
     when = pa.array([to_micros(now)] * rows.num_rows, pa.int64()).cast(TIMESTAMP)
     rows = with_states(ours.layout, rows.append_column(ours.corrected_at, when))
@@ -293,7 +302,8 @@ def _late_and_done(ours: Corrections, span: Span, inputs: Mapping[str, str]) -> 
     )
     nothing = "".join(f", null as {double_quoted(name)}" for name in inputs)
     return (
-        f"select {late}, batch, 1 as {_ROWS}, 0 as {_DONE} from t where batch > {covered} and {span.sql()} "
+        f"select {late}, batch, 1 as {_ROWS}, 0 as {_DONE} from t "
+        f"where batch > {covered} and {span.sql()} and {'true' if ours.log is None else FIRST_DELIVERY} "
         f"union all select {listed(ours.place)}{nothing}, batch, 0, 1 from c where batch > {covered}"
     )
 
@@ -306,7 +316,7 @@ def _events(ours: Corrections, span: Span, rows: pa.Table) -> int:
     done = f"max({_DONE}) over (partition by {listed(ours.place)}, batch)"
     marked = f"select *, {done} as {_GROUP} from ({_late_and_done(ours, span, inputs)})"
     once = f"select distinct batch, {listed(inputs)} from ({marked}) where {_GROUP} = 0"
-    found = ours.tables.late.query(f"select count(*) as n from ({once})", c=ours.table)
+    found = ours.tables.late.query(f"select count(*) as n from ({once})", **ours.asked)
     return int(found["n"][0].as_py())
 
 

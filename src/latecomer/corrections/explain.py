@@ -40,7 +40,7 @@ from latecomer.reader import Reader
 from latecomer.store.publication import publication_order
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import moment_literal
-from latecomer.store.store import Store
+from latecomer.store.store import Store, joining
 from latecomer.upkeep.coverage import EVENTS as EVENT_LOG
 from latecomer.upkeep.coverage import LATE, covered_since, covers, removed_until
 from latecomer.zoned import written
@@ -247,7 +247,7 @@ class _Case:
         """The events that this number is about, each with its fate."""
         if not isinstance(self.output.window, Session):
             window = self.place.window
-            judged = judged_for(window, self.evidence.events(window), self._periods, self.filters.passes)
+            judged = judged_for(window, self._events(window), self._periods, self.filters.passes)
             return self._against_side_output(judged)
         events = self._connected(self.output.window)
         judged = judged_sessions(events, self._periods, self.filters.passes)
@@ -272,7 +272,7 @@ class _Case:
         around, margin = self.place.window, window.gap
         while True:
             asked = Window(around.start - margin, around.end + margin)
-            events = self.evidence.events(asked)
+            events = self._events(asked)
             reach = connected(events, around, window)
             if asked.start <= reach.start - window.gap and reach.end + window.gap <= asked.end:
                 return events
@@ -328,10 +328,20 @@ class _Case:
             if all(_same(row[column], value) for column, value in key.items())
         }
 
+    def _events(self, stretch: Window) -> list[Event]:
+        """The events that this output has seen."""
+        return [each for each in self.evidence.events(stretch) if not self._duplicate(each)]
+
+    def _duplicate(self, event: Event) -> bool:
+        """Whether an event of the log is a duplicate for an output that was computed from the log."""
+        return event.again and event.batch <= self.store.ledger.last_batch(joining(self.finder.name))
+
     def _duplicates(self, judged: Sequence[Judged]) -> list[Judged]:
         """The duplicates, each with the event that came first, if that is one of these."""
         first = {each.event.event_id: each.event for each in judged}
-        found = sorted(self.evidence.duplicates(self.place.window), key=lambda each: each.order)
+        window = self.place.window
+        twice = [*self.evidence.duplicates(window), *filter(self._duplicate, self.evidence.events(window))]
+        found = sorted(twice, key=lambda each: each.order)
         return [
             Judged(event, Fate.DUPLICATE, reason=_came_before(first.get(event.event_id))) for event in found
         ]

@@ -38,6 +38,8 @@ class Event:
     position: int | None = None
     event_id: str | None = None
     payload: Mapping[str, Any] = field(default_factory=dict)
+    again: bool = False
+    """Whether it was delivered again: in the log before, with its id and event time."""
 
     @property
     def place(self) -> tuple[int, str | None, int | None]:

@@ -187,6 +187,8 @@ class _Following:
         """
         if judged.event.batch > pane.batch or (rules.sessions and not _within(judged, pane.window)):
             return False
+        if judged.event.again and not judged.accepted:  # what was delivered again counts once
+            return False
         passed = self.passes(judged, pane.batch)
         if passed is False or (passed is None and judged.fate is Fate.FILTERED):
             return False

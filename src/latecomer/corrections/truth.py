@@ -2,8 +2,9 @@
 
     all events → windows → one aggregation, as if nothing had ever been late
 
-The log holds no duplicates and no dead letters; `where` filters as it does in the stream. It is read as it
-stood after the last complete batch, so a pipeline may be running on it.
+The log holds no dead letters, and duplicates only where an id had been forgotten: they are left out. `where`
+filters as it does in the stream. The log is read as it stood after the last complete batch, so a pipeline may
+be running on it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,6 +28,7 @@ from latecomer.firing.choose import output_logic
 from latecomer.firing.output import Batch, OutputLogic
 from latecomer.firing.sessions import SessionLogic
 from latecomer.log.events import EventLog
+from latecomer.log.repeats import repeats_in
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
@@ -82,9 +85,11 @@ class _Computing:
     last: int
     folder: Path
 
-    @property
+    @cached_property
     def events(self) -> DataFrame:
-        return EventLog(self.spark, self.store).everything()
+        """Every event, once."""
+        logged = EventLog(self.spark, self.store).everything()
+        return repeats_in(logged, self.store.pipeline, self.last).left_out_of(logged)
 
     @property
     def stretch(self) -> Stretch:

@@ -115,21 +115,6 @@ def _possible(column: str) -> str:
     return f"if({column} between {EARLIEST} and {LATEST}, {column}, null)"
 
 
-def marked_duplicates(events: DataFrame, known_ids: DataFrame | None) -> DataFrame:
-    """Move to the duplicates' lane every event whose id came earlier, in this batch or in the log."""
-    lives = F.col("event_id").isNotNull() & (F.col(LANE) != DEAD_LETTERS)
-    first = Window.partitionBy("event_id", lives).orderBy("arrival_time", LANDED, "origin", "position")
-    marked = events.withColumn(f"{PRIVATE}nth", F.row_number().over(first))
-    seen_before = F.lit(False)
-    if known_ids is not None:
-        known = known_ids.select("event_id").distinct().withColumn(f"{PRIVATE}known", F.lit(True))
-        marked = marked.join(known, "event_id", "left")
-        seen_before = F.col(f"{PRIVATE}known").isNotNull()
-    again = lives & ((F.col(f"{PRIVATE}nth") > 1) | seen_before)
-    lane = F.when(again, F.lit(DUPLICATES)).otherwise(F.col(LANE))
-    return marked.withColumn(LANE, lane).select(*map(quoted, events.columns))
-
-
 def _text(column: str | None, columns: Mapping[str, str]) -> Column:
     if column is None:
         return F.lit(None).cast("string")

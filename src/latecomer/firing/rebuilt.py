@@ -19,6 +19,7 @@ from pyspark.sql.window import Window
 
 from latecomer.config.checks import PRIVATE
 from latecomer.firing.output import OutputLogic
+from latecomer.log.repeats import repeats_in
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Accumulation, Op
@@ -122,11 +123,12 @@ class Range:
 
 def computed(range_: Range, events: DataFrame) -> DataFrame:
     """Every window of the events, aggregated as if nothing had ever been late: START, END, keys, values
-    and states. `where` leaves events out as it does in the stream."""
+    and states. `where` leaves events out as it does in the stream. What was delivered again counts once."""
     logic = range_.logic
     output, merger = logic.output, logic.merger
     kept = events.where(range_.events_sql).where(f"batch <= {range_.through}")
-    seen = as_seen(kept, logic.store.layout).where(kept_sql(output))
+    once = repeats_in(kept, logic.store.pipeline, range_.through).left_out_of(kept)
+    seen = as_seen(once, logic.store.layout).where(kept_sql(output))
     window = output.window
     fate = f"cast({CODES[Fate.ON_TIME]} as tinyint)"
     if isinstance(window, Session):

@@ -47,6 +47,16 @@ def intake(
     )
 
 
+def with_duplicates(taken: Intake, more: Mapping[str, Decimal]) -> Intake:
+    """The same intake, of which more are duplicates."""
+    known = taken.duplicate
+    units = {**known, **more}
+    return replace(
+        taken,
+        duplicate={unit: known.get(unit, Decimal(0)) + more.get(unit, Decimal(0)) for unit in units},
+    )
+
+
 def entries_of(
     batch: int, output: str, taken: Intake, counts: Counts, windows_each: int | None = 1
 ) -> list[Entry]:
@@ -107,6 +117,17 @@ def sum_measures(rows: DataFrame, columns: Mapping[str, str]) -> dict[str, Decim
     sums = [F.sum(F.expr(sql).cast("decimal(38,6)")).alias(f"m{i}") for i, sql in enumerate(columns.values())]
     found = rows.agg(*sums).toArrow().to_pylist()[0]
     return {measure: found[f"m{index}"] or Decimal(0) for index, measure in enumerate(columns)}
+
+
+def amounts_by_batch(rows: DataFrame, columns: Mapping[str, str]) -> dict[int, dict[str, Decimal]]:
+    """How many rows each batch has, and the exact sum of each measure; `columns` maps it to its SQL."""
+    units = [EVENTS, *columns]
+    sums = [
+        F.coalesce(F.sum(F.expr(sql).cast("decimal(38,6)")), F.lit(Decimal(0))).alias(f"m{nth}")
+        for nth, sql in enumerate(["1", *columns.values()])
+    ]
+    found = rows.groupBy("batch").agg(*sums).toArrow().to_pylist()
+    return {row["batch"]: {unit: row[f"m{nth}"] for nth, unit in enumerate(units)} for row in found}
 
 
 def measure_in_raw(column: str) -> str:

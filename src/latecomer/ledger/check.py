@@ -15,8 +15,9 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import Batch, OutputLogic
-from latecomer.ledger.book import measure_in_raw
+from latecomer.ledger.book import amounts_by_batch, measure_in_raw
 from latecomer.log.events import EventLog
+from latecomer.log.repeats import Repeats, repeats_in
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.panes import Accumulation, Timing
@@ -27,7 +28,7 @@ from latecomer.spark_errors import explained
 from latecomer.store.layout import FATE_COLUMNS
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import double_quoted, moment_literal, quoted
-from latecomer.store.store import Store, open_store
+from latecomer.store.store import Store, joining, open_store
 from latecomer.store.table import Table
 from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.upkeep.coverage import (
@@ -85,7 +86,11 @@ class _Check:
             LOGGER.info("judging every event again: output %s, %d of %d", name, nth, len(outputs))
             output = output_logic(self.spark, self.store, name)
             written = self.written.get(name, {})
-            recomputed = {**intake, **self._fates(output, written)}
+            repeats = self._repeats(output)
+            recomputed = {
+                **self._with_repeats(intake, repeats, written),
+                **self._fates(output, repeats, written),
+            }
             for batch, pairs in _pairs(recomputed).items():
                 recomputed[batch, ASSIGNMENTS, "received"] = pairs
             yield from self._unbalanced(name, written)
@@ -134,11 +139,35 @@ class _Check:
                     tally[batch, unit, fate.value] = amount
         return _with_assignments(tally)
 
-    def _fates(self, output: OutputLogic, written: Tally) -> Tally:
+    def _repeats(self, output: OutputLogic) -> Repeats:
+        """What had been delivered again when the output joined: duplicates for it."""
+        joined = self.store.ledger.last_batch(joining(output.name))
+        return repeats_in(self.log.everything(), self.store.pipeline, joined)
+
+    def _with_repeats(self, intake: Tally, repeats: Repeats, written: Tally) -> Tally:
+        """The intake as an output that joined has it."""
+        if repeats.through < 0:
+            return intake
+        tally, fate = dict(intake), Fate.DUPLICATE.value
+        view = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
+        for batch, amounts in amounts_by_batch(repeats.among(self.log.everything()), view).items():
+            for unit, amount in amounts.items():
+                tally[batch, unit, fate] = tally.get((batch, unit, fate), Decimal(0)) + amount
+        if self.removed >= 0:
+            # What came first may have gone: then nobody can tell any more what came again.
+            tally |= {
+                place: amount
+                for place, amount in written.items()
+                if place[0] <= repeats.through and place[2] == fate
+            }
+        return _with_assignments(tally)
+
+    def _fates(self, output: OutputLogic, repeats: Repeats, written: Tally) -> Tally:
         """What became of the logged events, judged again under the policy of their batch; what cannot be
         judged again is taken as it is written."""
-        tally = self._judged_again(output)
-        batches = {batch for batch, _, _ in written if batch <= self.removed}
+        tally = self._judged_again(output, repeats)
+        known = self.removed if self.removed < 0 else max(self.removed, repeats.through)
+        batches = {batch for batch, _, _ in written if batch <= known}
         batches |= self._touched_by_removal(output, tally)
         if batches:
             self.notes.append(
@@ -168,9 +197,9 @@ class _Check:
         earliest = {row["batch"]: to_micros(row["earliest"]) for row in found.toArrow().to_pylist()}
         return {batch for batch in behind if earliest[batch] < beyond}
 
-    def _judged_again(self, output: OutputLogic) -> Tally:
+    def _judged_again(self, output: OutputLogic, repeats: Repeats) -> Tally:
         keeper = TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
-        events = self.log.everything()
+        events = repeats.left_out_of(self.log.everything())
         if self.removed >= 0:
             events = events.where(f"batch > {self.removed}")
         log = Batch(self.last, keeper.stretch(0, self.last), events, history=True)

@@ -317,8 +317,7 @@ class FileSource:
     def tells_landing(self) -> bool:
         """Whether each row says when its file landed: as its arrival, or to order it among equals."""
         pipeline = self.pipeline
-        by_landing = pipeline.source.files.order_by is None
-        return by_landing or pipeline.event.id is not None or pipeline.watermark.every == "event"
+        return pipeline.source.files.order_by is None or pipeline.watermark.every == "event"
 
     def _sorted_out(
         self, files: Sequence[SourceFile], aside: Mapping[SourceFile, str]

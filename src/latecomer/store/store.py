@@ -7,6 +7,7 @@ store/
   outputs/NAME/partials/ panes/ late/ one of each per output
   outputs/NAME/corrections/           what `latecomer correct` made of late/
   outputs/NAME/rebuilds/              plans, and what became of them
+  ids/                                which ids the log holds; made from it where it is missing
   checkpoint/                         Spark's own
 """
 
@@ -33,6 +34,7 @@ from latecomer.model.windows import Tumbling
 from latecomer.store import layout
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.redefining import fix_for
+from latecomer.store.sql import text_literal
 from latecomer.store.table import Table
 
 FORMAT = 1
@@ -292,6 +294,25 @@ def definition_of(output: Output) -> dict[str, Any]:
         meaning["clock"] = WALL_CLOCK
     # Panes that add up cannot follow panes that replace one another.
     return {**meaning, "discarding": output.accumulation is Accumulation.DISCARDING}
+
+
+def joining(output: str) -> str:
+    """The application under which the ledger has the lines of an output that was computed from the log: its
+    transaction says after which batch the output joined."""
+    return f"latecomer:{output}"
+
+
+def as_received_sql(ledger: Table) -> str:
+    """Whether a line of the ledger was written when its batch was received, not when its output joined later.
+
+    Only such lines all say the same of what was received, and of the duplicates in it.
+    """
+    names = ledger.query("select distinct output from t")["output"].to_pylist() if ledger.exists else []
+    joined = {name: ledger.last_batch(joining(name)) for name in names}
+    later = [
+        f"(output = {text_literal(name)} and batch <= {last})" for name, last in joined.items() if last >= 0
+    ]
+    return f"not ({' or '.join(later)})" if later else "true"
 
 
 def require_wall_clock(name: str, kept: Mapping[str, Any], definition: Mapping[str, Any]) -> None:

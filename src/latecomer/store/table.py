@@ -69,6 +69,12 @@ class Table:
             raise StoreError(_in_one_sentence(self.root, error)) from error
 
     @property
+    def identity(self) -> str:
+        """What tells this table from one that was in the same place before; empty before the first commit."""
+        delta = self._open()
+        return "" if delta is None else str(delta.metadata().id)
+
+    @property
     def columns(self) -> list[str]:
         """The columns that are there: a table of an earlier version may have fewer than its schema."""
         delta = self._open()

@@ -25,7 +25,7 @@ from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import AMOUNT, FATE_COLUMNS, TIMESTAMP, PaneLayout
 from latecomer.store.sql import text_literal
-from latecomer.store.store import OutputTables, Store
+from latecomer.store.store import OutputTables, Store, as_received_sql
 from latecomer.store.table import DataFile, Table, batch_of, batches_of, is_merged
 from latecomer.upkeep.coverage import (
     DEAD_LETTERS,
@@ -320,7 +320,10 @@ def _ledger(
 ) -> dict[tuple[int, str], dict[str, Decimal]]:
     """The ledger's lines of some batches: what it says of each batch and unit, whatever the output."""
     of_output = f"and output = {text_literal(output)}" if output else ""
-    rows = store.ledger.query(f"select * from t where batch > {after} and batch <= {until} {of_output}")
+    whoever = f"and {as_received_sql(store.ledger)}"
+    rows = store.ledger.query(
+        f"select * from t where batch > {after} and batch <= {until} {of_output or whoever}"
+    )
     return {(row["batch"], row["unit"]): row for row in rows.to_pylist()}
 
 
