@@ -137,7 +137,7 @@ def test_a_batch_read_out_of_step_is_warned_of_with_what_to_set() -> None:
     late = report(3, out_of_step=OutOfStep(9, 26 * 60 * MINUTE))
     said = out_of_step_in_words(late, files) or ""
     assert said.startswith(
-        "warning: batch 3 has 9 events that arrived up to 1d2h before others that had been read already "
+        "warning: batch 3 has 9 events that arrived up to 1d 2h before others that had been read already "
         "(totals: 2 late accepted). Files are read by modification time, then by path."
     )
     assert "source.files.max_files_per_batch: 1" in said
