@@ -40,6 +40,7 @@ HOURS = {
     19: 21, 20: 17, 21: 11, 22: 3, 23: 1,
 }  # fmt: skip
 WEEKDAYS = (1.03, 1.02, 1.02, 1.02, 1.03, 0.80, 0.94)
+YEAR = [date(2013, 1, 1) + timedelta(days=nth) for nth in range(365)]
 CANCELLED, DIVERTED = 0.0245, 0.0035
 
 
@@ -67,16 +68,20 @@ class Flight:
         return {**asdict(self), **local}
 
 
-def flights(rows: int, seed: int = 2013) -> list[Flight]:
-    """So many flights over the year, in the order in which they were reported."""
+def flights(rows: int, seed: int = 2013, days: Sequence[date] = YEAR) -> list[Flight]:
+    """So many flights over the year, or over some days of it, in the order in which they were reported."""
     drawn = random.Random(seed)  # noqa: S311 - made-up data, the same every time
-    made = [_flight(drawn, day) for day, count in _days(rows) for _ in range(count)]
-    return sorted(made, key=lambda each: (each.reported, each.scheduled, each.carrier, each.flight))
+    made = [_flight(drawn, day) for day, count in _shared_out(rows, days) for _ in range(count)]
+    return sorted(made, key=in_order)
 
 
-def _days(rows: int) -> Iterator[tuple[date, int]]:
-    """Each day of the year and its number of flights; together they are as many as asked for."""
-    days = [date(2013, 1, 1) + timedelta(days=nth) for nth in range(365)]
+def in_order(flight: Flight) -> tuple[datetime, datetime, str, int]:
+    """What flights are sorted by: when they were reported."""
+    return flight.reported, flight.scheduled, flight.carrier, flight.flight
+
+
+def _shared_out(rows: int, days: Sequence[date]) -> Iterator[tuple[date, int]]:
+    """Each day and its number of flights; together they are as many as asked for."""
     weights = [WEEKDAYS[day.weekday()] for day in days]
     whole, reached, given = sum(weights), 0.0, 0
     for day, weight in zip(days, weights, strict=True):

@@ -11,6 +11,7 @@ from its files until it is on the timeline, from the log after that.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -44,6 +45,7 @@ from latecomer.overflow import overflow_told
 from latecomer.session import scheduled
 from latecomer.sink.keeper import SinkKeeper
 from latecomer.source.files import SourceFile
+from latecomer.spark_progress import Progress, watched
 from latecomer.store.failpoints import failpoint
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
 from latecomer.store.sql import quoted
@@ -51,6 +53,8 @@ from latecomer.store.store import Store, as_received_sql, definition_of, joining
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
 from latecomer.upkeep.coverage import require_covered
 from latecomer.windowing.merge import Counts
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,8 @@ class Engine:
         self._completing = ThreadPoolExecutor(1, "latecomer-completing")
         self._under_way: Future[None] | None = None
         self._completed_at = 0.0
+        self.computed: dict[str, float] = {}
+        """The outputs that were computed from the log, and how many seconds each took."""
 
     @property
     def pipeline(self) -> Pipeline:
@@ -109,10 +115,13 @@ class Engine:
         """Finish what an interrupted run left undone; compute outputs that were added since."""
         rebuild = self._accepted_rebuild(self.last + 1)
         if rebuild is not None:
+            LOG.info("publishing a rebuild that was interrupted, as batch %d", self.last + 1)
             self._carry_through(rebuild, self.last + 1)
         elif self.store.watermarks.last_batch() > self.last:
+            LOG.info("completing batch %d, which was interrupted", self.last + 1)
             self._complete(self._interrupted(self.last + 1), self._known_outputs())
         self._catch_up()
+        LOG.info("bringing the sinks up to batch %d", self.last)
         self.sinks.catch_up(self.last)
 
     def data(self, source_batch: int, files: Sequence[SourceFile]) -> None:
@@ -352,34 +361,23 @@ class Engine:
 
     def _known_outputs(self) -> list[OutputLogic]:
         """The outputs that the batches before had; all of them where there were none."""
-        reached = self._reached()
+        reached = reached_by_output(self.store)
         return [output for output in self.outputs if not reached or output.name in reached]
-
-    def _reached(self) -> dict[str, int]:
-        """The last batch in which each output took part."""
-        if not self.store.ledger.exists:
-            return {}
-        found = self.store.ledger.query("select output, max(batch) as last from t group by output")
-        return {row["output"]: row["last"] for row in found.to_pylist()}
 
     def _catch_up(self) -> None:
         """Outputs that were added to an existing store are computed from the log."""
-        if self.last < 0:
-            return
-        reached = self._reached()
-        newest = max(reached.values(), default=-1)
-        for output in self.outputs:
-            if output.name not in reached:
-                require_covered(
-                    self.store, f"output {output.name} is new and", "leave it out, or start a new store"
+        for name in outputs_to_compute(self.store):
+            began, rows = time.monotonic(), sum(file.rows for file in self.store.events.files())
+
+            def watch(progress: Progress, name: str = name, rows: int = rows) -> None:
+                share = 100 * progress.share
+                LOG.info(
+                    "computing the new output %s from the log: %.0f %% of %s events", name, share, f"{rows:,}"
                 )
-                self._compute_from_log(output, self.last)
-            elif reached[output.name] < newest:
-                raise StoreMismatch(
-                    f"output {output.name} was left out of the pipeline after batch {reached[output.name]}, "
-                    f"and the log has gone on to batch {newest}; give it a new name, and it is computed "
-                    "from the log"
-                )
+
+            with watched(self.spark, rows, watch):
+                self._compute_from_log(self._logic(name), self.last)
+            self.computed[name] = time.monotonic() - began
 
     def _compute_from_log(self, output: OutputLogic, joined: int) -> None:
         """Compute an output that joined after a batch. What was delivered again until then is a duplicate."""
@@ -418,6 +416,33 @@ class Engine:
                 number, output.name, received, fates.get(number, Counts()), output.windows_each
             )
         ]
+
+
+def reached_by_output(store: Store) -> dict[str, int]:
+    """The last batch in which each output took part."""
+    if not store.ledger.exists:
+        return {}
+    found = store.ledger.query("select output, max(batch) as last from t group by output")
+    return {row["output"]: row["last"] for row in found.to_pylist()}
+
+
+def outputs_to_compute(store: Store) -> list[str]:
+    """The outputs that were added since the store was made, to be computed from its log; an error where that
+    cannot be done."""
+    if store.ledger.last_batch() < 0:
+        return []
+    reached = reached_by_output(store)
+    newest = max(reached.values(), default=-1)
+    new = [name for name in store.pipeline.outputs if name not in reached]
+    for name in new:
+        require_covered(store, f"output {name} is new and", "leave it out, or start a new store")
+    for name in store.pipeline.outputs:
+        if name in reached and reached[name] < newest:
+            raise StoreMismatch(
+                f"output {name} was left out of the pipeline after batch {reached[name]}, and the log has gone "
+                f"on to batch {newest}; give it a new name, and it is computed from the log"
+            )
+    return new
 
 
 def _balanced(

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.alignment import alignment_of
+from latecomer.arguments import require_flags, require_key, require_kind, require_moments, require_pipeline
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output, Pipeline
 from latecomer.corrections.asof import holds, known_at
@@ -49,6 +50,7 @@ class Reader:
     """What a pipeline has computed so far."""
 
     def __init__(self, pipeline: Pipeline) -> None:
+        require_pipeline("Reader", pipeline)
         self.pipeline = pipeline
         self.notes: list[str] = []
         """What the last answer could not tell, in words."""
@@ -71,6 +73,8 @@ class Reader:
         Both are UTC unless they say otherwise. `key` keeps the rows whose key columns have these values,
         written as text; None stands for null.
         """
+        require_flags("results", include_open=include_open)
+        require_moments("results", as_of=as_of, valid_at=valid_at)
         self.notes = []
         book = self._book(output)
         if as_of is not None and include_open:
@@ -120,6 +124,8 @@ class Reader:
         `window` keeps the window that holds this moment (UTC unless it says otherwise), `key` the rows
         whose key columns have these values, written as text; None stands for null.
         """
+        require_moments("panes", window=window)
+        require_key("panes", key)
         book = self._book(output)
         names, order = book.layout.published.names, publication_order(book.output)
         sql = f"select {listed(names)} from t where {self._chosen(book, window, key)} order by {order}"
@@ -197,6 +203,7 @@ class Reader:
         return open_store(self.pipeline)
 
     def _book(self, name: str) -> _Book:
+        require_kind("Reader", str, "the name of an output", output=name)
         output = self.pipeline.outputs.get(name)
         if output is None:
             raise self._unknown("output", "the pipeline has no such output", name, self.pipeline.outputs)
@@ -208,11 +215,9 @@ class Reader:
         require_wall_clock(name, pinned, wanted)
         changed = [key for key in wanted if pinned.get(key) != wanted[key]]
         if changed:
-            mend = "restore the file, or give the changed output a new name and run it"
-            if set(changed) <= {"where", "aggregates"}:
-                mend += f", or bring windows over to it: latecomer rebuild apply FILE {name} --from T"
             raise StoreMismatch(
-                f"output {name} was computed with another {' and '.join(changed)} than the file says now; {mend}"
+                f"output {name} was computed with another {' and '.join(changed)} than the file says now; restore "
+                f"the file, or {store.fix_for_definition(name, pinned)}"
             )
         layout = PaneLayout(output, store.layout)
         return _Book(output, layout, store.output_tables(name, layout.published))

@@ -49,6 +49,13 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
     assert pipeline.store_path == tmp_path / "lake"
 
 
+def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path) -> None:
+    text = GOOD.replace("sum(paise)", '"sum(`net amount`)"').replace("fare: double", '"net amount": bigint')
+    pipeline = parse_pipeline(text, tmp_path / "pipeline.yaml")
+    check_against(pipeline, pipeline.source.columns or {})
+    assert pipeline.outputs["totals"].aggregates["paise"].column == "net amount"
+
+
 @pytest.mark.parametrize(
     ("written", "instead", "line", "field", "mend"),
     [
@@ -152,6 +159,20 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
             16,
             "outputs.totals.sinks[0].tabel",
             "did you mean table?",
+        ),
+        (
+            "order_by: arrival_time",
+            "order_by: arrival_time, encoding: latin-99",
+            4,
+            "source.files.encoding",
+            "there are utf-8, us-ascii, iso-8859-1",
+        ),
+        (
+            "order_by: arrival_time",
+            "order_by: arrival_time, format: parquet, encoding: latin-1",
+            4,
+            "source.files",
+            "leave it out",
         ),
         ("ledger: [paise]", "ledger: [fare]", 8, "ledger[0]", "decimal(18,2)"),
         ("tower: string", "tower: text8", 5, "source.schema", "there are"),

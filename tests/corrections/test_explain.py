@@ -274,12 +274,19 @@ ARRIVALS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3)), max_size=1
     ARRIVALS,
     st.integers(0, 10),
     st.sampled_from([LatePolicy.UPDATE, LatePolicy.DROP, LatePolicy.SIDE_OUTPUT]),
-    st.sampled_from([None, 12]),
+    st.sampled_from([None, "12us"]),
+    st.sampled_from(["separate", "joins"]),
+    st.sampled_from(["at_once", "after_gap"]),
 )
 def test_sessions_are_judged_as_the_oracle_judges_them(
-    arrivals: list[tuple[int, int]], lateness: int, late: LatePolicy, longest: int | None
+    arrivals: list[tuple[int, int]],
+    lateness: int,
+    late: LatePolicy,
+    longest: str | None,
+    touching: str,
+    final: str,
 ) -> None:
-    window = Session("5us", **({} if longest is None else {"max": f"{longest}us"}))
+    window = Session("5us", max=longest, touching=touching, final=final)
     output = Output(window=window, aggregates={"n": "count(*)"}, late=late, allowed_lateness=f"{lateness}us")
     book, watermark = SessionBook(output, window, None), 0
     events, expected = [], []

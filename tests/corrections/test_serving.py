@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from cli.cli_kit import MINUTE, NOON, Lake, pane, rows_of
-from corrections.correct_kit import as_published, grouped, late, make_lake, publish, reader, served
+from corrections.correct_kit import as_published, grouped, late, make_lake, publish, reader, served, states_of
 from faults.faults_kit import write_pipeline
 from latecomer.config.load import load_pipeline
 from latecomer.corrections.choices import Engine, Origin
@@ -178,6 +178,39 @@ def test_what_cannot_be_added_is_merged_from_the_states_of_both_sides(drawn: lis
             if row["origin"] == "corrected":
                 assert other["often"] is None
             assert other["often_base"] == row["often_base"]
+
+
+def test_states_that_keep_values_are_merged_in_open_windows_too(lake: Lake) -> None:
+    parts = [
+        [late(0, "a", paise=4, payer="bob", km=1.0, event_time=NOON + 9), late(0, "a", payer="ann")],
+        [late(0, "a", paise=9, payer="bob", km=2.0), late(0, "a", fee=Decimal(2), event_time=NOON + 99)],
+        [late(0, "a")],
+    ]
+    for batch, events in enumerate(parts):
+        lake.partials("stated", batch, [pane(0, None, merchant="a", **states_of(lake, "stated", events))])
+    reads = reader(lake)
+    (row,) = reads.results("stated", include_open=True).to_pylist()
+    names = ("kinds", "middle", "middle_km", "often", "begins", "ends", "some", "mean")
+    assert [row[name] for name in names] == [
+        2,
+        Decimal("6.5"),
+        1.5,
+        '[{"value":"bob","count":2},{"value":"ann","count":1}]',
+        "ann",
+        Decimal("2.00"),
+        '["ann","bob","bob"]',
+        6.5,
+    ]
+    assert reads.notes == []
+
+
+def test_late_events_of_an_output_that_published_nothing_are_served(lake: Lake) -> None:
+    lake.late("stated", 0, [late(0, "a", paise=4, payer="ann"), late(0, "a", paise=9)])
+    correct(reader(lake), "stated")
+    shown = served(serving(reader(lake), "stated").to_pylist(), "mean", "middle", "some", "mean_base")
+    assert shown == {(0, "a"): (6.5, Decimal("6.5"), '["ann"]', None)}
+    (row,) = in_duckdb(lake, "stated")
+    assert (row["mean"], row["spread"]) == (6.5, 12.5)
 
 
 def test_a_view_says_what_it_leaves_to_the_reader(lake: Lake) -> None:

@@ -9,14 +9,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from latecomer.config.models import Output
 from latecomer.model.aggregates import FUNCTIONS, SKETCHED, parse_aggregate
+from latecomer.model.arrivals import Arrival
+from latecomer.model.panes import surviving
 from latecomer.model.strategies import Bounded
+from latecomer.reader import Reader
 from latecomer.store.layout import PaneLayout
 from latecomer.store.state_types import state_parts
 from latecomer.store.store import Store
 from latecomer.windowing.judge import as_seen, judged
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.states import states_of
-from spark_kit import Bench
+from spark_kit import Bench, stored_panes
 
 KINDS = {"whole": "int", "money": "decimal(18,4)", "real": "float", "city": "string", "when": "timestamp"}
 
@@ -88,3 +91,36 @@ def test_the_common_aggregates_are_hashed_and_read_nothing_that_orders_events(
     assert "position" not in common
     keeping = plan_of(spark, tmp_path / "b", s="sum(money)", b="first(whole)", t="top_k(whole, 3)")
     assert "position" in keeping
+
+
+def test_a_column_of_any_name_is_written_in_backticks(spark: SparkSession, tmp_path: Path) -> None:
+    """The documents' own example, and names with backticks of their own."""
+    output = Output(
+        window={"tumbling": "1m"},
+        aggregates={
+            "net": "sum(`net amount`)",
+            "kinds": "count(distinct `net amount`)",
+            "begins": "first(`a``b`)",
+            "often": "top_k(`a``b`, 1)",
+        },
+        allowed_lateness="1h",
+        late="update",
+    )
+    payload = {"net amount": "bigint", "a`b": "string"}
+    rows = [(0, 5, "x"), (1, 5, None), (0, 7, "y"), (130, 1, "z"), (2, 9, "y")]
+    events = [
+        Arrival(second * 1_000_000, 10_000_000 * nth, payload={"net amount": net, "a`b": text})
+        for nth, (second, net, text) in enumerate(rows, 14)
+    ]
+    made = Bench(spark, tmp_path, Bounded("1s"), {"out": output}, payload, measures=(), ids=False)
+    standing = surviving(
+        pane for _, pane in stored_panes(made.run([events[:4], events[4:]], drain=True), "out")
+    )
+    assert standing[0, 60_000_000, ()].values == {
+        "net": 26,
+        "kinds": 3,
+        "begins": "x",
+        "often": '[{"value":"y","count":2}]',
+    }
+    found = Reader(made.pipeline).results("out").to_pylist()
+    assert [row["net"] for row in found] == [26, 1]

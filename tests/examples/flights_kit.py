@@ -42,9 +42,9 @@ def counted(flights: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
 def without_side_output(flights: pl.DataFrame, reader: Reader, output: str) -> pl.DataFrame:
     """The flights that were in time for an output; those that were not are in its side output, each once."""
-    late = _local(
-        pl.DataFrame(reader.late(output)).rename({"event_time": "scheduled", "arrival_time": "reported"})
-    )
+    # `origin` is in the envelope the file that a row came from; the source's own is beside it.
+    names = {"event_time": "scheduled", "arrival_time": "reported", "payload_origin": "origin"}
+    late = _local(pl.DataFrame(reader.late(output)).drop("origin").rename(names))
     same = [name for name in flights.columns if name in late.columns]
     number = pl.int_range(pl.len()).over(same).alias("nth")
     numbered, aside = flights.with_columns(number), late.select(same).with_columns(number)

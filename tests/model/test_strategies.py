@@ -10,9 +10,9 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from latecomer.config.models import Output
+from latecomer.errors import PipelineError
 from latecomer.model import recent
 from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret
 from latecomer.model.strategies import (
@@ -156,11 +156,11 @@ def test_counts_are_those_of_the_ticks_that_are_left(
         ({"p": 1}, "use strategy: bounded"),
         ({"p": 0}, "write a number above 0"),
         ({"p": "most"}, "write a number above 0"),
-        ({"p": 0.5, "of": 0}, "greater than or equal to 1"),
+        ({"p": 0.5, "of": 0}, "write 1 or more"),
     ],
 )
 def test_a_quantile_that_one_event_decides_is_refused(fields: dict[str, object], mend: str) -> None:
-    with pytest.raises(ValidationError, match=mend):
+    with pytest.raises(PipelineError, match=mend):
         Percentile(**fields)
 
 
@@ -222,7 +222,7 @@ def test_the_delay_stays_within_its_bounds() -> None:
 
 
 def test_bounds_the_wrong_way_round_are_refused() -> None:
-    with pytest.raises(ValidationError, match="write at_most: 20m or more"):
+    with pytest.raises(PipelineError, match="write at_most: 20m or more"):
         Adaptive(at_least="20m")
 
 
@@ -268,7 +268,7 @@ def test_a_partition_without_a_mark_holds_the_others_until_it_is_idle() -> None:
 @pytest.mark.parametrize("fields", [{}, {"where": "a", "marker": "b"}, {"where": "  "}])
 def test_what_is_a_mark_is_said_once(fields: dict[str, str]) -> None:
     with pytest.raises(
-        ValidationError, match="must be said once" if "  " not in fields.values() else "an empty predicate"
+        PipelineError, match="must be said once" if "  " not in fields.values() else "an empty predicate"
     ):
         Punctuated(**fields)
 

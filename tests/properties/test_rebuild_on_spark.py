@@ -227,7 +227,7 @@ def placed(rows: Sequence[Arrival], output: Output) -> list[tuple[Window, Arriva
     found: list[tuple[Window, list[Arrival]]] = []
     for row in sorted(rows, key=lambda row: row.event_time):
         stretch = window.stretch(row.event_time)
-        if found and stretch.start < found[-1][0].end:
+        if found and window.meet(found[-1][0], stretch):
             before, members = found.pop()
             found.append((Window(before.start, max(before.end, stretch.end)), [*members, row]))
         else:

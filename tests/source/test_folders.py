@@ -83,7 +83,8 @@ def test_a_pattern_reaches_any_depth_and_folders_may_look_like_patterns(
     write_text(odd, "plain/day=8/month=10/c.csv", f"{AT},c\n", 2)
     write_text(odd, "a.txt", "not asked for\n")
     schema = {"day": "bigint", "month": "string", "at": "string", "txn": "string"}
-    store = run_once(pipeline_in(odd, files=csv, schema=schema), spark)
+    pipeline = pipeline_in(odd, files=csv, schema=schema).model_copy(update={"store": str(tmp_path / "odd")})
+    store = run_once(pipeline, spark)
     folder = f"file://{tmp_path}/od%5Bd%5D%20%7Bx%7D/it's/in"
     assert found(store, "txn", "day", "month", "origin") == [
         ("a", 7, "01", f"{folder}/a.csv"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,6 +21,9 @@ from latecomer.zoned import read, use_zone
 if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
     from latecomer.reader import Reader
+
+
+LOG = logging.getLogger(__name__)
 
 
 class Format(StrEnum):
@@ -124,19 +128,24 @@ def load(file: Path) -> Pipeline:
     """The pipeline in the file."""
     from latecomer.config.load import load_pipeline
 
+    LOG.info("reading %s", file)
     return load_pipeline(file)
 
 
 def print_warnings(pipeline: Pipeline, file: Path) -> None:
-    """Say what is allowed and may lose events, before anything runs."""
+    """Say what is allowed and may lose events, and what of the source is not read, before anything runs."""
+    from latecomer.config.columns import source_warnings
     from latecomer.config.load import warnings
 
-    for problem in warnings(pipeline, file):
-        print(f"warning: {problem}", file=sys.stderr)
+    left_out = source_warnings(pipeline.source_path, pipeline.source.files.format)
+    for warning in (*warnings(pipeline, file), *left_out):
+        print(f"warning: {warning}", file=sys.stderr)
 
 
 def open_reader(file: Path) -> Reader:
     """A reader of the pipeline's store."""
     from latecomer.reader import Reader
 
-    return Reader(load(file))
+    pipeline = load(file)
+    LOG.info("reading the store")
+    return Reader(pipeline)

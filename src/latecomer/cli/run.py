@@ -38,6 +38,7 @@ def run(
     pipeline = load(file)
     print_warnings(pipeline, file)
     from latecomer.cli.progress import Totals, out_of_step_in_words, print_summary, progress
+    from latecomer.cli.steps import current
 
     try:
         from latecomer.running import run as run_pipeline
@@ -47,24 +48,21 @@ def run(
         raise MachineError(f"Spark cannot be imported ({error}); latecomer doctor says why") from error
 
     totals, stop = Totals(), threading.Event()
-    warnings: list[str] = []
-    live = form is Format.TABLE and sys.stderr.isatty()
-    with progress(form, totals) as tell:
+    tell, warned = progress(form, totals), False
 
-        def watch(report: BatchReport) -> None:
-            totals.add(report)
-            tell(report)
-            warning = out_of_step_in_words(report, pipeline.source.files)
-            if warning is not None and not warnings:
-                warnings.append(warning)
-                if not live:
-                    print(warning, file=sys.stderr, flush=True)
+    def watch(report: BatchReport) -> None:
+        nonlocal warned
+        totals.add(report)
+        tell(report)
+        warning = out_of_step_in_words(report, pipeline.source.files)
+        if warning is not None and not warned:
+            warned = True
+            current().line(warning)
 
-        run_pipeline(pipeline, once=once, drain=drain, watch=watch, stop=stop, file=file)
-    if live and warnings:  # a line in between would break the status
-        print(warnings[0], file=sys.stderr)
+    left = run_pipeline(pipeline, once=once, drain=drain, watch=watch, stop=stop, file=file)
+    current().rest()
     if stop.is_set():
         when = "before the first batch" if totals.last_batch is None else f"after batch {totals.last_batch}"
         print(f"stopped {when}; the store is consistent", file=sys.stderr)
     if form is Format.TABLE:
-        print_summary(totals)
+        print_summary(totals, left)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
     from latecomer.testing import Difference, Transcript
 
+LOG = logging.getLogger(__name__)
 PASS, FAIL, NEEDS_SPARK, UNREADABLE = "pass", "FAIL", "needs --spark", "UNREADABLE"
 USAGE = 2
 
@@ -50,7 +52,10 @@ def verify(
     loaded = [_loaded(file, about) for file in _transcripts(files)]
     readable = any(not isinstance(each, Unreadable) for each in loaded)
     session = _session() if spark and readable else None
-    found = [_run(each, session) for each in loaded]
+    found = []
+    for nth, each in enumerate(loaded, start=1):
+        LOG.info("transcript %d of %d: %s", nth, len(loaded), each.name)
+        found.append(_run(each, session))
     rows = {
         "transcript": [each.name for each in loaded],
         "result": [result for result, _, _ in found],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from latecomer.cli.options import File, load, print_warnings
+from latecomer.config.encodings import UTF8
 from latecomer.config.profiles import settings
 from latecomer.model.durations import format_duration
 from latecomer.model.panes import Accumulation
@@ -46,7 +47,9 @@ def _described(
     yield f"pipeline {pipeline.name} is valid"
     yield f"store      {pipeline.store_path}"
     there = f"{files or 'no'} file{'' if files == 1 else 's'} there now"
-    yield f"source     {pipeline.source.files.format} files {pipeline.source_path} ({there})"
+    read = pipeline.source.files
+    encoded = "" if read.encoding == UTF8 else f" in {read.encoding}"
+    yield f"source     {read.format} files{encoded} {pipeline.source_path} ({there})"
     if columns is None:
         yield "columns    could not be checked yet: there is no file, and source.schema is not declared"
     else:

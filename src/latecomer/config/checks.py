@@ -47,12 +47,9 @@ def check(pipeline: Pipeline) -> list[Problem]:
         problems += _empty_windows(name, output)
         problems += _sinks_that_cannot(name, output)
         problems += _output_names(name, output)
-    if re.search(r"%[0-9A-Fa-f]{2}", str(pipeline.store_path)):
-        problems.append(
-            Problem(
-                "store", "a path with % and two digits cannot be opened", pipeline.store, "rename the folder"
-            )
-        )
+    if re.search(r"%[0-9A-Fa-f]{2}|[*?{}\[\]\\]", str(pipeline.store_path)):
+        reason = "a path with % and two digits, or one of *?{}[]\\, cannot be opened"
+        problems.append(Problem("store", reason, pipeline.store, "rename the folder"))
     files, event = pipeline.source.files, pipeline.event
     if files.partition and event.partition and files.partition != event.partition:
         problems.append(

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -27,11 +26,13 @@ from pydantic import (
 from latecomer.config import profiles
 from latecomer.config.columns import normal_type
 from latecomer.config.custom import load_strategy
+from latecomer.config.encodings import UTF8, known_encoding
 from latecomer.config.paths import escaped
 from latecomer.config.renames import WrittenColumn, seen_columns, source_name
 from latecomer.config.schedule import Schedule
 from latecomer.config.sinks import AnySink
 from latecomer.model.aggregates import WrittenAggregate
+from latecomer.model.base import Model
 from latecomer.model.durations import Duration, PositiveDuration
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
@@ -45,8 +46,8 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _NAME_MEND = "use letters, digits and _ only, not starting with a digit, at most 100 of them"
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+class _Model(Model):
+    model_config = ConfigDict(populate_by_name=True)
 
 
 class Files(_Model):
@@ -66,6 +67,18 @@ class Files(_Model):
     max_files_per_batch: int = Field(1000, ge=1)
     header: bool = Field(True, description="csv: the first line names the columns")
     delimiter: str = Field(",", min_length=1, max_length=1)
+    encoding: str = Field(UTF8, description="csv, json: such as utf-8, latin-1, windows-1252 or utf-16")
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, encoding: str) -> str:
+        return known_encoding(encoding)
+
+    @model_validator(mode="after")
+    def _parquet_says_itself(self) -> Self:
+        if self.format == "parquet" and self.encoding != UTF8:
+            raise ValueError("encoding is for csv and json; text in parquet files is utf-8, leave it out")
+        return self
 
 
 class Source(_Model):
@@ -223,7 +236,9 @@ class Pipeline(_Model):
     @classmethod
     def _as_the_profile_says(cls, fields: Any) -> Any:
         profile = fields.get("profile") if isinstance(fields, dict) else None
-        return profiles.applied(profile, fields) if profile in profiles.PROFILES else fields
+        if not isinstance(profile, str) or profile not in profiles.PROFILES:
+            return fields
+        return profiles.applied(profile, fields)
 
     @field_validator("name")
     @classmethod

@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote
 
+from latecomer.config.encodings import is_text
 from latecomer.errors import SourceError
 
 _MARKS = "*?[]{}\\"
@@ -137,7 +138,12 @@ class SourcePath:
 
 def list_files(path: str) -> list[str]:
     """The files a path or pattern names now, in reading order; hidden and unfinished ones left out."""
-    return SourcePath(path).files()
+    return [file for file in SourcePath(path).files() if is_text(file)]
+
+
+def misnamed_files(path: str) -> list[str]:
+    """Files whose names are not UTF-8: neither Java nor Spark can open them."""
+    return [file for file in SourcePath(path).files() if not is_text(file)]
 
 
 def folder_columns(path: str, files: Iterable[str]) -> dict[str, str]:

@@ -11,16 +11,16 @@ import re
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+from latecomer.model.base import Model
 
 _QUOTED = re.compile(r"`((?:[^`]|``)+)`", re.DOTALL)
 _PLAIN = re.compile(r"[^\W\d]\w*")
 
 
-class SourceColumn(BaseModel):
+class SourceColumn(Model):
     """What a renamed column is made from."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
 

@@ -21,7 +21,7 @@ from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
 from latecomer.corrections.accounts import FIRST_DELIVERY, Span, looks_for_repeats
-from latecomer.corrections.states import GATHERED, gathered_columns, state_columns, with_states
+from latecomer.corrections.states import GATHERED, averaged, gathered_columns, state_columns, with_states
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.aggregates import ADDITIVE, SKETCHED, Aggregate
 from latecomer.model.durations import to_micros
@@ -75,6 +75,13 @@ class Corrections:
     @property
     def place(self) -> list[str]:
         return ["window_start", "window_end", *self.layout.keys]
+
+    @property
+    def panes(self) -> Table:
+        """The panes with the states behind them, also where none was ever published."""
+        states = [field for field in self.table.schema if field.name.startswith(PRIVATE)]
+        panes = self.tables.panes
+        return panes if panes.exists else Table(panes.root, pa.schema([*panes.schema, *states]))
 
     @cached_property
     def added(self) -> dict[str, Aggregate]:
@@ -261,12 +268,11 @@ def _write(ours: Corrections, number: int, rows: pa.Table, application: str) -> 
 def _missing(ours: Corrections, span: Span, now: datetime) -> pa.Table:
     """A union that is grouped, and not a join: groups take null for equal to null."""
     gathered = gathered_columns(ours.layout)
-    inputs = {_IN + name: _input(ours, each) for name, each in ours.added.items()}
+    added = {**ours.added, **averaged(ours.layout)}
+    inputs = {_IN + name: _input(ours, each) for name, each in added.items()}
     inputs |= {GATHERED + column: _event(ours, column) for column in gathered}
     place = listed(ours.place)
-    folds = {
-        name: f"{_FOLDS[each.function]}({double_quoted(_IN + name)})" for name, each in ours.added.items()
-    }
+    folds = {name: f"{_FOLDS[each.function]}({double_quoted(_IN + name)})" for name, each in added.items()}
     folds |= {
         GATHERED + column: f"array_agg({double_quoted(GATHERED + column)}) filter (where {_ROWS} = 1)"
         for column in gathered

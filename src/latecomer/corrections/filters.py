@@ -7,6 +7,7 @@ of the testing kit, or not at all.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from latecomer.corrections.fates import Event, Periods, Predicate, in_force
 
@@ -22,6 +23,7 @@ class Filters:
         self.types = types
         self._known: dict[str, Predicate | None] = {}
         """Each `where` that was asked; None where only Spark can evaluate it."""
+        self._passed: dict[tuple[str, Any], bool] = {}
 
     def passes(self, event: Event, batch: int) -> bool | None:
         """Whether an event passes the `where` of a batch; None where only Spark can tell."""
@@ -29,7 +31,13 @@ class Filters:
         if where is None:
             return True
         keeps = self._predicate(where)
-        return None if keeps is None else keeps(event.payload) is True
+        if keeps is None:
+            return None
+        # Each pane asks it of each event again.
+        asked = where, event.place
+        if asked not in self._passed:
+            self._passed[asked] = keeps(event.payload) is True
+        return self._passed[asked]
 
     @property
     def any(self) -> bool:

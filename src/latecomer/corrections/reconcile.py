@@ -8,6 +8,7 @@ windows that are still open. Only what is left is unexplained.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -39,6 +40,7 @@ from latecomer.store.table import Table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+LOG = logging.getLogger(__name__)
 THEIRS = "_source"
 """The suffix of the source's numbers beside the results'."""
 EXPLAINED = "explained"
@@ -71,6 +73,7 @@ def reconcile(
         raise refused("to", "is not after where the range begins", until.isoformat(), "give a later moment")
     span, store = Span(since, until), open_store(pipeline)
     last = store.ledger.last_batch()
+    LOG.info("reading the results of %s", output)
     standing = span.of(Reader(pipeline).results(output))
     accounts, notes = Accounts(store, output, span), []
     if accounts.tables.panes.last_batch() > last:
@@ -84,6 +87,7 @@ def reconcile(
     else:
         theirs = against.rows()
         loose = accounts.dropped_in_ledger()
+    LOG.info("comparing")
     books = {
         "side_output": accounts.side_output(),
         "dropped": span.of(dropped) if dropped.num_columns else dropped,
@@ -146,7 +150,7 @@ class _Sides:
         place = [name for name in self.accounts.place if name in theirs.schema.names]
         theirs = self.accounts.span.of(theirs)
         parts = [standing, theirs, *(books[kind] for kind in _PLACED)]
-        union = _union(parts, standing.schema, place, values)
+        union = _union(parts, standing.schema, place, values, self.zone)
         with TemporaryDirectory(prefix="latecomer-reconcile-") as folder:
             table = Table(Path(folder, "sides"), union.schema)
             table.append(0, union)
@@ -362,7 +366,7 @@ class _Found:
 
 
 def _union(
-    parts: Sequence[pa.Table], schema: pa.Schema, place: Sequence[str], values: Sequence[str]
+    parts: Sequence[pa.Table], schema: pa.Schema, place: Sequence[str], values: Sequence[str], zone: str
 ) -> pa.Table:
     """Every side's rows one after the other, each column in one type."""
     columns: dict[str, pa.ChunkedArray] = {}
@@ -373,7 +377,7 @@ def _union(
             for part in parts
         ]
         adds_up = name in values and not _plain(kind)
-        whole = together(given, name) if adds_up else [like(column, kind, name) for column in given]
+        whole = together(given, name) if adds_up else [like(column, kind, name, zone) for column in given]
         columns[name] = pa.chunked_array(
             [chunk for column in whole for chunk in column.chunks], whole[0].type
         )

@@ -104,7 +104,7 @@ def _moment(micros: int) -> str:
 
 def _ask(ours: Corrections, sql: str, schema: pa.Schema, *then_by: str, chosen: str = "true") -> pa.Table:
     order = DATAFUSION.listed([*ours.place, *then_by])
-    with there(ours.tables.panes, ours.table) as (panes, corrections):
+    with there(ours.panes, ours.table) as (panes, corrections):
         rows = panes.query(f"select * from ({sql}) where {chosen} order by {order}", c=corrections)
     return _with_averages(ours, _with_merged(ours, rows, fitted(ours, rows, schema)))
 

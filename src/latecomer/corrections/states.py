@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from latecomer.config.checks import PRIVATE
 from latecomer.folding import State, folded, state_of
+from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.store.layout import PaneLayout, arrow_type
 from latecomer.store.state_types import state_parts
@@ -30,12 +31,22 @@ def state_columns(layout: PaneLayout, name: str) -> dict[str, str]:
     return {f"{PRIVATE}{name}_{part}": kind for part, kind in parts.items()}
 
 
+def averaged(layout: PaneLayout) -> dict[str, Aggregate]:
+    """The states of averages as what they are, a sum and a count: by their columns."""
+    return {
+        f"{PRIVATE}{name}_{part}": Aggregate(function=part, column=each.column)
+        for name, each in layout.output.aggregates.items()
+        if each.function == "avg"
+        for part in ("sum", "count")
+    }
+
+
 def gathered_columns(layout: PaneLayout) -> list[str]:
     """The source columns of which corrections need the values one by one."""
     named = [
         each.column
         for name, each in layout.output.aggregates.items()
-        if each.column is not None and state_columns(layout, name)
+        if each.column is not None and each.function != "avg" and state_columns(layout, name)
     ]
     return list(dict.fromkeys(named))
 
@@ -44,7 +55,7 @@ def with_states(layout: PaneLayout, rows: pa.Table) -> pa.Table:
     """Rows with gathered events, and the states that these make."""
     for name, aggregate in layout.output.aggregates.items():
         columns = state_columns(layout, name)
-        if not columns or aggregate.column is None:
+        if not columns or aggregate.column is None or aggregate.function == "avg":
             continue
         kind = _kind(layout, name)
         groups = rows[GATHERED + aggregate.column].to_pylist()

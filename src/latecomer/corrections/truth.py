@@ -9,6 +9,7 @@ be running on it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -34,6 +35,7 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.model.windows import Session
 from latecomer.overflow import overflow_told
 from latecomer.session import build_session, own_session
+from latecomer.spark_errors import explained
 from latecomer.store.past import ReplayStore
 from latecomer.store.sql import quoted
 from latecomer.store.store import Store
@@ -42,6 +44,8 @@ from latecomer.upkeep.coverage import require_windows
 from latecomer.windowing import sessions
 from latecomer.windowing.assign import END, START
 from latecomer.windowing.judge import BATCH, CODES, FATE, Periods, as_seen, judged
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ class Truth:
     """Window, key, and what the events that were dropped would have added to sums and counts."""
 
 
+@explained("computing from the log")
 def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> Truth:
     """The numbers of an output by the log up to a batch, and what its policies dropped."""
     store, name = accounts.store, accounts.name
@@ -63,6 +68,7 @@ def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> T
         _recomputing(store, last, spark) as computing,
         overflow_told(name, accounts.layout, store.measures()),
     ):
+        LOG.info("computing output %s from the whole log", name)
         logic = output_logic(computing.spark, computing.store, name)
         rows = computing.written(computing.everything(logic), "rows")
         dropped = pa.table({})

@@ -60,11 +60,11 @@ def _moment(text: str, name: str, zone: str) -> int:
         raise refused(f"column {name}", "holds what is not a moment", text, mend) from None
 
 
-def like(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
-    """A column in another type, every value the same."""
+def like(column: pa.ChunkedArray, kind: pa.DataType, name: str, zone: str = "UTC") -> pa.ChunkedArray:
+    """A column in another type, every value the same; moments are read as `moments` does."""
     column = plain(column)
     if pa.types.is_timestamp(kind):
-        return moments(column, name)
+        return moments(column, name, zone)
     try:
         return (numbers(column, name) if _is_number(kind) else column).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -53,8 +53,8 @@ def places_to_close(panes: Table, output: Output, stretch: Stretch) -> set[tuple
         return set()
     since = f"window_end > {moment_literal(low)} and " if low > FIRST_MOMENT else ""
     nth = f"row_number() over (partition by {place} order by sequence desc, op desc)"
-    ranked = f"select *, {nth} as nth from t where {since}window_end <= {moment_literal(high)}"
-    found = panes.query(f"select {place} from ({ranked}) where nth = 1 and op = 'insert' and not is_last")
+    ranked = f"select *, {nth} as _lc_nth from t where {since}window_end <= {moment_literal(high)}"
+    found = panes.query(f"select {place} from ({ranked}) where _lc_nth = 1 and op = 'insert' and not is_last")
     return {tuple(map(repr, row.values())) for row in found.to_pylist()}
 
 

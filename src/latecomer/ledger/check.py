@@ -3,6 +3,7 @@ the ledger says. Any difference is told in words."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -23,6 +24,7 @@ from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.model.windows import FIRST_MOMENT, Session
 from latecomer.session import build_session, own_session
+from latecomer.spark_errors import explained
 from latecomer.store.layout import FATE_COLUMNS
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import double_quoted, moment_literal, quoted
@@ -42,10 +44,13 @@ from latecomer.upkeep.coverage import EVENTS as LOG
 from latecomer.windowing.states import EVENTS as PANE_EVENTS
 from latecomer.windowing.states import measure_column
 
+LOGGER = logging.getLogger(__name__)
+
 Tally = dict[tuple[int, str, str], Decimal]
 """Batch, unit, fate (or `received`) → amount."""
 
 
+@explained("checking the ledger")
 def check_ledger(
     pipeline: Pipeline, spark: SparkSession | None = None, notes: list[str] | None = None
 ) -> list[str]:
@@ -57,7 +62,8 @@ def check_ledger(
     last = store.ledger.last_batch()
     if last < 0:
         raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
-    session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "spark.log"))
+    store.require_definitions()
+    session = own_session(spark or build_session(pipeline.name))
     return list(_Check(session, store, last, [] if notes is None else notes).differences())
 
 
@@ -73,8 +79,11 @@ class _Check:
         self.written = self._written()
 
     def differences(self) -> Iterable[str]:
+        LOGGER.info("counting what was received in %d batches", self.last + 1)
         intake = self._intake()
-        for name in self.store.pipeline.outputs:
+        outputs = self.store.pipeline.outputs
+        for nth, name in enumerate(outputs, start=1):
+            LOGGER.info("judging every event again: output %s, %d of %d", name, nth, len(outputs))
             output = output_logic(self.spark, self.store, name)
             written = self.written.get(name, {})
             repeats = self._repeats(output)
@@ -88,6 +97,7 @@ class _Check:
             yield from self._as_recorded(name, written)
             yield from self._compare(name, written, recomputed, "the log and the timeline")
             yield from self._compare(name, written, self._side_output(output), "the side output")
+            LOGGER.info("adding up the panes: output %s, %d of %d", name, nth, len(outputs))
             if output.tables.partials.last_batch() <= self.last:
                 # Otherwise a batch was interrupted after its open states replaced the ones before.
                 yield from self._panes_hold(output, written)
@@ -237,7 +247,7 @@ class _Check:
     def _standing(self, output: OutputLogic, column: str) -> Decimal:
         """What stands in panes, an early one left out (its window is open, and counted there), and in
         open windows. Panes that hold no more than was new are counted all."""
-        total = Decimal(0)
+        total, held = Decimal(0), double_quoted(column)
         place = ", ".join(map(double_quoted, ("window_start", "window_end", *output.layout.keys)))
         ranked = f"row_number() over (partition by {place} order by sequence desc, op desc)"
         sign = "case when op = 'insert' then 1 else -1 end"
@@ -251,9 +261,9 @@ class _Check:
         if output.output.accumulation is Accumulation.DISCARDING:
             kept, back = "true", "case when op = 'insert' then 1 else 0 end"
         queries = {
-            output.tables.partials: f'select sum("{column}" * {back}) as s from t',
-            output.tables.panes: f'select sum("{column}" * {sign}) as s from '
-            f"(select *, {ranked} as nth from t where batch <= {self.last}) where {kept}",
+            output.tables.partials: f"select sum({held} * {back}) as s from t",
+            output.tables.panes: f"select sum({held} * {sign}) as s from (select {held}, op, timing, window_end, "
+            f"{ranked} as nth from t where batch <= {self.last}) where {kept}",
         }
         for table, sql in queries.items():
             if table.exists:

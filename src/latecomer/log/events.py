@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -12,14 +13,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from latecomer.config.checks import PRIVATE
 from latecomer.config.columns import INTEGERS
 from latecomer.decode import decode
 from latecomer.decode.decode import decoded
+from latecomer.log.dead_letters import Filing
 from latecomer.log.duplicates import set_aside
 from latecomer.log.ids import IdIndex
 from latecomer.log.marks import MARK, with_marks
@@ -28,7 +28,7 @@ from latecomer.model.strategies import PLAIN, REACH, Head, Needs
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.session import no_rows, own_session
-from latecomer.source.files import LANDED, NONE, FileSource, SourceFile
+from latecomer.source.files import LANDED, NONE, SETTINGS, FileSource, SourceFile
 from latecomer.spark_errors import SPARK_ERRORS
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import ddl, quoted
@@ -78,6 +78,8 @@ class EventLog:
         self.store = store
         self.source = FileSource(store.pipeline, store.columns)
         self._reading = own_session(spark)
+        for name, value in SETTINGS.items():
+            self._reading.conf.set(name, value)
         self._files: dict[int, list[DataFile]] = {}
         self._ids = IdIndex(store.root / "ids", store.events)
 
@@ -101,7 +103,7 @@ class EventLog:
         failpoint("events.written", batch)
         counts = {}
         for lane, table in tables.items():
-            counts[lane] = self._commit(batch, table, self._lane_files(folder, lane, table))
+            counts[lane] = self._commit(batch, table, self._lane_files(folder, lane, table, files))
             failpoint(f"{table.root.name}.committed", batch)
         return Received(rows, counts[decode.EVENTS], counts[decode.DUPLICATES], counts[decode.DEAD_LETTERS])
 
@@ -198,15 +200,19 @@ class EventLog:
         files: Sequence[SourceFile],
         timeline: Timeline,
         aside: Mapping[SourceFile, str] = NONE,
+        by_line: bool = False,
     ) -> tuple[Path, int]:
         """Write all lanes into a folder that no commit names; tells it, and how many rows were read."""
         tasks = self._share_out(files)
-        rows = self.source.read(self._reading, files, aside)
+        rows = self.source.read(self._reading, files, aside, by_line)
         decodes = decoded(rows.frame, self.store.layout, self._params(batch, files, timeline))
         folder = self.store.events.new_folder(batch)
         if len(files) > tasks:
             decodes = decodes.coalesce(tasks)
         decodes.drop(LANDED).write.options(**UNIQUE).partitionBy(decode.LANE).parquet(str(folder))
+        if rows.doubtful():
+            shutil.rmtree(folder, ignore_errors=True)
+            return self._write_lanes(batch, files, timeline, aside, by_line=True)
         return folder, rows.counted()
 
     def _params(self, batch: int, files: Sequence[SourceFile], timeline: Timeline) -> DataFrame:
@@ -246,7 +252,7 @@ class EventLog:
         aside = folder / f"{decode.LANE}={decode.DUPLICATES}"
         set_aside(lanes, aside, files, self._ids, self._remembered_since(timeline))
 
-    def _lane_files(self, folder: Path, lane: str, table: Table) -> list[Path]:
+    def _lane_files(self, folder: Path, lane: str, table: Table, files: Sequence[SourceFile]) -> list[Path]:
         """A lane's files, moved below the table they belong to."""
         lanes = (lane, decode.BEHIND) if lane == decode.EVENTS else (lane,)
         found = [file for each in lanes for file in parquet_files(folder / f"{decode.LANE}={each}")]
@@ -255,7 +261,8 @@ class EventLog:
         home = table.root / "data" / folder.name
         home.mkdir(parents=True, exist_ok=True)
         if table is self.store.dead_letters:
-            return [_as_dead_letters(file, home / file.name, table.schema) for file in found]
+            filing = Filing(self.source, files)
+            return [filing.file(written, home / written.name) for written in found]
         return [file.rename(home / file.name) for file in found]
 
     def _commit(self, batch: int, table: Table, files: Sequence[Path]) -> int:
@@ -281,19 +288,6 @@ class EventLog:
         if table is self.store.events and batch in self._files:
             return self._files[batch]
         return [file for file in table.files() if batch in batches_of(file)]
-
-
-def _as_dead_letters(written: Path, home: Path, schema: pa.Schema) -> Path:
-    """A file of the dead letters' lane with the columns of their table and no others: what is private to the
-    lane gets its name there, which a column of the source may have too."""
-    with pq.ParquetFile(written) as lane, pq.ParquetWriter(home, schema) as letters:
-        held = set(lane.schema_arrow.names)
-        columns = {f"{PRIVATE}{name}" if f"{PRIVATE}{name}" in held else name: name for name in schema.names}
-        for rows in lane.iter_batches(columns=list(columns)):
-            named = pa.Table.from_batches([rows]).select(list(columns))
-            letters.write_table(named.rename_columns(list(columns.values())).cast(schema))
-    written.unlink()
-    return home
 
 
 def _only(rows: DataFrame, files: Sequence[DataFile], batch: int) -> DataFrame:

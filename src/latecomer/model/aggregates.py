@@ -11,8 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+from latecomer.model.base import Model
 from latecomer.model.meaning import MEANINGS, tally
 
 _NAME = r"`(?:[^`]|``)+`"
@@ -86,10 +87,8 @@ _NEAR = {
 """What other systems call a function, and how it is written here."""
 
 
-class Aggregate(BaseModel):
+class Aggregate(Model):
     """One aggregate: a function over one column (`None` for `count(*)`), with its argument if any."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     function: str
     column: str | None = None

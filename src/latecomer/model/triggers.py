@@ -5,23 +5,18 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     WithJsonSchema,
     model_serializer,
 )
 
+from latecomer.model.base import Model
 from latecomer.model.durations import PositiveDuration
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Every(_Model):
+class Every(Model):
     """At the multiples of an interval: `Every("1m")`.
 
     By the arrival clock, or with `clock="event"` by the watermark, counted from each window's start; the
@@ -37,7 +32,7 @@ class Every(_Model):
         super().__init__(**fields)
 
 
-class Count(_Model):
+class Count(Model):
     """When a batch ends with so many events that no pane has told: `Count(100)`."""
 
     count: Annotated[int, Field(strict=True, ge=1)]
@@ -110,7 +105,7 @@ _LATE = _schema(
 )
 
 
-class Trigger(_Model):
+class Trigger(Model):
     """When panes fire: before a window closes, when it does, for late events, and when nothing more can come."""
 
     early: Annotated[Every | Count | None, BeforeValidator(_read_early), WithJsonSchema(_EARLY)] = Field(

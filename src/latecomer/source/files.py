@@ -10,25 +10,28 @@ from __future__ import annotations
 import csv
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.columns import arrow_columns, open_text
+from latecomer.config.encodings import UTF8, file_encoding, is_text, open_text, other_encoding
 from latecomer.config.models import Pipeline
+from latecomer.config.parquet import ParquetColumns, parquet_columns
 from latecomer.config.paths import SourcePath, fits
 from latecomer.errors import SourceError
+from latecomer.source import lines
+from latecomer.source.lines import METADATA
+from latecomer.source.parquet import from_nanos, not_text
 from latecomer.spark_errors import SPARK_ERRORS, root_cause
 from latecomer.store.sql import ddl, quoted, some_bytes
 
@@ -39,9 +42,12 @@ POSITION = f"{PRIVATE}position"
 LANDED = f"{PRIVATE}landed"
 BROKEN = f"{PRIVATE}broken"
 READ = f"{PRIVATE}read"
+DOUBTFUL = f"{PRIVATE}doubtful"
+
+SETTINGS = {**lines.SETTINGS, "spark.sql.legacy.parquet.nanosAsLong": "true"}
+"""What the session that reads needs."""
 _FOLDER = f"{PRIVATE}folder_"
 """Before the name of a column: what a file's folders say of it."""
-METADATA = f"{PRIVATE}metadata"
 _METADATA = "_metadata"
 
 _ROW_BITS = (1 << 33) - 1
@@ -50,6 +56,7 @@ _WIDENINGS = {("float", "double"), *combinations(_INTEGERS, 2)}
 _PATTERN = set("*?[]{}\\")
 _FOREVER = "100000d"
 _PATH = "input_file_name()"
+_PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,10 @@ class Rows:
     def counted(self) -> int:
         """How many rows there were, once they have been read; a file set aside is one."""
         return self.broken + sum(int(count.get[READ]) for count in self.counts)
+
+    def doubtful(self) -> bool:
+        """Whether any text has U+FFFD, which may stand for bytes that were not UTF-8: once they have been read."""
+        return any(count.get.get(DOUBTFUL) for count in self.counts)
 
 
 @dataclass(frozen=True)
@@ -112,19 +123,25 @@ class FileSource:
         return reader.load(self.path.listed).select("path")
 
     def read(
-        self, spark: SparkSession, files: Sequence[SourceFile], aside: Mapping[SourceFile, str] = NONE
+        self,
+        spark: SparkSession,
+        files: Sequence[SourceFile],
+        aside: Mapping[SourceFile, str] = NONE,
+        by_line: bool = False,
     ) -> Rows:
         """The rows of a batch's files: the source's columns, and where each row stands.
 
         A file that is set `aside`, with the reason, is one row; so is one that can be seen not to fit.
+        `by_line` reads text with the bytes of each line at hand, for a batch that was doubtful.
         """
         for file in files:
             _require_present(file)
         readable, broken = self._sorted_out(files, aside)
         counts, parts = [], []
-        for part in self._parts(spark, readable):
+        by_line = by_line or self.pipeline.source.files.encoding != UTF8
+        for part in self._parts(spark, readable, by_line):
             counts.append(Observation())
-            counted = part.observe(counts[-1], F.count(F.lit(1)).alias(READ))
+            counted = self._counted(part, counts[-1], by_line)
             parts.append(self._numbered(counted, readable))
         if broken or not parts:
             parts.append(self._unreadable(spark, broken))
@@ -142,53 +159,93 @@ class FileSource:
             return self.unreadable(spark, files[:half]) | self.unreadable(spark, files[half:])
         return {}
 
-    def _parts(self, spark: SparkSession, files: Sequence[SourceFile]) -> list[DataFrame]:
+    def _counted(self, part: DataFrame, counts: Observation, by_line: bool) -> DataFrame:
+        """Note in passing how many rows there are and, in CSV, how many of them are doubtful."""
+        rows = F.count(F.lit(1)).alias(READ)
+        if self.pipeline.source.files.format != "csv" or by_line:
+            return part.observe(counts, rows)
+        # As a column it is part of the generated code, which an observation by itself is not.
+        marked = part.withColumn(DOUBTFUL, lines.holds_replacement(part))
+        return marked.observe(counts, rows, F.count_if(DOUBTFUL).alias(DOUBTFUL))
+
+    def _parts(self, spark: SparkSession, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
         if not files:
             return []
-        reader = _reader(spark).option("columnNameOfCorruptRecord", CORRUPT).option("mode", "PERMISSIVE")
-        declared = ddl({**self.read_columns, CORRUPT: "string"})
         match self.pipeline.source.files.format:
-            case "json":
-                return [reader.schema(declared).json(paths) for paths in _together(files)]
             case "parquet":
-                plain = [
-                    _reader(spark).schema(ddl(self.read_columns)).parquet(*paths)
-                    for paths in _together(files)
+                return self._parquet_parts(spark, files)
+            case "json" if not by_line:
+                reader = (
+                    _reader(spark)
+                    .options(**_PERMISSIVE)
+                    .schema(ddl({**self.read_columns, CORRUPT: "string"}))
+                )
+                return [reader.json(paths) for paths in _together(files)]
+            case "json":
+                return [
+                    lines.json_lines(_reader(spark), paths, encoding, self.read_columns, CORRUPT, _PERMISSIVE)
+                    for encoding, group in _grouped(files, self.encoding_of).items()
+                    for paths in _together(group)
                 ]
-                return [part.withColumn(CORRUPT, F.lit(None).cast("string")) for part in plain]
-        return self._csv_parts(spark, files)
+        return self._csv_parts(spark, files, by_line)
 
-    def _csv_parts(self, spark: SparkSession, files: Sequence[SourceFile]) -> list[DataFrame]:
-        """Files grouped by header: a column is found by its name, wherever it stands."""
-        settings, columns = self.pipeline.source.files, self.read_columns
-        groups: dict[tuple[str, ...], list[SourceFile]] = {}
-        for file in files:
-            header = self._header(file) if settings.header else self._headless(file)
-            if header:  # else there is nothing but blank lines
-                groups.setdefault(header, []).append(file)
+    def encoding_of(self, file: SourceFile) -> str:
+        return file_encoding(file.local, self.pipeline.source.files.encoding)
+
+    def _parquet_parts(self, spark: SparkSession, files: Sequence[SourceFile]) -> list[DataFrame]:
+        """Files grouped by the columns that hold nanoseconds, which Spark hands over as numbers."""
+
+        def nanoseconds(file: SourceFile) -> frozenset[str]:
+            return _columns_of(file).nanoseconds & set(self.read_columns)
+
         parts = []
-        for header, paths in (
-            (header, paths) for header, group in groups.items() for paths in _together(group)
-        ):
+        for in_nanos, group in _grouped(files, nanoseconds).items():
+            stored = {
+                name: "bigint" if name in in_nanos else kind for name, kind in self.read_columns.items()
+            }
+            converted = {name: F.expr(from_nanos(name, self.read_columns[name])) for name in sorted(in_nanos)}
+            for paths in _together(group):
+                part = _reader(spark).schema(ddl(stored)).parquet(*paths).withColumns(converted)
+                parts.append(part.withColumn(CORRUPT, F.expr(not_text(self.read_columns))))
+        return parts
+
+    def _csv_parts(self, spark: SparkSession, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
+        """Files grouped by header and encoding: a column is found by its name, wherever it stands."""
+        settings, columns = self.pipeline.source.files, self.read_columns
+        options = {
+            **_PERMISSIVE,
+            "sep": settings.delimiter,
+            "escape": '"',  # a quote within quotes is doubled
+        }
+        parts = []
+        for (header, encoding), group in _grouped(
+            files, lambda file: (self.header(file), self.encoding_of(file))
+        ).items():
+            if not header:  # there is nothing but blank lines
+                continue
             # A column that is not pinned is read as text, under a name that clashes with none, and left out.
             layout = {
                 name if name in columns else f"{PRIVATE}extra_{nth}": columns.get(name, "string")
                 for nth, name in enumerate(header)
             }
-            part = (
-                _reader(spark)
-                .schema(ddl({**layout, CORRUPT: "string"}))
-                .option("columnNameOfCorruptRecord", CORRUPT)
-                .option("mode", "PERMISSIVE")
-                .option("header", settings.header)
-                .option("sep", settings.delimiter)
-                .option("escape", '"')  # a quote within quotes is doubled
-                .option("columnPruning", False)  # or a row too short or too long would pass
-                .csv(paths)
-            )
-            missing = [F.lit(None).cast(kind).alias(n) for n, kind in columns.items() if n not in layout]
-            kept = ["*", part.metadataColumn(_METADATA).alias(METADATA)] if self.tells_landing else ["*"]
-            parts.append(part.select(*kept, *missing))
+            for paths in _together(group):
+                if by_line:
+                    part = lines.csv_lines(
+                        _reader(spark), paths, encoding, layout, CORRUPT, options, settings.header
+                    )
+                else:
+                    part = (
+                        _reader(spark)
+                        .schema(ddl({**layout, CORRUPT: "string"}))
+                        .options(**options)
+                        .option("header", settings.header)
+                        .option("columnPruning", False)  # or a row too short or too long would pass
+                        .csv(paths)
+                    )
+                    if self.tells_landing:
+                        part = part.select("*", part.metadataColumn(_METADATA).alias(METADATA))
+                missing = [F.lit(None).cast(kind).alias(n) for n, kind in columns.items() if n not in layout]
+                parts.append(part.select("*", *missing))
         return parts
 
     def _headless(self, file: SourceFile) -> tuple[str, ...]:
@@ -196,11 +253,14 @@ class FileSource:
         said = self.path.folder_values(str(file.local))
         return tuple(column for column in self.read_columns if column not in said)
 
-    def _header(self, file: SourceFile) -> tuple[str, ...]:
-        delimiter = self.pipeline.source.files.delimiter
+    def header(self, file: SourceFile) -> tuple[str, ...]:
+        """The names of a CSV file's columns, in their order; none where it has only blank lines."""
+        settings = self.pipeline.source.files
+        if not settings.header:
+            return self._headless(file)
         try:
-            with open_text(file.local, encoding="utf-8-sig", errors="replace", newline="") as lines:
-                return tuple(next(filter(None, csv.reader(lines, delimiter=delimiter)), ()))
+            with open_text(file.local, settings.encoding, newline="") as written:
+                return tuple(next(filter(None, csv.reader(written, delimiter=settings.delimiter)), ()))
         except (OSError, EOFError, zlib.error):
             return tuple(self.read_columns)  # Spark trips over it too, and then it is set aside
 
@@ -283,10 +343,13 @@ class FileSource:
 
     def _misled(self, file: SourceFile) -> str | None:
         """Why a CSV file's header cannot be followed."""
+        encoding = self.pipeline.source.files.encoding
         try:
-            header = self._header(file)
+            header = self.header(file)
         except csv.Error as error:
             return f"the header cannot be read: {error}"
+        if not all(is_text(name, encoding) for name in header):
+            return f"the header is not {encoding}; {other_encoding(encoding)}"
         known = [name for name in header if name in self.read_columns]
         if len(known) > len(set(known)):
             return f"the header names a column twice: {', '.join(known)}"
@@ -297,20 +360,18 @@ class FileSource:
     def _misshapen(self, file: SourceFile) -> str | None:
         """Why Spark could not read a Parquet file as pinned."""
         try:
-            schema = pq.read_schema(file.local)
-        except (OSError, pa.ArrowInvalid) as error:
+            found = _columns_of(file)
+        except (OSError, pa.ArrowException) as error:
             return f"not a readable Parquet file: {error}"
-        found = arrow_columns(schema)
+        return next(self._misfits(found), None)
+
+    def _misfits(self, found: ParquetColumns) -> Iterator[str]:
         for column, pinned in self.read_columns.items():
-            if column not in schema.names or pa.types.is_null(schema.field(column).type):
+            kind = found.kinds.get(column) or found.left_out.get(column)
+            if column in found.int96 and pinned == "timestamp_ntz":
                 continue
-            stored = schema.field(column).type
-            kind = found.get(column, str(stored))
-            if kind != pinned and (kind, pinned) not in _WIDENINGS:
-                return f"column {column} is {kind}, pinned as {pinned}"
-            if pa.types.is_timestamp(stored) and stored.unit == "ns":
-                return f"column {column} holds nanoseconds, which Spark cannot read: write microseconds"
-        return None
+            if kind is not None and kind != pinned and (kind, pinned) not in _WIDENINGS:
+                yield f"column {column} is {kind}, pinned as {pinned}"
 
     def _unreadable(self, spark: SparkSession, broken: Iterable[tuple[SourceFile, str]]) -> DataFrame:
         """One row for each file that cannot be read, to be filed as a dead letter."""
@@ -362,6 +423,23 @@ def _offset(checkpoint: Path, batch: int) -> int:
         return -1
     last_line = (checkpoint / "offsets" / str(batch)).read_text("utf-8").splitlines()[-1]
     return int(json.loads(last_line)["logOffset"])
+
+
+@lru_cache(maxsize=4096)
+def _columns_of(file: SourceFile) -> ParquetColumns:
+    return parquet_columns(file.local)
+
+
+_Group = TypeVar("_Group")
+
+
+def _grouped(
+    files: Sequence[SourceFile], group_of: Callable[[SourceFile], _Group]
+) -> dict[_Group, list[SourceFile]]:
+    groups: dict[_Group, list[SourceFile]] = {}
+    for file in files:
+        groups.setdefault(group_of(file), []).append(file)
+    return groups
 
 
 def _reader(spark: SparkSession) -> DataFrameReader:

@@ -49,6 +49,8 @@ DEAD_LETTERS = pa.schema(
         ("event_time", TIMESTAMP),
         ("arrival_time", TIMESTAMP),
         ("source_partition", pa.string()),
+        ("detail", pa.string()),
+        ("raw_bytes", pa.binary()),
     ]
 )
 

@@ -33,10 +33,12 @@ from latecomer.model.panes import Accumulation
 from latecomer.model.windows import Tumbling
 from latecomer.store import layout
 from latecomer.store.rebuilds import Rebuilds
+from latecomer.store.redefining import fix_for
 from latecomer.store.sql import text_literal
 from latecomer.store.table import Table
 
 FORMAT = 1
+PINS = "pipeline.json"
 WALL_CLOCK = "wall"
 """What the windows of a zone within its days follow, as it is written in their definition."""
 
@@ -139,7 +141,7 @@ class Store:
             if kept[name] != definition and name != self.redefining:
                 since = self._redefined_since(name, definition)
                 if since is None:
-                    raise StoreMismatch(_other_definition(name, kept[name], definition))
+                    raise StoreMismatch(self._other_definition(name, kept[name], definition))
                 policies[:] = [{"definition": kept[name], **entry} for entry in policies]
                 policies.append({"since": since, "policy": policy, "definition": definition})
                 kept[name] = definition
@@ -156,6 +158,31 @@ class Store:
         pinned = read_pins(self.root) or {}
         kept = pinned.get("outputs", {}).get(name)
         return None if kept is None else {"discarding": False, **kept}
+
+    def require_definitions(self) -> None:
+        """Refuse to judge by the file what was computed with other definitions."""
+        for name, output in self.pipeline.outputs.items():
+            kept, definition = self.pinned_definition(name), definition_of(output)
+            if kept is not None and kept != definition:
+                require_wall_clock(name, kept, definition)
+                raise StoreMismatch(self._other_definition(name, kept, definition))
+
+    def _other_definition(self, name: str, kept: Mapping[str, Any], definition: Mapping[str, Any]) -> str:
+        changed = [key for key in definition if kept.get(key) != definition[key]]
+        return (
+            f"output {name} was computed with another {' and '.join(changed)} "
+            f"({_told(kept, changed)} in the store, {_told(definition, changed)} in the file); "
+            f"{self.fix_for_definition(name, kept)}"
+        )
+
+    def fix_for_definition(self, name: str, kept: Mapping[str, Any]) -> str:
+        """What can be done about an output that was computed with another definition."""
+        output = self.pipeline.outputs[name]
+        if kept.get("discarding", False):
+            before = output.model_copy(update={"accumulation": Accumulation.DISCARDING})
+        else:
+            before = under(output, kept)
+        return fix_for(name, before, output, self.layout)
 
     def _redefined_since(self, name: str, definition: Mapping[str, Any]) -> int | None:
         """The batch since which an output means this, where a rebuild has brought it there."""
@@ -241,7 +268,8 @@ def _inferred(pipeline: Pipeline) -> dict[str, str]:
             f"no file matches {pipeline.source_path}, so the columns cannot be inferred; "
             "correct source.files.path, wait for the first file, or declare source.schema"
         )
-    found = infer_columns(files, pipeline.source.files.format, pipeline.source.files.delimiter)
+    settings = pipeline.source.files
+    found = infer_columns(files, settings.format, settings.delimiter, settings.encoding)
     return {**folder_columns(pipeline.source_path, files), **found}
 
 
@@ -305,43 +333,45 @@ def policy_of(output: Output) -> dict[str, Any]:
     return {key: written[key] for key in policy}
 
 
+def is_store(root: Path) -> bool:
+    """Whether a store is there."""
+    return (root / PINS).is_file()
+
+
 def read_pins(root: Path) -> dict[str, Any] | None:
     try:
-        pinned: dict[str, Any] = json.loads((root / "pipeline.json").read_text(encoding="utf-8"))
+        pinned: Any = json.loads((root / PINS).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise StoreMismatch(f"store {root}: pipeline.json cannot be read ({error}); restore it") from None
+    if not isinstance(pinned, dict):
+        raise StoreMismatch(f"store {root}: {PINS} is not what latecomer writes; restore it")
     if pinned.get("format") != FORMAT:
         raise StoreMismatch(
             f"store {root} has format {pinned.get('format')}, this latecomer writes {FORMAT}; "
             "use the latecomer that made it"
         )
+    if missing := [key for key in _PINNED if not isinstance(pinned.get(key), _PINNED[key])]:
+        raise StoreMismatch(f"store {root}: {PINS} lacks {', '.join(missing)}; restore it")
     return pinned
+
+
+_PINNED = {"pipeline": str, "outputs": dict, "policies": dict, "columns": dict}
+"""What every store has written down, besides its format."""
 
 
 def write_pins(root: Path, pins: Mapping[str, Any]) -> None:
     root.mkdir(parents=True, exist_ok=True)
     draft = root / ".pipeline.json"
     draft.write_text(json.dumps(pins, indent=2) + "\n", encoding="utf-8")
-    os.replace(draft, root / "pipeline.json")
+    os.replace(draft, root / PINS)
 
 
 def under(output: Output, definition: Mapping[str, Any], policy: Mapping[str, Any] | None = None) -> Output:
     """An output as it was when it meant this, and had that policy."""
     meaning = {key: value for key, value in definition.items() if key not in ("clock", "discarding")}
     return Output.model_validate({**dict(output), **(policy or policy_of(output)), **meaning})
-
-
-def _other_definition(name: str, kept: Mapping[str, Any], definition: Mapping[str, Any]) -> str:
-    changed = [key for key in definition if kept.get(key) != definition[key]]
-    mend = "give the changed output a new name, and it is computed from the log"
-    if set(changed) <= {"where", "aggregates"}:
-        mend += f"; or bring windows that are there over to it: latecomer rebuild apply FILE {name} --from T"
-    return (
-        f"output {name} was computed with another {' and '.join(changed)} "
-        f"({_told(kept, changed)} in the store, {_told(definition, changed)} in the file); {mend}"
-    )
 
 
 def _told(definition: Mapping[str, Any], keys: Sequence[str]) -> str:

@@ -228,7 +228,7 @@ def read_pane(line: str, times: Times) -> StatedPane:
             key, value = "last", word == "last"
         else:
             raise ValueError(
-                f"{word} says nothing of a pane; there are EARLY, ON_TIME, LATE, retract, last and more"
+                f"{word} says nothing of a pane; there are EARLY, ON_TIME, LATE, CLOSING, retract, last and more"
             )
         if key in known:
             raise ValueError(f"{word}: a pane has one {key}; keep one")

@@ -88,7 +88,7 @@ def require_covered(store: Store, what: str, mend: str) -> None:
 
 
 def require_windows(
-    store: Store, what: str, since: int | None, window: AnyWindow, option: str = "--since"
+    store: Store, what: str, since: int | None, window: AnyWindow, option: str = "--from"
 ) -> None:
     """Refuse what needs the events of windows that the log no longer holds."""
     whole = covered_since(store)

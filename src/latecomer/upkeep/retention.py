@@ -106,23 +106,23 @@ def record(store: Store, going: Going, now: datetime | None = None) -> None:
 def remove(store: Store, table: str, output: str | None = None) -> None:
     """Take out what the record says has gone, as far as it is still there."""
     until = removed_until(store, table, output)
-    for name, each, by in _tables(store, table, output):
+    for name, each in _tables(store, table, output):
         each.refresh()
         old = [file for file in each.files() if batches_of(file)[0] <= until]
         if old:
-            without(each, old, until, by)
+            without(each, old, until)
             failpoint(f"retention.{name}.removed", until)
 
 
-def _tables(store: Store, table: str, output: str | None) -> Iterator[tuple[str, Table, str | None]]:
-    """The tables that lose their rows together, and what they are clustered by."""
+def _tables(store: Store, table: str, output: str | None) -> Iterator[tuple[str, Table]]:
+    """The tables that lose their rows together."""
     if table == EVENTS:
-        yield EVENTS, store.events, "event_time"
-        yield DUPLICATES, store.duplicates, "event_time"
+        yield EVENTS, store.events
+        yield DUPLICATES, store.duplicates
     elif table == DEAD_LETTERS:
-        yield DEAD_LETTERS, store.dead_letters, None
+        yield DEAD_LETTERS, store.dead_letters
     else:
-        yield LATE, output_tables(store, output or "").late, None
+        yield LATE, output_tables(store, output or "").late
 
 
 def output_tables(store: Store, name: str) -> OutputTables:
