@@ -65,8 +65,15 @@ def did_you_mean(value: str, known: Iterable[str]) -> str:
     return there
 
 
-class PipelineError(LatecomerError):
-    """The pipeline cannot be run as written; carries every problem found, not only the first."""
+def first_line(error: BaseException, limit: int = 200) -> str:
+    """What an error of a library says, without its trace."""
+    text = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".; ")
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+class PipelineError(LatecomerError, ValueError):
+    """The pipeline, or an argument in Python, cannot be used as it is; carries every problem found, not only the
+    first."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)

@@ -6,31 +6,37 @@ Nothing is ever written.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import ROUND_HALF_UP, Decimal, localcontext
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.alignment import alignment_of
-from latecomer.config import columns as types
+from latecomer.arguments import require_flags, require_key, require_kind, require_moments, require_pipeline
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output, Pipeline
 from latecomer.corrections.asof import holds, known_at
 from latecomer.corrections.choices import Clock
 from latecomer.errors import NoStore, PipelineError, Problem, StoreMismatch, did_you_mean
-from latecomer.model.aggregates import Aggregate
+from latecomer.folding import folded
+from latecomer.model.aggregates import SKETCHED, Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.publication import publication_order
 from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
-from latecomer.store.store import OutputTables, Store, definition_of, open_store, read_pins
+from latecomer.store.state_types import state_parts
+from latecomer.store.store import (
+    OutputTables,
+    Store,
+    definition_of,
+    open_store,
+    read_pins,
+    require_wall_clock,
+)
 from latecomer.store.table import Table
 
 OPEN = "OPEN"
@@ -38,13 +44,13 @@ OPEN = "OPEN"
 
 _ROWS, _BACK = f"{PRIVATE}rows", f"{PRIVATE}back"
 _PLAIN = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
-_SKETCHES = frozenset({"approx_count_distinct", "approx_percentile"})
 
 
 class Reader:
     """What a pipeline has computed so far."""
 
     def __init__(self, pipeline: Pipeline) -> None:
+        require_pipeline("Reader", pipeline)
         self.pipeline = pipeline
         self.notes: list[str] = []
         """What the last answer could not tell, in words."""
@@ -67,6 +73,8 @@ class Reader:
         Both are UTC unless they say otherwise. `key` keeps the rows whose key columns have these values,
         written as text; None stands for null.
         """
+        require_flags("results", include_open=include_open)
+        require_moments("results", as_of=as_of, valid_at=valid_at)
         self.notes = []
         book = self._book(output)
         if as_of is not None and include_open:
@@ -116,6 +124,8 @@ class Reader:
         `window` keeps the window that holds this moment (UTC unless it says otherwise), `key` the rows
         whose key columns have these values, written as text; None stands for null.
         """
+        require_moments("panes", window=window)
+        require_key("panes", key)
         book = self._book(output)
         names, order = book.layout.published.names, publication_order(book.output)
         sql = f"select {listed(names)} from t where {self._chosen(book, window, key)} order by {order}"
@@ -193,6 +203,7 @@ class Reader:
         return open_store(self.pipeline)
 
     def _book(self, name: str) -> _Book:
+        require_kind("Reader", str, "the name of an output", output=name)
         output = self.pipeline.outputs.get(name)
         if output is None:
             raise self._unknown("output", "the pipeline has no such output", name, self.pipeline.outputs)
@@ -201,13 +212,12 @@ class Reader:
         if pinned is None:
             raise NoStore(f"output {name} has not been computed yet; run the pipeline first")
         wanted = definition_of(output)
+        require_wall_clock(name, pinned, wanted)
         changed = [key for key in wanted if pinned.get(key) != wanted[key]]
         if changed:
-            mend = "restore the file, or give the changed output a new name and run it"
-            if set(changed) <= {"where", "aggregates"}:
-                mend += f", or bring windows over to it: latecomer rebuild apply FILE {name} --from T"
             raise StoreMismatch(
-                f"output {name} was computed with another {' and '.join(changed)} than the file says now; {mend}"
+                f"output {name} was computed with another {' and '.join(changed)} than the file says now; restore "
+                f"the file, or {store.fix_for_definition(name, pinned)}"
             )
         layout = PaneLayout(output, store.layout)
         return _Book(output, layout, store.output_tables(name, layout.published))
@@ -325,14 +335,8 @@ def _open_windows(book: _Book, notes: list[str], chosen: str = "true") -> pa.Tab
     return pa.table(columns).cast(book.schema)
 
 
-def _parts(book: _Book, aggregate: Aggregate) -> tuple[str, ...]:
-    """The private columns (windowing/states.py) that an aggregate is folded from, where it needs any."""
-    if aggregate.function in _PLAIN or aggregate.function in _SKETCHES:
-        return ()
-    if aggregate.function == "avg":
-        return ("sum", "count")
-    exact = types.is_exact(book.layout.events.types[aggregate.column or ""])
-    return ("count", "sum", "squares") if exact else ("count", "mean", "spread")
+def _parts(book: _Book, aggregate: Aggregate) -> dict[str, str]:
+    return state_parts(aggregate, book.layout.events.types.get(aggregate.column or "", "bigint"))
 
 
 def _finished(
@@ -344,7 +348,7 @@ def _finished(
     values = rows[name].to_pylist()
     kind = book.schema.field(name).type
     several = [index for index, count in enumerate(counted) if count > 1]
-    if aggregate.function in _SKETCHES:
+    if aggregate.function in SKETCHED:
         notes.append(
             f"{name}: {aggregate.function} is known for {len(several)} open windows only when they close "
             "(its sketches are merged by Spark)"
@@ -352,50 +356,10 @@ def _finished(
         for index in several:
             values[index] = None
     else:
-        states = rows[PRIVATE + name].to_pylist()
-        scale = types.scale_of(book.layout.events.types[aggregate.column or ""])
+        states, column = rows[PRIVATE + name].to_pylist(), book.layout.events.types[aggregate.column or ""]
         for index in several:
-            values[index] = _fold(aggregate.function, states[index], kind, scale)
+            values[index] = folded(aggregate, states[index], column, kind)
     return pa.chunked_array([pa.array(values, kind)])
-
-
-def _fold(function: str, states: Sequence[Mapping[str, Any]], kind: pa.DataType, scale: int) -> Any:
-    """One value of several states, none of them rounded before the end."""
-    known = [state for state in states if state["count"]]
-    count = sum(state["count"] for state in known)
-    if function == "avg":
-        return None if not count else _average([state["sum"] for state in known], count, kind)
-    less = 1 if function in ("variance", "stddev") else 0
-    if count <= less or any(part is None for state in known for part in state.values()):
-        return None
-    spread = _exact_spread(known, count, scale) if "squares" in states[0] else _chan_spread(known)
-    variance = spread / (count - less)
-    return math.sqrt(variance) if function.startswith("stddev") else variance
-
-
-def _average(sums: Sequence[Any], count: int, kind: pa.DataType) -> Any:
-    if not pa.types.is_decimal(kind):
-        return float(math.fsum(sums) if isinstance(sums[0], float) else sum(sums)) / count
-    with localcontext(prec=76):
-        return (sum(sums) / count).quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP)
-
-
-def _exact_spread(states: Sequence[Mapping[str, Any]], count: int, scale: int) -> float:
-    """The summed squared distance from the mean, in whole numbers until the division."""
-    total, squares = (sum(int(state[part]) for state in states) for part in ("sum", "squares"))
-    whole: int = count * squares - total * total
-    return float(whole / (count * 10 ** (2 * scale)))
-
-
-def _chan_spread(states: Sequence[Mapping[str, Any]]) -> float:
-    """The same of floating point numbers, by Chan's rule for two states."""
-    n, mean, spread = 0, 0.0, 0.0
-    for state in states:
-        m, away = state["count"], state["mean"] - mean
-        spread += state["spread"] + away * away * n * m / (n + m)
-        mean += away * m / (n + m)
-        n += m
-    return spread
 
 
 # SQL without Spark: identifiers quoted by doubling, values as literals of a known type

@@ -194,6 +194,17 @@ def test_spark_reads_every_type_as_the_oracle_does(spark: SparkSession) -> None:
     assert not found, "\n\n".join(map(str, found))
 
 
+def test_the_hour_that_comes_twice_is_read_as_the_first_on_both_sides(spark: SparkSession) -> None:
+    """A clock without a zone shows 01:30 at 05:30 and at 06:30 UTC, and nobody can tell which it was."""
+    around = pipeline({"at": "timestamp_ntz"}, zone="America/New_York")
+    day = Scenario("2013-11-03").event("04:30", x=1).event("05:30", x=1).event("06:30", x=1)
+    day = day.event("07:30", x=1).drain()
+    expected = play(around, day)
+    assert_panes(expected, ["04:30..04:31 x=1 rows=1", "05:30..05:31 x=1 rows=2", "07:30..07:31 x=1 rows=1"])
+    found = compare(expected, play(around, day, on="spark", spark=spark))
+    assert not found, "\n\n".join(map(str, found))
+
+
 @pytest.mark.parametrize("kind", ["string", "bigint", "timestamp", "date"])
 def test_what_cannot_be_read_has_the_reason_that_spark_gives(spark: SparkSession, kind: str) -> None:
     around = pipeline({"at": kind}, unit="s")

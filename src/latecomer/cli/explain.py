@@ -16,6 +16,8 @@ from latecomer.cli.options import (
     Formatted,
     OutputName,
     WrongUsage,
+    Zoned,
+    choose_zone,
     key_of,
     moment_of,
     open_reader,
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from latecomer.corrections.fates import Judged
     from latecomer.corrections.life import Told
 
-_STYLES = {"EARLY": "cyan", "ON_TIME": "blue", "LATE": "yellow", "CORRECTION": "magenta"}
+_STYLES = {"EARLY": "cyan", "ON_TIME": "blue", "LATE": "yellow", "CLOSING": "white", "CORRECTION": "magenta"}
 
 
 def explain(
@@ -56,6 +58,7 @@ def explain(
         ),
     ] = Clock.PUBLISHED,
     form: Formatted = Format.TABLE,
+    zone: Zoned = None,
 ) -> None:
     """Show the life of one number: each pane, when and why it was published, and which events it took in.
 
@@ -63,6 +66,7 @@ def explain(
     """
     from latecomer.corrections.explain import explain as explained
 
+    choose_zone(zone, file, output)
     most = _most(events)
     moment, named = moment_of("--window", window), key_of(key or [])
     found = explained(open_reader(file), output, moment, named, clock)
@@ -193,13 +197,13 @@ class _Page:
 
     def _in_figures(self, events: Sequence[Judged]) -> str:
         from latecomer.corrections.document import sums
-        from latecomer.model.durations import format_duration
+        from latecomer.model.durations import shown_duration
 
         counted = "no event" if not events else f"{len(events)} event{'s' if len(events) > 1 else ''}"
         added = [f"{measure} {amount}" for measure, amount in sums(self.found, events).items()]
         behind = [each.event.behind for each in events if each.event.behind is not None]
         if behind:
-            most = format_duration(max(behind))
+            most = shown_duration(max(behind))
             added.append(f"{len(behind)} behind the watermark, by {most} at most")
         return f"{counted} ({', '.join(added)})" if events and added else counted
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 import pyarrow as pa
 
 from latecomer.cli.options import ALL, Format
-from latecomer.model.durations import format_duration, iso
+from latecomer.model.durations import shown_duration
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.zoned import written
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
@@ -67,7 +68,7 @@ def note(text: str) -> None:
 
 def moment(micros: int | None) -> str | None:
     """A watermark or an arrival in ISO-8601; None before the first."""
-    return None if micros is None or micros == BEGIN_OF_TIME else iso(micros)
+    return None if micros is None or micros == BEGIN_OF_TIME else written(micros)
 
 
 def moment_in_words(micros: int | None) -> str:
@@ -91,11 +92,11 @@ def _print_csv(rows: pa.Table, short_decimals: bool, out: TextIO) -> None:
 
 
 def json_values(column: pa.ChunkedArray) -> list[Any]:
-    """A column for JSON: moments as ISO-8601 in UTC, whole decimals as numbers and others as exact text,
+    """A column for JSON: moments as ISO-8601 in the verb's zone, whole decimals as numbers and others as exact text,
     durations in seconds, bytes as base64."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        return _each(column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()), iso)
+        return _each(column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()), written)
     if pa.types.is_duration(kind):
         return _each(column.cast(pa.duration("us")).cast(pa.int64()), _seconds)
     if pa.types.is_decimal(kind):
@@ -123,7 +124,7 @@ def _table_values(column: pa.ChunkedArray, short_decimals: bool) -> list[str]:
     if pa.types.is_timestamp(kind):
         values = _each(column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()), moment_in_words)
     elif pa.types.is_duration(kind):
-        values = _each(column.cast(pa.duration("us")).cast(pa.int64()), format_duration)
+        values = _each(column.cast(pa.duration("us")).cast(pa.int64()), shown_duration)
     else:
         values = _csv_values(column, short_decimals)
     return [MISSING if value is None else harmless(str(value)) for value in values]

@@ -14,6 +14,8 @@ from latecomer.cli.options import (
     Limit,
     OutputName,
     WrongUsage,
+    Zoned,
+    choose_zone,
     key_of,
     moment_of,
     open_reader,
@@ -62,10 +64,12 @@ def results(
     ] = None,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
+    zone: Zoned = None,
 ) -> None:
     """Show the number that stands for each window and key, or that stood at a moment."""
     from latecomer.cli.render import note, show
 
+    choose_zone(zone, file, output)
     known = None if as_of is None else moment_of("--as-of", as_of)
     if window is not None and valid_at is not None:
         raise WrongUsage("--window", window, "means the same as --valid-at", "say one of the two")

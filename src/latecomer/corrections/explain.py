@@ -32,7 +32,7 @@ from latecomer.corrections.fates import (
 from latecomer.corrections.filters import NEEDS_SPARK, Filters
 from latecomer.corrections.life import EVENTS, Check, LifePane, Rules, Told, follow, standing
 from latecomer.corrections.places import Finder, Place, grown_from
-from latecomer.model.durations import format_duration, iso, to_micros
+from latecomer.model.durations import format_duration, shown_duration, to_micros
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Session, Window
@@ -40,9 +40,10 @@ from latecomer.reader import Reader
 from latecomer.store.publication import publication_order
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import moment_literal
-from latecomer.store.store import Store
+from latecomer.store.store import Store, joining
 from latecomer.upkeep.coverage import EVENTS as EVENT_LOG
 from latecomer.upkeep.coverage import LATE, covered_since, covers, removed_until
+from latecomer.zoned import written
 
 LEFT_OUT = (Fate.SIDE_OUTPUT, Fate.DROPPED, Fate.FILTERED, Fate.DUPLICATE)
 
@@ -246,7 +247,7 @@ class _Case:
         """The events that this number is about, each with its fate."""
         if not isinstance(self.output.window, Session):
             window = self.place.window
-            judged = judged_for(window, self.evidence.events(window), self._periods, self.filters.passes)
+            judged = judged_for(window, self._events(window), self._periods, self.filters.passes)
             return self._against_side_output(judged)
         events = self._connected(self.output.window)
         judged = judged_sessions(events, self._periods, self.filters.passes)
@@ -271,7 +272,7 @@ class _Case:
         around, margin = self.place.window, window.gap
         while True:
             asked = Window(around.start - margin, around.end + margin)
-            events = self.evidence.events(asked)
+            events = self._events(asked)
             reach = connected(events, around, window)
             if asked.start <= reach.start - window.gap and reach.end + window.gap <= asked.end:
                 return events
@@ -327,10 +328,20 @@ class _Case:
             if all(_same(row[column], value) for column, value in key.items())
         }
 
+    def _events(self, stretch: Window) -> list[Event]:
+        """The events that this output has seen."""
+        return [each for each in self.evidence.events(stretch) if not self._duplicate(each)]
+
+    def _duplicate(self, event: Event) -> bool:
+        """Whether an event of the log is a duplicate for an output that was computed from the log."""
+        return event.again and event.batch <= self.store.ledger.last_batch(joining(self.finder.name))
+
     def _duplicates(self, judged: Sequence[Judged]) -> list[Judged]:
         """The duplicates, each with the event that came first, if that is one of these."""
         first = {each.event.event_id: each.event for each in judged}
-        found = sorted(self.evidence.duplicates(self.place.window), key=lambda each: each.order)
+        window = self.place.window
+        twice = [*self.evidence.duplicates(window), *filter(self._duplicate, self.evidence.events(window))]
+        found = sorted(twice, key=lambda each: each.order)
         return [
             Judged(event, Fate.DUPLICATE, reason=_came_before(first.get(event.event_id))) for event in found
         ]
@@ -370,7 +381,7 @@ class _Case:
         self.covered = since is None or covers(self.store, self.place.window.start, self.output.window)
         if not self.covered:
             self.notes.append(
-                f"retention has removed events from the log: it is whole from {iso(since)} on, and this window "
+                f"retention has removed events from the log: it is whole from {written(since)} on, and this window "
                 "is shown with the events that are left"
             )
 
@@ -443,10 +454,12 @@ def _why(told: Told, rules: Output) -> str:
         case Timing.ON_TIME if pane.watermark == END_OF_TIME:
             return "the input had ended"
         case Timing.ON_TIME:
-            return f"the watermark had reached {iso(pane.watermark)}: the window was over"
+            return f"the watermark had reached {written(pane.watermark)}: the window was over"
         case Timing.LATE:
             lateness = format_duration(rules.allowed_lateness)
             return f"events came after the window was over, within the allowed lateness of {lateness}"
+        case Timing.CLOSING:
+            return "nothing more can come for the window: its allowed lateness was over"
         case Timing.CORRECTION:
             return "the number was computed anew"
 
@@ -468,9 +481,9 @@ def _reason(judged: Judged, rules: Output) -> str:
     if judged.fate in ACCEPTED:
         return "where excludes it, since a rebuild changed it"
     if judged.verdict is Verdict.LATE:
-        return f"late by {format_duration(judged.past_end or 0)} for its window, and late is {rules.late}"
+        return f"late by {shown_duration(judged.past_end or 0)} for its window, and late is {rules.late}"
     if judged.verdict is Verdict.TOO_LATE:
-        past, lateness = format_duration(judged.past_end or 0), format_duration(rules.allowed_lateness)
+        past, lateness = shown_duration(judged.past_end or 0), format_duration(rules.allowed_lateness)
         return f"late by {past} for its window: allowed are {lateness}, and too_late is {rules.too_late}"
     return "the side output has it"
 

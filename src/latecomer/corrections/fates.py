@@ -38,6 +38,8 @@ class Event:
     position: int | None = None
     event_id: str | None = None
     payload: Mapping[str, Any] = field(default_factory=dict)
+    again: bool = False
+    """Whether it was delivered again: in the log before, with its id and event time."""
 
     @property
     def place(self) -> tuple[int, str | None, int | None]:
@@ -112,8 +114,9 @@ def judged_sessions(events: Iterable[Event], periods: Periods, keeps: Keeps | No
         if not _kept(event, keeps):
             told.append(Judged(event, Fate.FILTERED))
             continue
-        stretch = _session(rules).stretch(event.event_time)
-        touched = sorted(each for each in sessions if each.overlaps(stretch))
+        window = _session(rules)
+        stretch = window.stretch(event.event_time)
+        touched = sorted(each for each in sessions if window.meet(each, stretch))
         final = [each for each in touched if _final(each, event.watermark, rules)]
         joined = Window(
             min(each.start for each in (stretch, *touched)), max(each.end for each in (stretch, *touched))
@@ -130,7 +133,7 @@ def connected(events: Sequence[Event], around: Window, window: Session) -> Windo
     does. What is beyond has no part in any verdict within."""
     low, high = FIRST_MOMENT, FIRST_MOMENT
     for start, end in sorted([around, *(window.stretch(event.event_time) for event in events)]):
-        if start >= high:
+        if start > high or (start == high and not window.joins):
             if low <= around.start < high:
                 break
             low, high = start, end
@@ -158,5 +161,4 @@ def _session(rules: Output) -> Session:
 
 def _final(session: Window, watermark: int, rules: Output) -> bool:
     """Nothing can be added to this session any more."""
-    verdict = judge(session.end, watermark, rules.allowed_lateness)
-    return verdict is Verdict.TOO_LATE or (verdict is Verdict.LATE and not rules.late.accepts)
+    return watermark >= session.end + rules.settles_after

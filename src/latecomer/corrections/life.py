@@ -187,6 +187,8 @@ class _Following:
         """
         if judged.event.batch > pane.batch or (rules.sessions and not _within(judged, pane.window)):
             return False
+        if judged.event.again and not judged.accepted:  # what was delivered again counts once
+            return False
         passed = self.passes(judged, pane.batch)
         if passed is False or (passed is None and judged.fate is Fate.FILTERED):
             return False
@@ -195,7 +197,8 @@ class _Following:
         if not judged.accepted:
             return False
         fate = judged.unfiltered if judged.fate is Fate.FILTERED else judged.fate
-        return rules.sessions or pane.timing is Timing.LATE or fate is not Fate.LATE_ACCEPTED
+        late = pane.timing in (Timing.LATE, Timing.CLOSING)
+        return rules.sessions or late or fate is not Fate.LATE_ACCEPTED
 
     def _was_rebuilt(self, pane: LifePane, judged: Judged, rules: Rules) -> bool:
         """Whether the pane goes on from a correction that held the event already."""

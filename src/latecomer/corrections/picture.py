@@ -29,6 +29,7 @@ COLOURS = {
     Timing.EARLY: "#0891b2",
     Timing.ON_TIME: "#2563eb",
     Timing.LATE: "#d97706",
+    Timing.CLOSING: "#475569",
     Timing.CORRECTION: "#7c3aed",
 }
 FATES = {

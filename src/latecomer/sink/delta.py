@@ -20,8 +20,9 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from latecomer.config.sinks import DeltaSink
+from latecomer.errors import first_line
 from latecomer.model.panes import Op, Pane, Place, Timing, surviving
-from latecomer.sink.base import PaneShape, SinkLogic, bounds, differing, first_line, micros
+from latecomer.sink.base import PaneShape, SinkLogic, bounds, differing, micros
 from latecomer.store.failpoints import failpoint
 
 _NAN = float("nan")

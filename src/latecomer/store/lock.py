@@ -25,15 +25,28 @@ def exclusive(store: Path, name: str = LOCK, holder: str = "process") -> Iterato
         store.mkdir(parents=True, exist_ok=True)
         handle = open(store / name, "a+", encoding="utf-8")  # noqa: SIM115 - held for the whole run
     except OSError as error:
-        raise StoreError(
-            f"store {store} cannot be written: {error.strerror}; check the path and its permissions"
-        ) from None
+        raise _not_writable(store, error.strerror) from None
     with handle:
         _take(handle, store, patient=not holder.startswith(BRIEFLY))
         handle.truncate(0)
         handle.write(f"{holder} {os.getpid()}")
         handle.flush()
         yield
+
+
+def is_writable(store: Path) -> bool:
+    """Whether files can be made in the store, which is there."""
+    return os.access(store, os.W_OK | os.X_OK)
+
+
+def require_writable(store: Path) -> None:
+    """Refuse what has to write to a store that can only be read."""
+    if not is_writable(store):
+        raise _not_writable(store, "it can only be read")
+
+
+def _not_writable(store: Path, reason: str | None) -> StoreError:
+    return StoreError(f"store {store} cannot be written: {reason}; check the path and its permissions")
 
 
 def held_since(store: Path) -> float | None:
@@ -44,7 +57,7 @@ def held_since(store: Path) -> float | None:
                 fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 return os.fstat(handle.fileno()).st_mtime
-    except FileNotFoundError:
+    except OSError:  # never run, or not ours to ask
         pass
     return None
 

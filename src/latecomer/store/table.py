@@ -8,6 +8,7 @@ committed once, and files that no commit names do not exist for readers.
 
 from __future__ import annotations
 
+import errno
 import json
 import time
 import uuid
@@ -24,13 +25,14 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transaction
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from latecomer.errors import StoreError
+from latecomer.errors import StoreError, first_line
 
 APPLICATION = "latecomer"
 _COUNTED = (int, datetime, date)
+_NUMBERED = frozenset({"INT32", "INT64", "INT96"})
 _TO = "to"
 """Between the first and the last batch, in the name of a folder of merged files."""
 
@@ -58,6 +60,20 @@ class Table:
     def exists(self) -> bool:
         return self._open() is not None
 
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """What Delta, Arrow and the file system say, in one sentence of ours."""
+        try:
+            yield
+        except (DeltaError, pa.ArrowException, OSError) as error:
+            raise StoreError(_in_one_sentence(self.root, error)) from error
+
+    @property
+    def identity(self) -> str:
+        """What tells this table from one that was in the same place before; empty before the first commit."""
+        delta = self._open()
+        return "" if delta is None else str(delta.metadata().id)
+
     @property
     def columns(self) -> list[str]:
         """The columns that are there: a table of an earlier version may have fewer than its schema."""
@@ -83,7 +99,8 @@ class Table:
 
     def describe(self, file: Path) -> DataFile:
         """A file's size, rows and bounds, from its footer alone."""
-        metadata = pq.read_metadata(file)
+        with self.explained():
+            metadata = pq.read_metadata(file)
         minimum, maximum = _bounds(metadata)
         return DataFile(
             file.relative_to(self.root).as_posix(), file.stat().st_size, metadata.num_rows, minimum, maximum
@@ -104,13 +121,14 @@ class Table:
         replaced = list(remove)
         self._require_there(replaced)
         described = [file for file in map(self.describe, files) if file.rows]
-        delta.create_write_transaction(
-            _actions(described, replaced, data_change=True),
-            "append",
-            self.schema,
-            commit_properties=CommitProperties(app_transactions=[Transaction(application, batch)]),
-        )
-        delta.update_incremental()
+        with self.explained():
+            delta.create_write_transaction(
+                _actions(described, replaced, data_change=True),
+                "append",
+                self.schema,
+                commit_properties=CommitProperties(app_transactions=[Transaction(application, batch)]),
+            )
+            delta.update_incremental()
         return described
 
     def rearrange(self, files: Iterable[Path], remove: Sequence[DataFile]) -> list[DataFile]:
@@ -118,10 +136,11 @@ class Table:
         delta = self._create_or_open()
         self._require_there(remove)
         described = [file for file in map(self.describe, files) if file.rows]
-        delta.create_write_transaction(
-            _actions(described, remove, data_change=False), "append", self.stored_schema
-        )
-        delta.update_incremental()
+        with self.explained():
+            delta.create_write_transaction(
+                _actions(described, remove, data_change=False), "append", self.stored_schema
+            )
+            delta.update_incremental()
         return described
 
     def append(self, batch: int, rows: pa.Table, application: str = APPLICATION) -> None:
@@ -129,9 +148,11 @@ class Table:
         if self.holds(batch, application):
             return
         folder = self.new_folder(batch)
-        folder.mkdir(parents=True)
         file = folder / "part.parquet"
-        pq.write_table(rows.cast(self.schema), file)
+        cast = rows.cast(self.schema)
+        with self.explained():
+            folder.mkdir(parents=True)
+            pq.write_table(cast, file)
         self.commit(batch, [file], application=application)
 
     def files(self) -> list[DataFile]:
@@ -152,14 +173,16 @@ class Table:
         alone = sum(file.rows for file in files if not is_merged(file))
         if not merged:
             return alone
-        rows = ds.dataset(merged, schema=self.stored_schema, format="parquet")
-        return alone + int(rows.count_rows(filter=pc.field("batch") == batch))
+        with self.explained():
+            rows = ds.dataset(merged, schema=self.stored_schema, format="parquet")
+            return alone + int(rows.count_rows(filter=pc.field("batch") == batch))
 
     def files_before(self, batch: int) -> list[DataFile]:
         """Every file that the table was made of before a batch was committed: they are still there."""
         delta = self._open()
         while delta is not None and _reached(delta) >= batch:
-            delta = DeltaTable(str(self.root), version=delta.version() - 1)
+            with self.explained():
+                delta = DeltaTable(str(self.root), version=delta.version() - 1)
         return [] if delta is None else _files_of(delta)
 
     def paths(self, files: Iterable[DataFile]) -> list[str]:
@@ -171,19 +194,22 @@ class Table:
         for name, table in {"t": self, **others}.items():
             table.refresh()
             builder = builder.register(name, table._create_or_open())
-        return pa.table(builder.execute(sql))
+        with self.explained():
+            return pa.table(builder.execute(sql))
 
     def refresh(self) -> None:
         """See what others have committed since."""
         if self._delta is not None:
-            self._delta.update_incremental()
+            with self.explained():
+                self._delta.update_incremental()
 
     def _open(self) -> DeltaTable | None:
         if self._delta is None:
-            try:
-                self._delta = DeltaTable(str(self.root))
-            except TableNotFoundError:
-                return None
+            with self.explained():
+                try:
+                    self._delta = DeltaTable(str(self.root))
+                except TableNotFoundError:
+                    return None
         return self._delta
 
     def _require_there(self, files: Sequence[DataFile]) -> None:
@@ -202,14 +228,16 @@ class Table:
         """Columns that were thought of after the table was made: null in what is there."""
         there = set(self.columns)
         if missing := [field for field in self.schema if field.name not in there]:
-            delta.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
-            delta.update_incremental()
+            with self.explained():
+                delta.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
+                delta.update_incremental()
 
     def _create_or_open(self) -> DeltaTable:
         delta = self._open()
         if delta is None:
-            self.root.mkdir(parents=True, exist_ok=True)
-            self._delta = delta = DeltaTable.create(str(self.root), self.schema)
+            with self.explained():
+                self.root.mkdir(parents=True, exist_ok=True)
+                self._delta = delta = DeltaTable.create(str(self.root), self.schema)
         return delta
 
 
@@ -221,6 +249,23 @@ def there(*tables: Table) -> Iterator[list[Table]]:
             table if table.exists else Table(Path(folder, str(nth)), table.schema)
             for nth, table in enumerate(tables)
         ]
+
+
+def _in_one_sentence(root: Path, error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC):
+        reason, fix = (
+            f"cannot be written: {error.strerror}",
+            "see that you may write there, and that the disk has room",
+        )
+    elif isinstance(error, CommitFailedError):
+        reason = f"was changed by somebody else meanwhile ({first_line(error)})"
+        fix = "let only one run write to it, and run again"
+    elif not root.is_dir():
+        reason, fix = "is not there any more", "put the store back, or start a new one"
+    else:
+        reason = f"cannot be used ({first_line(error)})"
+        fix = "restore it from a copy, or start a new store and read the source again"
+    return f"table {root} {reason}; {fix}"
 
 
 def _reached(delta: DeltaTable, application: str = APPLICATION) -> int:
@@ -290,8 +335,11 @@ def _bounds(metadata: pq.FileMetaData) -> tuple[dict[str, Any], dict[str, Any]]:
         row_group = metadata.row_group(group)
         for index in range(row_group.num_columns):
             column = row_group.column(index)
+            # Bounds of text are not needed, and Arrow would have to decode them.
+            if column.physical_type not in _NUMBERED or "." in column.path_in_schema:
+                continue
             statistics = column.statistics
-            if statistics is None or not statistics.has_min_max or "." in column.path_in_schema:
+            if statistics is None or not statistics.has_min_max:
                 continue
             low, high, name = statistics.min, statistics.max, column.path_in_schema
             if isinstance(low, _COUNTED) and not isinstance(low, bool):

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.comparison import CHANGE, REPLAYED
 from latecomer.config.models import Output, Pipeline
-from latecomer.model.arrivals import Drain, Heartbeat
+from latecomer.model.arrivals import Drain, Heartbeat, Watermark
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
 from latecomer.model.panes import Op, Pane, Place, Timing
@@ -105,6 +105,8 @@ class _Played:
                 self.files += 1
             case Heartbeat():
                 self.engine.heartbeat(step.at)
+            case Watermark():
+                self.engine.put_watermark(step.to)
             case Drain():
                 self.engine.drain()
             case Restart():
