@@ -147,7 +147,7 @@ def test_reconcile_matches_local_dates(cli: Cli, lake: Lake, tmp_path: Path) -> 
     table = {"window_start": pa.array(DAYS), "origin": ["JFK"] * 4, "flights": counts}
     pq.write_table(pa.table(table), tmp_path / "days.parquet")
     said = cli("reconcile", lake.file, "days", "--against", tmp_path / "days.parquet")
-    assert (said.status, said.out) == (0, "days against " + str(tmp_path / "days.parquet") + ": 4 equal\n")
+    assert (said.status, said.out.splitlines()[0].rpartition(": ")[2]) == (0, "4 equal")
     text = "window_start,origin,flights\n" + "".join(
         f"{day},JFK,{count}\n" for day, count in zip(DAYS, counts, strict=True)
     )
@@ -168,7 +168,7 @@ def test_reconcile_matches_local_dates(cli: Cli, lake: Lake, tmp_path: Path) -> 
     database.close()
     asked = ["--query", "select day as window_start, origin, n as flights from days", "--from", "2013-03-10"]
     found = cli("reconcile", lake.file, "days", "--against", f"sqlite:{tmp_path / 'their.db'}", *asked)
-    assert (found.status, found.out.rpartition(": ")[2]) == (0, "3 equal\n")
+    assert (found.status, found.out.splitlines()[0].rpartition(": ")[2]) == (0, "3 equal")
 
 
 def test_moments_of_a_database_without_a_zone_are_those_of_the_outputs() -> None:
