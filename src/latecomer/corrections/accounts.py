@@ -34,11 +34,12 @@ from latecomer.upkeep.coverage import DEAD_LETTERS, LATE, removed_until
 
 Number = Decimal | float
 FIRST_DELIVERY = (
-    "not exists (select 1 from e where e.event_id = t.event_id and e.event_time = t.event_time "
-    "and e.batch < t.batch)"
+    "not exists (select 1 from (select event_id as _lc_id, event_time as _lc_at, batch as _lc_in from e) "
+    "where _lc_id = event_id and _lc_at = event_time and _lc_in < batch)"
 )
 """Whether a late event, in `t`, was not in the log before, in `e`. After an id was forgotten it may have been:
-then it has been counted already, wherever the first was. Null is equal to nothing."""
+then it has been counted already, wherever the first was. Null is equal to nothing. A column may be named as the
+tables are, so none is written with its table."""
 
 
 def looks_for_repeats(store: Store) -> bool:
