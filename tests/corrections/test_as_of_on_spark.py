@@ -26,7 +26,7 @@ OUTPUTS = {
 
 
 def test_a_backfill_in_one_batch_tells_what_was_known_when(spark: SparkSession, tmp_path: Path) -> None:
-    bench = Bench(spark, tmp_path, Bounded("2s", every="event"), OUTPUTS, PAYLOAD)
+    bench = Bench(spark, tmp_path, Bounded("2s", every="event"), OUTPUTS, PAYLOAD, ids=False)
     made = arrivals()
     bench.run([made])
     oracle = bench.oracle([[each] for each in made])
