@@ -22,6 +22,7 @@ from latecomer.arguments import require_flags, require_kind, require_pipeline
 from latecomer.config import checks
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
+from latecomer.config.paths import SourcePath
 from latecomer.errors import PipelineError, Problem, SourceError, StoreError
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import Calendar, Tumbling
@@ -101,6 +102,7 @@ def check_store(store: Store, drain: bool = False) -> None:
     """Whatever may be wrong with the store and the sinks and can be known without Spark, before it starts."""
     store.pins()
     outputs_to_compute(store)
+    SourcePath(store.pipeline.source_path).require_folder()
     check_sinks(store)
     last = store.ledger.last_batch()
     reached = TimelineKeeper(store.watermarks, store.pipeline.watermark).reached(last) if last >= 0 else None
@@ -132,15 +134,18 @@ def _run(
             engine.drain()
         timeline = engine.keeper.timeline
         return RunReport(engine.last + 1, timeline.watermark, timeline.last_at, engine.computed)
-    except (*SPARK_ERRORS, OSError, StoreError) as error:
-        raise _told(error, engine.store) from error
+    except Exception as error:
+        told = _told(error, engine.store)
+        if told is error:
+            raise
+        raise told from error
     finally:
         engine.close()
 
 
 def _told(error: BaseException, store: Store) -> BaseException:
     """The error behind it: latecomer's own as it is, Spark's and the file system's in one sentence."""
-    if isinstance(error, (*SPARK_ERRORS, OSError, StoreError)) and not is_store(store.root):
+    if isinstance(error, Exception) and not is_store(store.root):
         return StoreError(
             f"store {store.root} was moved or removed while it was in use; put it back and run again, or run "
             "again to start a new one"

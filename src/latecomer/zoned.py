@@ -20,6 +20,16 @@ def use_zone(zone: str) -> None:
     _zone = zone
 
 
+def current_zone() -> str:
+    """The zone that was chosen last."""
+    return _zone
+
+
+def on_the_wall(micros: int) -> datetime:
+    """What a clock in the zone shows at a moment."""
+    return to_moment(micros).astimezone(ZoneInfo(_zone))
+
+
 def written(micros: int | None, zone: str | None = None) -> str | None:
     """A moment in ISO-8601, by the wall clock of the zone and with its offset.
 

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import sqlite3
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.cli_kit import Cli, Lake
+from latecomer.corrections.databases import _column
+from latecomer.corrections.values import moments
 from latecomer.errors import StoreMismatch
 from latecomer.model.zones import midnight
 from latecomer.reader import Reader
@@ -121,6 +123,18 @@ def test_other_verbs_print_in_the_zone_that_is_asked_for(cli: Cli, lake: Lake) -
     assert cli("rebuild", "list", lake.file, "days", "--zone", "UTC").status == 0
 
 
+def test_the_picture_names_the_zone_of_its_clock(cli: Cli, lake: Lake, tmp_path: Path) -> None:
+    asked = ["explain", lake.file, "days", "--window", "2013-03-10", "--svg", tmp_path / "day.svg"]
+    for more, zone, begins in (
+        ([], ZONE, "2013-03-10 00:00:00"),
+        (["--zone", "UTC"], "UTC", "2013-03-09 05:00:00"),
+    ):
+        assert cli(*asked, *more).status == 0
+        drawn = (tmp_path / "day.svg").read_text(encoding="utf-8")
+        assert f"arrival clock, {zone};" in drawn
+        assert begins in drawn
+
+
 def test_an_unknown_zone_is_refused(cli: Cli, lake: Lake) -> None:
     said = cli("results", lake.file, "days", "--zone", "Newyork")
     assert said.status == 2
@@ -133,7 +147,7 @@ def test_reconcile_matches_local_dates(cli: Cli, lake: Lake, tmp_path: Path) -> 
     table = {"window_start": pa.array(DAYS), "origin": ["JFK"] * 4, "flights": counts}
     pq.write_table(pa.table(table), tmp_path / "days.parquet")
     said = cli("reconcile", lake.file, "days", "--against", tmp_path / "days.parquet")
-    assert (said.status, said.out) == (0, "days against " + str(tmp_path / "days.parquet") + ": 4 equal\n")
+    assert (said.status, said.out.splitlines()[0].rpartition(": ")[2]) == (0, "4 equal")
     text = "window_start,origin,flights\n" + "".join(
         f"{day},JFK,{count}\n" for day, count in zip(DAYS, counts, strict=True)
     )
@@ -154,7 +168,14 @@ def test_reconcile_matches_local_dates(cli: Cli, lake: Lake, tmp_path: Path) -> 
     database.close()
     asked = ["--query", "select day as window_start, origin, n as flights from days", "--from", "2013-03-10"]
     found = cli("reconcile", lake.file, "days", "--against", f"sqlite:{tmp_path / 'their.db'}", *asked)
-    assert (found.status, found.out.rpartition(": ")[2]) == (0, "3 equal\n")
+    assert (found.status, found.out.splitlines()[0].rpartition(": ")[2]) == (0, "3 equal")
+
+
+def test_moments_of_a_database_without_a_zone_are_those_of_the_outputs() -> None:
+    column = pa.chunked_array([_column("window_start", [datetime(2013, 3, 10), None])])
+    assert moments(column, "window_start", ZONE)[0].as_py() == datetime(2013, 3, 10, 5, tzinfo=UTC)
+    aware = pa.chunked_array([_column("window_start", [datetime(2013, 3, 10, tzinfo=UTC)])])
+    assert moments(aware, "window_start", ZONE)[0].as_py() == datetime(2013, 3, 10, tzinfo=UTC)
 
 
 def test_windows_that_an_earlier_version_cut_otherwise_are_refused(cli: Cli, lake: Lake) -> None:

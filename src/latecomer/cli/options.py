@@ -94,7 +94,9 @@ def moment_of(option: str, text: str) -> datetime:
 def choose_zone(asked: str | None, file: Path, output: str | None = None) -> None:
     """Read and print times in the zone asked for, else that of the output's windows, else UTC."""
     if asked is None:
-        known = {} if output is None else load(file).outputs
+        from latecomer.config.load import load_pipeline
+
+        known = {} if output is None else load_pipeline(file).outputs
         use_zone(zone_of(known[output].window) if output in known else "UTC")
     elif not is_zone(asked):
         raise WrongUsage(

@@ -20,10 +20,11 @@ from latecomer.corrections.fates import Judged
 from latecomer.corrections.life import Told, is_number
 from latecomer.corrections.picture_axis import TimeAxis
 from latecomer.corrections.picture_labels import LETTER, Box, Labels, shortened
-from latecomer.model.durations import UNITS, to_moment
+from latecomer.model.durations import UNITS
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Window
+from latecomer.zoned import current_zone, on_the_wall
 
 COLOURS = {
     Timing.EARLY: "#0891b2",
@@ -264,7 +265,7 @@ class _Drawing:
             yield _text(gap.x, y - 7, gap.length, _PALE, anchor="middle", size=9, halo=True)
         known = "its batch had ended" if self.found.clock is Clock.PUBLISHED else "what fired it had arrived"
         shortening = "; long gaps are shortened" if gaps else ""
-        words = f"arrival clock, UTC; a pane stands where {known}{shortening}"
+        words = f"arrival clock, {current_zone()}; a pane stands where {known}{shortening}"
         yield _text(self.right, y + 50, words, _PALE, anchor="end", size=11)
 
 
@@ -306,6 +307,6 @@ def _short(value: Any) -> str:
 
 
 def _full(micros: int) -> str:
-    moment = to_moment(micros)
+    moment = on_the_wall(micros)
     whole = moment.replace(microsecond=0) == moment
     return moment.strftime("%Y-%m-%d %H:%M:%S" if whole else "%Y-%m-%d %H:%M:%S.%f")

@@ -14,7 +14,8 @@ from functools import cached_property
 from itertools import pairwise
 from math import log2
 
-from latecomer.model.durations import UNITS, to_moment
+from latecomer.model.durations import UNITS
+from latecomer.zoned import on_the_wall
 
 APART = 16
 """How far dots that share a moment stand apart, if there is room; and how close two moments may be."""
@@ -153,7 +154,7 @@ class TimeAxis:
     def _written(self, moments: Sequence[int], form: str) -> Iterator[Tick]:
         last = ""
         for at in moments:
-            moment = to_moment(at)
+            moment = on_the_wall(at)
             date = moment.strftime("%Y-%m-%d")
             time = moment.strftime(form).removesuffix("000") if form else ""
             yield Tick(self(at), time, date if date != last else "")

@@ -83,7 +83,8 @@ class Table:
     def last_batch(self, application: str = APPLICATION) -> int:
         """The last batch committed, -1 before the first."""
         delta = self._open()
-        return -1 if delta is None else _reached(delta, application)
+        with self.explained():
+            return -1 if delta is None else _reached(delta, application)
 
     def holds(self, batch: int, application: str = APPLICATION) -> bool:
         """Whether this batch is committed: its step can be skipped."""
@@ -158,7 +159,8 @@ class Table:
     def files(self) -> list[DataFile]:
         """Every file that the table is made of now."""
         delta = self._open()
-        return [] if delta is None else _files_of(delta)
+        with self.explained():
+            return [] if delta is None else _files_of(delta)
 
     @property
     def stored_schema(self) -> pa.Schema:
@@ -180,10 +182,10 @@ class Table:
     def files_before(self, batch: int) -> list[DataFile]:
         """Every file that the table was made of before a batch was committed: they are still there."""
         delta = self._open()
-        while delta is not None and _reached(delta) >= batch:
-            with self.explained():
+        with self.explained():
+            while delta is not None and _reached(delta) >= batch:
                 delta = DeltaTable(str(self.root), version=delta.version() - 1)
-        return [] if delta is None else _files_of(delta)
+            return [] if delta is None else _files_of(delta)
 
     def paths(self, files: Iterable[DataFile]) -> list[str]:
         return [str(self.root / file.path) for file in files]
