@@ -26,6 +26,7 @@ lint: $(VENV)/.dev
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
+	$(BIN)/mypy examples/flights/generate.py
 
 unit: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist loadfile -m "not long" --cov --cov-report=term:skip-covered

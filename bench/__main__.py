@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.contenders import WINDOWS
-from bench.workload import DAY, in_order, write_events
+from bench.workload import DAY, IDS, in_order, write_events
 from latecomer.session import build_session
 
 console = Console(width=110)
@@ -122,6 +122,42 @@ def endurance(source: Path, rows: int) -> None:
     console.print(table)
 
 
+def ids(source: Path, rows: int, rows_a_file: int, rounds: int) -> None:
+    """The same events, once without ids and once with each kind of ids, and that several times over."""
+    found: dict[str, list[list[float]]] = {name: [] for name in ("nothing", *IDS)}
+    for _ in range(rounds):
+        for name, runs in found.items():
+            result = contend(
+                "latecomer", source, rows, rows_a_file=rows_a_file, lateness="24h", identified_by=name
+            )
+            runs.append(result["batches"])
+            console.print(f"{name}: {' '.join(f'{each:.2f}' for each in result['batches'])}")
+    count = min(len(batches) for runs in found.values() for batches in runs)
+    around = [batch for batch in (5, 10, 15, 20, 60, 100, 200) if batch + 3 < count]
+    table = Table(title=f"ids: {count} batches of {rows:,}, 24 h of lateness, {rounds} rounds")
+    for column in ("identified by", "s a batch", "against none", *(f"around {each}" for each in around)):
+        table.add_column(column, justify="right")
+    plain = found["nothing"]
+    for name, runs in found.items():
+        ratios = [
+            statistics.median(
+                median_of(run, each) / median_of(other, each) for run, other in zip(runs, plain, strict=True)
+            )
+            for each in around
+        ]
+        whole = statistics.median(
+            sum(run[3:]) / sum(other[3:]) for run, other in zip(runs, plain, strict=True)
+        )
+        typical = statistics.median(each for run in runs for each in run[3:])
+        table.add_row(name, f"{typical:.2f}", f"{whole:.2f}", *(f"{each:.2f}" for each in ratios))
+    console.print(table)
+
+
+def median_of(batches: list[float], around: int) -> float:
+    """What a batch takes, from it and its neighbours: two before it and two after it."""
+    return statistics.median(batches[around - 2 : around + 3])
+
+
 def rebuild(source: Path, events: int) -> None:
     result = measured("bench.rebuild", str(source))
     table = Table(title=f"a day of ten rebuilt: {events:,} events, 1-hour windows, 10k keys")
@@ -142,18 +178,24 @@ def rebuild(source: Path, events: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--events", type=int, default=10_000_000)
-    parser.add_argument("--only", choices=["throughput", "windows", "lateness", "endurance", "rebuild"])
+    parser.add_argument(
+        "--only", choices=["throughput", "windows", "lateness", "endurance", "ids", "rebuild"]
+    )
+    parser.add_argument("--rows", type=int, default=250_000, help="rows a batch, for ids")
+    parser.add_argument("--rounds", type=int, default=1, help="how often each side is run, for ids")
     asked = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="latecomer-events-"))
     try:
         spark = build_session("bench events")
         console.print(f"writing {asked.events:,} events …")
-        if asked.only != "rebuild":
+        if asked.only not in ("rebuild", "ids"):
             write_events(spark, folder / "large", asked.events)
         if asked.only in (None, "rebuild"):
             write_events(spark, folder / "days", asked.events, apart=10 * DAY // asked.events)
         if asked.only in (None, "endurance"):
             write_events(spark, folder / "small", 2_060_000, rows_a_file=10_000)
+        if asked.only in (None, "ids"):
+            write_events(spark, folder / "ids", asked.events, asked.rows // 2, rows_a_batch=asked.rows)
         spark.stop()
         for each in folder.iterdir():
             in_order(each)
@@ -162,6 +204,7 @@ def main() -> None:
             "windows": lambda: windows(folder / "large", asked.events, min(asked.events // 4, 1_000_000)),
             "lateness": lambda: lateness(folder / "large"),
             "endurance": lambda: endurance(folder / "small", 10_000),
+            "ids": lambda: ids(folder / "ids", asked.rows, asked.rows // 2, asked.rounds),
             "rebuild": lambda: rebuild(folder / "days", asked.events),
         }
         for name, part in parts.items():

@@ -12,7 +12,7 @@ import psutil
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from bench.workload import COLUMNS, DELAY, ROWS_A_FILE
+from bench.workload import COLUMNS, DELAY, IDS, ROWS_A_FILE
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
 from latecomer.model.strategies import Bounded
 from latecomer.running import run
@@ -45,16 +45,24 @@ class Memory:
 
 
 def latecomer(
-    spark: SparkSession, source: Path, work: Path, files_a_batch: int, lateness: str, window: str
+    spark: SparkSession,
+    source: Path,
+    work: Path,
+    files_a_batch: int,
+    lateness: str,
+    window: str,
+    identified_by: str,
 ) -> tuple[float, list[float]]:
+    """`identified_by` is one of IDS, or `nothing` where they are there and not used; empty without them."""
+    ids = dict.fromkeys(IDS, "string") if identified_by else {}
     pipeline = Pipeline(
         name="bench",
         store=str(work / "store"),
         source=Source(
             files=Files(path=str(source), order_by="arrival_time", max_files_per_batch=files_a_batch),
-            columns=COLUMNS,
+            columns={**COLUMNS, **ids},
         ),
-        event=Event(time="event_time", partition="tower"),
+        event=Event(time="event_time", partition="tower", id=identified_by if identified_by in IDS else None),
         watermark=Bounded("30s"),
         outputs={
             "minute": Output(
@@ -126,13 +134,20 @@ def main() -> None:
     parser.add_argument("--rows-a-file", type=int, default=ROWS_A_FILE)
     parser.add_argument("--lateness", default="10m")
     parser.add_argument("--window", choices=WINDOWS, default="tumbling")
+    parser.add_argument("--identified-by", choices=["", "nothing", *IDS], default="")
     asked = parser.parse_args()
     memory = Memory()
     settings = {"spark.driver.memory": "4g", "spark.sql.streaming.numRecentProgressUpdates": "1000"}
     spark = build_session(asked.name, **settings)
     contender = {"latecomer": latecomer, "native": native}[asked.name]
     seconds, batches = contender(
-        spark, asked.source, asked.work, asked.rows // asked.rows_a_file, asked.lateness, asked.window
+        spark,
+        asked.source,
+        asked.work,
+        asked.rows // asked.rows_a_file,
+        asked.lateness,
+        asked.window,
+        asked.identified_by,
     )
     runtime = spark._jvm.java.lang.Runtime.getRuntime()  # type: ignore[union-attr]
     spark._jvm.java.lang.System.gc()  # type: ignore[union-attr]

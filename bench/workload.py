@@ -15,6 +15,9 @@ COLUMNS = {
     "paise": "bigint",
     "status": "string",
 }
+IDS = ("fresh", "retried", "resent")
+"""Columns to identify events by: no id comes twice; one event in a hundred has the id of any before it; every
+fourth batch has the ids of the batch before."""
 ROWS_A_FILE = 50_000
 MICROS_APART = 600  # a million events in ten minutes
 START = 1_770_000_000_000_000
@@ -28,8 +31,12 @@ def write_events(
     events: int,
     rows_a_file: int = ROWS_A_FILE,
     apart: int = MICROS_APART,
+    rows_a_batch: int | None = None,
 ) -> None:
-    """The events as JSON lines in order of arrival, a file for each `rows_a_file` of them."""
+    """The events as JSON lines in order of arrival, a file for each `rows_a_file` of them.
+
+    With `rows_a_batch` they have the columns of IDS too.
+    """
     files = events // rows_a_file
     arrival = F.lit(START) + F.col("id") * apart
     prompt = (-F.log(1 - F.rand(1)) * 3_000_000).cast("bigint")
@@ -41,8 +48,19 @@ def write_events(
         F.concat(F.lit("merchant-"), (F.rand(5) * 10_000).cast("int")).alias("merchant"),
         (100 + F.rand(6) * 50_000).cast("bigint").alias("paise"),
         F.lit("SUCCESS").alias("status"),
+        *(_ids(rows_a_batch) if rows_a_batch else ()),
     )
     rows.write.mode("overwrite").json(str(folder))
+
+
+def _ids(rows_a_batch: int) -> list[F.Column]:
+    number = F.col("id")
+    retried = F.when(F.rand(7) < 0.01, F.floor(number * F.rand(8))).otherwise(number)
+    resent = F.when(F.floor(number / rows_a_batch) % 4 == 3, number - rows_a_batch).otherwise(number)
+    return [
+        F.md5(each.cast("string")).alias(name)
+        for name, each in zip(IDS, (number, retried, resent), strict=True)
+    ]
 
 
 def _text(micros: F.Column) -> F.Column:

@@ -185,13 +185,29 @@ def watermarks(draw: st.DrawFn) -> Strategy:
     return kind(**fields)
 
 
+KEEPING_VALUES = {
+    "kinds": "count(distinct paise)",
+    "begins": "first(paise)",
+    "ends": "last(ok)",
+    "middle": "median(paise)",
+    "often": "top_k(paise, 2)",
+    "some": "collect(key, 3)",
+}
+"""Aggregates whose states hold values: they cannot be added up, so panes that discard do without."""
+
+
 @st.composite
 def outputs(draw: st.DrawFn) -> Output:
-    """An output of any policy, by key or without one."""
+    """An output of any policy, by key or without one; every other one has aggregates that keep values."""
     return Output(
         window={"tumbling": f"{draw(st.integers(1, 15))}us", "offset": f"{draw(st.integers(-20, 20))}us"},
         by=draw(st.sampled_from(((), ("key",)))),
-        aggregates={"paise": "sum(paise)", "rows": "count(*)", "largest": "max(paise)"},
+        aggregates={
+            "paise": "sum(paise)",
+            "rows": "count(*)",
+            "largest": "max(paise)",
+            **draw(st.sampled_from(({}, KEEPING_VALUES))),
+        },
         allowed_lateness=f"{draw(st.integers(0, 25))}us",
         late=draw(st.sampled_from(LatePolicy)),
         too_late=draw(st.sampled_from(TooLatePolicy)),

@@ -19,8 +19,9 @@ from hypothesis import HealthCheck, Phase, settings
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
+from latecomer.corrections.explain import explain
+from latecomer.corrections.places import as_text
 from latecomer.firing.output import Batch as EngineBatch
-from latecomer.firing.output import OutputLogic
 from latecomer.firing.sessions import SessionLogic
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.durations import to_micros
@@ -31,8 +32,10 @@ from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.pipeline import Engine
+from latecomer.reader import Reader
 from latecomer.session import own_session
 from latecomer.source.files import SourceFile
+from latecomer.store.publication import publication_order
 from latecomer.store.store import Store, open_store
 from latecomer.testing.checking import in_turn
 from latecomer.timeline.keeper import TimelineKeeper
@@ -192,8 +195,7 @@ def stored_panes(store: Store, output: str) -> list[tuple[int, Pane]]:
     table = store.output_tables(output, None).panes
     if not table.exists:
         return []
-    logic = SessionLogic if isinstance(rules.window, Session) else OutputLogic
-    rows = table.query(f"select * from t order by batch, {logic.pane_order}")
+    rows = table.query(f"select * from t order by {publication_order(rules)}")
     return [
         (
             row["batch"],
@@ -210,6 +212,16 @@ def stored_panes(store: Store, output: str) -> list[tuple[int, Pane]]:
         )
         for row in rows.to_pylist()
     ]
+
+
+def require_explained(pipeline: Pipeline, output: str) -> None:
+    """The log gives what each pane says, of every number that was ever published."""
+    reader, by = Reader(pipeline), pipeline.outputs[output].by
+    rows = reader.panes(output).to_pylist()
+    for start, *key in {(row["window_start"], *(row[name] for name in by)) for row in rows}:
+        named = {name: as_text(value) for name, value in zip(by, key, strict=True)}
+        found = explain(reader, output, start, named)
+        assert (found.reconciled, found.notes) == (True, []), (start, named)
 
 
 def stored_entries(store: Store) -> list[Entry]:

@@ -12,7 +12,7 @@ from latecomer.model.interpreter import cut
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 from latecomer.model.windows import Global, Session
-from scenarios import arrivals, cuts
+from scenarios import KEEPING_VALUES, arrivals, cuts
 
 AGGREGATES = {"paise": "sum(paise)", "rows": "count(*)", "largest": "max(paise)"}
 
@@ -32,7 +32,9 @@ def sliding(draw: st.DrawFn) -> dict[str, Any]:
 def sessions(draw: st.DrawFn) -> dict[str, Any]:
     gap = draw(st.integers(1, 9))
     longest = draw(st.one_of(st.none(), st.integers(gap, 30).map(lambda length: f"{length}us")))
-    return {"session": f"{gap}us", "max": longest}
+    touching = draw(st.sampled_from(("separate", "joins")))
+    final = draw(st.sampled_from(("at_once", "after_gap")))
+    return {"session": f"{gap}us", "max": longest, "touching": touching, "final": final}
 
 
 def windows() -> st.SearchStrategy[dict[str, Any]]:
@@ -65,11 +67,18 @@ def any_outputs(
         "allowed_lateness": draw(micros(0, 25)),
         "late": policy,
         "too_late": draw(st.sampled_from(TooLatePolicy)),
-        "trigger": {"early": draw(early()), "late": draw(late())},
+        "trigger": {
+            "early": draw(early()),
+            "late": draw(late()),
+            "on_time": draw(st.sampled_from(("always", "if_changed"))),
+            "closing": draw(st.booleans()),
+        },
         "accumulation": draw(st.sampled_from(modes)),
     }
+    if {**fields, **fixed}["accumulation"] is not Accumulation.DISCARDING and draw(st.booleans()):
+        fields["aggregates"] = {**AGGREGATES, **KEEPING_VALUES}
     output = Output(**{**fields, **fixed})
-    plain = isinstance(output.window, Session | Global) or "emit_empty" in fixed
+    plain = isinstance(output.window, Session | Global) or "emit_empty" in fixed or output.closes_silently
     return output if plain else output.model_copy(update={"emit_empty": draw(st.booleans())})
 
 

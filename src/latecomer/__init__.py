@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from latecomer.pipeline import BatchReport
     from latecomer.reader import Reader
     from latecomer.replaying import Replay, replay
-    from latecomer.running import run
+    from latecomer.running import RunReport, run
     from latecomer.upkeep.compacting import compact
 
 __all__ = [
@@ -78,6 +78,7 @@ __all__ = [
     "Reader",
     "Replay",
     "Retention",
+    "RunReport",
     "Session",
     "SinkError",
     "Sliding",
@@ -100,6 +101,7 @@ _WITH_SPARK_OR_DELTA = {
     "BatchReport": "pipeline",
     "Reader": "reader",
     "Replay": "replaying",
+    "RunReport": "running",
     "compact": "upkeep.compacting",
     "replay": "replaying",
     "run": "running",

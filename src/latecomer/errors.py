@@ -9,6 +9,7 @@
     │   ├── StoreMismatch    it was made by another pipeline or with other columns
     │   ├── NoStore          nothing has been run yet
     │   ├── TornCommit       a power cut left a commit of a table incomplete
+    │   ├── TornCheckpoint   likewise, a summary of a table's commits
     │   └── NotCovered       retention has removed what would be needed
     ├── SinkError            a sink refused or is down; the next run continues with it
     └── LedgerError          received and accounted for differ
@@ -67,8 +68,15 @@ def did_you_mean(value: str, known: Iterable[str]) -> str:
     return there
 
 
-class PipelineError(LatecomerError):
-    """The pipeline cannot be run as written; carries every problem found, not only the first."""
+def first_line(error: BaseException, limit: int = 200) -> str:
+    """What an error of a library says, without its trace."""
+    text = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".; ")
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+class PipelineError(LatecomerError, ValueError):
+    """The pipeline, or an argument in Python, cannot be used as it is; carries every problem found, not only the
+    first."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -109,6 +117,16 @@ class TornCommit(StoreError):
             fix = "later commits rest on it: restore the store from a backup, or start a new one"
         super().__init__(
             f"table {table}: commit {version:020d}.json is incomplete, as after a power cut; {fix}"
+        )
+
+
+class TornCheckpoint(StoreError):
+    """A summary of a table's commits is incomplete: the machine lost power while it was written."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(
+            f"{file} is incomplete, as after a power cut; run the pipeline (latecomer run FILE), which removes it: "
+            "the commits say the same"
         )
 
 

@@ -11,13 +11,14 @@ from its files until it is on the timeline, from the log after that.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from latecomer.config.models import Pipeline
 from latecomer.errors import StoreError, StoreMismatch
@@ -26,29 +27,35 @@ from latecomer.firing.output import Batch, OutputLogic, Prepared
 from latecomer.firing.republish import publish_rebuild, went_on
 from latecomer.ledger.book import (
     Intake,
+    amounts_by_batch,
     as_table,
     entries_of,
     intake,
     measure_in_raw,
     require_balance,
     sum_measures,
+    with_duplicates,
 )
 from latecomer.log.events import NOTHING, EventLog, Received
+from latecomer.log.repeats import repeats_in
 from latecomer.model.ledger import Entry
-from latecomer.model.timeline import Row
+from latecomer.model.timeline import OutOfStep, Row
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.overflow import overflow_told
 from latecomer.session import scheduled
 from latecomer.sink.keeper import SinkKeeper
 from latecomer.source.files import SourceFile
+from latecomer.spark_progress import Progress, watched
 from latecomer.store.failpoints import failpoint
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
 from latecomer.store.recovery import require_unbroken
 from latecomer.store.sql import quoted
-from latecomer.store.store import Store, definition_of
+from latecomer.store.store import Store, as_received_sql, definition_of, joining
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
 from latecomer.upkeep.coverage import require_covered
 from latecomer.windowing.merge import Counts
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,8 @@ class BatchReport:
     watermark: int
     newest_arrival: int
     entries: Sequence[Entry] = field(default_factory=list)
+    out_of_step: OutOfStep | None = None
+    """What arrived clearly before what earlier batches had read, and may be late for that alone."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +84,7 @@ class Accepted:
     began: float
     watermark: int
     newest_arrival: int
+    out_of_step: OutOfStep | None = None
 
 
 class Engine:
@@ -95,6 +105,8 @@ class Engine:
         self._completing = ThreadPoolExecutor(1, "latecomer-completing")
         self._under_way: Future[None] | None = None
         self._completed_at = 0.0
+        self.computed: dict[str, float] = {}
+        """The outputs that were computed from the log, and how many seconds each took."""
 
     @property
     def pipeline(self) -> Pipeline:
@@ -105,10 +117,13 @@ class Engine:
         require_unbroken(self.store)
         rebuild = self._accepted_rebuild(self.last + 1)
         if rebuild is not None:
+            LOG.info("publishing a rebuild that was interrupted, as batch %d", self.last + 1)
             self._carry_through(rebuild, self.last + 1)
         elif self.store.watermarks.last_batch() > self.last:
+            LOG.info("completing batch %d, which was interrupted", self.last + 1)
             self._complete(self._interrupted(self.last + 1), self._known_outputs())
         self._catch_up()
+        LOG.info("bringing the sinks up to batch %d", self.last)
         self.sinks.catch_up(self.last)
 
     def data(self, source_batch: int, files: Sequence[SourceFile]) -> None:
@@ -116,16 +131,13 @@ class Engine:
         self.accept(source_batch, files)
         self.settle()
 
-    def accept(self, source_batch: int, files: Sequence[SourceFile]) -> None:
-        """Put a batch into the log and on the timeline; the rest goes on beside the next batch."""
-        last = self._last_source_batch()
-        if source_batch <= last:
+    def accept(self, source_batch: int, files: Sequence[SourceFile], part: int = 0) -> None:
+        """Put a batch into the log and on the timeline; the rest goes on beside the next batch.
+
+        It is a batch of the source, or a part of one: what was accepted before is not accepted again.
+        """
+        if self._was_accepted(source_batch, part):
             return
-        if source_batch > last + 1:
-            raise StoreError(
-                f"the source hands in batch {source_batch}, and the last one in the store is {last}: what came in "
-                "between is missing; restore store and checkpoint from one backup, or start a new store"
-            )
         began, number = time.monotonic(), self.last + 1
         scheduled(self.spark, "accepting")
         received = self.log.write(number, files, self.keeper.timeline)
@@ -133,13 +145,13 @@ class Engine:
         heads = self.log.heads(events, self.pipeline.watermark.needs)
         taken = intake(received, heads.measures, *self._sums_aside(number, received))
         self.settle()
+        out_of_step = self.keeper.timeline.out_of_step(heads.heads)
         stretch = self.keeper.extend(number, source_batch, heads.heads)
         failpoint("watermarks.committed", number)
         batch = Batch(number, stretch, events if received.events else None, heads.earliest, heads.latest)
         self.last = number
-        self._under_way = self._completing.submit(
-            self._complete, self._accepted(batch, "data", began, received, taken), self.outputs
-        )
+        accepted = replace(self._accepted(batch, "data", began, received, taken), out_of_step=out_of_step)
+        self._under_way = self._completing.submit(self._complete, accepted, self.outputs)
 
     def settle(self) -> None:
         """Wait for the batch under way; what went wrong in it is raised here."""
@@ -177,6 +189,12 @@ class Engine:
             return
         row = self.keeper.timeline.drain()
         self._quiet(self.keeper.advance(self.last + 1, row), "drain")
+
+    def put_watermark(self, watermark: int) -> None:
+        """Put the watermark here, in a batch without data. Tests steer a pipeline with it."""
+        self.settle()
+        row = self.keeper.timeline.put(watermark)
+        self._quiet(self.keeper.advance(self.last + 1, row), "heartbeat")
 
     def publish_rebuilds(self) -> None:
         """Publish the rebuilds that were asked for, if there are any."""
@@ -312,6 +330,7 @@ class Engine:
                 accepted.watermark,
                 accepted.newest_arrival,
                 entries,
+                accepted.out_of_step,
             )
         )
 
@@ -334,60 +353,53 @@ class Engine:
             stored = {measure: quoted(view[measure]) for measure in measures}
             duplicates = sum_measures(log.aside(self.store.duplicates, batch), stored)
         if received.dead_letters:
-            in_raw = {measure: measure_in_raw(measure) for measure in measures}
+            in_raw = {measure: measure_in_raw(self.pipeline.source_name(measure)) for measure in measures}
             dead_letters = sum_measures(log.aside(self.store.dead_letters, batch), in_raw)
         return duplicates, dead_letters
 
-    def _last_source_batch(self) -> int:
-        """The last batch of the source that was accepted."""
-        return self.keeper.last_source_batch
+    def _was_accepted(self, source_batch: int, part: int) -> bool:
+        """Whether a part of a batch of the source has been accepted."""
+        return self.keeper.holds(source_batch, part)
 
     def _known_outputs(self) -> list[OutputLogic]:
         """The outputs that the batches before had; all of them where there were none."""
-        reached = self._reached()
+        reached = reached_by_output(self.store)
         return [output for output in self.outputs if not reached or output.name in reached]
-
-    def _reached(self) -> dict[str, int]:
-        """The last batch in which each output took part."""
-        if not self.store.ledger.exists:
-            return {}
-        found = self.store.ledger.query("select output, max(batch) as last from t group by output")
-        return {row["output"]: row["last"] for row in found.to_pylist()}
 
     def _catch_up(self) -> None:
         """Outputs that were added to an existing store are computed from the log."""
-        if self.last < 0:
-            return
-        reached = self._reached()
-        newest = max(reached.values(), default=-1)
-        for output in self.outputs:
-            if output.name not in reached:
-                require_covered(
-                    self.store, f"output {output.name} is new and", "leave it out, or start a new store"
-                )
-                self._compute_from_log(output)
-            elif reached[output.name] < newest:
-                raise StoreMismatch(
-                    f"output {output.name} was left out of the pipeline after batch {reached[output.name]}, "
-                    f"and the log has gone on to batch {newest}; give it a new name, and it is computed "
-                    "from the log"
+        for name in outputs_to_compute(self.store):
+            began, rows = time.monotonic(), sum(file.rows for file in self.store.events.files())
+
+            def watch(progress: Progress, name: str = name, rows: int = rows) -> None:
+                share = 100 * progress.share
+                LOG.info(
+                    "computing the new output %s from the log: %.0f %% of %s events", name, share, f"{rows:,}"
                 )
 
-    def _compute_from_log(self, output: OutputLogic) -> None:
-        events = self.log.everything()
+            with watched(self.spark, rows, watch):
+                self._compute_from_log(self._logic(name), self.last)
+            self.computed[name] = time.monotonic() - began
+
+    def _compute_from_log(self, output: OutputLogic, joined: int) -> None:
+        """Compute an output that joined after a batch. What was delivered again until then is a duplicate."""
+        logged = self.log.everything()
+        repeats = repeats_in(logged, self.pipeline, joined)
+        events = repeats.left_out_of(logged)
         heads = self.log.heads(events)
         stretch = self.keeper.stretch(0, self.last)
         seen = events if heads.heads else None
         batch = Batch(self.last, stretch, seen, heads.earliest, heads.latest, history=True)
         prepared = self._prepared(output, batch)
-        entries = self._past_entries(output, batch)
+        entries = self._past_entries(output, batch, repeats.among(logged))
         require_balance(entries)
         self._publish(output, batch, prepared)
-        self.store.ledger.append(self.last, as_table(entries), f"latecomer:{output.name}")
+        self.store.ledger.append(self.last, as_table(entries), joining(output.name))
 
-    def _past_entries(self, output: OutputLogic, batch: Batch) -> list[Entry]:
+    def _past_entries(self, output: OutputLogic, batch: Batch, repeats: DataFrame) -> list[Entry]:
         past = self.store.past_ledger.query(
-            f"select distinct batch, unit, received, duplicate, dead_letter from t where batch <= {self.last}"
+            "select distinct batch, unit, received, duplicate, dead_letter from t "
+            f"where batch <= {self.last} and {as_received_sql(self.store.past_ledger)}"
         )
         taken: dict[int, Intake] = {}
         for row in past.to_pylist():
@@ -395,6 +407,9 @@ class Engine:
                 known = taken.setdefault(row["batch"], Intake({}, {}, {}))
                 for side in ("received", "duplicate", "dead_letter"):
                     getattr(known, side)[row["unit"]] = row[side]
+        measures = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
+        for number, amounts in amounts_by_batch(repeats, measures).items():
+            taken[number] = with_duplicates(taken[number], amounts)
         fates = output.fates_by_batch(batch)
         return [
             entry
@@ -403,6 +418,33 @@ class Engine:
                 number, output.name, received, fates.get(number, Counts()), output.windows_each
             )
         ]
+
+
+def reached_by_output(store: Store) -> dict[str, int]:
+    """The last batch in which each output took part."""
+    if not store.ledger.exists:
+        return {}
+    found = store.ledger.query("select output, max(batch) as last from t group by output")
+    return {row["output"]: row["last"] for row in found.to_pylist()}
+
+
+def outputs_to_compute(store: Store) -> list[str]:
+    """The outputs that were added since the store was made, to be computed from its log; an error where that
+    cannot be done."""
+    if store.ledger.last_batch() < 0:
+        return []
+    reached = reached_by_output(store)
+    newest = max(reached.values(), default=-1)
+    new = [name for name in store.pipeline.outputs if name not in reached]
+    for name in new:
+        require_covered(store, f"output {name} is new and", "leave it out, or start a new store")
+    for name in store.pipeline.outputs:
+        if name in reached and reached[name] < newest:
+            raise StoreMismatch(
+                f"output {name} was left out of the pipeline after batch {reached[name]}, and the log has gone "
+                f"on to batch {newest}; give it a new name, and it is computed from the log"
+            )
+    return new
 
 
 def _balanced(

@@ -6,29 +6,37 @@ Nothing is ever written.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import ROUND_HALF_UP, Decimal, localcontext
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.alignment import alignment_of
-from latecomer.config import columns as types
+from latecomer.arguments import require_flags, require_key, require_kind, require_moments, require_pipeline
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output, Pipeline
-from latecomer.corrections.asof import holding, holds, known_at
+from latecomer.corrections.asof import holds, known_at
+from latecomer.corrections.choices import Clock
 from latecomer.errors import NoStore, PipelineError, Problem, StoreMismatch, did_you_mean
-from latecomer.model.aggregates import Aggregate
+from latecomer.folding import folded
+from latecomer.model.aggregates import SKETCHED, Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
+from latecomer.store.publication import publication_order
 from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
-from latecomer.store.store import OutputTables, Store, definition_of, open_store, read_pins
+from latecomer.store.state_types import state_parts
+from latecomer.store.store import (
+    OutputTables,
+    Store,
+    definition_of,
+    open_store,
+    read_pins,
+    require_wall_clock,
+)
 from latecomer.store.table import Table
 
 OPEN = "OPEN"
@@ -36,13 +44,13 @@ OPEN = "OPEN"
 
 _ROWS, _BACK = f"{PRIVATE}rows", f"{PRIVATE}back"
 _PLAIN = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
-_SKETCHES = frozenset({"approx_count_distinct", "approx_percentile"})
 
 
 class Reader:
     """What a pipeline has computed so far."""
 
     def __init__(self, pipeline: Pipeline) -> None:
+        require_pipeline("Reader", pipeline)
         self.pipeline = pipeline
         self.notes: list[str] = []
         """What the last answer could not tell, in words."""
@@ -53,14 +61,20 @@ class Reader:
         include_open: bool = False,
         as_of: datetime | None = None,
         valid_at: datetime | None = None,
+        key: Mapping[str, str | None] | None = None,
+        clock: Clock | str = Clock.PUBLISHED,
     ) -> pa.Table:
         """The number that stands for each window and key; `include_open` adds windows still open.
 
         A retracted number does not stand, nor does one that a larger sequence has replaced; discarding
         panes are added up. An open window has the timing OPEN and no sequence. `as_of` tells what stood at
-        a moment of processing time, by the arrival clock; `valid_at` keeps the windows that hold a moment
-        of event time. Both are UTC unless they say otherwise.
+        a moment of processing time: a pane counts from the end of its batch on, or with `clock` "arrival"
+        from the arrival on that fired it. `valid_at` keeps the windows that hold a moment of event time.
+        Both are UTC unless they say otherwise. `key` keeps the rows whose key columns have these values,
+        written as text; None stands for null.
         """
+        require_flags("results", include_open=include_open)
+        require_moments("results", as_of=as_of, valid_at=valid_at)
         self.notes = []
         book = self._book(output)
         if as_of is not None and include_open:
@@ -68,24 +82,39 @@ class Reader:
             problem = Problem("as_of", "open windows are known only as they are now", as_of.isoformat(), mend)
             raise PipelineError([self._ours(problem)])
         # The open states first: a window that closes in between is then seen twice, never not at all.
-        still_open = _open_windows(book, self.notes) if include_open else None
-        standing = self._standing(book, as_of, valid_at)
+        chosen = self._chosen(book, valid_at, key)
+        still_open = _open_windows(book, self.notes, chosen) if include_open else None
+        standing = self._standing(book, as_of, self._clock(clock), chosen)
         if still_open is None:
             return standing
-        if valid_at is not None:
-            still_open = still_open.filter(_holds(valid_at))
         order = [(name, "ascending") for name in ("window_start", *book.layout.keys)]
         return pa.concat_tables([standing, still_open]).sort_by(order)
 
-    def _standing(self, book: _Book, as_of: datetime | None, valid_at: datetime | None) -> pa.Table:
+    def _standing(self, book: _Book, as_of: datetime | None, clock: Clock, chosen: str) -> pa.Table:
         rows, others = "t", {}
         if as_of is not None:
             timeline = self._store().watermarks
-            rows = known_at(moment_literal(to_micros(as_of)), timeline.exists)
+            rows = known_at(moment_literal(to_micros(as_of)), timeline.exists, clock)
             others = {"w": timeline} if timeline.exists else {}
-        if valid_at is not None:
-            rows = holding(moment_literal(to_micros(valid_at)), rows)
-        return _standing(book, rows, **others)
+        return _standing(book, f"(select * from {rows} where {chosen})", **others)
+
+    def _clock(self, clock: str) -> Clock:
+        if clock not in list(Clock):
+            raise self._unknown("clock", "there is no such clock", clock, list(Clock))
+        return Clock(clock)
+
+    def choose(
+        self, output: str, window: datetime | None = None, key: Mapping[str, str | None] | None = None
+    ) -> str:
+        """The rows of an output's window and key, as a condition in SQL."""
+        return self._chosen(self._book(output), window, key)
+
+    def _chosen(self, book: _Book, window: datetime | None, key: Mapping[str, str | None] | None) -> str:
+        """The rows of the window that holds a moment and of a key, as a condition in SQL."""
+        chosen = [self._key_is(book, column, text) for column, text in (key or {}).items()]
+        if window is not None:
+            chosen.append(holds(moment_literal(to_micros(window))))
+        return " and ".join(chosen) or "true"
 
     def panes(
         self, output: str, window: datetime | None = None, key: Mapping[str, str | None] | None = None
@@ -95,14 +124,11 @@ class Reader:
         `window` keeps the window that holds this moment (UTC unless it says otherwise), `key` the rows
         whose key columns have these values, written as text; None stands for null.
         """
+        require_moments("panes", window=window)
+        require_key("panes", key)
         book = self._book(output)
-        chosen = ["true"]
-        if window is not None:
-            chosen.append(holds(moment_literal(to_micros(window))))
-        chosen += [self._key_is(book, column, text) for column, text in (key or {}).items()]
-        names = book.layout.published.names
-        order = listed(["batch", "sequence", "op", "window_start", *book.layout.keys])
-        sql = f"select {listed(names)} from t where {' and '.join(chosen)} order by {order}"
+        names, order = book.layout.published.names, publication_order(book.output)
+        sql = f"select {listed(names)} from t where {self._chosen(book, window, key)} order by {order}"
         return _ask(book.tables.panes, sql, book.layout.published)
 
     def late(self, output: str) -> pa.Table:
@@ -111,6 +137,11 @@ class Reader:
         return _public(
             _ask(table, "select * from t order by batch, arrival_time, origin, position", table.schema)
         )
+
+    def duplicates(self) -> pa.Table:
+        """Every row whose id had come before, in the order in which they were read."""
+        table = self._store().duplicates
+        return _public(_ask(table, "select * from t order by batch, origin, position", table.schema))
 
     def dead_letters(self) -> pa.Table:
         """Every row that never became an event, and why, in the order in which they were read."""
@@ -172,6 +203,7 @@ class Reader:
         return open_store(self.pipeline)
 
     def _book(self, name: str) -> _Book:
+        require_kind("Reader", str, "the name of an output", output=name)
         output = self.pipeline.outputs.get(name)
         if output is None:
             raise self._unknown("output", "the pipeline has no such output", name, self.pipeline.outputs)
@@ -180,13 +212,12 @@ class Reader:
         if pinned is None:
             raise NoStore(f"output {name} has not been computed yet; run the pipeline first")
         wanted = definition_of(output)
+        require_wall_clock(name, pinned, wanted)
         changed = [key for key in wanted if pinned.get(key) != wanted[key]]
         if changed:
-            mend = "restore the file, or give the changed output a new name and run it"
-            if set(changed) <= {"where", "aggregates"}:
-                mend += f", or bring windows over to it: latecomer rebuild apply FILE {name} --from T"
             raise StoreMismatch(
-                f"output {name} was computed with another {' and '.join(changed)} than the file says now; {mend}"
+                f"output {name} was computed with another {' and '.join(changed)} than the file says now; restore "
+                f"the file, or {store.fix_for_definition(name, pinned)}"
             )
         layout = PaneLayout(output, store.layout)
         return _Book(output, layout, store.output_tables(name, layout.published))
@@ -267,16 +298,10 @@ def _added_up(book: _Book, rows: str = "t", **others: Table) -> pa.Table:
     return _ask(book.tables.panes, sql, book.schema, **others)
 
 
-def _holds(moment: datetime) -> pc.Expression:
-    """Whether a window holds a moment, for rows that are there already."""
-    at = pa.scalar(to_micros(moment), pa.int64()).cast(TIMESTAMP)
-    return (pc.field("window_start") <= at) & (pc.field("window_end") > at)
-
-
 # Windows still open: their partial states, merged
 
 
-def _open_windows(book: _Book, notes: list[str]) -> pa.Table:
+def _open_windows(book: _Book, notes: list[str], chosen: str = "true") -> pa.Table:
     """The windows still open, each state merged as far as it can be without Spark."""
     partials, panes = book.tables.partials, book.tables.panes
     if not partials.exists:
@@ -297,7 +322,10 @@ def _open_windows(book: _Book, notes: list[str]) -> pa.Table:
         ]
         closed, others = f"where not exists (select 1 from p where {' and '.join(same)})", {"p": panes}
     place = listed(book.place)
-    rows = partials.query(f"select {place}, {', '.join(merged)} from t {closed} group by {place}", **others)
+    states = f"(select * from t where {chosen}) as t"
+    rows = partials.query(
+        f"select {place}, {', '.join(merged)} from {states} {closed} group by {place}", **others
+    )
     columns = {name: rows[name] for name in book.place}
     counted = rows[_ROWS].to_pylist()
     for name, aggregate in book.output.aggregates.items():
@@ -307,14 +335,8 @@ def _open_windows(book: _Book, notes: list[str]) -> pa.Table:
     return pa.table(columns).cast(book.schema)
 
 
-def _parts(book: _Book, aggregate: Aggregate) -> tuple[str, ...]:
-    """The private columns (windowing/states.py) that an aggregate is folded from, where it needs any."""
-    if aggregate.function in _PLAIN or aggregate.function in _SKETCHES:
-        return ()
-    if aggregate.function == "avg":
-        return ("sum", "count")
-    exact = types.is_exact(book.layout.events.types[aggregate.column or ""])
-    return ("count", "sum", "squares") if exact else ("count", "mean", "spread")
+def _parts(book: _Book, aggregate: Aggregate) -> dict[str, str]:
+    return state_parts(aggregate, book.layout.events.types.get(aggregate.column or "", "bigint"))
 
 
 def _finished(
@@ -326,7 +348,7 @@ def _finished(
     values = rows[name].to_pylist()
     kind = book.schema.field(name).type
     several = [index for index, count in enumerate(counted) if count > 1]
-    if aggregate.function in _SKETCHES:
+    if aggregate.function in SKETCHED:
         notes.append(
             f"{name}: {aggregate.function} is known for {len(several)} open windows only when they close "
             "(its sketches are merged by Spark)"
@@ -334,50 +356,10 @@ def _finished(
         for index in several:
             values[index] = None
     else:
-        states = rows[PRIVATE + name].to_pylist()
-        scale = types.scale_of(book.layout.events.types[aggregate.column or ""])
+        states, column = rows[PRIVATE + name].to_pylist(), book.layout.events.types[aggregate.column or ""]
         for index in several:
-            values[index] = _fold(aggregate.function, states[index], kind, scale)
+            values[index] = folded(aggregate, states[index], column, kind)
     return pa.chunked_array([pa.array(values, kind)])
-
-
-def _fold(function: str, states: Sequence[Mapping[str, Any]], kind: pa.DataType, scale: int) -> Any:
-    """One value of several states, none of them rounded before the end."""
-    known = [state for state in states if state["count"]]
-    count = sum(state["count"] for state in known)
-    if function == "avg":
-        return None if not count else _average([state["sum"] for state in known], count, kind)
-    less = 1 if function in ("variance", "stddev") else 0
-    if count <= less or any(part is None for state in known for part in state.values()):
-        return None
-    spread = _exact_spread(known, count, scale) if "squares" in states[0] else _chan_spread(known)
-    variance = spread / (count - less)
-    return math.sqrt(variance) if function.startswith("stddev") else variance
-
-
-def _average(sums: Sequence[Any], count: int, kind: pa.DataType) -> Any:
-    if not pa.types.is_decimal(kind):
-        return float(math.fsum(sums) if isinstance(sums[0], float) else sum(sums)) / count
-    with localcontext(prec=76):
-        return (sum(sums) / count).quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP)
-
-
-def _exact_spread(states: Sequence[Mapping[str, Any]], count: int, scale: int) -> float:
-    """The summed squared distance from the mean, in whole numbers until the division."""
-    total, squares = (sum(int(state[part]) for state in states) for part in ("sum", "squares"))
-    whole: int = count * squares - total * total
-    return float(whole / (count * 10 ** (2 * scale)))
-
-
-def _chan_spread(states: Sequence[Mapping[str, Any]]) -> float:
-    """The same of floating point numbers, by Chan's rule for two states."""
-    n, mean, spread = 0, 0.0, 0.0
-    for state in states:
-        m, away = state["count"], state["mean"] - mean
-        spread += state["spread"] + away * away * n * m / (n + m)
-        mean += away * m / (n + m)
-        n += m
-    return spread
 
 
 # SQL without Spark: identifiers quoted by doubling, values as literals of a known type

@@ -10,6 +10,7 @@ running on it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
+from latecomer.arguments import require_flags, require_kind, require_pipeline
 from latecomer.comparison import CHANGES, COMPARED, OutputComparison, Side, compare_fates, compare_output
 from latecomer.config.changes import changed
 from latecomer.config.checks import require_output
@@ -38,11 +40,16 @@ from latecomer.pipeline import Engine
 from latecomer.running import check_predicates
 from latecomer.session import build_session, own_session
 from latecomer.source.files import SourceFile
+from latecomer.spark_errors import explained
 from latecomer.store.past import PastTable, ReplayStore
 from latecomer.store.rebuilds import Rebuild, Rebuilds
-from latecomer.store.store import Store, open_store
+from latecomer.store.sql import quoted
+from latecomer.store.store import Store, joining, open_store
 from latecomer.store.table import DataFile
 from latecomer.upkeep.coverage import DEAD_LETTERS, removed_amounts, removed_until, require_covered
+
+LOG = logging.getLogger(__name__)
+RECONCILE = "reconcile what it covers: latecomer reconcile FILE OUTPUT --against log --from T"
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,7 @@ class Replay:
         return pa.table({"output": pa.array(list(self.outputs), pa.string())} | counts)
 
 
+@explained("the replay")
 def replay(
     pipeline: Pipeline,
     *,
@@ -94,6 +102,20 @@ def replay(
     takes all events as one batch instead of batch by batch: verdicts, ON_TIME panes and the numbers that
     stand must be the same.
     """
+    require_pipeline("replay", pipeline)
+    require_kind(
+        "replay", (Mapping, type(None)), 'fields and values: {"watermark.delay": "2m"}', changes=changes
+    )
+    require_kind("replay", (list, tuple), 'the names in a list, such as ["totals"]', outputs=outputs)
+    require_kind("replay", (str, Path, type(None)), "the path of a new folder", to=to)
+    require_flags("replay", one_shot=one_shot)
+    require_kind("replay", (SparkSession, type(None)), "a SparkSession, or leave it out", spark=spark)
+    require_kind(
+        "replay", str, "the name of an output", **{f"outputs {n}": each for n, each in enumerate(outputs)}
+    )
+    require_kind(
+        "replay", str, "the name of a field", **{f"changes {field}": field for field in changes or {}}
+    )
     supposed = changed(pipeline, changes or {})
     for name in outputs:
         require_output(pipeline, name)
@@ -111,7 +133,7 @@ def replay(
     last = origin.ledger.last_batch()
     if last < 0:
         raise NoStore(f"store {origin.root} has no complete batch yet; run the pipeline first")
-    require_covered(origin, "a replay", "reconcile what it covers: --against log --since T")
+    require_covered(origin, "a replay", RECONCILE)
     check_against(supposed, origin.columns)
     parts = _parts(origin, supposed, _chosen(origin, last, outputs), changes or {})
     with _folder(to, origin) as root:
@@ -121,12 +143,14 @@ def replay(
         session = own_session(spark or build_session(pipeline.name, root / "logs" / "spark.log"))
         check_predicates(session, Store(supposed, origin.columns), None)
         _compute(session, store, parts, origin, last, one_shot)
+        LOG.info("comparing with the store")
         sides = Side(origin, last), Side(store, last)
         exact = not changes and not one_shot
         compared = {part.name: compare_output(*sides, part.name, exact) for part in parts}
         return Replay(store.pipeline, exact, one_shot, last + 1, compared, compare_fates(*sides, compared))
 
 
+@explained("computing results again")
 def recompute(
     pipeline: Pipeline,
     output: str,
@@ -142,7 +166,7 @@ def recompute(
     """
     origin = open_store(pipeline)
     origin.pins()
-    require_covered(origin, "computing results again", "reconcile what it covers: --against log --since T")
+    require_covered(origin, "computing results again", RECONCILE)
     (part,) = _parts(origin, pipeline, _chosen(origin, last, [output]), {})
     begun = {output: part.at(0)} if part.joined < 0 and not one_shot else {}
     there = pipeline.model_copy(update={"store": str(to), "outputs": begun})
@@ -202,6 +226,7 @@ class _Replayer(Engine):
     def run(self, steps: Sequence[_Step]) -> None:
         """Every batch once more."""
         for step in steps:
+            LOG.info("replaying batch %d of %d", step.batch + 1, len(steps))
             self.store.go_to(step.batch)
             self.store.redefining = self._redefined(step.batch)
             self._use({part.name: part.at(step.batch) for part in self.parts if part.joined < step.batch})
@@ -239,13 +264,14 @@ class _Replayer(Engine):
     def in_one_shot(self, last: int) -> None:
         """All events as one batch, under the policies in force at the end."""
         self.last = last
+        LOG.info("computing %d batches at once", last + 1)
         self._join(self.parts)
 
     def _join(self, parts: Sequence[_Part]) -> None:
         """Outputs that were added after this batch are computed from the log so far, as they were then."""
         for part in parts:
             self._use({**self.pipeline.outputs, part.name: part.at(self.last)})
-            self._compute_from_log(self.outputs[-1])
+            self._compute_from_log(self.outputs[-1], part.joined)
 
     def _use(self, outputs: Mapping[str, Output]) -> None:
         """Go on with these outputs; one that has changed starts from its tables, as after a restart."""
@@ -273,9 +299,9 @@ class _Replayer(Engine):
             dead_letters = {measure: gone[measure] for measure in self.store.measures()}
         return duplicates, dead_letters
 
-    def _last_source_batch(self) -> int:
+    def _was_accepted(self, source_batch: int, part: int) -> bool:
         """The log says which batches there were, not the source."""
-        return -1
+        return False
 
     @property
     def _half_logged(self) -> bool:
@@ -332,7 +358,7 @@ class _PastLog(EventLog):
         in_order = Window.partitionBy("batch").orderBy("arrival_time", "origin", "position")
         counted = events.join(F.broadcast(self.spark.createDataFrame(before)), "batch")
         tick = F.row_number().over(in_order).cast("bigint") + F.col(_BEFORE)
-        return counted.withColumn("tick", tick).select(events.columns)
+        return counted.withColumn("tick", tick).select(*map(quoted, events.columns))
 
 
 _BEFORE = "_lc_before"
@@ -385,7 +411,7 @@ def _parts(
             policies = [
                 (since, output.model_copy(update={"sinks": ()})) for since, output in origin.policies(name)
             ]
-        parts.append(_Part(name, policies, origin.ledger.last_batch(f"latecomer:{name}")))
+        parts.append(_Part(name, policies, origin.ledger.last_batch(joining(name))))
     return parts
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -16,22 +18,45 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from latecomer.arguments import require_flags, require_kind, require_pipeline
 from latecomer.config import checks
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
-from latecomer.errors import LatecomerError, PipelineError, Problem, SourceError
-from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.config.paths import SourcePath
+from latecomer.errors import PipelineError, Problem, SourceError, StoreError
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import Calendar, Tumbling
-from latecomer.pipeline import BatchReport, Engine
+from latecomer.pipeline import BatchReport, Engine, outputs_to_compute
 from latecomer.session import build_session, no_rows, own_session
+from latecomer.sink.keeper import check_sinks
 from latecomer.source.checkpoint import files_of_batch, repair_checkpoint, sync_checkpoint
-from latecomer.source.files import FileSource, SourceFile
+from latecomer.source.files import FileSource
+from latecomer.source.parts import parts_of, require_next
 from latecomer.spark_errors import SPARK_ERRORS, first_line
 from latecomer.store.recovery import held_for_run
-from latecomer.store.store import Store, source_columns
+from latecomer.store.store import Store, is_store, source_columns
+from latecomer.timeline.keeper import TimelineKeeper
 
+LOG = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 1.0
 _NOW = re.compile(r"""\b(date|timestamp\w*)\s*['"]\s*(now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """Where a run has left the store."""
+
+    batches: int
+    """How many batches are complete, of this run and all before it."""
+    watermark: int
+    newest_arrival: int
+    computed: Mapping[str, float]
+    """The new outputs that were computed from the log, and how many seconds each took."""
+
+    @property
+    def drained(self) -> bool:
+        """Whether the input has ended: every window is closed."""
+        return self.watermark == END_OF_TIME
 
 
 def run(
@@ -43,26 +68,56 @@ def run(
     watch: Callable[[BatchReport], None] = lambda _: None,
     stop: threading.Event | None = None,
     file: str | Path | None = None,
-) -> None:
+) -> RunReport:
     """Run the pipeline: until stopped; `once`, all that is there; `drain`, likewise and close every window.
 
     Bring your own `spark`, or a local one is started. `watch` is told of every batch. `stop` ends a
     continuous run after the batch under way; so do SIGINT and SIGTERM in the main thread.
     """
+    require_pipeline("run", pipeline)
+    require_flags("run", once=once, drain=drain)
+    require_kind("run", Callable, "a function of one BatchReport", watch=watch)  # type: ignore[arg-type]
+    require_kind("run", (threading.Event, type(None)), "a threading.Event", stop=stop)
+    require_kind("run", (SparkSession, type(None)), "a SparkSession, or leave it out", spark=spark)
+    require_kind("run", (str, Path, type(None)), "the path of the pipeline file", file=file)
+    LOG.info("checking the pipeline and its store")
     problems = checks.check(pipeline)
     if problems:
         raise PipelineError(problems)
-    columns = source_columns(pipeline)
+    columns = source_columns(pipeline, file)
     check_against(pipeline, columns, file)
     store = Store(pipeline, columns)
     stopping = stop or threading.Event()
     with held_for_run(store.root):
+        check_store(store, drain)
         session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "spark.log"))
         # PySpark takes SIGINT for itself when it starts, so ours comes after.
         with _stopped_by_signals(stopping):
+            LOG.info("preparing the run")
             check_zones(session, pipeline, file)
             check_predicates(session, store, file)
-            _run(Engine(session, store, watch), session, stopping, once or drain, drain)
+            return _run(Engine(session, store, watch), session, stopping, once or drain, drain)
+
+
+def check_store(store: Store, drain: bool = False) -> None:
+    """Whatever may be wrong with the store and the sinks and can be known without Spark, before it starts."""
+    store.pins()
+    outputs_to_compute(store)
+    SourcePath(store.pipeline.source_path).require_folder()
+    check_sinks(store)
+    last = store.ledger.last_batch()
+    reached = TimelineKeeper(store.watermarks, store.pipeline.watermark).reached(last) if last >= 0 else None
+    if reached is not None and reached.watermark == END_OF_TIME:
+        LOG.warning(
+            "the input of store %s was drained: every window is closed, and events that are read now are too "
+            "late for all of them; start a new store to go on with new input",
+            store.root,
+        )
+    elif drain:
+        LOG.warning(
+            "a drain ends the input: it closes every window, and events that are read by a later run are too "
+            "late for all of them"
+        )
 
 
 def _run(
@@ -71,14 +126,39 @@ def _run(
     stopping: threading.Event,
     bounded: bool,
     drain: bool,
-) -> None:
+) -> RunReport:
     try:
         engine.start()
         _Runner(engine, session, stopping).run(bounded)
         if drain and not stopping.is_set():
+            LOG.info("closing every window")
             engine.drain()
+        timeline = engine.keeper.timeline
+        return RunReport(engine.last + 1, timeline.watermark, timeline.last_at, engine.computed)
+    except Exception as error:
+        told = _told(error, engine.store)
+        if told is error:
+            raise
+        raise told from error
     finally:
         engine.close()
+
+
+def _told(error: BaseException, store: Store) -> BaseException:
+    """The error behind it: latecomer's own as it is, Spark's and the file system's in one sentence."""
+    if isinstance(error, Exception) and not is_store(store.root):
+        return StoreError(
+            f"store {store.root} was moved or removed while it was in use; put it back and run again, or run "
+            "again to start a new one"
+        )
+    if not isinstance(error, (*SPARK_ERRORS, OSError)):
+        return error
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return StoreError(f"the run failed: {where}{error.strerror or error}")
+    return SourceError(
+        f"Spark stopped the batch: {first_line(error)} (details in logs/spark.log of the store)"
+    )
 
 
 def check_zones(spark: SparkSession, pipeline: Pipeline, file: str | Path | None) -> None:
@@ -173,6 +253,7 @@ class _Runner:
         self.quiet_from = self.engine.keeper.timeline.last_at
 
     def run(self, bounded: bool) -> None:
+        LOG.info("looking for new files")
         query = self._start(bounded)
         try:
             while query.isActive and not self.stopping.wait(0.05 if bounded else 0.2):
@@ -185,18 +266,18 @@ class _Runner:
                 query.awaitTermination()
             self.engine.settle()
         except (StreamingQueryException, *SPARK_ERRORS) as error:
-            raise self._told(error) from None
+            raise _told(self.failure or error, self.engine.store) from None
         finally:
             query.stop()
         if self.failure is not None:
-            raise self._told(self.failure)
+            raise _told(self.failure, self.engine.store)
 
     def _start(self, bounded: bool) -> StreamingQuery:
         store = self.engine.store
         repair_checkpoint(store.checkpoint, self.engine.keeper.last_source_batch)
         source = FileSource(store.pipeline, store.columns)
         writer = (
-            source.manifest(self.spark)
+            source.stream(self.spark)
             .writeStream.foreachBatch(self._batch)
             .option("checkpointLocation", str(store.checkpoint))
             .queryName(f"latecomer {store.pipeline.name}")
@@ -208,34 +289,50 @@ class _Runner:
         )
         return writer.start()
 
-    def _batch(self, manifest: DataFrame, source_batch: int) -> None:
+    def _batch(self, _: DataFrame, source_batch: int) -> None:
         with self.turn:
-            if self.stopping.is_set():
-                raise InterruptedError("stopping")
             try:
-                self.engine.publish_rebuilds()
-                sync_checkpoint(self.engine.store.checkpoint, source_batch)
-                self.engine.accept(source_batch, self._files(manifest, source_batch))
+                whole = self._accept(source_batch)
             except BaseException as error:
                 # Whatever it is, Spark must hear of it, or it would wait for ever.
                 self.failure = error
                 raise RuntimeError("the batch failed") from None
             finally:
                 self._hear()
+            if not whole:
+                raise InterruptedError("stopping")
 
-    def _files(self, manifest: DataFrame, source_batch: int) -> list[SourceFile]:
-        """A batch's files, each once, in reading order; among them those that have gone since."""
-        found = {SourceFile(row.path, row.landed, row.size) for row in manifest.collect()}
-        here = {file.local for file in found}
-        named = files_of_batch(self.engine.store.checkpoint, source_batch)
-        gone = [file for file in named if file.local not in here]
-        return sorted([*found, *gone], key=lambda file: (file.landed, file.path))
+    def _accept(self, source_batch: int) -> bool:
+        """Accept a batch of the stream, part by part; False where a stop came before the last of them, and
+        Spark has to hand it in again.
+
+        The checkpoint names its files, those too that have gone since; Spark's own frame would not.
+        """
+        store = self.engine.store
+        sync_checkpoint(store.checkpoint, source_batch)
+        files = files_of_batch(store.checkpoint, source_batch)
+        require_next(store.root, source_batch, self.engine.keeper.last_source_batch, self.engine.keeper.parts)
+        path, most = store.pipeline.source_path, store.pipeline.source.files.max_files_per_batch
+        for part, some in enumerate(parts_of(store.root, source_batch, files, path, most)):
+            if self.stopping.is_set():
+                return False
+            self._require_store()
+            self.engine.publish_rebuilds()
+            LOG.info("reading batch %d", self.engine.last + 1)
+            self.engine.accept(source_batch, some, part)
+        return True
+
+    def _require_store(self) -> None:
+        """Tables that are open would be written on where nobody reads them."""
+        if not is_store(self.engine.store.root):
+            raise StoreError(f"store {self.engine.store.root} is not there any more")
 
     def _beat(self) -> None:
         """A heartbeat, while no batch runs: the arrival clock has gone on since the last arrival."""
         if self.engine.busy or not self.turn.acquire(blocking=False):
             return
         try:
+            self._require_store()
             self.engine.settle()
             self.engine.publish_rebuilds()
             silent = time.monotonic() - self.quiet_since
@@ -243,15 +340,6 @@ class _Runner:
                 self.engine.heartbeat(self.quiet_from + int(silent * 1_000_000))
         finally:
             self.turn.release()
-
-    def _told(self, error: BaseException) -> BaseException:
-        """The error behind Spark's: latecomer's own as it is, Spark's in one sentence."""
-        cause = self.failure or error
-        if isinstance(cause, LatecomerError) or not isinstance(cause, SPARK_ERRORS):
-            return cause
-        return SourceError(
-            f"Spark stopped the batch: {first_line(cause)} (details in logs/spark.log of the store)"
-        )
 
 
 @contextmanager

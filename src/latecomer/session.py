@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import shutil
@@ -11,12 +12,14 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.errors import MachineError
 
+LOG = logging.getLogger(__name__)
 JAVA_AT_LEAST = 17
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -25,6 +28,8 @@ SETTINGS = {
     "spark.sql.caseSensitive": "true",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
+    # It doubles its work with every renamed column that a predicate looks at: ten of them take seconds.
+    "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.compression.codec": "snappy",
     "spark.sql.maxConcurrentOutputFileWriters": "8",
@@ -102,6 +107,7 @@ def java_version() -> int:
 def build_session(pipeline: str, log: Path | None = None, **settings: str) -> SparkSession:
     """The running session, or a new local one on all cores, whose JVM writes its log to a file."""
     if SparkSession.getActiveSession() is None:
+        LOG.info("starting Spark")
         java_version()
     cores = os.cpu_count() or 2
     chosen = {
@@ -153,14 +159,10 @@ def scheduled(spark: SparkSession, pool: str) -> None:
 @contextlib.contextmanager
 def _noise_to(log: Path | None) -> Iterator[None]:
     """Lend the JVM that is being started another stderr; it keeps it, Python gets its own back."""
-    if log is None:
-        log = Path(os.devnull)
-    else:
-        log.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()
     kept = {fd: os.dup(fd) for fd in (1, 2)}
-    with open(log, "ab") as sink:
+    with _opened(log) as sink:
         for fd in kept:
             os.dup2(sink.fileno(), fd)
     try:
@@ -169,3 +171,12 @@ def _noise_to(log: Path | None) -> Iterator[None]:
         for fd, copy in kept.items():
             os.dup2(copy, fd)
             os.close(copy)
+
+
+def _opened(log: Path | None) -> BinaryIO:
+    """The log, or nowhere: a store that can only be read is no reason not to read it."""
+    if log is not None:
+        with contextlib.suppress(OSError):
+            log.parent.mkdir(parents=True, exist_ok=True)
+            return open(log, "ab")
+    return open(os.devnull, "ab")

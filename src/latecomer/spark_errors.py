@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from latecomer.errors import StoreError
+
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 LONGEST = 300
+
+
+@contextmanager
+def explained(doing: str) -> Iterator[None]:
+    """What went wrong on Spark, or with the files under it, in one sentence of ours."""
+    try:
+        yield
+    except (*SPARK_ERRORS, OSError, pa.ArrowException) as error:
+        reason = root_cause(error) if isinstance(error, SPARK_ERRORS) else str(error)
+        raise StoreError(f"{doing} failed: {_line(reason)}") from error
 
 
 def first_line(error: BaseException) -> str:

@@ -35,7 +35,7 @@ def test_reading_needs_no_spark(lake: Lake) -> None:
         ["schema"],
     ]
     for verb in verbs:
-        said = python(forbidden, *verb)
+        said = python(forbidden, "--quiet", *verb)
         assert (said.returncode, said.stderr) == (0, ""), verb
 
 
@@ -55,7 +55,7 @@ def test_without_spark_a_run_says_so(lake: Lake) -> None:
 def test_a_reader_that_has_seen_enough_is_no_error(lake: Lake) -> None:
     rows = [pane(minute, 0, merchant="m" * 200, paise=minute) for minute in range(2000)]
     lake.panes("minute_totals", 0, rows)
-    command = [sys.executable, "-c", PROGRAM, "results", str(lake.file), "minute_totals"]
+    command = [sys.executable, "-c", PROGRAM, "--quiet", "results", str(lake.file), "minute_totals"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None

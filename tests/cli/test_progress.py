@@ -10,11 +10,22 @@ import pytest
 from cli_kit import MINUTE, NOON
 
 from latecomer.cli.options import Format
-from latecomer.cli.progress import Totals, as_json, as_line, print_summary, progress
+from latecomer.cli.progress import (
+    Totals,
+    as_json,
+    as_line,
+    out_of_step_in_words,
+    print_summary,
+    progress,
+)
+from latecomer.cli.steps import reporting
+from latecomer.config.models import Files
 from latecomer.log.events import Received
 from latecomer.model.ledger import Entry
+from latecomer.model.timeline import OutOfStep
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.pipeline import BatchReport
+from latecomer.running import RunReport
 
 
 def report(batch: int = 0, **changes: Any) -> BatchReport:
@@ -52,9 +63,9 @@ def test_a_batch_before_the_first_watermark_and_after_the_last() -> None:
 
 
 def test_batches_as_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress(Format.JSON, Totals()) as tell:
-        tell(report(0))
-        tell(report(1))
+    tell = progress(Format.JSON, Totals())
+    tell(report(0))
+    tell(report(1))
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["batch"] for row in rows] == [0, 1]
     assert rows[0]["lag_seconds"] == 60
@@ -62,9 +73,9 @@ def test_batches_as_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_batches_as_csv(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress(Format.CSV, Totals()) as tell:
-        tell(report(0))
-        tell(report(1, kind="drain", entries=[]))
+    tell = progress(Format.CSV, Totals())
+    tell(report(0))
+    tell(report(1, kind="drain", entries=[]))
     data, drain = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert (data["output"], data["on_time"], data["received"]) == ("totals", "7", "10")
     assert (drain["kind"], drain["output"]) == ("drain", "")
@@ -73,8 +84,8 @@ def test_batches_as_csv(capsys: pytest.CaptureFixture[str]) -> None:
 def test_away_from_a_terminal_progress_is_a_line_a_batch_on_stderr(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with progress(Format.TABLE, Totals()) as tell:
-        tell(report())
+    with reporting():
+        progress(Format.TABLE, Totals())(report())
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("batch 0: 10 rows")
@@ -84,12 +95,54 @@ def test_the_summary_adds_up_the_run(capsys: pytest.CaptureFixture[str]) -> None
     totals = Totals()
     for batch in range(2):
         totals.add(report(batch))
-    print_summary(totals)
+    print_summary(totals, RunReport(2, NOON, NOON + MINUTE, {}))
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["2", "20", "18", "1.0", "20", "2026-04-25T12:00:00Z"]
     assert lines[4].split() == ["totals", "20", "14", "4", "0", "0", "0", "0", "2"]
 
 
-def test_a_run_without_a_batch_has_a_summary_too(capsys: pytest.CaptureFixture[str]) -> None:
-    print_summary(Totals())
-    assert capsys.readouterr().out.splitlines()[1].split() == ["0", "0", "0", "0.0", "0", "none", "yet"]
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (
+            RunReport(0, BEGIN_OF_TIME, BEGIN_OF_TIME, {}),
+            ["nothing new: no batch has been read yet", "0 0 0 0.0 0 none yet"],
+        ),
+        (
+            RunReport(7, NOON, NOON, {}),
+            ["nothing new: 7 batches are complete", "0 0 0 0.0 0 2026-04-25T12:00:00Z"],
+        ),
+        (
+            RunReport(1, END_OF_TIME, NOON, {"by_hour": 50.04}),
+            [
+                "output by_hour is new: it was computed from the log in 50.0 s",
+                "nothing new: 1 batch is complete",
+                "the input was drained: every window is closed",
+                "0 0 0 0.0 0 drained",
+            ],
+        ),
+    ],
+)
+def test_a_run_without_a_batch_says_where_the_store_stands(
+    left: RunReport, said: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_summary(Totals(), left)
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert [line for line in lines if not line.startswith("batches")] == said
+
+
+def test_a_batch_read_out_of_step_is_warned_of_with_what_to_set() -> None:
+    files = Files(path="in", max_files_per_batch=1)
+    assert out_of_step_in_words(report(3), files) is None
+    late = report(3, out_of_step=OutOfStep(9, 26 * 60 * MINUTE))
+    said = out_of_step_in_words(late, files) or ""
+    assert said.startswith(
+        "warning: batch 3 has 9 events that arrived up to 1d 2h before others that had been read already "
+        "(totals: 2 late accepted). Files are read by modification time, then by path."
+    )
+    assert "source.files.max_files_per_batch: 1" in said
+    assert "source.files.order_by" in said
+    assert "order_by" not in (out_of_step_in_words(late, Files(path="in", order_by="seen")) or "")
+    assert as_json(late)["out_of_step"] == 9
+    punctual = report(3, out_of_step=OutOfStep(9, MINUTE), entries=[])
+    assert "none of them is late" in (out_of_step_in_words(punctual, files) or "")

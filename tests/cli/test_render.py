@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from cli_kit import NOON
 
-from latecomer.cli.options import Format
+from latecomer.cli.options import ALL, Format
 from latecomer.cli.render import moment_in_words, show
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 
@@ -79,6 +79,16 @@ def test_a_limit_of_none_of_the_rows_is_not_an_empty_answer(capsys: pytest.Captu
     assert "nothing here" not in shown(column([1, 2], pa.int64()), Format.TABLE, limit=0)
     assert json.loads(shown(column([1, 2], pa.int64()), Format.JSON, limit=1)) == [{"x": 1}]
     assert "note: the first 1 of 2 rows" in capsys.readouterr().err
+
+
+def test_a_table_that_nobody_limited_has_a_hundred_rows_and_says_how_many_there_are() -> None:
+    many = column(list(range(1_234)), pa.int64())
+    lines = shown(many, Format.TABLE, limit=None).splitlines()
+    assert len(lines) == 1 + 100 + 1
+    assert lines[-1] == "the first 100 of 1,234 rows; --limit all shows every one"
+    assert len(shown(many, Format.TABLE, limit=ALL).splitlines()) == 1 + 1_234
+    assert len(json.loads(shown(many, Format.JSON, limit=None))) == 1_234
+    assert len(shown(many, Format.CSV, limit=None).splitlines()) == 1 + 1_234
 
 
 def test_away_from_a_terminal_a_table_is_as_wide_as_its_cells() -> None:

@@ -91,13 +91,31 @@ def test_a_predicate_that_needs_spark_is_not_passed_over(folder: Path, cli: Cli)
 def test_bad_input_exits_2_with_its_line(folder: Path, cli: Cli, text: str, told: str) -> None:
     (folder / "checks" / "late.yaml").write_text(text, encoding="utf-8")
     said = cli("test", folder / "checks", "-p", folder / "upi.yaml")
-    assert (said.status, said.out) == (2, "")
-    assert f"error: {folder / 'checks' / 'late.yaml'}" in said.err
-    assert told in said.err
+    assert said.status == 2
+    assert f"\n{folder / 'checks' / 'late.yaml'}" in said.out
+    assert told in said.out
+    assert said.out.endswith("0 of 1 hold\n")
+
+
+def test_one_that_cannot_be_read_stops_none_of_the_others(folder: Path, cli: Cli) -> None:
+    wrong = folder / "checks" / "a_wrong_one.yaml"
+    wrong.write_text(TRANSCRIPT.replace("steps:", "stesp:"), encoding="utf-8")
+    (folder / "checks" / "missing.yaml").symlink_to(folder / "nowhere.yaml")
+    said = cli("test", folder / "checks", "-p", folder / "upi.yaml")
+    assert said.status == 2
+    assert [line.split()[:2] for line in said.out.splitlines()[1:4]] == [
+        ["a_wrong_one", "UNREADABLE"],
+        ["late", "pass"],
+        ["missing", "UNREADABLE"],
+    ]
+    assert f"{wrong}:2: stesp: unknown key" in said.out
+    assert "there is no such file" in said.out
+    assert said.out.endswith("1 of 3 hold\n")
 
 
 def test_files_that_are_not_there(folder: Path, cli: Cli) -> None:
-    assert "there is no such file" in cli("test", folder / "none.yaml").err
+    said = cli("test", folder / "none.yaml")
+    assert (said.status, "there is no such file" in said.out) == (2, True)
     (folder / "empty").mkdir()
     said = cli("test", folder / "empty")
     assert (said.status, "holds no transcripts" in said.err) == (2, True)
@@ -107,4 +125,4 @@ def test_files_that_are_not_there(folder: Path, cli: Cli) -> None:
 def test_without_a_pipeline_a_transcript_needs_its_own(folder: Path, cli: Cli) -> None:
     said = cli("test", folder / "checks" / "late.yaml")
     assert said.status == 2
-    assert "outputs: is missing" in said.err
+    assert "outputs: is missing" in said.out

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from cli_kit import PIPELINE, Cli, Lake
+from cli_kit import NOON, PIPELINE, Cli, Lake
 
 UNDECLARED = """
 name: upi
@@ -49,7 +52,8 @@ def test_a_pipeline_is_told_in_words(undeclared: Path, cli: Cli) -> None:
         paise=1,
     )
     said = cli("validate", undeclared)
-    assert (said.status, said.err) == (0, "")
+    assert said.status == 0
+    assert said.err.startswith(f"warning: {undeclared}:18: outputs.counts.late: a partition that is silent")
     for part in (
         "pipeline upi is valid",
         "(1 file there now)",
@@ -136,8 +140,8 @@ def test_a_file_that_is_not_there(tmp_path: Path, cli: Cli) -> None:
             "seen less 30s, in each tower; the slowest tower decides; n7 is given 5m",
         ),
         (
-            "{strategy: percentile, of: 50}",
-            "the 0.95 quantile of the event times of the newest 50 events, in each",
+            "{strategy: percentile, of: 500}",
+            "the 0.99 quantile of the event times of the newest 500 events, in each",
         ),
         (
             "{strategy: adaptive, at_least: 5s}",
@@ -157,3 +161,36 @@ def test_every_strategy_is_told_in_words(undeclared: Path, cli: Cli, watermark: 
     said = cli("validate", undeclared)
     assert (said.status, said.err) == (0, "")
     assert words in said.out
+
+
+def test_what_is_left_out_of_the_source_is_named(undeclared: Path, cli: Cli) -> None:
+    undeclared.write_text(UNDECLARED.replace('*.json"', '*.parquet", format: parquet'), encoding="utf-8")
+    moments = pa.array([NOON * 1000], pa.timestamp("ns", "UTC"))
+    columns = {"at": moments, "arrived": moments, "tower": ["n"], "merchant": ["a"], "paise": [1]}
+    (undeclared.parent / "arrivals").mkdir()
+    odd = {"tags": [["x"]], "clock": pa.array([1], pa.time64("us")), "huge": pa.array([1], pa.uint64())}
+    pq.write_table(pa.table({**columns, **odd}), undeclared.parent / "arrivals" / "a.parquet")
+    (undeclared.parent / "arrivals" / os.fsdecode(b"b\xe9.parquet")).write_bytes(b"")
+    said = cli("validate", undeclared)
+    assert said.status == 0
+    assert "at timestamp, arrived timestamp, tower string, merchant string, paise bigint" in said.out
+    assert "huge decimal(20,0) (inferred from the files)" in said.out
+    named, tags, clock = said.err.splitlines()[-3:]
+    assert "b\\xe9.parquet' is not read: its name is not UTF-8; rename it" in named
+    assert tags.startswith("warning: column tags (list<element: string>) is left out")
+    assert clock.startswith("warning: column clock (time64[us]) is left out")
+    examined = cli("doctor", undeclared).out
+    assert "ok       source: warning: column tags (list<element: string>) is left out" in examined
+
+
+def test_an_encoding_is_told(undeclared: Path, cli: Cli) -> None:
+    written = UNDECLARED.replace("order_by: arrived", "order_by: arrived, encoding: cp1252")
+    undeclared.write_text(written, encoding="utf-8")
+    assert "json files in windows-1252 " in cli("validate", undeclared).out
+
+
+def test_a_pipeline_file_that_is_not_utf_8_is_told(undeclared: Path, cli: Cli) -> None:
+    undeclared.write_bytes(UNDECLARED.replace("upi", "caf\u00e9").encode("latin-1"))
+    said = cli("validate", undeclared)
+    assert said.status == 2
+    assert "cannot be read: 'utf-8' codec can't decode byte 0xe9" in said.err

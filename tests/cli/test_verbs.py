@@ -60,7 +60,8 @@ def test_panes_of_one_window_and_key(lake: Lake, cli: Cli) -> None:
     assert [line.split(",")[3] for line in said.out.splitlines()] == ["paise", "5"]
     nulls = cli("panes", lake.file, "minute_totals", "--key", "merchant=", "-f", "json")
     assert [row["paise"] for row in json.loads(nulls.out)] == [7]
-    assert cli("panes", lake.file, "minute_totals", "--key", "merchant=x").out == "no pane matches\n"
+    nothing = cli("panes", lake.file, "minute_totals", "--key", "merchant=x").out
+    assert nothing == "no pane matches; a window that is still open has none (latecomer results --open)\n"
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,27 @@ def test_late_events_and_dead_letters(lake: Lake, cli: Cli) -> None:
     assert (late["verdict"], late["paise"], late["event_time"]) == ("too_late", 3, "2026-04-25T12:00:00Z")
     (dead,) = json.loads(cli("dead-letters", lake.file, "-f", "json").out)
     assert (dead["reason"], dead["raw"]) == ("unreadable", "{broken")
+
+
+def test_bytes_that_are_not_text_are_shown_with_escapes(lake: Lake, cli: Cli) -> None:
+    raw = b'{"note": "caf\xe9 \\n"}'
+    dead = {
+        "reason": "unreadable",
+        "detail": "byte 0xE9",
+        "raw": raw.decode(errors="replace"),
+        "raw_bytes": raw,
+    }
+    plain = {"reason": "unreadable", "raw": "{broken", "position": 1}
+    lake.dead_letters(0, [{**dead, "position": 0}, plain])
+    shown = r'{"note": "caf\xe9 \\n"}'
+    first, second = json.loads(cli("dead-letters", lake.file, "-f", "json").out)
+    assert (first["raw_bytes"], first["raw"], first["detail"]) == (shown, dead["raw"], "byte 0xE9")
+    assert (second["raw_bytes"], second["raw"], second["detail"]) == (None, "{broken", None)
+    assert shown.replace('"', '""') in cli("dead-letters", lake.file, "-f", "csv").out
+    table = cli("dead-letters", lake.file).out
+    assert shown in table
+    assert "byte 0xE9" in table
+    assert "raw_bytes" not in table
 
 
 def test_watermarks_from_the_first_to_the_end_of_time(lake: Lake, cli: Cli) -> None:

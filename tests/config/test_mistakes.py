@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.config.load import check_against, parse_pipeline
+from latecomer.config.load import check_against, check_renames, parse_pipeline, warnings
 from latecomer.errors import PipelineError
 
 GOOD = """\
@@ -39,7 +39,8 @@ def problems(text: str, folder: Path) -> list[str]:
 
 def _load(text: str, file: Path) -> None:
     pipeline = parse_pipeline(text, file)
-    check_against(pipeline, pipeline.source.columns or {}, file)
+    check_renames(pipeline, pipeline.source.columns or {}, file)
+    check_against(pipeline, pipeline.declared_columns or {}, file)
 
 
 def test_the_good_one_is_good(tmp_path: Path) -> None:
@@ -48,10 +49,32 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
     assert pipeline.store_path == tmp_path / "lake"
 
 
+def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path) -> None:
+    text = GOOD.replace("sum(paise)", '"sum(`net amount`)"').replace("fare: double", '"net amount": bigint')
+    pipeline = parse_pipeline(text, tmp_path / "pipeline.yaml")
+    check_against(pipeline, pipeline.source.columns or {})
+    assert pipeline.outputs["totals"].aggregates["paise"].column == "net amount"
+
+
 @pytest.mark.parametrize(
     ("written", "instead", "line", "field", "mend"),
     [
         ("partition: tower", "partitin: tower", 6, "event.partitin", "did you mean partition?"),
+        ("ledger: [paise]", "columns: {rupees: pise}", 8, "columns.rupees", "did you mean paise?"),
+        ("ledger: [paise]", "columns: {fare: paise}", 8, "columns.fare", "choose another name"),
+        ("ledger: [paise]", "columns: {a: fare, b: fare}", 8, "columns.b", "keep one of a and b"),
+        (
+            "ledger: [paise]",
+            "columns: {a: net amount}",
+            8,
+            "columns.a",
+            "in backticks where it is no plain word",
+        ),
+        ("ledger: [paise]", "columns: {a.b: fere}", 8, "columns.a.b", "did you mean fare?"),
+        ("ledger: [paise]", "columns: {rupees: fare}\nledger: [fare]", 9, "ledger[0]", "the source has"),
+        ("arrivals/*.json", "arrivals/[*.json", 4, "source.files.path", "in/**/*.json"),
+        ("arrivals/*.json", "arrivals/a**.json", 4, "source.files.path", "in/**/*.json"),
+        ("fare: double}", "fare: double, Fare: double}", 5, "source.schema", 'columns: {Fare_: "Fare"}'),
         ("delay: 30s", "delay: 30 seconds", 7, "watermark.delay", "write a number and a unit"),
         ("delay: 30s", "delay: 30s, delays: {7: 5m}", 7, "watermark.delays.7", 'in quotes: "7"'),
         ("{strategy: bounded, delay: 30s", "{1: 2", 7, "watermark.1", 'in quotes: "1"'),
@@ -73,7 +96,7 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
             "watermark.delays.t7",
             "write a number and a unit",
         ),
-        ("bounded, delay: 30s", "percentile, of: 10", 7, "watermark.of", "write 20 or more"),
+        ("bounded, delay: 30s", "percentile, of: 10", 7, "watermark.of", "write 100 or more"),
         ("bounded, delay: 30s", "percentile, p: 95", 7, "watermark.p", "such as 0.95"),
         ("bounded, delay: 30s", "adaptive, at_least: 1h", 7, "watermark", "at_most: 1h or more"),
         (
@@ -96,6 +119,36 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
         ("by: [tower]", "by: [towr]", 12, "outputs.totals.by[0]", "did you mean tower?"),
         ("sum(paise)", "sum(pais)", 13, "outputs.totals.aggregates.paise", "did you mean paise?"),
         ("sum(paise)", "sum(txn)", 13, "outputs.totals.aggregates.paise", "declare the column as a number"),
+        (
+            "sum(paise)",
+            "sum(paise * 2)",
+            13,
+            "outputs.totals.aggregates.paise",
+            "write sum(paise), or give the source a column with paise * 2",
+        ),
+        (
+            "count(*)",
+            "count(distinct tower + 1)",
+            13,
+            "outputs.totals.aggregates.payments",
+            "write count(distinct tower), or give",
+        ),
+        (
+            "sum(paise)",
+            "sum(abs(paise))",
+            13,
+            "outputs.totals.aggregates.paise",
+            "one function of one column",
+        ),
+        ("sum(paise)", "sum(net amount)", 13, "outputs.totals.aggregates.paise", "the source has event_time"),
+        (
+            "sum(paise)",
+            "median(tower)",
+            13,
+            "outputs.totals.aggregates.paise",
+            "declare the column as a number",
+        ),
+        ("sum(paise)", "collect_list(paise)", 13, "outputs.totals.aggregates.paise", "did you mean collect("),
         ("sum(paise)", "total(paise)", 13, "outputs.totals.aggregates.paise", "there are sum, count"),
         ("late: update", "late: updat", 15, "outputs.totals.late", "'update'"),
         ("sqlite: results.db", "jsonl: changes", 16, "outputs.totals.sinks[0]", "use late: retract"),
@@ -106,6 +159,20 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
             16,
             "outputs.totals.sinks[0].tabel",
             "did you mean table?",
+        ),
+        (
+            "order_by: arrival_time",
+            "order_by: arrival_time, encoding: latin-99",
+            4,
+            "source.files.encoding",
+            "there are utf-8, us-ascii, iso-8859-1",
+        ),
+        (
+            "order_by: arrival_time",
+            "order_by: arrival_time, format: parquet, encoding: latin-1",
+            4,
+            "source.files",
+            "leave it out",
         ),
         ("ledger: [paise]", "ledger: [fare]", 8, "ledger[0]", "decimal(18,2)"),
         ("tower: string", "tower: text8", 5, "source.schema", "there are"),
@@ -125,7 +192,13 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
             "outputs.totals.allowed_lateness",
             "too_late: side_output",
         ),
-        ("tumbling: 1m", "tumbling: 7h, zone: Asia/Kolkata", 11, "outputs.totals.window", "write 1h, 6h, 1d"),
+        (
+            "tumbling: 1m",
+            "tumbling: 7h, zone: Asia/Kolkata",
+            11,
+            "outputs.totals.window",
+            "write 15m, 1h, 6h, 1d",
+        ),
         ("tumbling: 1m", "tumblin: 1m", 11, "outputs.totals.window", "did you mean tumbling?"),
         ("tumbling: 1m", "tumbling: 1m, session: 5m", 11, "outputs.totals.window", "keep one of them"),
         (
@@ -167,6 +240,13 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
             "mean: avg(paise)}\n    accumulation: discarding",
             13,
             "outputs.totals.aggregates.mean",
+            "use sum, count, min or max",
+        ),
+        (
+            "payments: count(*)}",
+            "payers: count(distinct txn)}\n    accumulation: discarding",
+            13,
+            "outputs.totals.aggregates.payers",
             "use sum, count, min or max",
         ),
         (
@@ -315,3 +395,27 @@ def test_json_is_accepted_as_yaml(tmp_path: Path) -> None:
 
 def test_a_file_that_refers_to_itself_is_refused(tmp_path: Path) -> None:
     assert "refers to itself" in problems("a: &x [*x]\n", tmp_path)[0]
+
+
+def test_dropping_what_returns_from_silence_is_warned_of(tmp_path: Path) -> None:
+    """Allowed, for the allowed lateness covers idle_after; but a silence may last longer than both."""
+    file = tmp_path / "pipeline.yaml"
+
+    def warned(text: str) -> list[str]:
+        file.write_text(text, encoding="utf-8")
+        return [str(problem) for problem in warnings(parse_pipeline(text, file), file)]
+
+    dropping = GOOD.replace("    late: update", "    late: update\n    too_late: drop")
+    (one,) = warned(dropping)
+    assert one.startswith(f"{file}:16: outputs.totals.too_late: a partition that is silent for longer than")
+    assert "mend: write too_late: side_output" in one
+    (other,) = warned(GOOD.replace("late: update", "late: drop"))
+    assert other.startswith(f"{file}:15: outputs.totals.late: a partition")
+    assert warned(GOOD) == []
+    assert warned(dropping.replace(", idle_after: 2m", "")) == []
+
+
+def test_a_window_that_closes_silently_cannot_be_told_from_an_empty_one(tmp_path: Path) -> None:
+    silent = "    trigger: {early: 1m, on_time: if_changed}\n    emit_empty: true\n"
+    (told,) = problems(GOOD.replace("    sinks:", f"{silent}    sinks:"), tmp_path)
+    assert "pipeline.yaml:16: outputs.totals.trigger.on_time: a window that closes without a pane" in told

@@ -1,94 +1,115 @@
-"""Paths that cannot be used, or that would bite one another, are refused before anything is run."""
+"""Which files a path names, in which order, and what their folders say; without Spark."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from latecomer.config.load import parse_pipeline
-from latecomer.errors import PipelineError
+from latecomer.config.paths import SourcePath, fits, folder_columns, list_files
 
-PIPELINE = """\
-name: paths
-store: {store}
-source: {{files: {{path: {source}}}}}
-event: {{time: at}}
-watermark: {{delay: 1s}}
-outputs:
-  one:
-    window: {{tumbling: 1m}}
-    aggregates: {{rows: count(*)}}
-    sinks: [{first}]
-  two:
-    window: {{tumbling: 1m}}
-    aggregates: {{rows: count(*)}}
-    sinks: [{second}]
-"""
-FINE = {"store": "./lake", "source": "in", "first": "{delta: one}", "second": "{delta: two}"}
+FILES = (
+    "a.json",
+    "b.csv",
+    ".hidden.json",
+    "_SUCCESS",
+    "half.json._COPYING_",
+    "day=2013-01-02/c.json",
+    "day=2013-01-01/hour=7/d.json",
+    "day=2013-01-01/plain/e.json",
+    "plain/f.json",
+    "plain/deep/g.json",
+    "_tmp/h.json",
+    ".git/i.json",
+    "_day=1/j.json",
+)
 
 
-def refusal(folder: Path, **written: str) -> str:
-    with pytest.raises(PipelineError) as refused:
-        parse_pipeline(PIPELINE.format(**{**FINE, **written}), folder / "pipeline.yaml")
-    return str(refused.value)
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in FILES:
+        file = tmp_path / "in[1]" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        os.utime(file, (1_000_000, 1_000_000))
+    return tmp_path / "in[1]"
 
 
 @pytest.mark.parametrize(
-    ("written", "field", "told"),
+    ("pattern", "found"),
     [
-        ({"store": "s3://bucket/lake"}, "store", "s3 is not supported"),
-        ({"source": "'hdfs://name/in'"}, "source.files.path", "hdfs is not supported"),
-        ({"store": '"la\\0ke"'}, "store", "NUL"),
-        ({"first": '{delta: "~nobody-of-that-name/one"}'}, "outputs.one.sinks[0]", "there is no such user"),
-        ({"store": "in"}, "store", "shares a folder with the source"),
-        ({"store": "in/lake"}, "store", "shares a folder with the source"),
-        ({"source": "lake/in"}, "store", "shares a folder with the source"),
-        ({"source": "'lake/../lake/in/*.json'"}, "store", "shares a folder with the source"),
-        ({"first": "{jsonl: in/alerts}"}, "outputs.one.sinks[0]", "shares a folder with the source"),
-        ({"first": "{jsonl: .}"}, "outputs.one.sinks[0]", "shares a folder with the store"),
-        ({"first": "{delta: lake/one}"}, "outputs.one.sinks[0]", "shares a folder with the store"),
+        ("", ["_day=1/j", "a", "b.csv", "day=2013-01-01/hour=7/d", "day=2013-01-02/c"]),
+        ("/*.json", ["a"]),
+        ("/[ab].*", ["a", "b.csv"]),
+        ("/{a,b}.{json,csv}", ["a", "b.csv"]),
+        ("/*/*.json", ["_day=1/j", "day=2013-01-02/c", "plain/f"]),
+        ("/day=2013-01-0?/*.json", ["day=2013-01-02/c"]),
+        ("/[!a-o]*/*.json", ["_day=1/j", "plain/f"]),
+        ("/plain/**/*.json", ["plain/deep/g", "plain/f"]),
+        ("/**/hour=*/*", ["day=2013-01-01/hour=7/d"]),
         (
-            {"source": "'in/**/*.json'", "first": "{delta: in/deep/one}"},
-            "outputs.one.sinks[0]",
-            "shares a folder with the source",
+            "/**/*.json",
+            [
+                *("_day=1/j", "a", "day=2013-01-01/hour=7/d", "day=2013-01-01/plain/e", "day=2013-01-02/c"),
+                *("plain/deep/g", "plain/f"),
+            ],
         ),
-        (
-            {"source": "'in/*.json'", "first": "{sqlite: in/one.json}"},
-            "outputs.one.sinks[0]",
-            "shares a folder with the source",
-        ),
-        ({"second": "{delta: ./x/../one}"}, "outputs.two.sinks[0]", "output one writes already"),
-        ({"second": "{parquet: one}"}, "outputs.two.sinks[0]", "output one writes already"),
-        (
-            {"first": "{sqlite: {path: a.db, table: T}}", "second": "{sqlite: {path: ./a.db, table: t}}"},
-            "outputs.two.sinks[0]",
-            "output one writes already",
-        ),
+        ("/**/a.json", ["a"]),
+        ("/nothing/*", []),
     ],
 )
-def test_paths_that_bite_are_refused(tmp_path: Path, written: dict[str, str], field: str, told: str) -> None:
-    said = refusal(tmp_path, **written)
-    assert f"{field}: " in said
-    assert told in said
-    assert "mend: " in said
+def test_a_path_names_files(folder: Path, pattern: str, found: list[str]) -> None:
+    written = str(folder) if not pattern else str(folder).replace("[", "\\[").replace("]", "\\]") + pattern
+    named = [str(Path(file).relative_to(folder)) for file in list_files(written)]
+    assert named == [name if "." in name else f"{name}.json" for name in found]
 
 
-def test_a_link_is_followed_first(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "alias").symlink_to(tmp_path / "in")
-    assert "shares a folder with the source" in refusal(tmp_path, store="alias")
+def test_every_depth_is_named_by_two_stars_at_the_end(folder: Path) -> None:
+    plain = folder.rename(folder.parent / "in")
+    assert len(list_files(f"{plain}/**")) == 8
+
+
+def test_files_are_in_order_of_their_milliseconds_and_then_of_their_paths(folder: Path) -> None:
+    os.utime(folder / "b.csv", ns=(0, 1_000_000_000_999_999))
+    os.utime(folder / "a.json", ns=(0, 1_000_000_001_000_000))
+    names = [Path(file).name for file in list_files(str(folder))]
+    assert names == ["j.json", "b.csv", "d.json", "c.json", "a.json"]
+
+
+def test_what_folders_say(folder: Path) -> None:
+    source = SourcePath(str(folder))
+    file = f"{folder}/day=2013-01-01/x=__HIVE_DEFAULT_PARTITION__/a%3Db=c%2Fd%25/=/e/f=g.json"
+    assert source.folder_values(file) == {"day": "2013-01-01", "x": None, "a=b": "c/d%"}
+    assert source.folder_values(f"{folder}/f=g.json") == {}
+    said = [
+        f"{folder}/day=2013-01-01/n=7/code=07/mixed=1/none=__HIVE_DEFAULT_PARTITION__/a",
+        f"{folder}/day=2013-02-28/n=-12/code=10/mixed=x/none=__HIVE_DEFAULT_PARTITION__/a",
+        f"{folder}/day=__HIVE_DEFAULT_PARTITION__/n=0/a",
+    ]
+    kinds = {"day": "date", "n": "bigint", "code": "string", "mixed": "string", "none": "string"}
+    assert folder_columns(str(folder), said) == kinds
+    assert folder_columns(str(folder), [f"{folder}/day=2013-02-30/a"]) == {"day": "string"}
+    assert fits("2013-01-01", "date")
+    assert fits("07", "int")
+    assert fits(None, "int")
+    assert fits("soon", "string")
+    assert not fits("soon", "date")
+    assert not fits("1.5", "bigint")
 
 
 @pytest.mark.parametrize(
-    "written",
+    ("path", "mistake"),
     [
-        {},
-        {"first": "{sqlite: a.db}", "second": "{sqlite: a.db}"},
-        {"source": "'*.json'", "first": "{sqlite: one.db}"},
-        {"source": "'in/*.json'", "first": "{delta: in/one}"},
+        ("/in/[ab", "has a bracket that is not closed"),
+        ("/in/{a,b", "has a bracket that is not closed"),
+        ("/in/a**/x", "has ** beside something else"),
+        ("/in/[z-a]*", "is not a pattern"),
+        ("/in/**/{a,b}[0-9]?.json", None),
+        ("/in/[]]", None),
+        ("/in", None),
     ],
 )
-def test_places_of_their_own_are_fine(tmp_path: Path, written: dict[str, str]) -> None:
-    text = PIPELINE.format(**{**FINE, **written})
-    assert parse_pipeline(text, tmp_path / "pipeline.yaml").name == "paths"
+def test_a_pattern_that_cannot_be_read(path: str, mistake: str | None) -> None:
+    found = SourcePath(path).mistake
+    assert found is None if mistake is None else (found or "").startswith(mistake)

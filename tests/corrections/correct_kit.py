@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from cli.cli_kit import MINUTE, NOON, Lake, pane
+from latecomer.folding import state_of
 from latecomer.model.durations import to_moment
 from latecomer.reader import Reader
+from latecomer.store.state_types import state_parts
 
 PIPELINE = """
 name: upi
@@ -53,6 +55,23 @@ outputs:
       judged: sum(verdict)
       any_ok: max(ok)
       distance: sum(km)
+  stated:
+    window: {tumbling: 1m}
+    by: [merchant]
+    aggregates:
+      mean: avg(paise)
+      mean_fee: avg(fee)
+      mean_km: avg(km)
+      spread: variance(paise)
+      spread_fee: stddev_pop(fee)
+      spread_km: stddev(km)
+      kinds: count(distinct payer)
+      middle: median(paise)
+      middle_km: median(km)
+      often: top_k(payer, 2)
+      begins: first(payer)
+      ends: last(fee)
+      some: collect(payer, 3)
   clashing:
     window: {tumbling: 1m}
     by: [merchant]
@@ -135,11 +154,43 @@ def publish(
     """The panes of a batch: each window and key that has events anew, with all of them."""
     rows = []
     for (start, merchant), values in grouped(lake, output, events).items():
-        mean = values.get("mean")
-        if mean is not None:
-            values["mean"] = rounded(mean)
-        rows.append(pane((start - NOON) // MINUTE, batch, timing=timing, merchant=merchant, **values))
+        values = as_published(values)
+        ours = [event for event in events if (event["window_start"], event["merchant"]) == (start, merchant)]
+        states = states_of(lake, output, ours)
+        rows.append(
+            pane((start - NOON) // MINUTE, batch, timing=timing, merchant=merchant, **values, **states)
+        )
     lake.panes(output, batch, rows)
+
+
+def as_published(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Averages of fees are published with six digits after the point."""
+    return {
+        name: rounded(value) if name.startswith("mean") and isinstance(value, Decimal) else value
+        for name, value in values.items()
+    }
+
+
+def states_of(lake: Lake, output: str, events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The private columns of a pane that holds these events."""
+    store, placed = lake.store, list(events)
+    found = {}
+    for name, each in store.pipeline.outputs[output].aggregates.items():
+        kind = store.layout.types.get(each.column or "", "bigint")
+        if not state_parts(each, kind):
+            continue
+        given = [
+            {
+                "t": event["event_time"],
+                "a": event.get("arrival_time"),
+                "o": event.get("origin"),
+                "p": event.get("position"),
+                "v": event.get(each.column or ""),
+            }
+            for event in placed
+        ]
+        found |= {f"_lc_{name}_{part}": value for part, value in state_of(each, given, kind).items()}
+    return found
 
 
 def rounded(mean: Decimal) -> Decimal:

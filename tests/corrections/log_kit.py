@@ -24,6 +24,12 @@ ADDED = {
     "km": "sum(km)",
     "least": "min(paise)",
 }
+KEPT = {
+    "kinds": "count(distinct paise)",
+    "middle": "median(paise)",
+    "ends": "last(paise)",
+    "often": "top_k(paise, 2)",
+}
 
 OUTPUTS = {
     "drops": Output(window={"tumbling": "1m"}, by=["key"], aggregates=ADDED, late="drop", where="ok"),
@@ -31,7 +37,7 @@ OUTPUTS = {
     "updates": Output(
         window={"tumbling": "1m"},
         by=["key"],
-        aggregates=ADDED,
+        aggregates={**ADDED, **KEPT},
         allowed_lateness="90s",
         late="update",
         too_late="drop",

@@ -186,6 +186,51 @@ def test_open_windows_have_no_past(told: Story) -> None:
         Reader(told.pipeline).results("totals", include_open=True, as_of=at(2))
 
 
+# The clock
+
+
+@pytest.fixture
+def caught_up(story: Story) -> Story:
+    """A month in one batch: a window that closed on its first day and one that closed on its last."""
+    story.watermarks(0, [{"tick": 1, "at": second(95)}, {"tick": 2, "at": second(30 * 86_400)}])
+    panes = [
+        pane(0, 0, merchant="a", paise=5, fired_at=second(95)),
+        pane(0, 0, "retract", "LATE", merchant="a", paise=5, fired_at=second(200)),
+        pane(0, 1, timing="LATE", merchant="a", paise=9, fired_at=second(200)),
+        pane(1, 0, merchant="a", paise=1, fired_at=second(30 * 86_400)),
+    ]
+    story.panes("totals", 0, panes)
+    return story
+
+
+def test_by_the_arrival_clock_a_pane_counts_from_what_fired_it(caught_up: Story) -> None:
+    assert amounts(caught_up, as_of=at(5)) == []
+    for moment, known in ((at(1, 34), []), (at(1, 35), [5]), (at(3, 20), [9]), (at(5), [9])):
+        assert amounts(caught_up, as_of=moment, clock="arrival") == known
+    month = at(0) + timedelta(days=30)
+    assert amounts(caught_up, as_of=month, clock="arrival") == amounts(caught_up, as_of=month) == [9, 1]
+
+
+def test_a_pane_of_which_is_not_known_what_fired_it_counts_from_its_batch(story: Story) -> None:
+    story.watermarks(0, [{"tick": 1, "at": second(120)}])
+    story.panes("totals", 0, [pane(0, 0, merchant="a", paise=5, fired_at=None)])
+    assert amounts(story, as_of=at(1), clock="arrival") == []
+    assert amounts(story, as_of=at(2), clock="arrival") == [5]
+
+
+def test_another_clock_is_told_with_those_there_are(told: Story) -> None:
+    with pytest.raises(PipelineError, match=r"clock: there is no such clock \(value: 'wall'\)\n.*arrival"):
+        amounts(told, as_of=at(2), clock="wall")
+
+
+def test_explain_tells_both_clocks(caught_up: Story) -> None:
+    asked = ["explain", caught_up.file, "totals", "--window", "2026-04-25T12:00", "--clock", "arrival"]
+    text = said(*asked)
+    assert "  fired at 2026-04-25T12:01:35Z, published by batch 0, at 2026-05-25T12:00:00Z, under" in text
+    panes = json.loads(said(*asked, "-f", "json"))["panes"]
+    assert [each["known_at"] for each in panes][::2] == ["2026-04-25T12:01:35Z", "2026-04-25T12:03:20Z"]
+
+
 # The command line
 
 
@@ -207,6 +252,28 @@ def test_results_as_of_and_valid_at_on_the_command_line(told: Story) -> None:
     assert [row["paise"] for row in json.loads(both)] == [5]
 
 
+def test_results_by_key_and_window_and_clock_on_the_command_line(caught_up: Story) -> None:
+    caught_up.panes("totals", 1, [pane(0, 0, merchant="b", paise=7)])
+    caught_up.partials("totals", 1, [pane(2, None, merchant=each, paise=4) for each in ("a", "b")])
+    asked = ["results", caught_up.file, "totals", "-f", "json"]
+
+    def paise(*options: str) -> list[int]:
+        return [row["paise"] for row in json.loads(said(*asked, *options))]
+
+    assert paise("--key", "merchant=a") == [9, 1]
+    assert paise("--key", "merchant=a", "--window", "2026-04-25T12:00") == [9]
+    assert paise("--key", "merchant=b", "--open") == [7, 4]
+    assert paise("--key", "merchant=", "--open") == []
+    assert paise("--as-of", "2026-04-25T12:02", "--clock", "arrival") == [5, 7]
+    for option in (["--serving"], ["--prefer", "live"]):
+        assert paise("--key", "merchant=a", "--window", "2026-04-25T12:00", *option) == [9]
+    assert said("results", caught_up.file, "totals", "--key", "merchant=c") == (
+        "no window for merchant=c has a number; --open shows those still open\n"
+    )
+    with pytest.raises(PipelineError, match="the output has no such key column"):
+        said(*asked, "--key", "shop=a")
+
+
 def test_no_row_says_why(told: Story) -> None:
     asked = ["results", told.file, "totals"]
     assert said(*asked, "--as-of", "2026-04-25T12:01Z") == "no window had a number by 2026-04-25T12:01Z\n"
@@ -221,6 +288,13 @@ def test_no_row_says_why(told: Story) -> None:
     [
         (["--as-of", "yesterday"], r"--as-of 'yesterday' is not a moment\n    mend: write ISO-8601"),
         (["--valid-at", "25:00"], r"--valid-at '25:00' is not a moment\n    mend: write ISO-8601"),
+        (["--clock", "arrival"], r"--clock 'arrival' has no meaning without --as-of\n    mend: say --as-of"),
+        (
+            ["--window", "2026-04-25", "--valid-at", "2026-04-25"],
+            r"--window '2026-04-25' means the same as --valid-at\n    mend: say one of the two",
+        ),
+        (["--window", "soon"], r"--window 'soon' is not a moment"),
+        (["--limit", "few"], r"--limit 'few' is not a number of rows\n    mend: write a number such as 20"),
         (
             ["--as-of", "2026-04-25", "--open"],
             r"--as-of '2026-04-25' cannot be asked .*\n    mend: leave --open out",

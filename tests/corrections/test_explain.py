@@ -101,7 +101,7 @@ def test_the_events_that_did_not_get_in_and_why(told: Story) -> None:
     left_out = asked(told).left_out
     (aside,) = left_out[Fate.SIDE_OUTPUT]
     assert times([aside]) == [50]
-    assert aside.reason == "late by 5m40s for its window: allowed are 5m, and too_late is side_output"
+    assert aside.reason == "late by 5m 40s for its window: allowed are 5m, and too_late is side_output"
     (again,) = left_out[Fate.DUPLICATE]
     assert again.reason == "its id had come before: batch 0, 0.json, position 2"
     assert not left_out[Fate.DROPPED]
@@ -274,12 +274,19 @@ ARRIVALS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3)), max_size=1
     ARRIVALS,
     st.integers(0, 10),
     st.sampled_from([LatePolicy.UPDATE, LatePolicy.DROP, LatePolicy.SIDE_OUTPUT]),
-    st.sampled_from([None, 12]),
+    st.sampled_from([None, "12us"]),
+    st.sampled_from(["separate", "joins"]),
+    st.sampled_from(["at_once", "after_gap"]),
 )
 def test_sessions_are_judged_as_the_oracle_judges_them(
-    arrivals: list[tuple[int, int]], lateness: int, late: LatePolicy, longest: int | None
+    arrivals: list[tuple[int, int]],
+    lateness: int,
+    late: LatePolicy,
+    longest: str | None,
+    touching: str,
+    final: str,
 ) -> None:
-    window = Session("5us", **({} if longest is None else {"max": f"{longest}us"}))
+    window = Session("5us", max=longest, touching=touching, final=final)
     output = Output(window=window, aggregates={"n": "count(*)"}, late=late, allowed_lateness=f"{lateness}us")
     book, watermark = SessionBook(output, window, None), 0
     events, expected = [], []

@@ -21,6 +21,7 @@ from latecomer.errors import PipelineError, StoreMismatch
 from latecomer.ledger.check import check_ledger
 from latecomer.model.durations import to_micros
 from latecomer.replaying import replay
+from spark_kit import require_explained
 
 FIRST = datetime(2026, 11, 1, tzinfo=UTC)
 DAYS, BROKEN = 11, range(1, 10)
@@ -170,6 +171,7 @@ def test_readers_see_nine_days_old_or_nine_days_new(
         require_one_turn(f"{name}, step by step", [OLD, *between[name], NEW])
         assert len(between[name]) >= 6, name
     require_to_go_on(pipeline, spark)
+    require_explained(pipeline, "daily")
 
 
 def payments_of(numbers: Numbers) -> int:

@@ -15,7 +15,7 @@ from latecomer.model.durations import UNITS, to_micros
 from latecomer.model.strategies import Bounded
 from latecomer.model.windows import Tumbling
 from latecomer.reader import Reader
-from spark_kit import Bench
+from spark_kit import Bench, require_explained
 
 SECOND, MINUTE = UNITS["s"], UNITS["m"]
 
@@ -69,6 +69,7 @@ def test_an_aggregate_may_change_where_its_name_and_type_stay(spark: SparkSessio
         1: 900,
         2: 3 * 900,
     }
+    require_explained(changed.pipeline, "one")
 
 
 def at(second: int, came: int | None = None) -> Arrival:

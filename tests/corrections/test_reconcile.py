@@ -423,7 +423,13 @@ def test_sources_that_are_not_there_or_not_meant(lake: Lake, tmp_path: Path) -> 
     sqlite3.connect(database).close()
     database.touch()
     source = csv(tmp_path, "window_start,merchant,paise\n@0,amul,1")
+    foreign, rows = pa.array([b"caf\xe9"]), tmp_path / "foreign.parquet"
+    pq.write_table(pa.table({"merchant": pa.Array.from_buffers(pa.string(), 1, foreign.buffers())}), rows)
+    latin = tmp_path / "latin.csv"
+    latin.write_bytes(b"window_start,merchant,paise\n@0,caf\xe9,1")
     for asked, told in (
+        ({"source": str(rows)}, "cannot be read: "),
+        ({"source": str(latin)}, "cannot be read: "),
         ({"source": "nowhere.csv"}, "there is no such file or folder (value: 'nowhere.csv')"),
         ({"source": str(text)}, "is neither Parquet nor CSV"),
         ({"source": f"sqlite:{database}"}, "query: is missing"),

@@ -8,9 +8,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from latecomer.config.models import Output
+from latecomer.config.models import Output, Pipeline
 from latecomer.model.arrivals import Arrival
+from latecomer.model.durations import to_micros
 from latecomer.model.strategies import Bounded
+from latecomer.reader import Reader
 from spark_kit import PAYLOAD, Bench
 
 
@@ -34,6 +36,21 @@ def lines(folder: Path) -> list[list[tuple[Any, ...]]]:
             for row in map(json.loads, file.read_text(encoding="utf-8").splitlines())
         ]
         for file in sorted(folder.glob("batch-*.jsonl"))
+    ]
+
+
+def read(pipeline: Pipeline, output: str) -> list[tuple[Any, ...]]:
+    """The same, by a reader of the store."""
+    return [
+        (
+            to_micros(row["window_start"]) % 1_000_000,
+            to_micros(row["window_end"]) % 1_000_000,
+            row["timing"],
+            row["op"],
+            row["sequence"],
+            row["rows"],
+        )
+        for row in Reader(pipeline).panes(output).to_pylist()
     ]
 
 
@@ -76,6 +93,8 @@ def test_a_retract_stands_right_before_what_replaces_it(spark: SparkSession, tmp
     assert third[2:] == [(1, 27, "LATE", "insert", 0, 5)]
 
     assert lines(tmp_path / "bits") == lines(tmp_path / "visits")  # what was told of a part is taken back
+    for name in outputs:  # whoever reads the store sees what the sink was handed
+        assert read(bench.pipeline, name) == [line for batch in lines(tmp_path / name) for line in batch]
 
 
 def test_all_in_one_batch_a_pane_may_be_told_and_taken_back(spark: SparkSession, tmp_path: Path) -> None:

@@ -35,6 +35,9 @@ AGGREGATES = {
     "spread": "stddev(km)",
     "mean": "avg(paise)",
     "kinds": "approx_count_distinct(paise)",
+    "exactly": "count(distinct paise)",
+    "begins": "first(paise)",
+    "some": "collect(km, 3)",
     "middle": "approx_percentile(paise, 0.5)",
 }
 ADDED = {"paise": "sum(paise)", "n": "count(*)"}

@@ -26,13 +26,14 @@ outputs:
   totals:
     window: {tumbling: 1m}
     by: [merchant]
-    aggregates: {paise: sum(paise), payments: count(*), spread: stddev(paise), payers: approx_count_distinct(txn)}
+    aggregates: {paise: sum(paise), payments: count(*), spread: stddev(paise), payers: approx_count_distinct(txn),
+      often: "top_k(tower, 2)", begins: first(txn), middle: median(paise)}
     allowed_lateness: 90s
     late: update
     sinks: [{sqlite: results.db}, {delta: results}]
   alerts:
     window: {tumbling: 1m}
-    aggregates: {paise: sum(paise)}
+    aggregates: {paise: sum(paise), some: "collect(merchant, 3)"}
     allowed_lateness: 90s
     late: retract
     sinks: [{jsonl: alerts}, {parquet: changes}]

@@ -27,6 +27,15 @@ from scenarios import quick
         ("var(fare)", Aggregate(function="variance", column="fare")),
         ("max(`odd, name`)", Aggregate(function="max", column="odd, name")),
         ("max(`a``b`)", Aggregate(function="max", column="a`b")),
+        ("sum(`net amount`)", Aggregate(function="sum", column="net amount")),
+        ("count(distinct payer)", Aggregate(function="count_distinct", column="payer")),
+        ("COUNT( Distinct `a``b` )", Aggregate(function="count_distinct", column="a`b")),
+        ("count(distinct`x`)", Aggregate(function="count_distinct", column="x")),
+        ("count(distinct)", Aggregate(function="count", column="distinct")),
+        ("count(`distinct x`)", Aggregate(function="count", column="distinct x")),
+        ("median(fare)", Aggregate(function="median", column="fare")),
+        ("top_k(`net amount`, 3)", Aggregate(function="top_k", column="net amount", argument=3)),
+        ("collect(payer, 10000)", Aggregate(function="collect", column="payer", argument=10_000)),
         ("percentile_approx(fare, 1)", Aggregate(function="approx_percentile", column="fare", argument=1.0)),
     ],
 )
@@ -43,7 +52,20 @@ def test_an_aggregate_is_read_as_it_is_written(written: str, read: Aggregate) ->
         ("sum(a, b, c)", r"write function\(column\)"),
         ("sum(a) + 1", r"write function\(column\)"),
         (7, r"write function\(column\)"),
-        ("median(paise)", "unknown function median; there are sum, count"),
+        ("sum(abs(paise))", "one function of one column and no expression"),
+        ("sum(a) / sum(b)", "have what must be computed first as a column of the source"),
+        ("middle(paise)", "unknown function middle; there are sum, count"),
+        ("medain(paise)", r"did you mean median\?"),
+        ("mode(paise)", r"did you mean top_k\(column, 1\)\?"),
+        ("array_agg(paise)", r"did you mean collect\(column, 100\)\?"),
+        ("sum(distinct paise)", r"distinct goes with count alone; write count\(distinct column\), or sum"),
+        ("count(distinct *)", r"count\(distinct column\) needs a column"),
+        ("count(distinct a, b)", r"count\(distinct column\) takes one column and nothing else"),
+        ("top_k(paise)", r"top_k needs a number of values from 1 to 1000, as in top_k\(merchant, 10\)"),
+        ("top_k(paise, 1001)", "from 1 to 1000"),
+        ("collect(paise, 0)", "collect needs a number of values from 1 to 10000"),
+        ("collect(paise, -1)", "from 1 to 10000"),
+        ("collect(paise, some)", "from 1 to 10000"),
         ("sum(*)", r"sum needs a column; only count takes \*"),
         ("sum(paise, 2)", "sum takes one column and nothing else"),
         ("approx_percentile(fare)", "needs a share from 0 to 1"),
@@ -63,12 +85,24 @@ def test_count_of_rows_takes_no_argument() -> None:
         parse_aggregate("count(*, 1)")
 
 
-@pytest.mark.parametrize("written", ["sum(paise)", "count(*)", "approx_percentile(fare, 0.95)"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "sum(paise)",
+        "count(*)",
+        "approx_percentile(fare, 0.95)",
+        "count(distinct x)",
+        "top_k(x, 3)",
+        "collect(x, 9)",
+    ],
+)
 def test_an_aggregate_is_written_as_it_was_read(written: str) -> None:
     assert str(parse_aggregate(written)) == written
 
 
-@pytest.mark.parametrize("written", ["max(`odd, name`)", "sum(`a(b)`)", "count(`*`)"])
+@pytest.mark.parametrize(
+    "written", ["max(`odd, name`)", "sum(`a(b)`)", "count(`*`)", "count(`distinct x`)", "top_k(`a``, b`, 2)"]
+)
 def test_a_quoted_column_survives_being_written(written: str) -> None:
     read = parse_aggregate(written)
     assert parse_aggregate(str(read)) == read
@@ -94,6 +128,18 @@ def test_a_quoted_column_survives_being_written(written: str) -> None:
         ("variance(x)", [7], None),
         ("var_pop(x)", [7], 0.0),
         ("approx_count_distinct(x)", [1, 1, None, 2], 2),
+        ("count(distinct x)", [1, 1, None, 2], 2),
+        ("count(distinct x)", [0.0, -0.0, math.nan, math.nan, 1.0], 3),
+        ("first(x)", [None, 3, 1, None], 3),
+        ("last(x)", [None, 3, 1, None], 1),
+        ("median(x)", [4, None, 1, 3], 3),
+        ("median(x)", [4, 1, 3, 2], Decimal("2.5")),
+        ("median(x)", [2**62 + 1, 2**62], Decimal(2**62) + Decimal("0.5")),
+        ("median(x)", [Decimal("0.05"), Decimal("0.10")], Decimal("0.075")),
+        ("median(x)", [0.5, 4.0, 1.5, 2.5], 2.0),
+        ("top_k(x, 2)", ["b", "a", "c", "c", None, "b"], '[{"value":"b","count":2},{"value":"c","count":2}]'),
+        ("top_k(x, 9)", [Decimal("1.50")], '[{"value":1.50,"count":1}]'),
+        ("collect(x, 3)", ["b", None, "a", "b", "z"], '["b","a","b"]'),
         ("approx_percentile(x, 0.5)", [4, 1, None, 3, 2], 2),
         ("approx_percentile(x, 0)", [4, 1, 3, 2], 1),
         ("approx_percentile(x, 0.75)", [4, 1, 3, 2], 3),
@@ -108,7 +154,7 @@ def test_an_aggregate_ignores_nulls_and_is_exact(written: str, values: list[Any]
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("values", [[], [None, None]])
 def test_counts_of_nothing_are_zero_and_the_rest_is_null(function: str, values: list[None]) -> None:
-    argument = 0.5 if function == "approx_percentile" else None
+    argument = {"approx_percentile": 0.5, "top_k": 3, "collect": 3}.get(function)
     result = Aggregate(function=function, column="x", argument=argument).evaluate(values)
     assert result == (0 if "count" in function else None)
 

@@ -390,14 +390,51 @@ def test_the_ledger_balances_in_every_unit(
 def test_panes_come_early_then_on_time_then_late_and_are_numbered(
     batches: list[list[Arrival] | Heartbeat], strategy: Strategy, output: Output, drain: bool
 ) -> None:
-    order = [Timing.EARLY, Timing.ON_TIME, Timing.LATE]
+    order = [Timing.EARLY, Timing.ON_TIME, Timing.LATE, Timing.CLOSING]
     told = told_of(batches, output, strategy, drain)
     for panes in inserts(told).values():
         timings = [order.index(pane.timing) for pane in panes]
         assert timings == sorted(timings)
         assert timings.count(1) <= 1
+        assert timings.count(3) <= 1
         assert [pane.sequence for pane in panes] == list(range(len(panes)))
         assert not any(pane.is_last for pane in panes[:-1])
+
+
+@given(quiet_batches() | out_of_step(), watermarks(), any_outputs())
+@thorough
+def test_with_closing_every_number_is_said_to_be_final_once(
+    batches: list[list[Arrival] | Heartbeat], strategy: Strategy, output: Output
+) -> None:
+    closing = output.model_copy(update={"trigger": output.trigger.model_copy(update={"closing": True})})
+    told = told_of(batches, closing, strategy, drain=True)
+    panes = inserts(told)
+    for place in told.surviving("out"):
+        assert [pane.is_last for pane in panes[place]].count(True) == 1
+        assert panes[place][-1].is_last
+
+
+@given(quiet_batches() | out_of_step(), watermarks(), any_outputs())
+@quick
+def test_without_an_on_time_pane_there_is_nothing_new(
+    batches: list[list[Arrival] | Heartbeat], strategy: Strategy, output: Output
+) -> None:
+    both = []
+    for on_time in ("always", "if_changed"):
+        update = {"on_time": on_time, "closing": False}
+        trigger = output.trigger.model_copy(update=update)
+        rules = output.model_copy(update={"trigger": trigger, "emit_empty": False})
+        both.append(told_of(batches, rules, strategy, drain=True))
+    always, changed = both
+    assert always.judged == changed.judged
+    if output.accumulation is Accumulation.DISCARDING:
+        left, right = (told.summed("out", output) for told in both)
+        assert {place: values["rows"] for place, values in left.items()} == {
+            place: values["rows"] for place, values in right.items()
+        }
+    else:
+        assert _finals(always) == _finals(changed)
+    assert len(changed.panes("out")) <= len(always.panes("out"))
 
 
 @given(quiet_batches() | out_of_step(), watermarks(), any_outputs())
@@ -455,7 +492,7 @@ def test_batch_cuts_change_no_verdict_and_no_final(
         assert left.summed("out", output) == right.summed("out", output)
     else:
         assert _finals(left) == _finals(right)
-    if not isinstance(output.window, Session):
+    if not isinstance(output.window, Session) and not output.closes_silently:
         assert _on_time(left) == _on_time(right)
 
 

@@ -18,6 +18,7 @@ from latecomer.model.durations import (
     format_duration,
     iso,
     parse_duration,
+    shown_duration,
     to_micros,
     to_moment,
 )
@@ -107,3 +108,29 @@ def test_iso_is_utc_without_needless_digits() -> None:
     assert iso(None) is None
     assert iso(0) == "1970-01-01T00:00:00Z"
     assert iso(-1) == "1969-12-31T23:59:59.999999Z"
+
+
+@pytest.mark.parametrize(
+    ("micros", "said"),
+    [
+        (0, "0s"),
+        (479, "479us"),
+        (1_479, "1ms 479us"),
+        (661_788_479, "11m 2s"),
+        (661_499_999, "11m 1s"),
+        (59_999_999, "1m"),
+        (3_600 * 1_000_000, "1h"),
+        (3_599_999_999, "1h"),
+        (90_061 * 1_000_000, "1d 1h"),
+        (400 * 86_400_000_000 + 1, "400d"),
+        (-661_788_479, "-11m 2s"),
+    ],
+)
+def test_a_measured_duration_is_said_in_two_units(micros: int, said: str) -> None:
+    assert shown_duration(micros) == said
+
+
+@given(st.integers(-LONGEST, LONGEST))
+def test_what_is_said_is_near(micros: int) -> None:
+    said = parse_duration(shown_duration(micros).replace(" ", ""))
+    assert abs(said - micros) <= abs(micros) / 24 + 1

@@ -247,7 +247,7 @@ def test_sessions_on_time_are_the_runs_without_a_gap(read: list[Arrival], output
     told = interpret([read], SLOW, {"out": whole}, drain=True)
     gap, runs = output.window.gap, []
     for time in sorted(one.event_time for one in read):
-        if runs and time < runs[-1][1]:
+        if runs and (time < runs[-1][1] or (output.window.joins and time == runs[-1][1])):
             runs[-1] = (runs[-1][0], time + gap)
         else:
             runs.append((time, time + gap))

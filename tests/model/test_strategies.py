@@ -10,9 +10,9 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from latecomer.config.models import Output
+from latecomer.errors import PipelineError
 from latecomer.model import recent
 from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret
 from latecomer.model.strategies import (
@@ -152,16 +152,26 @@ def test_counts_are_those_of_the_ticks_that_are_left(
     ("fields", "mend"),
     [
         ({"p": 0.95, "of": 10}, "write 20 or more"),
-        ({"p": 0.9999}, "write 10000 or more"),
+        ({"p": 0.99999}, "write 100000 or more"),
         ({"p": 1}, "use strategy: bounded"),
         ({"p": 0}, "write a number above 0"),
         ({"p": "most"}, "write a number above 0"),
-        ({"p": 0.5, "of": 0}, "greater than or equal to 1"),
+        ({"p": 0.5, "of": 0}, "write 1 or more"),
     ],
 )
 def test_a_quantile_that_one_event_decides_is_refused(fields: dict[str, object], mend: str) -> None:
-    with pytest.raises(ValidationError, match=mend):
+    with pytest.raises(PipelineError, match=mend):
         Percentile(**fields)
+
+
+def test_by_default_it_is_the_99th_of_the_last_10_000() -> None:
+    """The third seed's setting. A hundredth of them may come from the future, and one more moves it."""
+    strategy = Percentile(max_future="off")
+    assert (strategy.p, strategy.of) == (0.99, 10_000)
+    ahead = 6 * 3600 * SECOND
+    for wrong, expected in ((100, 0), (101, ahead)):
+        head = Head(0, 0, "", 10_000, ahead, times={0: 10_000 - wrong, ahead: wrong})
+        assert strategy.mark(strategy.advance(None, head), "") == expected
 
 
 # Adaptive
@@ -212,7 +222,7 @@ def test_the_delay_stays_within_its_bounds() -> None:
 
 
 def test_bounds_the_wrong_way_round_are_refused() -> None:
-    with pytest.raises(ValidationError, match="write at_most: 20m or more"):
+    with pytest.raises(PipelineError, match="write at_most: 20m or more"):
         Adaptive(at_least="20m")
 
 
@@ -258,7 +268,7 @@ def test_a_partition_without_a_mark_holds_the_others_until_it_is_idle() -> None:
 @pytest.mark.parametrize("fields", [{}, {"where": "a", "marker": "b"}, {"where": "  "}])
 def test_what_is_a_mark_is_said_once(fields: dict[str, str]) -> None:
     with pytest.raises(
-        ValidationError, match="must be said once" if "  " not in fields.values() else "an empty predicate"
+        PipelineError, match="must be said once" if "  " not in fields.values() else "an empty predicate"
     ):
         Punctuated(**fields)
 

@@ -13,7 +13,7 @@ from latecomer.config.models import Output
 from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret
 from latecomer.model.panes import Pane, Timing
 from latecomer.model.strategies import Ascending, Bounded, Head, Strategy
-from latecomer.model.timeline import Timeline
+from latecomer.model.timeline import OutOfStep, Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, judge
 from latecomer.model.windows import FIRST_MOMENT, Tumbling
 from scenarios import arrivals, bounded, cuts, out_of_step, outputs, quick, thorough, watermarks
@@ -470,3 +470,20 @@ def test_any_two_cuts_give_one_outcome(
         {place: pane.values for place, pane in told.surviving("out").items()} for told in (left, right)
     )
     assert standing_left == standing_right
+
+
+def test_what_is_read_out_of_step_is_counted_beyond_a_tick_and_the_delay() -> None:
+    timeline = ticking("30us")
+    assert timeline.out_of_step([head(1, 10)]) is None  # nothing has been read before
+    timeline.extend([head(10, 100), head(9, 90)])
+    at_most = [head(tick, 0) for tick in (7, 8, 9, 10, 11)]
+    assert timeline.out_of_step(at_most) is None
+    assert timeline.out_of_step([*at_most, head(6, 0), head(2, 0, "q")]) == OutOfStep(2, 80)
+    timeline.heartbeat(500)  # a clock that goes on is nothing that was read
+    assert timeline.out_of_step(at_most) is None
+    restored = Timeline.restore(timeline.strategy, timeline.carry())
+    assert restored.out_of_step([head(6, 0)]) == OutOfStep(1, 40)
+    without_delay = ticking()
+    without_delay.extend([head(10, 100)])
+    assert without_delay.out_of_step([head(9, 0)]) is None
+    assert without_delay.out_of_step([head(8, 0)]) == OutOfStep(1, 20)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
 
+from latecomer.errors import PipelineError
 from latecomer.model.triggers import Count, Every, Trigger
+from latecomer.model.windows import Session
 
 
 @pytest.mark.parametrize(
@@ -45,13 +46,23 @@ def test_late(written: object, meant: object) -> None:
         ({"early": "often"}, "write a number and a unit"),
         ({"early": {}}, "write {every: 1m} or {count: 100}"),
         ({"early": {"every": "1m", "count": 3}}, "needs one of every and count"),
-        ({"early": {"count": 0}}, "greater than or equal to 1"),
-        ({"early": {"count": True}}, "valid integer"),
+        ({"early": {"count": 0}}, "write 1 or more"),
+        ({"early": {"count": True}}, "write a whole number"),
         ({"late": "30s"}, "write batch, every 30s or"),
         ({"late": "every now and then"}, "write a number and a unit"),
         ({"late": {"every": "30s", "clock": "event"}}, "leave clock out"),
     ],
 )
 def test_what_is_no_trigger_is_refused(fields: dict[str, object], mend: str) -> None:
-    with pytest.raises(ValidationError, match=mend):
+    with pytest.raises(PipelineError, match=mend):
         Trigger(**fields)
+
+
+def test_a_store_that_knew_fewer_settings_sees_no_change() -> None:
+    """What a store writes down of an output holds a setting that came later only where it is used."""
+    assert Trigger().model_dump(mode="json") == {"early": None, "late": "batch"}
+    assert Session("10s").model_dump(mode="json").keys() == {"session", "max"}
+    used = Trigger(on_time="if_changed", closing=True)
+    assert Trigger.model_validate(used.model_dump(mode="json")) == used
+    joined = Session("10s", touching="joins", final="after_gap")
+    assert joined.model_dump(mode="json").keys() == {"session", "max", "touching", "final"}

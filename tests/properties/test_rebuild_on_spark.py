@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -31,7 +32,16 @@ from latecomer.store import failpoints
 from latecomer.store.store import Store, open_store
 from latecomer.timeline.keeper import TimelineKeeper
 from scenarios import watermarks
-from spark_kit import PAYLOAD, Batch, Bench, filtered, many_on_spark, on_spark, stored_panes
+from spark_kit import (
+    PAYLOAD,
+    Batch,
+    Bench,
+    filtered,
+    many_on_spark,
+    on_spark,
+    require_explained,
+    stored_panes,
+)
 from window_kit import any_outputs, quiet_batches
 
 Within = tuple[int, int]
@@ -50,8 +60,29 @@ class Died(BaseException):
     """Stands for the end of the process."""
 
 
+@st.composite
+def delivered_again(draw: st.DrawFn, batches: list[Batch]) -> list[Batch]:
+    """The batches, each event with an id of its own, and in each some events of those before once more: as
+    duplicates, or as events that nobody remembers."""
+    found: list[Batch] = []
+    before: list[Arrival] = []
+    now = 0
+    for batch in batches:
+        if isinstance(batch, Heartbeat):
+            now = max(now, batch.at)
+            found.append(batch)
+            continue
+        named = [replace(row, event_id=f"{len(before)}-{nth}") for nth, row in enumerate(batch)]
+        again = draw(st.lists(st.sampled_from(before), max_size=4)) if before else []
+        now = max([now, *(row.arrival_time for row in named)])
+        found.append([*named, *(replace(row, arrival_time=now) for row in again)])
+        before += named
+    return found
+
+
 def examples() -> st.SearchStrategy[Example]:
     few = quiet_batches(rejects=False).map(lambda batches: [*batches[:3], *batches[-1:]])
+    few = few.flatmap(delivered_again)
     ranges = st.tuples(st.integers(-40, 60), st.integers(1, 100)).map(lambda two: (two[0], two[0] + two[1]))
     outputs = st.tuples(any_outputs(), st.booleans()).map(lambda two: filtered(two[0]) if two[1] else two[0])
     kills = st.one_of(st.none(), st.sampled_from(PLACES))
@@ -69,7 +100,7 @@ def rebuild_and_compare(
 ) -> None:
     within, overlapping = ranges
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(spark, Path(folder), strategy, {"one": output}, PAYLOAD, ids=False)
+        bench = Bench(spark, Path(folder), strategy, {"one": output}, PAYLOAD)
         store = bench.run(batches[:2])
         read = [row for batch in batches[:2] if not isinstance(batch, Heartbeat) for row in batch]
         if store.ledger.last_batch() < 0:
@@ -98,6 +129,7 @@ def rebuild_and_compare(
         require_served(bench, output, read)
         assert rebuilding.apply(bench.pipeline, "one", spark=spark).batch is None
         assert check_ledger(bench.pipeline, spark) == []
+        require_explained(bench.pipeline, "one")
         again = replay(bench.pipeline, spark=spark)
         assert again.equal, again.outputs["one"].panes.rows.to_pylist()
 
@@ -170,9 +202,11 @@ def require_gap_free(panes: Sequence[Pane]) -> None:
 
 
 def grouped(read: Sequence[Arrival], output: Output) -> dict[Place, dict[str, Any]]:
-    """The batch job: every event into its windows, whenever it came."""
+    """The batch job: every event into its windows, whenever it came, and however often."""
     events: dict[tuple[Window, tuple[Any, ...]], list[Arrival]] = {}
-    kept = [row for row in read if output.where is None or row.payload["ok"]]
+    once = {row.event_id: row for row in reversed(read)}
+    in_order = sorted(once.values(), key=lambda row: (row.event_time, row.arrival_time))
+    kept = [row for row in in_order if output.where is None or row.payload["ok"]]
     for key in {tuple(row.payload[name] for name in output.by) for row in kept}:
         ours = [row for row in kept if tuple(row.payload[name] for name in output.by) == key]
         for window, row in placed(ours, output):
@@ -193,7 +227,7 @@ def placed(rows: Sequence[Arrival], output: Output) -> list[tuple[Window, Arriva
     found: list[tuple[Window, list[Arrival]]] = []
     for row in sorted(rows, key=lambda row: row.event_time):
         stretch = window.stretch(row.event_time)
-        if found and stretch.start < found[-1][0].end:
+        if found and window.meet(found[-1][0], stretch):
             before, members = found.pop()
             found.append((Window(before.start, max(before.end, stretch.end)), [*members, row]))
         else:

@@ -31,9 +31,13 @@ def pipeline_in(
     watermark: Mapping[str, Any] | None = None,
     outputs: Mapping[str, Any] | None = None,
     ledger: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+    made: bool = True,
 ) -> Pipeline:
-    """A pipeline over `folder`/in with a store beside it; what is not said is as plain as can be."""
-    (folder / "in").mkdir(parents=True, exist_ok=True)
+    """A pipeline over `folder`/in, which is `made`, with a store beside it; what is not said is as plain as
+    can be."""
+    if made:
+        (folder / "in").mkdir(parents=True, exist_ok=True)
     return Pipeline.model_validate(
         {
             "name": "sourced",
@@ -44,6 +48,7 @@ def pipeline_in(
             "watermark": {"delay": "10s", **(watermark or {})},
             "outputs": outputs or COUNTED,
             "ledger": list(ledger),
+            "columns": dict(columns or {}),
         }
     )
 

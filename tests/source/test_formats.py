@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from latecomer.config.columns import infer_columns
+from latecomer.config.columns import infer_columns, source_warnings
+from latecomer.config.paths import list_files
 from latecomer.store.store import Store
 from source.source_kit import (
     dead_letters,
@@ -182,14 +184,14 @@ def test_a_parquet_file_that_does_not_fit_is_one_dead_letter(spark: SparkSession
         ),
         "d_more": parquet_bytes(txn=pa.array(["d1"]), more=good, at=moments, paise=good),
         "e_no_rows": parquet_bytes(txn=pa.array(["e1"]), at=moments, paise=good)[:],
+        "f_nanos": parquet_bytes(
+            txn=pa.array(["f1"]), at=moments.cast(pa.timestamp("ns", "UTC")), paise=good
+        ),
         "p_garbage": b"PAR1 is how it starts and how it ends, PAR1",
         "q_cut_short": first[: len(first) // 2],
         "r_text": parquet_bytes(txn=pa.array(["r1"]), at=moments, paise=pa.array(["5"])),
         "s_list": parquet_bytes(txn=pa.array(["s1"]), at=moments, paise=pa.array([[5]])),
         "t_unsigned": parquet_bytes(txn=pa.array(["t1"]), at=moments, paise=pa.array([5], pa.uint64())),
-        "u_nanos": parquet_bytes(
-            txn=pa.array(["u1"]), at=moments.cast(pa.timestamp("ns", "UTC")), paise=good
-        ),
     }
     for nth, (name, content) in enumerate(later.items(), 1):
         write_text(tmp_path, f"{name}.parquet", content, nth)
@@ -198,12 +200,104 @@ def test_a_parquet_file_that_does_not_fit_is_one_dead_letter(spark: SparkSession
     )
     landed(tmp_path / "in" / "e_no_rows.parquet", 4)
     store = run_once(pipeline, spark)
-    assert events(store, "txn", "paise") == [("a1", 5), ("b1", None), ("c1", 7), ("d1", 5)]
+    assert events(store, "txn", "paise") == [("a1", 5), ("b1", None), ("c1", 7), ("d1", 5), ("f1", 5)]
     found = dead_letters(store)
     assert [(reason, file) for reason, _, file, _ in found] == [
         ("unreadable_file", f"{name}.parquet") for name in later if name[0] >= "p"
     ]
     told = {file[0]: raw for _, raw, file, _ in found}
     assert told["r"] == "column paise is string, pinned as bigint"
-    assert "nanoseconds" in told["u"]
-    assert ledger_lines(store, "totals")[1, "events"] == {"received": 9, "on_time": 3, "dead_letter": 6}
+    assert told["t"] == "column paise is decimal(20,0), pinned as bigint"
+    assert ledger_lines(store, "totals")[1, "events"] == {"received": 9, "on_time": 4, "dead_letter": 5}
+
+
+def test_nanoseconds_are_cut_to_microseconds_and_unsigned_numbers_kept_whole(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    instant = 1_794_146_400_000_001_999
+    nanos = [instant, -1, None]
+    in_utc = pa.array(nanos, pa.timestamp("ns", "UTC"))
+    local = pa.array(nanos, pa.timestamp("ns"))
+    names = pa.array(["1", "2", "3"])
+    huge = pa.array([2**64 - 1, 0, None], pa.uint64())
+    pipeline = pipeline_in(
+        tmp_path,
+        files={"format": "parquet"},
+        schema={"txn": "string", "at": "timestamp", "local": "timestamp_ntz", "huge": "decimal(20,0)"},
+        ledger=["huge"],
+    )
+    write_text(tmp_path, "a.parquet", parquet_bytes(txn=names, at=in_utc, local=local, huge=huge))
+    in_micros = {
+        "at": in_utc.cast(pa.timestamp("us", "UTC"), safe=False),
+        "local": local.cast(pa.timestamp("us"), safe=False),
+    }
+    write_text(tmp_path, "b.parquet", parquet_bytes(txn=names, **in_micros), 1)
+    write_text(tmp_path, "c.parquet", parquet_bytes(txn=names, at=in_utc, local=in_micros["local"]), 2)
+    pq.write_table(
+        pa.table({"txn": names, "at": in_utc, "local": local}),
+        tmp_path / "in" / "d.parquet",
+        use_deprecated_int96_timestamps=True,
+    )
+    landed(tmp_path / "in" / "d.parquet", 3)
+    store = run_once(pipeline, spark)
+
+    sql = (
+        "select origin, txn, cast(event_time as bigint) at, cast(local as bigint) local, huge from t "
+        "order by origin, position"
+    )
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    for row in rows_of(store.events, sql):
+        found.setdefault(row["origin"][0], []).append((row["at"], row["local"], row["huge"]))
+    first = instant // 1000
+    assert found["a"] == [(first, first, 2**64 - 1), (-1, -1, 0)]
+    assert [times[:2] for times in found["b"]] == [(first, first), (0, 0)]
+    assert [times[:2] for times in found["c"]] == [(first, first), (-1, 0)]
+    assert [times[:2] for times in found["d"]] == [(first, first), (-1, -1)]
+    assert [reason for reason, *_ in dead_letters(store)] == ["no_event_time"] * 4
+    assert ledger_lines(store, "totals")[0, "huge"]["on_time"] == 2**64 - 1
+
+
+def test_parquet_columns_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    columns: dict[str, pa.Array] = {
+        "at": pa.array([1], pa.timestamp("ns")),
+        "small": pa.array([1], pa.uint8()),
+        "huge": pa.array([1], pa.uint64()),
+        "view": pa.array(["x"], pa.string_view()),
+        "fixed": pa.array([b"ab"], pa.binary(2)),
+        "nothing": pa.nulls(1),
+        "list": pa.array([[1]]),
+        "struct": pa.array([{"deep": 1}]),
+        "time": pa.array([1], pa.time64("us")),
+        "half": pa.array([1.5], pa.float16()),
+        "uuid": pa.array([bytes(16)], pa.uuid()),
+        "wide": pa.array([1], pa.decimal256(50, 0)),
+    }
+    file = write_text(tmp_path, "a.parquet", parquet_bytes(**columns))
+    assert infer_columns([str(file)], "parquet") == {
+        "at": "timestamp_ntz",
+        "small": "smallint",
+        "huge": "decimal(20,0)",
+        "view": "string",
+        "fixed": "binary",
+    }
+    said = source_warnings(str(tmp_path / "in"), "parquet")
+    assert [warning.split(" is left out")[0] for warning in said] == [
+        "column list (list<element: int64>)",
+        "column struct (struct<deep: int64>)",
+        "column time (time64[us])",
+        "column half (halffloat)",
+        "column uuid (extension<arrow.uuid>)",
+        "column wide (decimal256(50, 0))",
+    ]
+    assert "fields as columns of their own" in said[0]
+    old = tmp_path / "in" / "b.parquet"
+    pq.write_table(pa.table({"at": columns["at"]}), old, use_deprecated_int96_timestamps=True)
+    assert infer_columns([str(old)], "parquet") == {"at": "timestamp"}
+
+
+def test_a_file_whose_name_is_not_text_is_told(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9.json")).write_text("{}")
+    (tmp_path / "fine.json").write_text("{}")
+    assert list_files(str(tmp_path)) == [str(tmp_path / "fine.json")]
+    (said,) = source_warnings(str(tmp_path), "json")
+    assert said.endswith("caf\\xe9.json' is not read: its name is not UTF-8; rename it")

@@ -16,10 +16,12 @@ from pyspark.sql import functions as F
 
 from latecomer.config.models import Unit
 from latecomer.decode.decode import micros
-from latecomer.model.durations import EARLIEST, LATEST
+from latecomer.model.durations import EARLIEST, LATEST, to_micros
+from latecomer.model.zones import to_utc
 from latecomer.session import own_session
 from latecomer.store.store import Store
 from source.source_kit import dead_letters, landed, ledger_lines, pipeline_in, rows_of, run_once, write_json
+from zone_kit import changes, wall
 
 NOON = datetime(2026, 11, 8, 12, 0, tzinfo=UTC)
 INDIA = timedelta(hours=5, minutes=30)
@@ -102,6 +104,44 @@ def test_a_written_zone_holds_and_event_zone_fills_in_for_none(
     ]
     numbers = sum(times.index(text) for text in bad)
     assert ledger_lines(store, "totals")[0, "n"]["dead_letter"] == numbers
+
+
+CLOCK_CHANGES = {
+    # New York skips 02:00 to 03:00, and shows 01:00 to 02:00 twice.
+    ("America/New_York", "2013-03-10 02:30"): "2013-03-10T07:30Z",
+    ("America/New_York", "2013-11-03 01:30"): "2013-11-03T05:30Z",
+    ("America/New_York", "2013-11-03 02:00"): "2013-11-03T07:00Z",
+    # Havana skips midnight; on Lord Howe Island the clock goes by half an hour; Samoa skipped a day.
+    ("America/Havana", "2026-03-08"): "2026-03-08T05:00Z",
+    ("Australia/Lord_Howe", "2026-10-04 02:10"): "2026-10-03T15:40Z",
+    ("Pacific/Apia", "2011-12-30 12:00"): "2011-12-30T22:00Z",
+}
+
+
+def test_a_time_that_is_skipped_or_comes_twice_is_read_as_documented_and_as_the_model_does(
+    spark: SparkSession,
+) -> None:
+    """In text and in columns without a zone; the model's reading is the oracle's and the command line's."""
+    session = own_session(spark)
+    asked = {zone: [text for where, text in CLOCK_CHANGES if where == zone] for zone, _ in CLOCK_CHANGES}
+    for zone, texts in asked.items():
+        for change in list(changes(zone, 2009, 2027))[:6]:
+            shown = datetime.fromisoformat(f"{wall(change, zone):%Y-%m-%d %H:%M}")
+            texts += [f"{shown + timedelta(minutes=step):%Y-%m-%d %H:%M}" for step in range(-130, 131, 10)]
+        found = (
+            session.createDataFrame(pa.table({"at": texts}))
+            .withColumn("ntz", F.col("at").cast("timestamp_ntz"))
+            .selectExpr(
+                "at",
+                f"{micros('at', 'string', None, zone)} as text",
+                f"{micros('ntz', 'timestamp_ntz', None, zone)} as ntz",
+            )
+        )
+        for row in found.toArrow().to_pylist():
+            meant = to_utc(to_micros(datetime.fromisoformat(row["at"])), zone)
+            assert row["text"] == row["ntz"] == meant, (zone, row)
+            if (zone, row["at"]) in CLOCK_CHANGES:
+                assert meant == to_micros(datetime.fromisoformat(CLOCK_CHANGES[zone, row["at"]]))
 
 
 EPOCHS: dict[tuple[str, Unit], dict[Any, int | None]] = {

@@ -129,7 +129,7 @@ def test_a_csv_header_is_followed_in_a_compressed_file_and_beside_foreign_letter
 ) -> None:
     pipeline = pipeline_in(tmp_path, files={"format": "csv"}, schema={**SCHEMA, "note": "string"})
     write_text(tmp_path, "a.csv.gz", gzip.compress(f"note,at,txn\nx,{AT},a1\n".encode()))
-    write_text(tmp_path, "b.csv", f"note,at,txn\ncaf\u00e9,{AT},b1\n".encode("latin-1"), 1)
+    write_text(tmp_path, "b.csv", f"note,at,txn\ncaf\u00e9,{AT},b1\n", 1)
     store = run_once(pipeline, spark)
     assert transactions(store) == ["a1", "b1"]
     assert dead_letters(store) == []

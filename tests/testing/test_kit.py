@@ -133,6 +133,23 @@ def test_assertions_hold_and_fail() -> None:
         assert_panes(outcome, [], output="other")
 
 
+@pytest.mark.parametrize("line", ["14:00..14:01 paisee=1", "14:00..14:01 ON_TIME tower=A"])
+def test_a_column_that_the_output_does_not_have_is_a_mistake(line: str) -> None:
+    with pytest.raises(ValueError, match="the output has no such column; "):
+        assert_panes(play(pipeline(), LATE), line)
+
+
+def test_a_watermark_put_by_hand_judges_what_comes_after_it() -> None:
+    steered = (
+        Scenario().event("14:09").watermark("14:01").event("14:00:10").watermark("14:03").event("14:00:20")
+    )
+    outcome = assert_same_for_all_cuts(pipeline(allowed_lateness="2m", late="update"), steered)
+    assert_fates(outcome, ["on_time", "late_accepted", "too_late"])
+    assert_watermark(outcome, "14:01", step=2)
+    with pytest.raises(ValueError, match="step 1: the watermark is at 14:03 and goes forward alone"):
+        play(pipeline(), Scenario().watermark("14:03").watermark("14:01"))
+
+
 def test_the_output_may_be_left_out_where_there_is_one() -> None:
     one = pipeline()
     both = one.model_copy(update={"outputs": {**one.outputs, "again": one.outputs["totals"]}})
@@ -145,3 +162,9 @@ def test_the_output_may_be_left_out_where_there_is_one() -> None:
 @relaxed
 def test_random_scenarios_balance_and_do_not_depend_on_cuts(steps: list[testing.Batch]) -> None:
     assert_balances(assert_same_for_all_cuts(pipeline(allowed_lateness="2m", late="retract"), steps))
+
+
+@given(scenarios(pipeline(allowed_lateness="2m", late="update"), by_hand=True))
+@relaxed
+def test_random_watermarks_by_hand_do_not_depend_on_cuts(steps: list[testing.Batch]) -> None:
+    assert_balances(assert_same_for_all_cuts(pipeline(allowed_lateness="2m", late="update"), steps))

@@ -194,6 +194,15 @@ def test_spark_reads_every_type_as_the_oracle_does(spark: SparkSession) -> None:
     assert not found, "\n\n".join(map(str, found))
 
 
+def test_a_clock_without_a_zone_cannot_hold_the_second_of_two_hours() -> None:
+    """In New York it shows 01:30 at 05:30 and at 06:30 UTC; the oracle, as Spark, reads the first."""
+    around = pipeline({"at": "timestamp_ntz"}, zone="America/New_York")
+    first = Scenario("2013-11-03").event("05:30", x=1).event("07:30", x=1).drain()
+    assert_panes(play(around, first), ["05:30..05:31 x=1 rows=1", "07:30..07:31 x=1 rows=1"])
+    with pytest.raises(ValueError, match="06:30 does not fit timestamp_ntz"):
+        play(around, Scenario("2013-11-03").event("06:30", x=1).drain())
+
+
 @pytest.mark.parametrize("kind", ["string", "bigint", "timestamp", "date"])
 def test_what_cannot_be_read_has_the_reason_that_spark_gives(spark: SparkSession, kind: str) -> None:
     around = pipeline({"at": kind}, unit="s")

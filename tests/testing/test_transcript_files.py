@@ -99,6 +99,33 @@ def changed(old: str, new: str) -> str:
         ("finally:\n", "finally:\n  ledger: [events recieved=3]\n", "the ledger does not count recieved"),
         ("finally:\n", "finally:\n  ledger: [events on_time=all]\n", "the ledger counts in numbers"),
         ("steps:\n", "steps:\n  - heartbeat: noon\n", "late.yaml:10: steps[0].heartbeat: not a time"),
+        (
+            "LATE paise=107",
+            "LATE paises=107",
+            "late.yaml:16: steps[0].panes[1]: paises: the output has no such column\n    mend: did you mean paise?",
+        ),
+        (
+            "    - 14:00..14:01 paise=107",
+            "    - 14:00..14:01 rupees=107",
+            "late.yaml:20: finally.results[0]: rupees: the output has no such column",
+        ),
+        (
+            "finally:\n",
+            "finally:\n  late: [14:00:20 @14:01:02 tower=A]\n",
+            "late.yaml:19: finally.late[0]: tower: the source has no such column",
+        ),
+        (
+            "finally:\n",
+            "finally:\n  ledger: {totals: [paise received=3]}\n",
+            "late.yaml:19: finally.ledger.totals[0]: paise: the ledger has no such unit",
+        ),
+        ("steps:\n", "steps:\n  - watermark: soon\n", "late.yaml:10: steps[0].watermark: not a time"),
+        (
+            "steps:\n",
+            "steps:\n  - watermark: 14:02\n  - watermark: 14:02\n",
+            "late.yaml:11: steps[1].watermark: the watermark is at 14:02 and goes forward alone",
+        ),
+        ("steps:\n", "steps:\n  - drain\n  - watermark: 14:02\n", "late.yaml:11: steps[1].watermark: "),
         ("steps:\n", "steps:\n  - drain: now\n", "takes nothing"),
         ("steps:\n", "steps:\n  - batch: 14:00 @14:00\n", "is not a list of rows"),
         ("  - batch:\n", "  - 14:00 @14:00\n  - batch:\n", "is not one step"),

@@ -14,7 +14,7 @@ def test_it_says_what_it_did(days: Days, cli: Cli) -> None:
     said = cli("compact", days.file)
     assert said.status == 0
     assert "outputs/totals/panes" in said.out
-    assert said.err == "note: 84 files were merged into 15\n"
+    assert said.err == "note: 84 files were merged into 8\n"
     again = cli("compact", days.file)
     assert (again.out, again.err) == ("nothing to do: the store is in shape\n", "")
 

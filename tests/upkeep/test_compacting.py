@@ -6,20 +6,36 @@ import os
 import signal
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from cli.cli_kit import rows_of
 from latecomer.corrections.explain import explain
 from latecomer.errors import NoStore, PipelineError, StoreInUse, StoreMismatch
-from latecomer.model.durations import DAY, to_micros, to_moment
+from latecomer.model.durations import DAY, to_moment
 from latecomer.reader import Reader
 from latecomer.store.lock import exclusive
 from latecomer.store.table import batches_of
+from latecomer.upkeep import plan
 from latecomer.upkeep.compacting import LOCK, compact
-from upkeep.upkeep_kit import HOUR, MIDNIGHT, Days, aged, contents, killed_at, make_days, on_disk, tables
+from upkeep.upkeep_kit import (
+    HOUR,
+    MIDNIGHT,
+    PIPELINE,
+    Days,
+    aged,
+    contents,
+    killed_at,
+    make_days,
+    on_disk,
+    tables,
+)
 
 LATER = datetime.now(UTC) + timedelta(days=30)
 
@@ -30,12 +46,12 @@ def test_every_row_stays_and_files_become_few(days: Days) -> None:
     assert contents(days.store) == before
     counts = {name: len(table.files()) for name, table in tables(days.store).items()}
     assert counts == {
-        "events": 4,
-        "duplicates": 3,
+        "events": 1,
+        "duplicates": 1,
         "dead_letters": 1,
         "watermarks": 1,
         "ledger": 1,
-        "outputs/totals/panes": 4,  # the newest can still be reached by late events
+        "outputs/totals/panes": 2,  # the newest can still be reached by late events
         "outputs/totals/late": 1,
     }
     told = {row["table"]: (row["files"], row["files_after"]) for row in report.rows.to_pylist()}
@@ -43,11 +59,16 @@ def test_every_row_stays_and_files_become_few(days: Days) -> None:
     assert report.total("bytes_after") < report.total("bytes")
 
 
-def test_an_event_file_is_of_one_day_and_sorted(days: Days) -> None:
+@pytest.fixture
+def busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any day is busy enough for files of its own."""
+    monkeypatch.setattr(plan, "FULL", 1)
+
+
+def test_an_event_file_of_a_busy_day_is_sorted(days: Days, busy: None) -> None:
     compact(days.pipeline)
     events = days.store.events
     for file in events.files():
-        assert to_micros(file.minimum["event_time"]) // DAY == to_micros(file.maximum["event_time"]) // DAY
         times = pq.read_table(events.root / file.path)["event_time"].to_pylist()
         assert times == sorted(times)
         batches = set(pq.read_table(events.root / file.path)["batch"].to_pylist())
@@ -81,15 +102,80 @@ def test_what_comes_later_is_merged_by_a_later_call(days: Days) -> None:
     before = contents(days.store)
     compact(days.pipeline)
     assert contents(days.store) == before
-    assert len(days.store.events.files()) == 5
+    assert len(days.store.events.files()) == 1
 
 
 def test_a_dry_run_says_the_same_and_changes_nothing(days: Days) -> None:
     before = on_disk(days.store)
     said = compact(days.pipeline, dry_run=True).rows
     assert on_disk(days.store) == before
-    done = compact(days.pipeline).rows
-    assert said.select(["table", "files", "files_after"]) == done.select(["table", "files", "files_after"])
+    assert foretold(said) == foretold(compact(days.pipeline).rows)
+
+
+FORETOLD = ["table", "files", "files_after", "bytes", "rows_removed", "swept_files", "swept_bytes"]
+
+
+def foretold(rows: pa.Table) -> list[dict[str, Any]]:
+    """Everything that a dry run knows: but how many bytes a file will have."""
+    found: list[dict[str, Any]] = rows.select(FORETOLD).to_pylist()
+    return found
+
+
+batches = st.lists(
+    st.tuples(st.integers(0, 400), st.integers(1, 5), st.integers(0, 400)), min_size=1, max_size=4
+)
+
+
+@settings(
+    max_examples=10,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # making it smaller takes minutes
+)
+@given(
+    calls=st.lists(batches, min_size=1, max_size=2),
+    full=st.sampled_from([1, 4, plan.FULL]),
+    enough=st.sampled_from([6, 30, plan.ENOUGH]),
+    kept=st.sampled_from(["", "retention: {events: 3d, late: 1d}\n"]),
+)
+def test_whatever_the_store_there_are_never_more_files_and_the_dry_run_says_it(
+    tmp_path_factory: pytest.TempPathFactory,
+    calls: list[list[tuple[int, int, int]]],
+    full: int,
+    enough: int,
+    kept: str,
+) -> None:
+    """Sparse batches far apart, spread over days, compacted now and then, with and without retention."""
+    folder = tmp_path_factory.mktemp("sparse")
+    (folder / "pipeline.yaml").write_text(PIPELINE + kept, encoding="utf-8")
+    made = Days(folder / "pipeline.yaml")
+    made.store.pin()
+    batch = 0
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(plan, "FULL", full)
+        patched.setattr(plan, "ENOUGH", enough)
+        for call in calls:
+            for day, events, spread in call:
+                made.sparse(batch, day, events, spread)
+                batch += 1
+            said = compact(made.pipeline, dry_run=True).rows
+            before = {name: len(table.files()) for name, table in tables(made.store).items()}
+            done = compact(made.pipeline).rows
+            assert foretold(said) == foretold(done)
+            for name, table in tables(made.store).items():
+                assert name == "removals" or len(table.files()) <= before[name], name
+            assert compact(made.pipeline, dry_run=True).rows.num_rows == 0
+            assert compact(made.pipeline).rows.num_rows == 0
+
+
+def test_a_year_of_sparse_days_becomes_few_files(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
+    made = Days(tmp_path / "pipeline.yaml")
+    made.store.pin()
+    for batch in range(30):  # three events in each, months apart
+        made.sparse(batch, batch * 12, 3, 200)
+    compact(made.pipeline)
+    assert len(made.store.events.files()) == 1
 
 
 def test_a_batch_that_is_not_complete_is_left_alone(days: Days) -> None:
@@ -125,10 +211,10 @@ def test_readers_answer_the_same(days: Days) -> None:
     assert answers() == before
 
 
-def test_an_explanation_reads_the_files_of_its_day(days: Days) -> None:
+def test_an_explanation_reads_the_files_of_its_day(days: Days, busy: None) -> None:
     compact(days.pipeline)
     life = explain(Reader(days.pipeline), "totals", to_moment(MIDNIGHT + HOUR), {"merchant": "bata"})
-    assert (life.files, life.files_read) == (4, 1)
+    assert (life.files, life.files_read) == (3, 1)
 
 
 # Open states
@@ -161,20 +247,20 @@ def test_open_states_belong_to_the_pipeline_that_runs(days: Days) -> None:
     with exclusive(days.store.root):
         compact(days.pipeline)
     assert len(days.tables("totals").partials.files()) == 2
-    assert len(days.store.events.files()) == 4
+    assert len(days.store.events.files()) == 1
 
 
 # Killed anywhere
 
 
-@pytest.mark.parametrize("place", ["compact.written@11", "compact.committed@11", "compact.committed@3"])
+@pytest.mark.parametrize("place", ["compact.written@11", "compact.committed@11"])
 def test_killed_and_called_again(days: Days, place: str) -> None:
     before = contents(days.store)
     assert killed_at(days.file, place) == -signal.SIGKILL
     assert contents(days.store) == before
     compact(days.pipeline)
     assert contents(days.store) == before
-    assert len(days.store.events.files()) == 4
+    assert len(days.store.events.files()) == 1
     aged(days.store, 8)
     compact(days.pipeline)
     assert on_disk(days.store) == named(days)

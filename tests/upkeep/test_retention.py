@@ -302,7 +302,7 @@ def test_a_rebuild_is_refused_for_windows_before_it(covered: Days) -> None:
 def test_reconciling_with_the_log_is_refused_for_windows_before_it(covered: Days) -> None:
     for since in (None, to_moment(MIDNIGHT)):
         with pytest.raises(
-            NotCovered, match=r"reconciling with the log needs every event.*--since 2026-04-25T16:00"
+            NotCovered, match=r"reconciling with the log needs every event.*--from 2026-04-25T16:00"
         ):
             reconcile(covered.pipeline, "totals", Against("log"), since=since)
 

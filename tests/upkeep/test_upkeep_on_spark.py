@@ -50,7 +50,12 @@ OUTPUTS = {
     "sessions": Output(
         window={"session": "7s", "max": "1m"},
         by=["key"],
-        aggregates={"paise": "sum(paise)", "n": "count(*)"},
+        aggregates={
+            "paise": "sum(paise)",
+            "n": "count(*)",
+            "often": "top_k(paise, 2)",
+            "ends": "last(paise)",
+        },
         allowed_lateness="30s",
         late="update",
         too_late="drop",

@@ -75,6 +75,30 @@ class Days(Lake):
         self.late("totals", batch, [{**late, **missed, "watermark": at, "verdict": "too_late"}])
         self.settle(batch, events, late)
 
+    def sparse(self, batch: int, day: int, count: int, spread: int) -> None:
+        """A batch of few events: the first on a day, the last so many days later."""
+        store, at = self.store, MIDNIGHT + day * DAY
+        events = [self.event(batch, nth, at + nth * spread * DAY // count) for nth in range(count)]
+        for table in (store.duplicates, store.events):
+            table.append(batch, rows_of(table.schema, events))
+        self.dead_letters(batch, [{"reason": "no_event_time", "raw": '{"paise": 7}', "position": 9}])
+        seen = MIDNIGHT + batch * DAY
+        self.watermarks(batch, [{"tick": batch, "at": seen, "watermark": seen}])
+        self.publish(batch, events)
+        told, dead = Decimal(sum(event["paise"] for event in events)), Decimal(7)
+        one, rows = Decimal(1), Decimal(count)
+        counted = {"output": "totals", "received": 2 * rows + one, "on_time": rows, "duplicate": rows}
+        measured = {"output": "totals", "unit": "paise", "received": 2 * told + dead, "on_time": told}
+        measured |= {"duplicate": told, "dead_letter": dead}
+        self.ledger(
+            batch,
+            [
+                {**counted, "dead_letter": one},
+                {**counted, "unit": "assignments", "dead_letter": one},
+                measured,
+            ],
+        )
+
     def publish(self, batch: int, events: Sequence[Mapping[str, Any]]) -> None:
         panes = [
             {

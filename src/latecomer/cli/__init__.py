@@ -34,7 +34,9 @@ from latecomer.cli import (
     watermarks,
 )
 from latecomer.cli.options import WrongUsage
+from latecomer.cli.steps import reporting
 from latecomer.errors import LatecomerError, PipelineError
+from latecomer.zoned import use_zone
 
 __all__ = ["app", "main"]
 
@@ -63,6 +65,9 @@ def latecomer(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Show no progress, only warnings, errors and the answer.")
+    ] = False,
 ) -> None:
     """The late-data layer for Apache Spark: every late event has a named fate, every number its history."""
     if context.invoked_subcommand is None:
@@ -99,10 +104,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given or os.environ.get("LATECOMER_DEBUG") == "1"
-    sys.exit(_status([argument for argument in given if argument != "--debug"], debug))
+    quiet = "--quiet" in given or "-q" in given
+    with reporting(quiet) as display:
+        display.show("starting")
+        status = _status([argument for argument in given if argument not in _EVERYWHERE], debug)
+    sys.exit(status)
+
+
+_EVERYWHERE = ("--debug", "--quiet", "-q")
+"""Options that may stand before the verb and after it."""
 
 
 def _status(arguments: list[str], debug: bool) -> int:
+    use_zone("UTC")
     try:
         status = app(arguments, prog_name="latecomer", standalone_mode=False)
         sys.stdout.flush()
@@ -115,6 +129,9 @@ def _status(arguments: list[str], debug: bool) -> int:
         # Whoever read has seen enough; without this Python would complain while flushing at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _told(error, f"error: {where}{error.strerror or error}", FAILED, debug)
     except Exception as error:
         if isinstance(error, _USAGE_ERROR):
             return _told(error, f"error: {error.format_message().replace('Value error, ', '')}", USAGE, debug)

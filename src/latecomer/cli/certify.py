@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.options import File, Format, Formatted, OutputName, WrongUsage, hush_spark, load, moment_of
+from latecomer.cli.options import (
+    File,
+    Format,
+    Formatted,
+    OutputName,
+    WrongUsage,
+    Zoned,
+    choose_zone,
+    hush_spark,
+    load,
+    moment_of,
+)
+from latecomer.zoned import read, written
 
 if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
@@ -28,11 +40,13 @@ def certify(
         typer.Option(help="Compute the certified results again from the log and compare.", metavar="CERT"),
     ] = None,
     form: Formatted = Format.TABLE,
+    zone: Zoned = None,
 ) -> None:
     """Certify the results of closed windows, or check a certificate.
 
     With --check, exit 0 if the log reproduces the hash, 1 if it does not.
     """
+    choose_zone(zone, file, output)
     if check is not None and (at is not None or to is not None):
         option, value = ("--at", at) if at is not None else ("--to", str(to))
         raise WrongUsage(option, value or "", "cannot go with --check", "leave one of the two out")
@@ -52,7 +66,7 @@ def certify(
     _show(
         {
             "output": f"{certificate.output} of pipeline {certificate.pipeline}",
-            "watermark": certificate.watermark,
+            "watermark": written(read(certificate.watermark)) or "",
             "batches": str(certificate.batches),
             "rows": str(certificate.rows),
             "columns": ", ".join(certificate.columns),
@@ -83,7 +97,7 @@ def _check(pipeline: Pipeline, output: str, path: Path, form: Format) -> None:
     found = check(pipeline, output, certificate)
     told = {
         "reproduced": "yes" if found.reproduced else "no",
-        "watermark": certificate.watermark,
+        "watermark": written(read(certificate.watermark)) or "",
         "batches": str(certificate.batches),
         "rows certified": str(certificate.rows),
         "rows by the log": str(found.rows),

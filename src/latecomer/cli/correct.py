@@ -13,6 +13,8 @@ from latecomer.cli.options import (
     Limit,
     OutputName,
     WrongUsage,
+    Zoned,
+    choose_zone,
     moment_of,
     open_reader,
 )
@@ -20,7 +22,7 @@ from latecomer.corrections.choices import Grain
 from latecomer.model.durations import to_micros
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from latecomer.corrections.correcting import Corrected
 
 
 def correct(
@@ -38,6 +40,7 @@ def correct(
     ] = False,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
+    zone: Zoned = None,
 ) -> None:
     """Add up the side output by window and key. Every late event is corrected once.
 
@@ -46,25 +49,30 @@ def correct(
     from latecomer.cli.render import note, show
     from latecomer.corrections import correcting, grains, serving
 
+    choose_zone(zone, file, output)
     first = None if since is None else moment_of("--since", since)
     end = None if until is None else moment_of("--until", until)
     if first is not None and end is not None and to_micros(first) >= to_micros(end):
         raise WrongUsage("--until", str(until), f"is not after --since {since}", "exchange them")
     reader = open_reader(file)
     grains.check_grain(reader, output, by)
-    added = correcting.correct(reader, output, first, end)
-    rows = serving.corrections(reader, output) if everything else added
+    done = correcting.correct_and_count(reader, output, first, end)
+    rows = serving.corrections(reader, output) if everything else done.rows
     shown = grains.by_grain(reader, output, rows, by)
     show(shown, form, f"nothing to correct: no new event in the side output of {output}", limit)
-    if added.num_rows:
-        note(_told(added))
+    if done.rows.num_rows:
+        note(_told(done))
     for remark in reader.notes if rows.num_rows else []:
         note(remark)
 
 
-def _told(added: pa.Table) -> str:
-    """What this call added: how many late events, from which batches."""
-    events, batches = sum(added.column(-2).to_pylist()), set(added["batch"].to_pylist())
+def _told(done: Corrected) -> str:
+    """What this call added: how many late events, from which batches; and where windows overlap, for how
+    many of them."""
+    batches = set(done.rows["batch"].to_pylist())
     first, last = min(batches), max(batches)
     came = f"batch {first}" if first == last else f"batches {first} to {last}"
-    return f"corrected {events} late event{'' if events == 1 else 's'} of {came}"
+    told = f"corrected {done.events} late event{'' if done.events == 1 else 's'} of {came}"
+    if done.assignments == done.events:
+        return told
+    return f"{told}, in {done.assignments} window assignments"

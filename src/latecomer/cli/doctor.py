@@ -178,8 +178,9 @@ def _bytes(written: str) -> int | None:
 
 def _of_pipeline(file: Path) -> Iterator[Finding]:
     from latecomer.cli.options import load
-    from latecomer.config.columns import list_files
+    from latecomer.config.columns import source_warnings
     from latecomer.config.load import check_against
+    from latecomer.config.paths import list_files
     from latecomer.store.store import source_columns
 
     try:
@@ -191,8 +192,10 @@ def _of_pipeline(file: Path) -> Iterator[Finding]:
     try:
         files = list_files(pipeline.source_path)
         if files:
-            check_against(pipeline, source_columns(pipeline), file)
+            check_against(pipeline, source_columns(pipeline, file), file)
         yield Finding("source", f"{len(files)} files at {pipeline.source_path}")
+        for warning in source_warnings(pipeline.source_path, pipeline.source.files.format):
+            yield Finding("source", f"warning: {warning}")
     except (LatecomerError, OSError) as error:
         yield Finding("source", str(error), "correct the source, or the pipeline file")
     yield from store(pipeline)

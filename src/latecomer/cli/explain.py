@@ -16,10 +16,13 @@ from latecomer.cli.options import (
     Formatted,
     OutputName,
     WrongUsage,
+    Zoned,
+    choose_zone,
     key_of,
     moment_of,
     open_reader,
 )
+from latecomer.corrections.choices import Clock
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from latecomer.corrections.fates import Judged
     from latecomer.corrections.life import Told
 
-_STYLES = {"EARLY": "cyan", "ON_TIME": "blue", "LATE": "yellow", "CORRECTION": "magenta"}
+_STYLES = {"EARLY": "cyan", "ON_TIME": "blue", "LATE": "yellow", "CLOSING": "white", "CORRECTION": "magenta"}
 
 
 def explain(
@@ -47,7 +50,15 @@ def explain(
     svg: Annotated[
         Path | None, typer.Option(help="Also draw it: an SVG picture in this file.", metavar="PATH")
     ] = None,
+    clock: Annotated[
+        Clock,
+        typer.Option(
+            help="When a pane was known: published, when its batch had ended; arrival, when what fired it had "
+            "arrived."
+        ),
+    ] = Clock.PUBLISHED,
     form: Formatted = Format.TABLE,
+    zone: Zoned = None,
 ) -> None:
     """Show the life of one number: each pane, when and why it was published, and which events it took in.
 
@@ -55,9 +66,10 @@ def explain(
     """
     from latecomer.corrections.explain import explain as explained
 
+    choose_zone(zone, file, output)
     most = _most(events)
     moment, named = moment_of("--window", window), key_of(key or [])
-    found = explained(open_reader(file), output, moment, named)
+    found = explained(open_reader(file), output, moment, named, clock)
     if svg is not None:
         _draw(found, svg)
     if form is Format.JSON:
@@ -151,13 +163,23 @@ class _Page:
         head = f"\n{pane.sequence} {pane.timing} {pane.op}"
         window = "" if pane.window == self.found.window else f"  [{_window(told)}]"
         self._say(f"{head}  {_values(pane.values)}{_changes(told)}{window}", f"bold {_STYLES[pane.timing]}")
-        published = moment_in_words(pane.published_at)
+        known = "" if self.found.clock is Clock.PUBLISHED else f"fired at {self._moment(told)}, "
         self._say(
-            f"  published by batch {pane.batch}, at {published}, under watermark {moment_in_words(pane.watermark)}"
+            f"  {known}published by batch {pane.batch}, at {moment_in_words(pane.published_at)}, "
+            f"under watermark {moment_in_words(pane.watermark)}"
         )
         self._say(f"  why: {self.found.why(told)}")
+        if earlier := self.found.defined_otherwise(told):
+            self._say(f"  under an earlier definition: {earlier}")
         if pane.op != "retract":
             self._events(told.took, took=True)
+        if told.lost:
+            self._say(f"  no longer holds {self._in_figures(told.lost)}: where excludes them")
+
+    def _moment(self, told: Told) -> str:
+        from latecomer.cli.render import moment_in_words
+
+        return moment_in_words(self.found.known_at(told))
 
     def _events(self, events: Sequence[Judged], took: bool = False) -> None:
         """The events in figures, and the first of them in a table."""
@@ -175,13 +197,13 @@ class _Page:
 
     def _in_figures(self, events: Sequence[Judged]) -> str:
         from latecomer.corrections.document import sums
-        from latecomer.model.durations import format_duration
+        from latecomer.model.durations import shown_duration
 
         counted = "no event" if not events else f"{len(events)} event{'s' if len(events) > 1 else ''}"
         added = [f"{measure} {amount}" for measure, amount in sums(self.found, events).items()]
         behind = [each.event.behind for each in events if each.event.behind is not None]
         if behind:
-            most = format_duration(max(behind))
+            most = shown_duration(max(behind))
             added.append(f"{len(behind)} behind the watermark, by {most} at most")
         return f"{counted} ({', '.join(added)})" if events and added else counted
 

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latecomer.cli.options import File, Format, Formatted, Limit, hush_spark, load
+from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, choose_zone, hush_spark, load
+from latecomer.model.durations import to_micros
+from latecomer.zoned import written
 
 if TYPE_CHECKING:
     from latecomer.reader import Reader
@@ -23,6 +25,7 @@ def ledger(
     by_batch: Annotated[bool, typer.Option("--by-batch", help="Every line, not the totals.")] = False,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
+    zone: Zoned = None,
 ) -> None:
     """Show what was received and what became of it, per output and unit."""
     from latecomer.cli.render import note, show
@@ -30,6 +33,7 @@ def ledger(
     from latecomer.store.store import open_store
     from latecomer.upkeep.coverage import removal_totals
 
+    choose_zone(zone, file)
     reader = Reader(load(file))
     if check:
         _check(reader)
@@ -47,7 +51,8 @@ def ledger(
 
 def _removed(row: dict[str, Any]) -> str:
     where = f"{row['table']} of {row['output']}" if row["output"] else row["table"]
-    until = f", event times up to {row['newest_event_time'].isoformat()}" if row["newest_event_time"] else ""
+    newest = row["newest_event_time"]
+    until = f", event times up to {written(to_micros(newest))}" if newest else ""
     batches = f"batches {row['first_batch']} to {row['last_batch']}"
     return f"retention has removed {int(row['amount'])} rows of {batches} from {where}{until}"
 

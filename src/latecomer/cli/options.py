@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -11,10 +13,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from latecomer.errors import LatecomerError
+from latecomer.model.durations import to_moment
+from latecomer.model.windows import zone_of
+from latecomer.model.zones import is_zone
+from latecomer.zoned import read, use_zone
 
 if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
     from latecomer.reader import Reader
+
+
+LOG = logging.getLogger(__name__)
 
 
 class Format(StrEnum):
@@ -28,8 +37,18 @@ class Format(StrEnum):
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file.", show_default=False)]
 OutputName = Annotated[str, typer.Argument(metavar="OUTPUT", help="The output's name.", show_default=False)]
 Formatted = Annotated[Format, typer.Option("--format", "-f", help="How to print rows.")]
-Limit = Annotated[
-    int | None, typer.Option("--limit", "-n", min=0, help="Print the first N rows only.", show_default=False)
+ALL = sys.maxsize
+"""A limit that is none."""
+
+
+Zoned = Annotated[
+    str | None,
+    typer.Option(
+        "--zone",
+        help="Read and print times in this zone; that of the output's windows unless said, else UTC.",
+        metavar="ZONE",
+        show_default=False,
+    ),
 ]
 
 
@@ -40,13 +59,51 @@ class WrongUsage(LatecomerError):
         super().__init__(f"{option} {value!r} {reason}\n    mend: {mend}")
 
 
+def limit_of(text: str) -> int:
+    """How many rows to print, as it is written in --limit: a number, or all."""
+    written = text.strip().lower()
+    if written == "all":
+        return ALL
+    if not written.isdecimal():
+        raise WrongUsage("--limit", text, "is not a number of rows", "write a number such as 20, or all")
+    return int(written)
+
+
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        "--limit",
+        "-n",
+        parser=limit_of,
+        metavar="N|all",
+        help="Print the first N rows, or all. If not said, a table has some, JSON and CSV have all.",
+        show_default=False,
+    ),
+]
+
+
 def moment_of(option: str, text: str) -> datetime:
-    """A moment as it is written in an option: ISO-8601, in UTC unless it says otherwise."""
+    """A moment as it is written in an option: ISO-8601, in the verb's zone unless it has an offset."""
     try:
-        return datetime.fromisoformat(text.strip())
-    except ValueError:
-        mend = "write ISO-8601, in UTC unless it says otherwise, such as 2026-04-25T14:00:00Z"
+        return to_moment(read(text))
+    except (ValueError, OverflowError):
+        mend = "write ISO-8601 such as 2026-04-25T14:00:00Z; without an offset it is a time of --zone"
         raise WrongUsage(option, text, "is not a moment", mend) from None
+
+
+def choose_zone(asked: str | None, file: Path, output: str | None = None) -> None:
+    """Read and print times in the zone asked for, else that of the output's windows, else UTC."""
+    if asked is None:
+        from latecomer.config.load import load_pipeline
+
+        known = {} if output is None else load_pipeline(file).outputs
+        use_zone(zone_of(known[output].window) if output in known else "UTC")
+    elif not is_zone(asked):
+        raise WrongUsage(
+            "--zone", asked, "is not a time zone", "write an IANA name such as Asia/Kolkata or UTC"
+        )
+    else:
+        use_zone(asked)
 
 
 def key_of(pairs: Sequence[str]) -> dict[str, str | None]:
@@ -73,11 +130,24 @@ def load(file: Path) -> Pipeline:
     """The pipeline in the file."""
     from latecomer.config.load import load_pipeline
 
+    LOG.info("reading %s", file)
     return load_pipeline(file)
+
+
+def print_warnings(pipeline: Pipeline, file: Path) -> None:
+    """Say what is allowed and may lose events, and what of the source is not read, before anything runs."""
+    from latecomer.config.columns import source_warnings
+    from latecomer.config.load import warnings
+
+    left_out = source_warnings(pipeline.source_path, pipeline.source.files.format)
+    for warning in (*warnings(pipeline, file), *left_out):
+        print(f"warning: {warning}", file=sys.stderr)
 
 
 def open_reader(file: Path) -> Reader:
     """A reader of the pipeline's store."""
     from latecomer.reader import Reader
 
-    return Reader(load(file))
+    pipeline = load(file)
+    LOG.info("reading the store")
+    return Reader(pipeline)

@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from latecomer.cli.options import File, Format, Formatted, Limit, OutputName, key_of, moment_of, open_reader
+from latecomer.cli.options import (
+    File,
+    Format,
+    Formatted,
+    Limit,
+    OutputName,
+    Zoned,
+    choose_zone,
+    key_of,
+    moment_of,
+    open_reader,
+)
 
 
 def panes(
@@ -22,11 +33,15 @@ def panes(
     ] = None,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
+    zone: Zoned = None,
 ) -> None:
     """Show every number ever published and every one taken back, in order of publication."""
     from latecomer.cli.render import show
 
+    choose_zone(zone, file, output)
     moment = None if window is None else moment_of("--window", window)
     rows = open_reader(file).panes(output, moment, key_of(key or []))
-    nothing = "no pane matches" if window or key else "no panes yet: no window has closed"
+    nothing = "no panes yet: no window has closed"
+    if window or key:
+        nothing = "no pane matches; a window that is still open has none (latecomer results --open)"
     show(rows, form, nothing, limit)

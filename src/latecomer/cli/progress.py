@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,12 +14,15 @@ import pyarrow as pa
 
 from latecomer.cli.options import Format
 from latecomer.cli.render import moment, moment_in_words, print_table
-from latecomer.model.durations import format_duration
+from latecomer.cli.steps import current
+from latecomer.model.durations import shown_duration
 from latecomer.model.ledger import EVENTS
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 
 if TYPE_CHECKING:
+    from latecomer.config.models import Files
     from latecomer.pipeline import BatchReport
+    from latecomer.running import RunReport
 
 TOLD = (Fate.LATE_ACCEPTED, Fate.SIDE_OUTPUT, Fate.DROPPED)
 """The fates that a line of progress names; the summary names all."""
@@ -89,6 +90,7 @@ def as_json(report: BatchReport) -> dict[str, Any]:
         "watermark": moment(report.watermark),
         "newest_arrival": moment(report.newest_arrival),
         "lag_seconds": None if behind is None else behind / 1_000_000,
+        "out_of_step": 0 if report.out_of_step is None else report.out_of_step.events,
         "outputs": {
             output: {"received": int(count), **{fate.value: int(fates.get(fate, 0)) for fate in Fate}}
             for output, (count, fates) in by_output(report).items()
@@ -113,9 +115,30 @@ def as_line(report: BatchReport) -> str:
     return said
 
 
+def out_of_step_in_words(report: BatchReport, files: Files) -> str | None:
+    """The warning for a batch that was read after what arrived clearly later, and what can be done."""
+    found = report.out_of_step
+    if found is None:
+        return None
+    late = [
+        f"{output}: {', '.join(counts)}"
+        for output, (_, fates) in by_output(report).items()
+        if (counts := [f"{int(fates[fate])} {in_words(fate)}" for fate in TOLD if fates.get(fate)])
+    ]
+    order = "name the column with the arrival time in source.files.order_by, " if not files.order_by else ""
+    return (
+        f"warning: batch {report.batch} has {found.events} events that arrived up to "
+        f"{shown_duration(found.by)} before others that had been read already"
+        f" ({'; '.join(late) or 'none of them is late'}). Files are read by modification time, then by path. "
+        "Give them modification times (touch -d) or names in the order in which they came, "
+        f"{order}read more of them in one batch (source.files.max_files_per_batch: {files.max_files_per_batch}),"
+        " or set a longer watermark.delay. Later batches are not warned of; latecomer ledger counts them all."
+    )
+
+
 def watermark_in_words(watermark: int, newest_arrival: int) -> str:
     behind = lag(watermark, newest_arrival)
-    suffix = "" if behind is None else f" ({format_duration(behind)} behind)"
+    suffix = "" if behind is None else f" ({shown_duration(behind)} behind)"
     return f"watermark {moment_in_words(watermark)}{suffix}"
 
 
@@ -129,19 +152,22 @@ class Progress(Protocol):
     def __call__(self, report: BatchReport) -> None: ...
 
 
-@contextmanager
-def progress(form: Format, totals: Totals) -> Iterator[Progress]:
-    """Tell each batch as it is done: rows on standard output for JSON and CSV; for people on standard
-    error, live on a terminal and a line a batch elsewhere."""
+def progress(form: Format, totals: Totals) -> Progress:
+    """Whom to tell of each batch: rows on standard output for JSON and CSV; for people on standard error,
+    live on a terminal and a line a batch elsewhere."""
     if form is Format.JSON:
-        yield lambda report: _out(json.dumps(as_json(report)))
-    elif form is Format.CSV:
-        yield _csv_rows()
-    elif sys.stderr.isatty():
-        with _live(totals) as told:
-            yield told
-    else:
-        yield lambda report: print(as_line(report), file=sys.stderr, flush=True)
+        return lambda report: _out(json.dumps(as_json(report)))
+    if form is Format.CSV:
+        return _csv_rows()
+    display = current()
+
+    def told(report: BatchReport) -> None:
+        if display.on_terminal:
+            display.status = _status(report, totals)
+        elif not display.quiet:
+            display.line(as_line(report))
+
+    return told
 
 
 def _out(line: str) -> None:
@@ -163,29 +189,7 @@ def _csv_rows() -> Progress:
     return told
 
 
-@contextmanager
-def _live(totals: Totals) -> Iterator[Progress]:
-    from rich.console import Console
-    from rich.live import Live
-    from rich.spinner import Spinner
-
-    # While the JVM starts, descriptors 1 and 2 are lent to it: the status needs one of its own.
-    with os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace") as terminal:
-        spinner = Spinner("dots", "starting Spark …")
-        with Live(
-            spinner,
-            console=Console(file=terminal),
-            transient=True,
-            refresh_per_second=8,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        ):
-            yield lambda report: spinner.update(text=_status(report, totals))
-
-
-def _status(report: BatchReport, totals: Totals) -> Any:
-    from rich.text import Text
-
+def _status(report: BatchReport, totals: Totals) -> str:
     speed = rate(report.received.rows, report.seconds)
     lines = [
         f"batch {report.batch}  {speed} rows/s  {watermark_in_words(report.watermark, report.newest_arrival)}"
@@ -194,10 +198,10 @@ def _status(report: BatchReport, totals: Totals) -> Any:
     for output, fates in totals.fates.items():
         counts = "  ".join(f"{in_words(fate)} {int(fates[fate])}" for fate in TOLD)
         lines.append(f"  {output}  {counts}")
-    return Text("\n".join(lines))
+    return "\n".join(lines)
 
 
-def print_summary(totals: Totals) -> None:
+def print_summary(totals: Totals, left: RunReport) -> None:
     """The run in two tables on standard output: the whole, and the fates of events per output."""
     whole = {
         "batches": pa.array([totals.batches]),
@@ -205,8 +209,10 @@ def print_summary(totals: Totals) -> None:
         "events": pa.array([totals.events]),
         "seconds": pa.array([Decimal(f"{totals.seconds:.1f}")]),
         "rows/s": pa.array([rate(totals.rows, totals.seconds)]),
-        "watermark": pa.array([moment_in_words(totals.watermark)]),
+        "watermark": pa.array(["drained" if left.drained else moment_in_words(left.watermark)]),
     }
+    for line in _what_happened(totals, left):
+        print(line)
     print_table(pa.table(whole))
     if not totals.fates:
         return
@@ -217,3 +223,14 @@ def print_summary(totals: Totals) -> None:
         columns[in_words(fate)] = pa.array([int(totals.fates[name][fate]) for name in names], pa.int64())
     print(flush=True)
     print_table(pa.table(columns))
+
+
+def _what_happened(totals: Totals, left: RunReport) -> Iterator[str]:
+    """What the table of batches does not show."""
+    for output, seconds in left.computed.items():
+        yield f"output {output} is new: it was computed from the log in {seconds:.1f} s"
+    if not totals.batches:
+        before = f"{left.batches} batch{'es are' if left.batches != 1 else ' is'} complete"
+        yield f"nothing new: {before if left.batches else 'no batch has been read yet'}"
+    if left.drained:
+        yield "the input was drained: every window is closed"

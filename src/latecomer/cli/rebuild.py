@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,17 +19,20 @@ from latecomer.cli.options import (
     Formatted,
     OutputName,
     WrongUsage,
+    Zoned,
+    choose_zone,
     hush_spark,
     load,
     moment_of,
 )
 from latecomer.config.checks import require_output
 from latecomer.model.durations import UNITS, parse_duration, to_micros
+from latecomer.zoned import read, written
 
 if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
-    from latecomer.corrections.planning import Progress
     from latecomer.corrections.rebuilding import Applied
+    from latecomer.spark_progress import Progress
     from latecomer.store.rebuilds import Rebuild, Record
 
 From = Annotated[
@@ -40,6 +43,8 @@ Last = Annotated[
     str | None,
     typer.Option("--last", help="Instead: this long before the watermark, such as 4h.", metavar="DURATION"),
 ]
+
+LOG = logging.getLogger(__name__)
 
 rebuild = typer.Typer(
     help="Compute windows anew from the log, and publish what changed.",
@@ -56,18 +61,24 @@ def plan(
     until: To = None,
     last: Last = None,
     form: Formatted = Format.TABLE,
+    zone: Zoned = None,
 ) -> None:
     """Say what a rebuild would change. Nothing is published; the plan is kept, and can be applied."""
+    from latecomer.cli.render import note
     from latecomer.corrections import rebuilding
 
+    choose_zone(zone, file, output)
     pipeline = load(file)
     hush_spark()
     first, end = _range(pipeline, output, since, until, last)
-    with _progress() as watch:
-        found = rebuilding.plan(pipeline, output, first, end, watch=watch)
+    found = rebuilding.plan(pipeline, output, first, end, watch=_watch)
     if form is Format.TABLE:
         _print_plan(found)
-        if found.record.changes or found.record.definition is not None:
+        if not found.folder.exists():
+            note(
+                "the plan is not kept, for the store cannot be written; who may write it can apply the range"
+            )
+        elif found.record.changes or found.record.definition is not None:
             print(f"\nlatecomer rebuild apply {shlex.quote(str(file))} {output} --plan {found.id}")
     else:
         _print_record(found, form)
@@ -84,6 +95,7 @@ def apply(
         str | None, typer.Option("--plan", help="Execute exactly this plan.", metavar="ID")
     ] = None,
     form: Formatted = Format.TABLE,
+    zone: Zoned = None,
 ) -> None:
     """Publish what a rebuild changes: the plan that is named, else the range as it is now.
 
@@ -91,13 +103,13 @@ def apply(
     """
     from latecomer.corrections import rebuilding
 
+    choose_zone(zone, file, output)
     if planned is not None and (since, until, last) != (None, None, None):
         raise WrongUsage("--plan", planned, "has its own range", "leave --from, --to and --last out")
     pipeline = load(file)
     hush_spark()
     first, end = (None, None) if planned is not None else _range(pipeline, output, since, until, last)
-    with _progress() as watch:
-        done = rebuilding.apply(pipeline, output, first, end, plan_id=planned, watch=watch)
+    done = rebuilding.apply(pipeline, output, first, end, plan_id=planned, watch=_watch)
     if form is Format.TABLE:
         _print_plan(done.rebuild)
         print(f"\n{_told(done)}")
@@ -106,7 +118,7 @@ def apply(
 
 
 @rebuild.command("list")
-def list_(file: File, output: OutputName, form: Formatted = Format.TABLE) -> None:
+def list_(file: File, output: OutputName, form: Formatted = Format.TABLE, zone: Zoned = None) -> None:
     """The plans there are, and the rebuilds that were published."""
     import pyarrow as pa
 
@@ -114,6 +126,7 @@ def list_(file: File, output: OutputName, form: Formatted = Format.TABLE) -> Non
     from latecomer.store.rebuilds import Rebuilds
     from latecomer.store.store import open_store
 
+    choose_zone(zone, file, output)
     pipeline = load(file)
     require_output(pipeline, output)
     store = open_store(pipeline)
@@ -263,7 +276,12 @@ def _largest(record: Record) -> Iterator[dict[str, Any]]:
         values = {
             name: f"{row['before'][name] or '-'} → {row['after'][name] or '-'}" for name in row["before"]
         }
-        yield {"window_start": row["window_start"], **row["key"], "change": row["change"], **values}
+        yield {
+            "window_start": written(read(row["window_start"])),
+            **row["key"],
+            "change": row["change"],
+            **values,
+        }
 
 
 def _print_record(found: Rebuild, form: Format, more: dict[str, Any] | None = None) -> None:
@@ -287,28 +305,13 @@ def _told(done: Applied) -> str:
     return f"published{how} as batch {done.batch}"
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[Progress], None]]:
-    """A bar on a terminal: how much of the log has been read, how fast, how long it will take."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn
-    from rich.progress import Progress as Bar
-
-    columns = (
-        TextColumn("reading the log"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[told]}"),
+def _watch(progress: Progress) -> None:
+    """How much of the log has been read, how fast, and how long it will take."""
+    left = "" if progress.left is None else f", {progress.left:.0f} s left"
+    LOG.info(
+        "reading the log: %.0f %% of %s rows, %s rows/s%s",
+        100 * progress.share,
+        f"{progress.rows:,}",
+        f"{progress.rate:,.0f}",
+        left,
     )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=1.0, told="")
-
-        def watch(progress: Progress) -> None:
-            left = "" if progress.left is None else f", {progress.left:.0f} s left"
-            told = f"{progress.rows:,} rows, {progress.rate:,.0f} rows/s{left}"
-            bar.update(task, completed=progress.share, told=told)
-
-        yield watch

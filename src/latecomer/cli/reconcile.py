@@ -17,6 +17,8 @@ from latecomer.cli.options import (
     Limit,
     OutputName,
     WrongUsage,
+    Zoned,
+    choose_zone,
     hush_spark,
     load,
     moment_of,
@@ -71,6 +73,7 @@ def reconcile(
     ] = None,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
+    zone: Zoned = None,
 ) -> None:
     """Compare results with another account of them, and explain the gap.
 
@@ -81,6 +84,7 @@ def reconcile(
     from latecomer.corrections.gaps import Tolerance
     from latecomer.corrections.reconcile import reconcile as hold_against
 
+    choose_zone(zone, file, output)
     source = Against(against, query, _names(names or []))
     span = [
         None if text is None else moment_of(option, text)
@@ -90,7 +94,7 @@ def reconcile(
     pipeline = load(file)
     if source.is_log:
         hush_spark()
-    found = hold_against(pipeline, output, source, tolerance=room, since=span[0], until=span[1])
+    found = hold_against(pipeline, output, source, tolerance=room, since=span[0], until=span[1], zone=zone)
     _print(found, form, limit)
     for remark in found.notes:
         note(remark)

@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import pyarrow as pa
 
-from latecomer.cli.options import Format
-from latecomer.model.durations import format_duration, iso
+from latecomer.cli.options import ALL, Format
+from latecomer.model.durations import shown_duration
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.zoned import written
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
 
 MISSING = "-"
+MOST_ROWS = 100
+"""So many rows has a table of which nobody has said how long it may be."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -29,16 +32,19 @@ def show(
     rows: pa.Table,
     form: Format,
     empty: str,
-    limit: int | None = None,
+    limit: int | None = ALL,
     short_decimals: bool = False,
     out: TextIO | None = None,
 ) -> None:
     """Print the rows on standard output, or the sentence that says why there are none.
 
+    A limit of None is one that was not said: a table is for people to look at and has a hundred rows then,
+    and a last line that says how many there are; JSON and CSV are for programs and have all.
     `short_decimals` leaves out the zeros at the end of each decimal, for columns of mixed units.
     """
     out = out or sys.stdout
-    shown = rows if limit is None else rows.slice(0, limit)
+    most = limit if limit is not None else MOST_ROWS if form is Format.TABLE else ALL
+    shown = rows.slice(0, most)
     if form is Format.JSON:
         _print_json(shown, out)
     elif form is Format.CSV:
@@ -48,7 +54,11 @@ def show(
     else:
         print_table(shown, short_decimals, out)
     if shown.num_rows < rows.num_rows:
-        note(f"the first {shown.num_rows} of {rows.num_rows} rows")
+        first = f"the first {shown.num_rows:,} of {rows.num_rows:,} rows"
+        if form is Format.TABLE:
+            print(f"{first}; --limit all shows every one", file=out)
+        else:
+            note(first)
 
 
 def note(text: str) -> None:
@@ -58,7 +68,7 @@ def note(text: str) -> None:
 
 def moment(micros: int | None) -> str | None:
     """A watermark or an arrival in ISO-8601; None before the first."""
-    return None if micros is None or micros == BEGIN_OF_TIME else iso(micros)
+    return None if micros is None or micros == BEGIN_OF_TIME else written(micros)
 
 
 def moment_in_words(micros: int | None) -> str:
@@ -82,11 +92,11 @@ def _print_csv(rows: pa.Table, short_decimals: bool, out: TextIO) -> None:
 
 
 def json_values(column: pa.ChunkedArray) -> list[Any]:
-    """A column for JSON: moments as ISO-8601 in UTC, whole decimals as numbers and others as exact text,
+    """A column for JSON: moments as ISO-8601 in the verb's zone, whole decimals as numbers and others as exact text,
     durations in seconds, bytes as base64."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        return _each(column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()), iso)
+        return _each(column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()), written)
     if pa.types.is_duration(kind):
         return _each(column.cast(pa.duration("us")).cast(pa.int64()), _seconds)
     if pa.types.is_decimal(kind):
@@ -114,7 +124,7 @@ def _table_values(column: pa.ChunkedArray, short_decimals: bool) -> list[str]:
     if pa.types.is_timestamp(kind):
         values = _each(column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()), moment_in_words)
     elif pa.types.is_duration(kind):
-        values = _each(column.cast(pa.duration("us")).cast(pa.int64()), format_duration)
+        values = _each(column.cast(pa.duration("us")).cast(pa.int64()), shown_duration)
     else:
         values = _csv_values(column, short_decimals)
     return [MISSING if value is None else harmless(str(value)) for value in values]

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latecomer.cli.options import File, Format, Formatted, Limit, WrongUsage, hush_spark, load
+from latecomer.cli.options import (
+    File,
+    Format,
+    Formatted,
+    Limit,
+    WrongUsage,
+    Zoned,
+    choose_zone,
+    hush_spark,
+    load,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +51,7 @@ def replay(
     ] = None,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
+    zone: Zoned = None,
 ) -> None:
     """Compute everything again from the log and compare; with --set, as it would have been.
 
@@ -48,6 +59,7 @@ def replay(
     """
     from latecomer.replaying import replay as replay_pipeline
 
+    choose_zone(zone, file, output[0] if output and len(output) == 1 else None)
     supposed = _changes(changes or [])
     pipeline = load(file)
     hush_spark()

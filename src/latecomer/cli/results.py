@@ -14,10 +14,13 @@ from latecomer.cli.options import (
     Limit,
     OutputName,
     WrongUsage,
+    Zoned,
+    choose_zone,
+    key_of,
     moment_of,
     open_reader,
 )
-from latecomer.corrections.choices import Origin
+from latecomer.corrections.choices import Clock, Origin
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,13 +34,26 @@ def results(
     open_windows: Annotated[bool, typer.Option("--open", help="Also show windows still open.")] = False,
     as_of: Annotated[
         str | None,
-        typer.Option(
-            "--as-of", metavar="T", help="What stood at this moment of processing time, by the arrival clock."
-        ),
+        typer.Option("--as-of", metavar="T", help="What stood at this moment of processing time."),
     ] = None,
+    clock: Annotated[
+        Clock,
+        typer.Option(
+            help="When --as-of counts a pane as known: published, from the end of its batch on; arrival, from "
+            "the arrival on that fired it."
+        ),
+    ] = Clock.PUBLISHED,
     valid_at: Annotated[
         str | None,
         typer.Option("--valid-at", metavar="T", help="Only the windows that hold this moment of event time."),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(help="The same as --valid-at, as the other verbs have it.", metavar="T"),
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this key, column by column. An empty value is null.", metavar="K=V"),
     ] = None,
     serving: Annotated[
         bool, typer.Option("--serving", help="Base plus correction, with both beside it.")
@@ -48,22 +64,30 @@ def results(
     ] = None,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
+    zone: Zoned = None,
 ) -> None:
     """Show the number that stands for each window and key, or that stood at a moment."""
     from latecomer.cli.render import note, show
 
+    choose_zone(zone, file, output)
     known = None if as_of is None else moment_of("--as-of", as_of)
-    valid = None if valid_at is None else moment_of("--valid-at", valid_at)
+    if window is not None and valid_at is not None:
+        raise WrongUsage("--window", window, "means the same as --valid-at", "say one of the two")
+    option, held = ("--window", window) if valid_at is None else ("--valid-at", valid_at)
+    valid = None if held is None else moment_of(option, held)
+    named = key_of(key or [])
+    if as_of is None and clock is not Clock.PUBLISHED:
+        raise WrongUsage("--clock", clock.value, "has no meaning without --as-of", "say --as-of T too")
     if as_of is not None and open_windows:
         mend = "leave --open out: panes that had been published by then are shown, EARLY ones too"
         raise WrongUsage("--as-of", as_of, "cannot be asked of windows still open", mend)
     reader = open_reader(file)
     if serving or prefer is not None:
-        _only_one_of(serving, prefer, {"--open": open_windows, "--as-of": as_of, "--valid-at": valid_at})
-        rows = _served(reader, output, prefer)
+        _only_one_of(serving, prefer, {"--open": open_windows, "--as-of": as_of})
+        rows = _served(reader, output, prefer, reader.choose(output, valid, named))
     else:
-        rows = reader.results(output, include_open=open_windows, as_of=known, valid_at=valid)
-    show(rows, form, _nothing(open_windows, as_of, valid_at), limit)
+        rows = reader.results(output, open_windows, known, valid, named, clock)
+    show(rows, form, _nothing(open_windows, as_of, held, named), limit)
     for remark in reader.notes:
         note(remark)
 
@@ -79,16 +103,24 @@ def _only_one_of(serving: bool, prefer: Origin | None, others: Mapping[str, obje
         raise WrongUsage(option, str(others[option]), f"cannot be asked together with {asked}", mend)
 
 
-def _served(reader: Reader, output: str, prefer: Origin | None) -> pa.Table:
+def _served(reader: Reader, output: str, prefer: Origin | None, chosen: str) -> pa.Table:
     from latecomer.corrections.serving import preferred, serving
 
-    return serving(reader, output) if prefer is None else preferred(reader, output, prefer)
+    if prefer is None:
+        return serving(reader, output, chosen)
+    return preferred(reader, output, prefer, chosen)
 
 
-def _nothing(open_windows: bool, as_of: str | None, valid_at: str | None) -> str:
+def _nothing(
+    open_windows: bool, as_of: str | None, valid_at: str | None, key: Mapping[str, str | None]
+) -> str:
     """Why there is no row."""
-    if as_of is not None or valid_at is not None:
+    if as_of is not None or valid_at is not None or key:
         window = "no window" if valid_at is None else f"no window that holds {valid_at}"
+        if key:
+            window += " for " + ", ".join(
+                f"{column}={'null' if value is None else value}" for column, value in key.items()
+            )
         when = "has a number" if as_of is None else f"had a number by {as_of}"
         more = "; --open shows those still open" if as_of is None and not open_windows else ""
         return f"{window} {when}{more}"

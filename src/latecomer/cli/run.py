@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.options import File, Format, Formatted, hush_spark, load
+from latecomer.cli.options import (
+    File,
+    Format,
+    Formatted,
+    Zoned,
+    choose_zone,
+    hush_spark,
+    load,
+    print_warnings,
+)
 from latecomer.errors import MachineError
 
 if TYPE_CHECKING:
@@ -22,10 +31,14 @@ def run(
         bool, typer.Option("--drain", help="Likewise, and close every window: the input has ended.")
     ] = False,
     form: Formatted = Format.TABLE,
+    zone: Zoned = None,
 ) -> None:
     """Run the pipeline until stopped (Ctrl-C finishes the batch under way first)."""
+    choose_zone(zone, file)
     pipeline = load(file)
-    from latecomer.cli.progress import Totals, print_summary, progress
+    print_warnings(pipeline, file)
+    from latecomer.cli.progress import Totals, out_of_step_in_words, print_summary, progress
+    from latecomer.cli.steps import current
 
     try:
         from latecomer.running import run as run_pipeline
@@ -35,15 +48,21 @@ def run(
         raise MachineError(f"Spark cannot be imported ({error}); latecomer doctor says why") from error
 
     totals, stop = Totals(), threading.Event()
-    with progress(form, totals) as tell:
+    tell, warned = progress(form, totals), False
 
-        def watch(report: BatchReport) -> None:
-            totals.add(report)
-            tell(report)
+    def watch(report: BatchReport) -> None:
+        nonlocal warned
+        totals.add(report)
+        tell(report)
+        warning = out_of_step_in_words(report, pipeline.source.files)
+        if warning is not None and not warned:
+            warned = True
+            current().line(warning)
 
-        run_pipeline(pipeline, once=once, drain=drain, watch=watch, stop=stop, file=file)
+    left = run_pipeline(pipeline, once=once, drain=drain, watch=watch, stop=stop, file=file)
+    current().rest()
     if stop.is_set():
         when = "before the first batch" if totals.last_batch is None else f"after batch {totals.last_batch}"
         print(f"stopped {when}; the store is consistent", file=sys.stderr)
     if form is Format.TABLE:
-        print_summary(totals)
+        print_summary(totals, left)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from latecomer.cli.options import WrongUsage, hush_spark, load
+from latecomer.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,7 +20,9 @@ if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
     from latecomer.testing import Difference, Transcript
 
-PASS, FAIL, NEEDS_SPARK = "pass", "FAIL", "needs --spark"
+LOG = logging.getLogger(__name__)
+PASS, FAIL, NEEDS_SPARK, UNREADABLE = "pass", "FAIL", "needs --spark", "UNREADABLE"
+USAGE = 2
 
 Files = Annotated[
     list[Path],
@@ -35,19 +40,27 @@ def verify(
         bool, typer.Option("--spark", help="Run them through the engine on Spark, not the oracle alone.")
     ] = False,
 ) -> None:
-    """Run transcripts: what must come of an input, checked in milliseconds. Exit 1 if one does not hold."""
+    """Run transcripts: what must come of an input, checked in milliseconds.
+
+    Exit 1 if one does not hold, 2 if one cannot be read.
+    """
     import pyarrow as pa
 
     from latecomer.cli.render import print_table
 
-    transcripts = _loaded(list(_transcripts(files)), load(pipeline) if pipeline else None)
-    session = _session() if spark else None
-    found = [_run(transcript, session) for transcript in transcripts]
+    about = load(pipeline) if pipeline else None
+    loaded = [_loaded(file, about) for file in _transcripts(files)]
+    readable = any(not isinstance(each, Unreadable) for each in loaded)
+    session = _session() if spark and readable else None
+    found = []
+    for nth, each in enumerate(loaded, start=1):
+        LOG.info("transcript %d of %d: %s", nth, len(loaded), each.name)
+        found.append(_run(each, session))
     rows = {
-        "transcript": [transcript.name for transcript in transcripts],
+        "transcript": [each.name for each in loaded],
         "result": [result for result, _, _ in found],
         "seconds": [f"{seconds:.3f}" for _, _, seconds in found],
-        "rule": [transcript.rule for transcript in transcripts],
+        "rule": [each.rule for each in loaded],
     }
     print_table(pa.table(rows))
     for _, told, _ in found:
@@ -56,7 +69,20 @@ def verify(
     passed = sum(result == PASS for result, _, _ in found)
     typer.echo(f"\n{passed} of {len(found)} hold")
     if passed < len(found):
-        raise typer.Exit(1)
+        raise typer.Exit(USAGE if any(result == UNREADABLE for result, _, _ in found) else 1)
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A file that is no transcript, and why. It stops none of the others."""
+
+    file: Path
+    error: PipelineError
+    rule: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.file.stem
 
 
 def _transcripts(files: Sequence[Path]) -> Iterator[Path]:
@@ -72,26 +98,22 @@ def _transcripts(files: Sequence[Path]) -> Iterator[Path]:
         yield from inside
 
 
-def _loaded(files: Sequence[Path], pipeline: Pipeline | None) -> list[Transcript]:
-    """All of them, or every problem in any."""
-    from latecomer.errors import PipelineError, Problem
+def _loaded(file: Path, pipeline: Pipeline | None) -> Transcript | Unreadable:
     from latecomer.testing import load_transcript
 
-    transcripts: list[Transcript] = []
-    problems: list[Problem] = []
-    for file in files:
-        try:
-            transcripts.append(load_transcript(file, pipeline))
-        except PipelineError as error:
-            problems += error.problems
-    if problems:
-        raise PipelineError(problems)
-    return transcripts
+    try:
+        return load_transcript(file, pipeline)
+    except PipelineError as error:
+        return Unreadable(file, error)
 
 
-def _run(transcript: Transcript, spark: SparkSession | None) -> tuple[str, list[Difference | str], float]:
+def _run(
+    transcript: Transcript | Unreadable, spark: SparkSession | None
+) -> tuple[str, list[Difference | str], float]:
     from latecomer.testing import NeedsSpark, run_transcript
 
+    if isinstance(transcript, Unreadable):
+        return UNREADABLE, [*map(str, transcript.error.problems)], 0.0
     began = time.monotonic()
     told: list[Difference | str]
     try:

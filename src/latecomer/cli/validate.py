@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from latecomer.cli.options import File, load
+from latecomer.cli.options import File, load, print_warnings
+from latecomer.config.encodings import UTF8
+from latecomer.config.profiles import settings
 from latecomer.model.durations import format_duration
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import Adaptive, Ascending, Bounded, Percentile, Punctuated
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
 def validate(file: File) -> None:
     """Check the pipeline file and the source's columns, and say in words what the pipeline does."""
-    from latecomer.config.columns import list_files
     from latecomer.config.load import check_against
+    from latecomer.config.paths import list_files
     from latecomer.store.store import read_pins, source_columns
 
     pipeline = load(file)
@@ -31,11 +33,12 @@ def validate(file: File) -> None:
     declared = pipeline.source.columns is not None
     columns: Mapping[str, str] | None = None
     if files or pinned or declared:
-        columns = source_columns(pipeline)
+        columns = source_columns(pipeline, file)
         check_against(pipeline, columns, file)
     origin = "pinned by the store" if pinned else "declared" if declared else "inferred from the files"
     for line in _described(pipeline, len(files), columns, origin):
         typer.echo(line)
+    print_warnings(pipeline, file)
 
 
 def _described(
@@ -44,17 +47,24 @@ def _described(
     yield f"pipeline {pipeline.name} is valid"
     yield f"store      {pipeline.store_path}"
     there = f"{files or 'no'} file{'' if files == 1 else 's'} there now"
-    yield f"source     {pipeline.source.files.format} files {pipeline.source_path} ({there})"
+    read = pipeline.source.files
+    encoded = "" if read.encoding == UTF8 else f" in {read.encoding}"
+    yield f"source     {read.format} files{encoded} {pipeline.source_path} ({there})"
     if columns is None:
         yield "columns    could not be checked yet: there is no file, and source.schema is not declared"
     else:
         listed = ", ".join(f"{column} {kind}" for column, kind in columns.items())
         yield f"columns    {listed} ({origin})"
+        for new, made_from in pipeline.columns.items():
+            yield f"           {new} is the source's {made_from}"
     yield f"event      {_event(pipeline)}"
     yield f"watermark  {_watermark(pipeline.watermark, pipeline.partition_column)}"
     for name, output in pipeline.outputs.items():
         yield f"output     {name}: {_numbers(output)}"
         yield f"           {_lateness(output)}{_firings(output)}; {_sinks(output)}"
+    if pipeline.profile is not None:
+        sessions = any(isinstance(output.window, Session) for output in pipeline.outputs.values())
+        yield f"profile    {pipeline.profile} sets, unless written: {settings(pipeline.profile, sessions)}"
     if pipeline.ledger:
         yield f"ledger     also sums {', '.join(pipeline.ledger)}"
     if kept := _retention(pipeline.retention):
@@ -120,8 +130,10 @@ def _window(window: AnyWindow) -> str:
         case Sliding():
             said = f"each {format_duration(window.size)}, every {format_duration(window.every)}"
         case Session():
-            said = f"each session with gaps under {format_duration(window.gap)}"
+            gaps = "gaps of at most" if window.joins else "gaps under"
+            said = f"each session with {gaps} {format_duration(window.gap)}"
             said += f", cut at multiples of {format_duration(window.max)} (UTC)" if window.max else ""
+            said += ", final a gap after its lateness" if window.joinable_after else ""
         case Calendar():
             said = f"each {window.calendar}"
         case Global():
@@ -147,6 +159,10 @@ def _firings(output: Output) -> str:
         said += f"; late events are told {late.count} at a time"
     if output.accumulation is Accumulation.DISCARDING:
         said += "; panes are to be added up"
+    if output.closes_silently:
+        said += "; a window closes without a pane where the last early one says it all"
+    if output.trigger.closing:
+        said += "; a last pane is published when nothing more can come"
     if output.emit_empty:
         said += "; windows without events are told too"
     return said

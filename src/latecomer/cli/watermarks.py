@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from latecomer.cli.options import File, Format, Formatted, Limit, open_reader
+from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, choose_zone, open_reader
 
 
 def watermarks(
@@ -19,10 +19,12 @@ def watermarks(
     ] = False,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
+    zone: Zoned = None,
 ) -> None:
     """Show the watermark in force for each tick of arrival time, and which partition held it back."""
     from latecomer.cli.render import show
 
+    choose_zone(zone, file)
     reader = open_reader(file)
     if alignment:
         show(reader.alignment(), form, "no partition has held the watermark back", limit)

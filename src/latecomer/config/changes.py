@@ -86,7 +86,9 @@ def _dead_letters_again(pipeline: Pipeline, supposed: Pipeline) -> Iterator[Prob
 
 def _document(base: Pipeline, changes: Mapping[str, object]) -> dict[str, Any]:
     """The pipeline as it would be written, as far as something in it changes."""
-    document: dict[str, Any] = {name: getattr(base, name) for name in Pipeline.model_fields if name != "base"}
+    document: dict[str, Any] = {
+        name: getattr(base, name) for name in Pipeline.model_fields if name not in ("base", "profile")
+    }
     document["outputs"] = dict(base.outputs)
     if any(field.startswith("watermark.") for field in changes):
         document["watermark"] = _watermark(base.watermark, changes)

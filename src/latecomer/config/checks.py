@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from latecomer.config import columns as types
 from latecomer.config.models import NAME, Output, Pipeline
-from latecomer.config.paths import check_paths
+from latecomer.config.places import check_places, unusable_paths
+from latecomer.config.renames import fix_by_renaming
 from latecomer.errors import PipelineError, Problem, did_you_mean
-from latecomer.model.aggregates import ADDITIVE, NUMERIC
+from latecomer.model.aggregates import ADDITIVE, NUMERIC, Aggregate, is_expression
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.panes import Accumulation
@@ -32,15 +33,16 @@ RESERVED = (
     "watermark",
 )
 PRIVATE = "_lc_"
-_UNSTORABLE = re.compile(r"[ ,;{}()\n\t=]")
+UNSTORABLE = re.compile(r"[ ,;{}()\n\t=]")
+"""What no column of a Delta table may have in its name."""
 
 
 def check(pipeline: Pipeline) -> list[Problem]:
     """Problems that need no columns."""
-    problems = check_paths(pipeline)
-    problems += _delays_without_partitions(pipeline)
-    problems += _retention(pipeline)
-    problems += _schedules(pipeline)
+    if unusable := unusable_paths(pipeline):
+        return unusable
+    problems = [*check_places(pipeline), *_delays_without_partitions(pipeline), *_retention(pipeline)]
+    problems += [*_schedules(pipeline), *_renames(pipeline)]
     for name, output in pipeline.outputs.items():
         problems += _unsafe_lateness(pipeline, name, output)
         problems += _accumulation(name, output)
@@ -60,12 +62,26 @@ def check(pipeline: Pipeline) -> list[Problem]:
     return problems
 
 
+def check_renames(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Problem]:
+    """Problems with `columns`: what the source does not have, and names that it has already."""
+    problems = []
+    renamed = {made_from.name for made_from in pipeline.columns.values()}
+    for new, made_from in pipeline.columns.items():
+        if made_from.name not in columns:
+            problems.append(_unknown_column(f"columns.{new}", made_from.name, columns))
+        elif new in columns and new not in renamed:
+            fix = f"choose another name, or rename that one too: columns: {{…: {new}}}"
+            problems.append(Problem(f"columns.{new}", "the source has a column of this name", new, fix))
+    return problems
+
+
 def check_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Problem]:
-    """Problems with columns that the source does not have, or that have the wrong type."""
-    problems = [
-        Problem("source.schema", "columns differ only in case", f"{one}, {other}", "rename one of them")
-        for one, other in types.clashing_names(columns)
-    ]
+    """Problems with columns that there are not, that have the wrong type, or a name that cannot be used."""
+    problems = []
+    for one, other in types.clashing_names(columns):
+        field = f"columns.{other}" if other in pipeline.columns else "source.schema"
+        fix = fix_by_renaming(pipeline.source_name(other), columns)
+        problems.append(Problem(field, "columns differ only in case", f"{one}, {other}", fix))
     problems += [
         Problem(
             "source.schema",
@@ -74,15 +90,50 @@ def check_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Proble
             "declare source.schema without it",
         )
         for column in columns
-        if _UNSTORABLE.search(column) or column.startswith(PRIVATE)
+        if _is_private(column) or not column
     ]
-    for field, used in _used_columns(pipeline):
-        if used not in columns:
-            problems.append(_unknown_column(field, used, columns))
+    used = list(_used_columns(pipeline))
+    problems += [_unknown_column(field, column, columns) for field, column in used if column not in columns]
+    problems += [
+        Problem(field, "a table cannot have a column of this name", column, fix_by_renaming(column, columns))
+        for field, column in used
+        if column in columns
+        and (field.startswith("ledger.") or ".by." in field)
+        and UNSTORABLE.search(column)
+    ]
+    problems += _aggregated_columns(pipeline, columns)
     problems += _time_columns(pipeline, columns)
     problems += _measures(pipeline, columns)
     problems += _aggregate_types(pipeline, columns)
     return problems
+
+
+def _is_private(column: str) -> bool:
+    return column.lower().startswith(PRIVATE)
+
+
+def _renames(pipeline: Pipeline) -> Iterator[Problem]:
+    """What is wrong with `columns`, whatever the source has."""
+    seen: dict[str, str] = {}
+    for new, made_from in pipeline.columns.items():
+        field = f"columns.{new}"
+        if not new or _is_private(new):
+            yield Problem(
+                field, "is not a usable name", new, f"choose a name that does not begin with {PRIVATE}"
+            )
+        if _is_private(made_from.name):
+            fix = "leave it out, and declare source.schema without it"
+            yield Problem(field, "names beginning with _lc_ are latecomer's own", str(made_from), fix)
+        if new == made_from.name:
+            continue  # kept under its own name too
+        other = seen.setdefault(made_from.name, new)
+        if other != new:
+            fix = f"keep one of {other} and {new}"
+            yield Problem(field, f"is another name for what {other} names already", str(made_from), fix)
+    for one, other in types.clashing_names(pipeline.columns):
+        yield Problem(
+            f"columns.{other}", "columns differ only in case", f"{one}, {other}", "rename one of them"
+        )
 
 
 def _used_columns(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
@@ -101,9 +152,31 @@ def _used_columns(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     yield from ((f"ledger.{index}", column) for index, column in enumerate(pipeline.ledger))
     for name, output in pipeline.outputs.items():
         yield from ((f"outputs.{name}.by.{index}", column) for index, column in enumerate(output.by))
+
+
+def _aggregated_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
+    for name, output in pipeline.outputs.items():
         for aggregate_name, aggregate in output.aggregates.items():
-            if aggregate.column is not None:
-                yield f"outputs.{name}.aggregates.{aggregate_name}", aggregate.column
+            column, field = aggregate.column, f"outputs.{name}.aggregates.{aggregate_name}"
+            if column is None or column in columns:
+                continue
+            if is_expression(column):
+                yield _expression(field, aggregate, columns)
+            else:
+                yield _unknown_column(field, column, columns)
+
+
+def _expression(field: str, aggregate: Aggregate, columns: Iterable[str]) -> Problem:
+    """What stands for a column has to be computed first: say what can be written instead."""
+    written = aggregate.column or ""
+    named = [column for column in columns if re.search(rf"\b{re.escape(column)}\b", written)]
+    plain = aggregate.model_copy(update={"column": named[0] if named else "column"})
+    return Problem(
+        field,
+        f"{aggregate.called} takes one column, not an expression",
+        written,
+        f"write {plain}, or give the source a column with {written} and name that one",
+    )
 
 
 def _unknown_column(field: str, used: str, columns: Iterable[str]) -> Problem:
@@ -136,7 +209,8 @@ def _measures(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Proble
     for index, column in enumerate(pipeline.ledger):
         kind = columns.get(column)
         if column in (EVENTS, ASSIGNMENTS):
-            yield Problem(f"ledger.{index}", "is counted by the ledger anyway", column, "rename the column")
+            fix = fix_by_renaming(pipeline.source_name(column), columns)
+            yield Problem(f"ledger.{index}", "is counted by the ledger anyway", column, fix)
         if kind is not None and not types.is_exact(kind):
             yield Problem(
                 f"ledger.{index}",
@@ -160,10 +234,22 @@ def _aggregate_types(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator
             if kind is not None and aggregate.function in NUMERIC and not types.is_numeric(kind):
                 yield Problem(
                     f"outputs.{name}.aggregates.{aggregate_name}",
-                    f"{aggregate.function} needs a number, and {aggregate.column} is {kind}",
+                    f"{aggregate.called} needs a number, and {aggregate.column} is {kind}",
                     str(aggregate),
                     "declare the column as a number in source.schema, or use count, min or max",
                 )
+            elif aggregate.function == "median" and kind is not None and _digits(kind) > 35:
+                yield Problem(
+                    f"outputs.{name}.aggregates.{aggregate_name}",
+                    f"the mean of two values of {kind} may need more than 38 digits",
+                    str(aggregate),
+                    "declare the column with 35 digits or fewer in source.schema, or use "
+                    f"approx_percentile({aggregate.column}, 0.5)",
+                )
+
+
+def _digits(kind: str) -> int:
+    return types.whole_digits(kind) + types.scale_of(kind)
 
 
 def _unsafe_lateness(pipeline: Pipeline, name: str, output: Output) -> Iterator[Problem]:
@@ -182,6 +268,26 @@ def _unsafe_lateness(pipeline: Pipeline, name: str, output: Output) -> Iterator[
             format_duration(output.allowed_lateness),
             f"set allowed_lateness: {format_duration(idle_after)} or more, or too_late: side_output",
         )
+
+
+def warnings(pipeline: Pipeline) -> list[Problem]:
+    """What is allowed and loses events in certain circumstances, each with the line to change."""
+    idle_after = pipeline.watermark.idle_after
+    if idle_after is None:
+        return []
+    what = "partition" if pipeline.partition_column else "source"
+    return [
+        Problem(
+            f"outputs.{name}.{'too_late' if output.late is not LatePolicy.DROP else 'late'}",
+            f"a {what} that is silent for longer than watermark.idle_after ({format_duration(idle_after)}) no "
+            "longer holds the watermark: what it brings when it returns may be too late, and is dropped (the "
+            "ledger counts it)",
+            "drop",
+            "write too_late: side_output to keep it, or leave idle_after out",
+        )
+        for name, output in pipeline.outputs.items()
+        if output.too_late is TooLatePolicy.DROP
+    ]
 
 
 def _delays_without_partitions(pipeline: Pipeline) -> Iterator[Problem]:
@@ -218,7 +324,7 @@ def _retention(pipeline: Pipeline) -> Iterator[Problem]:
                 + (f", or give outputs.{name}.window a max" if isinstance(window, Session) else ""),
             )
             continue
-        needed = output.allowed_lateness + looks_back(window)
+        needed = output.allowed_lateness + window.joinable_after + looks_back(window)
         if kept < needed:
             yield Problem(
                 "retention.events",
@@ -242,7 +348,7 @@ def _accumulation(name: str, output: Output) -> Iterator[Problem]:
             if aggregate.function not in ADDITIVE:
                 yield Problem(
                     f"outputs.{name}.aggregates.{aggregate_name}",
-                    f"{aggregate.function} cannot be added up from the panes of accumulation: discarding",
+                    f"{aggregate.called} cannot be added up from the panes of accumulation: discarding",
                     str(aggregate),
                     "use sum, count, min or max, or accumulation: accumulating",
                 )
@@ -263,6 +369,13 @@ def _schedules(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def _empty_windows(name: str, output: Output) -> Iterator[Problem]:
+    if output.emit_empty and output.closes_silently:
+        yield Problem(
+            f"outputs.{name}.trigger.on_time",
+            "a window that closes without a pane cannot be told from one without events",
+            output.trigger.on_time,
+            "leave on_time out, or emit_empty",
+        )
     if output.emit_empty and isinstance(output.window, Session | Global):
         yield Problem(
             f"outputs.{name}.emit_empty",
@@ -281,6 +394,11 @@ def _sinks_that_cannot(name: str, output: Output) -> Iterator[Problem]:
                 f"{sink.kind} keeps one pane of each window and key, and discarding panes have to be added up"
             )
             mend = "use accumulation: accumulating or retracting, or a change stream (parquet, jsonl)"
+        elif output.window.joinable_after:
+            message = (
+                f"{sink.kind} is append only and cannot take the updates of sessions with final: after_gap"
+            )
+            mend = "use accumulation: retracting or discarding, or a sink that upserts (delta, sqlite)"
         elif output.trigger.early is not None:
             message = f"{sink.kind} is append only and cannot take the updates of an early trigger"
             mend = "use accumulation: retracting or discarding, or a sink that upserts (delta, sqlite)"
@@ -295,9 +413,9 @@ def _output_names(name: str, output: Output) -> Iterator[Problem]:
     taken = {column.lower(): "a column of every pane" for column in RESERVED}
     for index, column in enumerate(output.by):
         if column.lower() in taken:
-            yield Problem(
-                f"{field}.by.{index}", f"clashes with {taken[column.lower()]}", column, "rename the column"
-            )
+            twice = column.lower() not in RESERVED
+            fix = "name it once" if twice else fix_by_renaming(column)
+            yield Problem(f"{field}.by.{index}", f"clashes with {taken[column.lower()]}", column, fix)
         taken[column.lower()] = "a column in `by`"
     for aggregate_name in output.aggregates:
         if not NAME.fullmatch(aggregate_name) or aggregate_name.startswith(PRIVATE):

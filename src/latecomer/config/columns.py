@@ -7,22 +7,17 @@ a later file cannot change a type behind anyone's back.
 
 from __future__ import annotations
 
-import bz2
 import csv
-import glob
-import gzip
 import json
+import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
 
+from latecomer.config.encodings import UTF8, is_text, open_text
+from latecomer.config.paths import list_files, misnamed_files
 from latecomer.errors import SourceError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SAMPLE_FILES = 20
 SAMPLE_ROWS = 2_000
@@ -91,51 +86,50 @@ def is_numeric(kind: str) -> bool:
     return is_exact(kind) or kind in FLOATS
 
 
-def list_files(pattern: str) -> list[str]:
-    """The files a path or pattern names now, oldest first; hidden and unfinished ones left out."""
-    path = Path(pattern)
-    found: Iterable[str] = (str(child) for child in path.iterdir()) if path.is_dir() else glob.glob(pattern)
-    files = [Path(name) for name in found if not Path(name).name.startswith((".", "_"))]
-    return [
-        str(name) for name in sorted(files, key=lambda name: (name.stat().st_mtime, name)) if name.is_file()
+def source_warnings(pattern: str, file_format: str) -> list[str]:
+    """What of the files that are there now cannot be read, a sentence each: files with names that are not
+    text, and in Parquet the columns that are left out."""
+    said = [
+        f"{os.fsencode(name)!r} is not read: its name is not UTF-8; rename it"
+        for name in misnamed_files(pattern)
+    ]
+    if file_format != "parquet":
+        return said
+    from latecomer.config.parquet import columns_left_out
+
+    return said + [
+        f"column {column} ({kind}) is left out: only plain columns are read; {advice}"
+        for column, (kind, advice) in columns_left_out(list_files(pattern)[:SAMPLE_FILES]).items()
     ]
 
 
-def open_text(
-    name: str | Path, *, encoding: str = "utf-8", errors: str | None = None, newline: str | None = None
-) -> TextIO:
-    """A text file, decompressed if its name says that it is compressed, as Spark does."""
-    match Path(name).suffix:
-        case ".gz":
-            return gzip.open(name, "rt", encoding=encoding, errors=errors, newline=newline)
-        case ".bz2":
-            return bz2.open(name, "rt", encoding=encoding, errors=errors, newline=newline)
-    return open(name, encoding=encoding, errors=errors, newline=newline)
-
-
-def infer_columns(files: Sequence[str], file_format: str, delimiter: str = ",") -> dict[str, str]:
+def infer_columns(
+    files: Sequence[str], file_format: str, delimiter: str = ",", encoding: str = UTF8
+) -> dict[str, str]:
     """Column names and types from the first rows of a few files."""
     columns: dict[str, str] = {}
     for name in files[:SAMPLE_FILES]:
         try:
-            found = _INFER[file_format](name, delimiter)
+            found = _INFER[file_format](name, delimiter, encoding)
         except (OSError, EOFError, ValueError, csv.Error, zlib.error):
             continue  # an unreadable file becomes dead letters, it does not decide the columns
         for column, kind in found.items():
-            columns[column] = _common(columns.get(column), kind)
+            if column:  # one without a name cannot be named, and is left out
+                columns[column] = _common(columns.get(column), kind)
     if not columns:
         raise SourceError(
             "no columns could be inferred: none of the files has a readable row; declare source.schema"
+            + ("" if file_format == "parquet" else f", or another source.files.encoding than {encoding}")
         )
     return {column: "string" if kind == "null" else kind for column, kind in columns.items()}
 
 
-def _infer_json(name: str, _: str) -> dict[str, str]:
+def _infer_json(name: str, _: str, encoding: str) -> dict[str, str]:
     columns: dict[str, str] = {}
-    with open_text(name) as lines:
+    with open_text(name, encoding) as lines:
         for line in islice(lines, SAMPLE_ROWS):
             try:
-                row = json.loads(line)
+                row = json.loads(line) if is_text(line, encoding) else None
             except ValueError:
                 continue
             if isinstance(row, dict):
@@ -144,24 +138,24 @@ def _infer_json(name: str, _: str) -> dict[str, str]:
     return columns
 
 
-def _infer_csv(name: str, delimiter: str) -> dict[str, str]:
-    with open_text(name, encoding="utf-8-sig", newline="") as lines:
+def _infer_csv(name: str, delimiter: str, encoding: str) -> dict[str, str]:
+    with open_text(name, encoding, newline="") as lines:
         rows: Iterator[list[str]] = csv.reader(lines, delimiter=delimiter)
         header = next(rows, None)
-        if not header:
+        if not header or not all(is_text(column, encoding) for column in header):
             return {}
         columns = dict.fromkeys(header, "null")
         for row in islice(rows, SAMPLE_ROWS):
-            if len(row) == len(header):
+            if len(row) == len(header) and all(is_text(text, encoding) for text in row):
                 for column, text in zip(header, row, strict=True):
                     columns[column] = _common(columns[column], _kind_of_text(text))
     return columns
 
 
-def _infer_parquet(name: str, _: str) -> dict[str, str]:
-    import pyarrow.parquet as pq  # Arrow is loaded only where it is needed: the command line starts faster
+def _infer_parquet(name: str, _: str, __: str) -> dict[str, str]:
+    from latecomer.config.parquet import parquet_columns  # Arrow is loaded only where it is needed
 
-    return arrow_columns(pq.read_schema(name))
+    return dict(parquet_columns(name).kinds)
 
 
 _INFER = {"json": _infer_json, "csv": _infer_csv, "parquet": _infer_parquet}
@@ -203,46 +197,23 @@ def _common(first: str | None, second: str) -> str:
     return "string"
 
 
-def arrow_columns(schema: pa.Schema) -> dict[str, str]:
-    """Column types of a Parquet file; nested columns are left out."""
-    return {field.name: kind for field in schema if (kind := _arrow_kind(field.type)) is not None}
-
-
-def _arrow_kind(kind: pa.DataType) -> str | None:
-    import pyarrow as pa
-
-    if pa.types.is_decimal(kind):
-        return f"decimal({kind.precision},{kind.scale})"
-    if pa.types.is_timestamp(kind):
-        return "timestamp" if kind.tz else "timestamp_ntz"
-    if pa.types.is_dictionary(kind):
-        return _arrow_kind(kind.value_type)
-    names = {
-        "int8": "tinyint",
-        "int16": "smallint",
-        "int32": "int",
-        "int64": "bigint",
-        "uint8": "smallint",
-        "uint16": "int",
-        "uint32": "bigint",
-        "float": "float",
-        "double": "double",
-        "bool": "boolean",
-        "string": "string",
-        "large_string": "string",
-        "binary": "binary",
-        "large_binary": "binary",
-        "date32[day]": "date",
-    }
-    return names.get(str(kind))
-
-
-def clashing_names(columns: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Pairs of columns that differ only in case: a table cannot hold both."""
+def clashing_names(columns: Iterable[str]) -> list[tuple[str, str]]:
+    """Pairs of columns that differ only in case, as Spark sees it: a table cannot hold both."""
     seen: dict[str, str] = {}
     pairs = []
     for column in columns:
-        other = seen.setdefault(column.lower(), column)
+        other = next((seen[key] for key in _without_case(column) if key in seen), column)
+        seen |= dict.fromkeys(_without_case(column), other)
         if other != column:
             pairs.append((other, column))
     return pairs
+
+
+def _without_case(name: str) -> tuple[str, str]:
+    """A name as Spark compares it: in small letters, and letter by letter in capitals first (so is `ſ` an `s`)."""
+
+    def one(letter: str, other: str) -> str:
+        return other if len(other) == 1 else letter
+
+    capitals = (one(letter, letter.upper()) for letter in name)
+    return name.lower(), "".join(one(letter, letter.lower()) for letter in capitals)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from latecomer.config.models import NAME, Pipeline
-from latecomer.model.aggregates import FUNCTIONS, SYNONYMS
+from latecomer.model.aggregates import FUNCTIONS, SYNONYMS, shown_function
 from latecomer.model.durations import format_duration
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -76,7 +76,8 @@ def pipeline_schema() -> dict[str, Any]:
     output["aggregates"] |= {
         "minProperties": 1,
         "propertyNames": {"pattern": _whole(NAME.pattern)},
-        "description": f"name: function(column); the functions are {', '.join((*FUNCTIONS, *SYNONYMS))}",
+        "description": "name: function(column); the functions are "
+        + ", ".join((*map(shown_function, FUNCTIONS), *SYNONYMS)),
     }
     return {
         "$schema": DIALECT,

@@ -14,6 +14,7 @@ from latecomer.config.models import Event, Files, Output, Pipeline, Source
 from latecomer.config.sinks import SqliteSink
 from latecomer.config.written import Location, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import PipelineError, Problem
+from latecomer.model.base import in_own_words
 from latecomer.model.strategies import STRATEGIES
 from latecomer.model.triggers import Count, Every, Trigger
 from latecomer.model.windows import KINDS
@@ -21,7 +22,12 @@ from latecomer.model.windows import KINDS
 
 def load_pipeline(path: str | Path) -> Pipeline:
     """The pipeline in a file, checked as far as it can be without the source's columns."""
-    file = Path(path)
+    try:
+        file = Path(path)
+    except TypeError:
+        wanted = 'give a path, such as "pipeline.yaml"'
+        problem = Problem("path", "has the wrong kind of value", path, wanted, "load_pipeline()")
+        raise PipelineError([problem]) from None
     return parse_pipeline(read_text(file), file)
 
 
@@ -58,8 +64,16 @@ def placed(
 
 
 def check_against(pipeline: Pipeline, columns: Mapping[str, str], file: str | Path | None = None) -> None:
-    """Raise if the pipeline names columns that the source does not have."""
-    problems = checks.check_columns(pipeline, columns)
+    """Raise if the pipeline names columns that it does not have."""
+    _require_none(checks.check_columns(pipeline, columns), file)
+
+
+def check_renames(pipeline: Pipeline, columns: Mapping[str, str], file: str | Path | None = None) -> None:
+    """Raise if the pipeline renames what the source does not have, or into what it has already."""
+    _require_none(checks.check_renames(pipeline, columns), file)
+
+
+def _require_none(problems: Sequence[Problem], file: str | Path | None) -> None:
     if problems:
         lines: Mapping[Location, int] = {}
         if file is not None:
@@ -67,9 +81,20 @@ def check_against(pipeline: Pipeline, columns: Mapping[str, str], file: str | Pa
         raise PipelineError([at_line(problem, Path(file) if file else None, lines) for problem in problems])
 
 
+def warnings(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem]:
+    """What is allowed and may lose events, each with its line."""
+    found = checks.warnings(pipeline)
+    if not found or file is None:
+        return found
+    _, lines = compose(Path(file).read_text(encoding="utf-8"), Path(file))
+    return [at_line(problem, Path(file), lines) for problem in found]
+
+
 def at_line(problem: Problem, file: Path | None, lines: Mapping[Location, int]) -> Problem:
     """The problem, with the file and the line of its field."""
-    location: Location = tuple(int(part) if part.isdigit() else part for part in problem.field.split("."))
+    split: Location = tuple(int(part) if part.isdigit() else part for part in problem.field.split("."))
+    # A key may have a dot in it, or be a number in quotes.
+    location = next((each for each in lines if ".".join(map(str, each)) == problem.field), split)
     return Problem(
         dotted(location),
         problem.message,
@@ -89,50 +114,21 @@ _MODELS: dict[str, type[BaseModel]] = {
 }
 
 
-_KIND = "has the wrong kind of value"
-_OWN_WORDS = {
-    "bool_parsing": (_KIND, "write true or false"),
-    "bool_type": (_KIND, "write true or false"),
-    "dict_type": (_KIND, "write keys and their values"),
-    "greater_than_equal": ("is too small", "write {ge} or more"),
-    "int_from_float": (_KIND, "write a whole number"),
-    "int_parsing": (_KIND, "write a whole number"),
-    "int_type": (_KIND, "write a whole number"),
-    "model_type": (_KIND, "write keys and their values"),
-    "string_pattern_mismatch": ("is not module:Class", "write it such as my_rules:SlowMornings"),
-    "string_too_long": ("is too long", "write one character"),
-    "string_too_short": ("is empty", "write at least one character"),
-    "string_type": (_KIND, "write text, in quotes where it looks like something else"),
-    "too_short": ("is empty", "name at least one"),
-    "tuple_type": (_KIND, "write a list, such as [one, other]"),
-}
-"""Kinds of pydantic's errors → message and mend."""
-
-
 def _problem(entry: Any, file: Path, lines: Mapping[Location, int]) -> Problem:
     """A pydantic error in the pipeline file's own words."""
     location = _written_location(entry["loc"], lines)
-    kind, value, mend = entry["type"], entry.get("input"), None
-    message = entry["msg"].removeprefix("Value error, ")
+    kind, value = entry["type"], entry.get("input")
+    message, mend = in_own_words(entry)
     if kind == "extra_forbidden":
         message, mend = "unknown key", _mend_key(location, lines, entry["loc"])
     elif kind == "missing":
         message, value, mend = "is missing", None, f"add {location[-1]}:"
-    elif kind in ("enum", "literal_error"):
-        message, mend = "is not one of the choices", f"use {entry['ctx']['expected']}"
     elif kind == custom.MISTAKE:
         location = (*location, *entry["ctx"]["field"].split("."))
         message, value, mend = (entry["ctx"][part] for part in ("message", "value", "mend"))
     elif kind == "union_tag_invalid":
         message, mend = "unknown strategy", f"use {entry['ctx']['expected_tags']}"
         location, value = (*location, "strategy"), entry["ctx"]["tag"]
-    elif kind in _OWN_WORDS:
-        message, mend = (words.format(**entry.get("ctx", {})) for words in _OWN_WORDS[kind])
-    elif "; " in message:
-        message, mend = message.split("; ", 1)
-    elif kind.endswith(("_type", "_parsing")):
-        mend = message.replace("Input should be", "write")
-        message = _KIND
     if isinstance(value, dict | BaseModel) and message != "is empty":
         value = None
     return Problem(dotted(location), message, value, mend, str(file), line_of(location, lines))

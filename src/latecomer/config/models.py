@@ -6,12 +6,12 @@ needs the source's columns is in `checks.py`.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -23,11 +23,16 @@ from pydantic import (
     model_validator,
 )
 
+from latecomer.config import profiles
 from latecomer.config.columns import normal_type
 from latecomer.config.custom import load_strategy
+from latecomer.config.encodings import UTF8, known_encoding
+from latecomer.config.paths import escaped
+from latecomer.config.renames import WrittenColumn, seen_columns, source_name
 from latecomer.config.schedule import Schedule
 from latecomer.config.sinks import AnySink
 from latecomer.model.aggregates import WrittenAggregate
+from latecomer.model.base import Model
 from latecomer.model.durations import Duration, PositiveDuration
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
@@ -41,14 +46,18 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _NAME_MEND = "use letters, digits and _ only, not starting with a digit, at most 100 of them"
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+class _Model(Model):
+    model_config = ConfigDict(populate_by_name=True)
 
 
 class Files(_Model):
-    """Files in a folder, read as they appear, oldest first by modification time."""
+    """Files in a folder, read as they appear, by modification time and then by path."""
 
-    path: str = Field(min_length=1, description="a folder or a pattern, relative to the pipeline file")
+    path: str = Field(
+        min_length=1,
+        description="a folder, with those below it such as day=2013-01-01, or a pattern such as in/**/*.json; "
+        "relative to the pipeline file",
+    )
     format: Literal["json", "csv", "parquet"] = Field("json", description="json means JSON lines")
     order_by: str | None = Field(
         None, description="the column with the arrival time; without it, the file's modification time"
@@ -58,6 +67,18 @@ class Files(_Model):
     max_files_per_batch: int = Field(1000, ge=1)
     header: bool = Field(True, description="csv: the first line names the columns")
     delimiter: str = Field(",", min_length=1, max_length=1)
+    encoding: str = Field(UTF8, description="csv, json: such as utf-8, latin-1, windows-1252 or utf-16")
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, encoding: str) -> str:
+        return known_encoding(encoding)
+
+    @model_validator(mode="after")
+    def _parquet_says_itself(self) -> Self:
+        if self.format == "parquet" and self.encoding != UTF8:
+            raise ValueError("encoding is for csv and json; text in parquet files is utf-8, leave it out")
+        return self
 
 
 class Source(_Model):
@@ -152,7 +173,18 @@ class Output(_Model):
     @property
     def replaces(self) -> bool:
         """Whether a pane may take the place of an earlier one."""
-        return self.trigger.early is not None or self.late.accepts
+        return self.trigger.early is not None or self.late.accepts or self.window.joinable_after > 0
+
+    @property
+    def settles_after(self) -> int:
+        """How long after its end a window may still change."""
+        lateness = self.allowed_lateness if self.late.accepts else 0
+        return lateness + self.window.joinable_after
+
+    @property
+    def closes_silently(self) -> bool:
+        """Whether a window may close without a pane: its last early one has told everything."""
+        return self.trigger.on_time == "if_changed" and self.trigger.early is not None
 
 
 class Retention(_Model):
@@ -184,14 +216,29 @@ class Pipeline(_Model):
     base: Annotated[Path, WithJsonSchema({"type": "string"})] = Field(
         Path(), exclude=True, description="the folder that relative paths start from"
     )
+    profile: profiles.Name | None = Field(
+        None, description="another engine's habits, for what is not said otherwise: docs/coming-from.md"
+    )
     watermark: Annotated[AnyStrategy, WrapValidator(_strategy)]
     outputs: dict[str, Output] = Field(min_length=1)
+    columns: dict[str, WrittenColumn] = Field(
+        default_factory=dict,
+        description="new name: the source's column, in backticks where its name is no plain word",
+    )
     ledger: tuple[str, ...] = Field((), description="exact numeric columns that the ledger sums up")
     retention: Retention = Retention()
 
     schedule: dict[str, Schedule] = Field(
         default_factory=dict, description="output: when to rebuild it, and how far back"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_the_profile_says(cls, fields: Any) -> Any:
+        profile = fields.get("profile") if isinstance(fields, dict) else None
+        if not isinstance(profile, str) or profile not in profiles.PROFILES:
+            return fields
+        return profiles.applied(profile, fields)
 
     @field_validator("name")
     @classmethod
@@ -222,6 +269,15 @@ class Pipeline(_Model):
     def arrival_unit(self) -> Unit | None:
         return self.source.files.unit or self.event.unit
 
+    @property
+    def declared_columns(self) -> dict[str, str] | None:
+        """The columns that the source declares, under the names that the pipeline has for them."""
+        return None if self.source.columns is None else seen_columns(self.source.columns, self.columns)
+
+    def source_name(self, column: str) -> str:
+        """What the source calls a column."""
+        return source_name(column, self.columns)
+
     def resolve(self, path: str) -> Path:
         """A path as the file system knows it: relative ones start at the pipeline file."""
         return (self.base / Path(path).expanduser()).resolve()
@@ -232,5 +288,9 @@ class Pipeline(_Model):
 
     @property
     def source_path(self) -> str:
-        """The source's folder or pattern, absolute (the pattern's own characters kept)."""
-        return str(self.base.resolve() / Path(self.source.files.path).expanduser())
+        """The source's folder or pattern, absolute; what stands before a pattern stands for itself."""
+        written = Path(self.source.files.path).expanduser()
+        folder = os.path.normpath(self.base.resolve() / written)
+        if os.path.isdir(folder):
+            return folder
+        return os.path.normpath(Path(escaped(str(self.base.resolve()))) / written)

@@ -1,101 +1,244 @@
-"""Paths of a pipeline that cannot be used, or that would bite one another: found after resolving them."""
+"""The source's path: which files it names, in which order they are read, and what their folders say.
+
+A folder means its files, and those in folders such as `day=2013-01-01` below it. A pattern knows `*`, `?`,
+`[a-z]` and `{one,other}` as Hadoop does, and `**` for any number of folders. Spark is only asked to list what
+may match (`listed`, `name_filter`); `matches` decides, here and for the stream, so that both find the same.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
 from pathlib import Path
+from urllib.parse import unquote
 
-from latecomer.config.models import Pipeline
-from latecomer.errors import Problem
+from latecomer.config.encodings import is_text
+from latecomer.errors import SourceError
 
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_PATTERN = re.compile(r"[*?\[{]")
-
-
-def check_paths(pipeline: Pipeline) -> list[Problem]:
-    """Paths that no file system can have; if there are none, places that must not be one in the other."""
-    unusable = [problem for field, path in _written(pipeline) if (problem := _unusable(field, path))]
-    return unusable or [*_store_and_source(pipeline), *_sinks(pipeline)]
+_MARKS = "*?[]{}\\"
+_ANY_DEPTH = "**"
+_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
-def _written(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
-    yield "store", pipeline.store
-    yield "source.files.path", pipeline.source.files.path
-    for name, output in pipeline.outputs.items():
-        yield from ((f"outputs.{name}.sinks.{nth}", sink.path) for nth, sink in enumerate(output.sinks))
+@dataclass(frozen=True)
+class SourcePath:
+    """A path or pattern, absolute."""
 
+    written: str
 
-def _unusable(field: str, path: str) -> Problem | None:
-    url = _URL.match(path)
-    if url:
-        return Problem(
-            field, f"{url[1]} is not supported: only local files are", path, "write a path on this machine"
+    @cached_property
+    def is_folder(self) -> bool:
+        return Path(self.written).is_dir()
+
+    @cached_property
+    def base(self) -> str:
+        """The folder below which all files are: what comes before the first part with a mark."""
+        if self.is_folder:
+            return self.written.rstrip("/") or "/"
+        return "/".join(_literal(part) or "" for part in self._parts[: self._first_mark]) or "/"
+
+    @property
+    def listed(self) -> str:
+        """What Spark is to list, as a pattern of Hadoop's: no more folders than need be."""
+        folders = self._parts[self._first_mark : -1]
+        kept = folders[: folders.index(_ANY_DEPTH)] if _ANY_DEPTH in folders else folders
+        return "/".join([escaped(self.base).rstrip("/"), *([] if self.is_folder else kept)]) or "/"
+
+    @property
+    def name_filter(self) -> str | None:
+        """The pattern of file names, for Spark to list no more than need be."""
+        return None if self.is_folder or self._parts[-1] == _ANY_DEPTH else self._parts[-1]
+
+    @property
+    def many_folders(self) -> bool:
+        """Whether the pattern itself says that there may be several folders."""
+        deep = self._first_mark < len(self._parts) - 1 or self._parts[-1] == _ANY_DEPTH
+        return deep and not self.is_folder
+
+    def matches(self, path: str) -> bool:
+        """Whether a file, given with its whole path, is one of the source's."""
+        below = self.below(path)
+        if below is None or _is_hidden(below):
+            return False
+        if self.is_folder:
+            return all(_is_value(folder) for folder in below[:-1])
+        return self._regex.fullmatch(path) is not None
+
+    def below(self, path: str) -> list[str] | None:
+        """The parts of a path below the base; None where it is not below it."""
+        start = self.base.rstrip("/") + "/"
+        return path[len(start) :].split("/") if path.startswith(start) else None
+
+    def folder_values(self, path: str) -> dict[str, str | None]:
+        """What the folders of a file say: `day=2013-01-01` is a column and its value.
+
+        >>> SourcePath("/in/**/*.json").folder_values("/in/day=2013-01-01/city=S%C3%A3o%20Paulo/a.json")
+        {'day': '2013-01-01', 'city': 'São Paulo'}
+        """
+        pairs = (folder.split("=", 1) for folder in (self.below(path) or [""])[:-1] if _is_value(folder))
+        return {unquote(name): None if value == _NULL else unquote(value) for name, value in pairs}
+
+    @property
+    def mistake(self) -> str | None:
+        """Why the pattern cannot be read, if it cannot."""
+        for part in self._parts[self._first_mark :]:
+            bare = re.sub(r"\\\\.|\[.[^]]*\]", "", part)
+            if "[" in bare or bare.endswith("\\") or bare.count("{") != bare.count("}"):
+                return "has a bracket that is not closed"
+            if _ANY_DEPTH in part and part != _ANY_DEPTH:
+                return "has ** beside something else"
+        try:
+            re.compile(self._regex)
+        except re.error as error:
+            return f"is not a pattern ({error})"
+        return None
+
+    def require_folder(self) -> None:
+        """A folder that is not there may be a slip of the pen; files in it may come later."""
+        if not Path(self.base).is_dir():
+            raise SourceError(
+                f"source folder {self.base} does not exist; create it, or correct source.files.path "
+                f"({self.written})"
+            )
+
+    def files(self) -> list[str]:
+        """The files that are there now, in reading order: by modification time, then by path."""
+        found = []
+        for path in _below(self.base) if self.is_folder or self.many_folders else _within(self.base):
+            if self.matches(path):
+                try:
+                    found.append((os.stat(path).st_mtime_ns // 1_000_000, path))
+                except FileNotFoundError:
+                    continue
+        return [path for _, path in sorted(found)]
+
+    @cached_property
+    def _parts(self) -> list[str]:
+        return self.written.rstrip("/").split("/")
+
+    @cached_property
+    def _first_mark(self) -> int:
+        """The first part with a mark, and the last part where none has one."""
+        marked = (nth for nth, part in enumerate(self._parts) if _literal(part) is None)
+        return next(marked, len(self._parts) - 1)
+
+    @cached_property
+    def _regex(self) -> re.Pattern[str]:
+        *folders, name = (_regex(part) for part in self._parts[self._first_mark :])
+        below = "".join("(?:[^/]+/)*" if folder is None else f"{folder}/" for folder in folders)
+        return re.compile(
+            re.escape(self.base.rstrip("/") + "/") + below + ("(?:[^/]+/)*[^/]+" if name is None else name),
+            re.DOTALL,
         )
-    if "\0" in path:
-        return Problem(field, "a path cannot hold a NUL character", path, "remove it")
+
+
+def list_files(path: str) -> list[str]:
+    """The files a path or pattern names now, in reading order; hidden and unfinished ones left out."""
+    return [file for file in SourcePath(path).files() if is_text(file)]
+
+
+def misnamed_files(path: str) -> list[str]:
+    """Files whose names are not UTF-8: neither Java nor Spark can open them."""
+    return [file for file in SourcePath(path).files() if not is_text(file)]
+
+
+def folder_columns(path: str, files: Iterable[str]) -> dict[str, str]:
+    """The columns that the folders of these files say, with the types that hold all of their values."""
+    source, kinds = SourcePath(path), dict[str, set[str]]()
+    for file in files:
+        for name, value in source.folder_values(file).items():
+            kinds.setdefault(name, set()).update([] if value is None else [_kind_of(value)])
+    return {name: found.pop() if len(found) == 1 else "string" for name, found in kinds.items()}
+
+
+def fits(value: str | None, kind: str) -> bool:
+    """Whether the value of a folder can be read as a column's type; what only Spark can tell is let pass."""
+    if value is None or kind not in ("date", "tinyint", "smallint", "int", "bigint"):
+        return True
+    return _kind_of(value) == "date" if kind == "date" else re.fullmatch(r"-?\d{1,18}", value) is not None
+
+
+def _kind_of(value: str) -> str:
+    if re.fullmatch(r"-?(0|[1-9]\d{0,17})", value):
+        return "bigint"
     try:
-        Path(path).expanduser()
-    except RuntimeError:
-        return Problem(
-            field,
-            "there is no such user",
-            path,
-            "name an existing user after ~, or write ./~… for a file of that name",
-        )
-    return None
+        return "date" if date.fromisoformat(value).isoformat() == value else "string"
+    except ValueError:
+        return "string"
 
 
-def _store_and_source(pipeline: Pipeline) -> Iterator[Problem]:
-    store, source = pipeline.store_path, _source_folder(pipeline)
-    if re.search(r"%[0-9A-Fa-f]{2}", str(store)):
-        yield Problem(
-            "store", "a path with % and two digits cannot be opened", pipeline.store, "rename the folder"
-        )
-    if source.is_relative_to(store) or _could_be_read(pipeline, store):
-        yield Problem("store", "shares a folder with the source", pipeline.store, _APART)
+def _is_value(folder: str) -> bool:
+    return folder.find("=") > 0
 
 
-def _sinks(pipeline: Pipeline) -> Iterator[Problem]:
-    store, source = pipeline.store_path, _source_folder(pipeline)
-    seen: dict[tuple[Path, str], str] = {}
-    for name, output in pipeline.outputs.items():
-        for nth, sink in enumerate(output.sinks):
-            field, place = f"outputs.{name}.sinks.{nth}", pipeline.resolve(sink.path)
-            if place.is_relative_to(store) or store.is_relative_to(place):
-                yield Problem(field, "shares a folder with the store", sink.path, _APART)
-            if source.is_relative_to(place) or _could_be_read(pipeline, place):
-                yield Problem(field, "shares a folder with the source", sink.path, _APART)
-            part = sink.part(name)
-            others = {other: output for (path, other), output in seen.items() if path == place}
-            if others and (part == "" or "" in others or part in others):
-                yield Problem(
-                    field,
-                    f"writes where output {next(iter(others.values()))} writes already",
-                    sink.path,
-                    "give each output a sink of its own",
-                )
-            seen[place, part] = name
+def _is_hidden(below: list[str]) -> bool:
+    *folders, name = below
+    return name.startswith((".", "_")) or name.endswith("._COPYING_") or any(map(_is_hidden_folder, folders))
 
 
-_APART = "give store, source and each sink a folder of its own"
+def _is_hidden_folder(name: str) -> bool:
+    return name.startswith(".") or (name.startswith("_") and not _is_value(name))
 
 
-def _source_folder(pipeline: Pipeline) -> Path:
-    """The folder below which the source's files are: the part of its path that is no pattern."""
-    path = Path(pipeline.source_path)
-    while _is_pattern(path):
-        path = path.parent
-    return path.resolve()
+def _within(folder: str) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from (entry.path for entry in entries if entry.is_file())
+    except OSError:
+        return
 
 
-def _is_pattern(path: Path) -> bool:
-    return _PATTERN.search(str(path)) is not None and not path.exists()
+def _below(folder: str) -> Iterator[str]:
+    for parent, folders, names in os.walk(folder, followlinks=True):  # as Spark does
+        folders[:] = [name for name in folders if not _is_hidden_folder(name)]
+        yield from (os.path.join(parent, name) for name in names)
 
 
-def _could_be_read(pipeline: Pipeline, place: Path) -> bool:
-    """Whether the source might take what is written there for its own files."""
-    written, folder = Path(pipeline.source_path), _source_folder(pipeline)
-    if not place.is_relative_to(folder):
-        return False
-    return not _is_pattern(written) or "**" in written.parts or place.match(str(written))
+def escaped(folder: str) -> str:
+    """A path whose characters stand for themselves, as part of a pattern."""
+    return "".join(f"\\{mark}" if mark in _MARKS else mark for mark in folder)
+
+
+def _literal(part: str) -> str | None:
+    """What a part of a pattern stands for; None where that may be several things."""
+    bare = re.sub(r"\\(.)", "", part)
+    return None if set(_MARKS) & set(bare) else re.sub(r"\\(.)", r"\1", part)
+
+
+def _regex(part: str) -> str | None:
+    """A part of a pattern as a regular expression, by Hadoop's rules; None for `**`."""
+    if part == _ANY_DEPTH:
+        return None
+    said, depth, place = "", 0, 0
+    while place < len(part):
+        mark = part[place]
+        place += 1
+        if mark == "\\" and place < len(part):
+            said += re.escape(part[place])
+            place += 1
+        elif mark == "*":
+            said += "[^/]*"
+        elif mark == "?":
+            said += "[^/]"
+        elif mark == "[" and (end := part.find("]", place + 1)) > 0:
+            chosen = part[place:end]
+            said += "[" + ("^/" if chosen[0] in "^!" else "") + _choice(chosen.lstrip("^!") or chosen) + "]"
+            place = end + 1
+        elif mark == "{":
+            said, depth = said + "(?:", depth + 1
+        elif mark == "}" and depth:
+            said, depth = said + ")", depth - 1
+        elif mark == "," and depth:
+            said += "|"
+        else:
+            said += re.escape(mark)
+    return said + ")" * depth
+
+
+def _choice(chosen: str) -> str:
+    """The characters between brackets: only a range keeps its meaning."""
+    return "".join("-" if mark == "-" else re.escape(mark) for mark in chosen)

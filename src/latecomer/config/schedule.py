@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from latecomer.model.base import Model
 from latecomer.model.durations import UNITS, PositiveDuration, format_duration
 
 _FIELD = r"(\*|\d+(-\d+)?)(/\d+)?(,(\*|\d+(-\d+)?)(/\d+)?)*"
 _CRON = re.compile(rf"{_FIELD}( {_FIELD}){{4}}")
 
 
-class Schedule(BaseModel):
+class Schedule(Model):
     """A rebuild by the clock: how often, and how far back."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     last: PositiveDuration = Field(description="rebuild the windows of this long before the watermark")
     every: PositiveDuration | None = Field(

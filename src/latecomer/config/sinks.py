@@ -5,25 +5,23 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SerializeAsAny,
     WithJsonSchema,
 )
 
+from latecomer.model.base import Model
 from latecomer.model.panes import Accumulation
 
 UPSERTED = frozenset({Accumulation.ACCUMULATING, Accumulation.RETRACTING})
 CHANGES = frozenset({Accumulation.DISCARDING, Accumulation.RETRACTING})
 
 
-class Sink(BaseModel):
+class Sink(Model):
     """What a sink can take: one that upserts keeps one pane of each window and key, an append-only one
     cannot overwrite what it was given."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     kind: ClassVar[str]
     upserts: ClassVar[bool] = True
     accepts: ClassVar[frozenset[Accumulation]] = UPSERTED

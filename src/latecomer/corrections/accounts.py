@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
+from latecomer.config.renames import Renames
 from latecomer.corrections.values import numbers, together
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
@@ -32,6 +33,18 @@ from latecomer.store.table import Table
 from latecomer.upkeep.coverage import DEAD_LETTERS, LATE, removed_until
 
 Number = Decimal | float
+FIRST_DELIVERY = (
+    "not exists (select 1 from (select event_id as _lc_id, event_time as _lc_at, batch as _lc_in from e) "
+    "where _lc_id = event_id and _lc_at = event_time and _lc_in < batch)"
+)
+"""Whether a late event, in `t`, was not in the log before, in `e`. After an id was forgotten it may have been:
+then it has been counted already, wherever the first was. Null is equal to nothing. A column may be named as the
+tables are, so none is written with its table."""
+
+
+def looks_for_repeats(store: Store) -> bool:
+    """Whether events have ids, by which one that was delivered again is known."""
+    return store.pipeline.event.id is not None and store.events.exists
 
 
 @dataclass(frozen=True)
@@ -118,7 +131,10 @@ class Accounts:
         names = dict(zip(stored, late.schema.names[-len(stored) :], strict=True))
         view = {column: double_quoted(names[name]) for column, name in self.layout.events.view.items()}
         inputs = {name: self._of_event(each, view) for name, each in self.additive.items()}
-        return self._summed(late, {key: view[key] for key in self.layout.keys}, inputs)
+        keys = {key: view[key] for key in self.layout.keys}
+        if not looks_for_repeats(self.store):
+            return self._summed(late, keys, inputs)
+        return self._summed(late, keys, inputs, FIRST_DELIVERY, e=self.store.events)
 
     def not_closed(self, standing: pa.Table) -> pa.Table:
         """What is known of open windows beyond the results, and late events that no pane has told yet.
@@ -127,14 +143,22 @@ class Accounts:
         taken off here; what a session has told and will take back is taken off its state.
         """
         discards = self.output.accumulation is Accumulation.DISCARDING
-        back = "null" if discards else "case when timing = 'EARLY' then null else -{0} end"
+        reached = self._watermark()
+        is_open = "true" if reached is None else f"window_end > {moment_literal(to_micros(reached))}"
+        early_sql = f"timing = 'EARLY' and {is_open}"
+        back = "null" if discards else f"case when {early_sql} then null else -{{0}} end"
         signed = f"case when op = 'insert' then {{0}} else {back} end"
         inputs = {
             name: signed.format(self._wide(each, double_quoted(name))) for name, each in self.additive.items()
         }
         keys = {key: double_quoted(key) for key in self.layout.keys}
         untold = self._summed(self.tables.partials, keys, inputs)
+        # An early pane may be the last one of a window that has closed: then it stands for it.
         early = standing.filter(pc.equal(standing["timing"], Timing.EARLY))
+        if reached is not None:
+            early = early.filter(
+                pc.greater(early["window_end"].cast(TIMESTAMP), pa.scalar(reached, TIMESTAMP))
+            )
         if discards or not early.num_rows:
             return untold
         told = {name: pc.negate(numbers(early[name], name)) for name in self.additive}
@@ -148,6 +172,14 @@ class Accounts:
         return pa.concat_tables(
             [pa.table({name: pair[side] for name, pair in both.items()}) for side in (0, 1)]
         )
+
+    def _watermark(self) -> datetime | None:
+        """Where the watermark stands."""
+        table = self.store.watermarks
+        if not table.exists:
+            return None
+        marks = table.query("select max(watermark) as one, max(settled) as other from t").to_pylist()[0]
+        return max((mark for mark in marks.values() if mark is not None), default=None)
 
     def dropped_in_ledger(self) -> Loose:
         """What was dropped, as far as the ledger tells: of all windows together, in its own units."""
@@ -183,7 +215,11 @@ class Accounts:
         table = self.store.dead_letters
         if not table.exists:
             return Loose(dict.fromkeys(self.additive, Decimal(0)))
-        tally, unplaced, unread = _Tally(self.additive), 0, dict.fromkeys(self.additive, 0)
+        tally, unplaced, unread = (
+            _Tally(self.additive, self.store.pipeline.columns),
+            0,
+            dict.fromkeys(self.additive, 0),
+        )
         for row in table.query("select raw, event_time from t").to_pylist():
             windows = self._windows_of(row["event_time"])
             if windows is None:
@@ -245,7 +281,14 @@ class Accounts:
             return f"cast({column} as double)"
         return f"arrow_cast({column}, 'Decimal128(38, {types.scale_of(kind)})')"
 
-    def _summed(self, table: Table, keys: Mapping[str, str], inputs: Mapping[str, str]) -> pa.Table:
+    def _summed(
+        self,
+        table: Table,
+        keys: Mapping[str, str],
+        inputs: Mapping[str, str],
+        chosen: str = "true",
+        **others: Table,
+    ) -> pa.Table:
         """The sum of each input for each window and key; `keys` and `inputs` map names to SQL."""
         schema = pa.schema(
             [
@@ -261,8 +304,9 @@ class Accounts:
         told += [f"sum({double_quoted(PRIVATE + name)}) as {double_quoted(name)}" for name in inputs]
         rows = table.query(
             f"select {', '.join([*groups[:2], *told])} from "
-            f"(select {', '.join([*groups[:2], *listed])} from t where {self.span.sql()}) "
-            f"group by {', '.join(groups)}"
+            f"(select {', '.join([*groups[:2], *listed])} from t where {self.span.sql()} and {chosen}) "
+            f"group by {', '.join(groups)}",
+            **others,
         )
         placed = {name: rows[name].cast(schema.field(name).type) for name in self.place}
         return pa.table({**placed, **{name: rows[name] for name in inputs}})
@@ -271,8 +315,9 @@ class Accounts:
 class _Tally:
     """Amounts read out of raw text, added up."""
 
-    def __init__(self, additive: Mapping[str, Aggregate]) -> None:
+    def __init__(self, additive: Mapping[str, Aggregate], renames: Renames) -> None:
         self.additive = additive
+        self.renames = renames
         self.amounts = dict.fromkeys(additive, Decimal(0))
         self.assignments = 0
 
@@ -281,7 +326,9 @@ class _Tally:
         if not windows:
             return []
         self.assignments += windows
-        found, unread = _fields(raw), []
+        told, unread = _fields(raw), []
+        renamed = {new: told.get(made_from.name) for new, made_from in self.renames.items()} if told else {}
+        found = {**told, **renamed}
         for name, each in self.additive.items():
             amount = _added(found, each)
             if amount is None:
@@ -316,7 +363,7 @@ def measure_in_raw(fields: Mapping[str, Any], measure: str) -> Decimal | None:
     >>> measure_in_raw({"paise": "12.5"}, "paise")
     Decimal('12.5')
     """
-    value = fields.get(measure.replace("\\", "").replace("'", "").replace('"', ""))
+    value = fields.get(measure)
     if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
         return None
     try:

@@ -65,7 +65,9 @@ class Against:
         if not path.exists():
             raise refused("against", "there is no such file or folder", self.source, f"name {_KINDS}")
         try:
-            return _read_path(path)
+            found = _read_path(path)
+            found.validate(full=True)  # a file may call text what is not UTF-8
+            return found
         except (pa.ArrowException, DeltaError, OSError) as error:
             reason = str(error).strip().splitlines()[0]
             raise refused("against", f"cannot be read: {reason}", self.source, f"name {_KINDS}") from None

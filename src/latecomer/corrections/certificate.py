@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from latecomer.config import columns as types
 from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreMismatch
+from latecomer.model.aggregates import ORDERED, SKETCHED, TALLIED
 from latecomer.model.durations import iso, to_micros
 from latecomer.model.triggers import Count, Every
 from latecomer.reader import Reader
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 TRIES = 5
-_APPROXIMATE = frozenset({"approx_count_distinct", "approx_percentile"})
-_IN_ANY_ORDER = frozenset({"min", "max", "count"})
+_IN_ANY_ORDER = frozenset({"min", "max", "count"}) | TALLIED | ORDERED
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ def _excluded(layout: PaneLayout) -> dict[str, str]:
     excluded = {}
     for name, each in layout.output.aggregates.items():
         kind = layout.events.types.get(each.column or "", "bigint")
-        if each.function in _APPROXIMATE:
+        if each.function in SKETCHED:
             excluded[name] = "an approximation"
         elif kind in types.FLOATS and each.function not in _IN_ANY_ORDER:
             excluded[name] = "floating point: the sum depends on the order of events"

@@ -13,6 +13,15 @@ class Grain(StrEnum):
     DAY = "day"
 
 
+class Clock(StrEnum):
+    """From when on a pane counts as known; both are moments of arrival time."""
+
+    PUBLISHED = "published"
+    """Once the batch that published it had ended."""
+    ARRIVAL = "arrival"
+    """Once what fired it had arrived, as if each event had been processed at once."""
+
+
 class Origin(StrEnum):
     """Where a number comes from, and which one is preferred."""
 

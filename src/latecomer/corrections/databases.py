@@ -165,6 +165,8 @@ def _column(name: str, values: Sequence[Any]) -> pa.Array:
     if kinds <= {int, float, Decimal}:
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
     if kinds == {datetime}:
+        if not any(value.tzinfo for value in values if value is not None):
+            return pa.array(values, pa.timestamp("us"))  # in which zone, the output says
         aware = [value if value is None or value.tzinfo else value.replace(tzinfo=UTC) for value in values]
         return pa.array(aware, TIMESTAMP)
     for kind, arrow in ((date, pa.date32()), (bool, pa.bool_()), (bytes, pa.binary())):

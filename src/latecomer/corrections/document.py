@@ -1,6 +1,6 @@
 """An explanation as plain data: one JSON document, or one row for each event.
 
-Moments are ISO-8601 in UTC, durations seconds, whole decimals numbers and others exact text, as in every
+Moments are ISO-8601 in the verb's zone, durations seconds, whole decimals numbers and others exact text, as in every
 other verb's JSON.
 """
 
@@ -19,9 +19,10 @@ import pyarrow as pa
 from latecomer.corrections.explain import Explanation
 from latecomer.corrections.fates import Judged
 from latecomer.corrections.life import Told, total
-from latecomer.model.durations import iso, to_micros
+from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import BEGIN_OF_TIME
-from latecomer.store.layout import TIMESTAMP
+from latecomer.store.layout import TIMESTAMP, stored_name
+from latecomer.zoned import written
 
 _DURATION = pa.duration("us")
 
@@ -31,10 +32,11 @@ def document(explanation: Explanation, most: int | None = None) -> dict[str, Any
     start, end = explanation.window
     return {
         "output": explanation.output,
-        "window": {"start": iso(start), "end": iso(end)},
+        "window": {"start": written(start), "end": written(end)},
         "key": _plain_values(explanation.key),
         "aggregates": {name: str(each) for name, each in explanation.rules.aggregates.items()},
         "where": explanation.rules.where,
+        "clock": explanation.clock.value,
         "filter": explanation.filter,
         "stands": None if explanation.stands is None else _plain_values(explanation.stands),
         "reconciled": explanation.reconciled,
@@ -51,8 +53,8 @@ def document(explanation: Explanation, most: int | None = None) -> dict[str, Any
 def _pane(explanation: Explanation, told: Told, most: int | None) -> dict[str, Any]:
     pane = told.pane
     return {
-        "window_start": iso(pane.window.start),
-        "window_end": iso(pane.window.end),
+        "window_start": written(pane.window.start),
+        "window_end": written(pane.window.end),
         "sequence": pane.sequence,
         "timing": pane.timing.value,
         "op": pane.op.value,
@@ -61,11 +63,14 @@ def _pane(explanation: Explanation, told: Told, most: int | None) -> dict[str, A
         "before": None if told.before is None else _plain_values(told.before),
         "difference": _plain_values(told.differences),
         "batch": pane.batch,
-        "published_at": iso(pane.published_at),
-        "fired_at": iso(pane.fired_at),
-        "watermark": iso(pane.watermark),
+        "known_at": written(explanation.known_at(told)),
+        "published_at": written(pane.published_at),
+        "fired_at": written(pane.fired_at),
+        "watermark": written(pane.watermark),
         "why": explanation.why(told),
+        "where": explanation.under(told).where,
         "took_in": group(explanation, told.took, most),
+        "lost": group(explanation, told.lost, most),
         "check": {
             "agrees": told.check.agrees,
             "compared": list(told.check.compared),
@@ -85,8 +90,8 @@ def group(explanation: Explanation, events: Sequence[Judged], most: int | None) 
         "partitions": dict(sorted(partitions.items())),
         "behind_watermark": len(behind),
         "most_behind": _seconds(max(behind, default=None)),
-        "first_arrival": iso(min(arrivals, default=None)),
-        "last_arrival": iso(max(arrivals, default=None)),
+        "first_arrival": written(min(arrivals, default=None)),
+        "last_arrival": written(max(arrivals, default=None)),
         "events": [_event(each) for each in events[:most]],
     }
 
@@ -99,14 +104,14 @@ def sums(explanation: Explanation, events: Sequence[Judged]) -> dict[str, Any]:
 def _event(judged: Judged) -> dict[str, Any]:
     event = judged.event
     return {
-        "event_time": iso(event.event_time),
-        "arrival_time": iso(event.arrival_time),
+        "event_time": written(event.event_time),
+        "arrival_time": written(event.arrival_time),
         "partition": event.partition,
         "batch": event.batch,
         "file": event.file,
         "position": event.position,
         "event_id": event.event_id,
-        "watermark": iso(_known(event.watermark)),
+        "watermark": written(_known(event.watermark)),
         "verdict": None if judged.verdict is None else judged.verdict.value,
         "behind": _seconds(event.behind),
         "past_end": _seconds(judged.past_end),
@@ -138,8 +143,7 @@ def event_rows(groups: Mapping[tuple[int | None, str], Sequence[Judged]]) -> pa.
         "reason": pa.array([each.reason for _, _, each in rows], pa.string()),
     }
     for name in events[0].payload if events else ():
-        shown = f"payload_{name}" if name in columns else name
-        columns[shown] = pa.array([event.payload[name] for event in events])
+        columns[stored_name(name, columns)] = pa.array([event.payload[name] for event in events])
     return pa.table(columns)
 
 
@@ -155,7 +159,7 @@ def plain(value: Any) -> Any:
         case float() if not math.isfinite(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case datetime():
-            return iso(to_micros(value))
+            return written(to_micros(value))
         case date():
             return value.isoformat()
         case bytes():

@@ -7,6 +7,7 @@ timeline. One whose batch is not on the timeline yet has not been judged, and is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -52,7 +53,7 @@ class Evidence:
         wanted = _touching(files, stretch)
         self.files = len(files)
         self.read |= {file.path for file in wanted}
-        return self._judgeable(self._rows(table, wanted, stretch))
+        return marked_repeats(self._judgeable(self._rows(table, wanted, stretch)))
 
     def duplicates(self, stretch: Window) -> list[Event]:
         """The rows that were told to be duplicates; they met no watermark."""
@@ -110,6 +111,20 @@ class Evidence:
             row["event_id"],
             {column: row[view[column]] for column in self.columns},
         )
+
+
+def marked_repeats(events: Sequence[Event]) -> list[Event]:
+    """The events, and which of them were delivered again: one with the same id and time came in a batch before."""
+    first: dict[tuple[str | None, int], int] = {}
+    for event in events:
+        place = event.event_id, event.event_time
+        first[place] = min(first.get(place, event.batch), event.batch)
+    return [
+        replace(event, again=True)
+        if event.event_id is not None and event.batch > first[event.event_id, event.event_time]
+        else event
+        for event in events
+    ]
 
 
 def _touching(files: Sequence[DataFile], stretch: Window) -> list[DataFile]:

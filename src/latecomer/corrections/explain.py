@@ -17,33 +17,34 @@ from typing import Any
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
+from latecomer.corrections.choices import Clock
 from latecomer.corrections.evidence import Evidence
 from latecomer.corrections.fates import (
     ACCEPTED,
     Event,
     Judged,
     Periods,
-    Predicate,
     connected,
     in_force,
     judged_for,
     judged_sessions,
 )
+from latecomer.corrections.filters import NEEDS_SPARK, Filters
 from latecomer.corrections.life import EVENTS, Check, LifePane, Rules, Told, follow, standing
 from latecomer.corrections.places import Finder, Place, grown_from
-from latecomer.model.durations import format_duration, iso, to_micros
+from latecomer.model.durations import format_duration, shown_duration, to_micros
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Session, Window
 from latecomer.reader import Reader
+from latecomer.store.publication import publication_order
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import moment_literal
-from latecomer.store.store import Store
+from latecomer.store.store import Store, joining
 from latecomer.upkeep.coverage import EVENTS as EVENT_LOG
 from latecomer.upkeep.coverage import LATE, covered_since, covers, removed_until
+from latecomer.zoned import written
 
-UNFILTERED, FILTERED, NEEDS_SPARK = "none", "applied", "needs_spark"
-"""What the explanation made of the output's `where`."""
 LEFT_OUT = (Fate.SIDE_OUTPUT, Fate.DROPPED, Fate.FILTERED, Fate.DUPLICATE)
 
 
@@ -66,11 +67,15 @@ class Explanation:
     files_read: int
     rebuilds: Mapping[int, str] = field(default_factory=dict)
     """The rebuilds of the output: batch → which."""
+    periods: Periods = ()
+    """The output under each policy and definition it has had."""
+    clock: Clock = Clock.PUBLISHED
+    """From when on a pane counts as known."""
 
     @cached_property
     def stands(self) -> Mapping[str, Any] | None:
         """The number as it is now; discarding panes are added up. None where there is none."""
-        inserts = standing(self.panes)
+        inserts = [pane for pane in standing(self.panes) if pane.window == self.window]
         if not inserts:
             return None
         if self.rules.accumulation is not Accumulation.DISCARDING:
@@ -79,7 +84,9 @@ class Explanation:
         stated = [
             told.pane
             for told in self.panes
-            if told.pane.op is Op.INSERT and (told.pane.window, told.pane.sequence) not in back
+            if told.pane.op is Op.INSERT
+            and told.pane.window == self.window
+            and (told.pane.window, told.pane.sequence) not in back
         ]
         return {
             name: aggregate.add_up([pane.values[name] for pane in stated])
@@ -96,17 +103,46 @@ class Explanation:
         if told.pane.timing is Timing.CORRECTION and told.pane.op is Op.INSERT:
             rebuild = self.rebuilds.get(told.pane.batch, "a correction")
             return f"{rebuild}: the number was computed anew"
-        return _why(told, self.rules)
+        return _why(told, self.under(told))
+
+    def known_at(self, told: Told) -> int | None:
+        """When a pane was known, by the clock that was asked for."""
+        pane = told.pane
+        moments = (pane.published_at, pane.fired_at)
+        if self.clock is Clock.ARRIVAL:
+            moments = (pane.fired_at, pane.published_at)
+        return moments[1] if moments[0] is None else moments[0]
+
+    def under(self, told: Told) -> Output:
+        """The output as it was when a pane was published."""
+        return in_force(self.periods, told.pane.batch) if self.periods else self.rules
+
+    def defined_otherwise(self, told: Told) -> str | None:
+        """What a pane's number meant, where that is not what the output means now."""
+        then, now = self.under(told), self.rules
+        changed = [
+            f"{name} is {each}" for name, each in then.aggregates.items() if now.aggregates.get(name) != each
+        ]
+        if then.where != now.where:
+            changed.insert(0, "no where" if then.where is None else f"where {then.where}")
+        return ", ".join(changed) or None
 
 
 def explain(
-    reader: Reader, output: str, window: datetime, key: Mapping[str, str | None] | None = None
+    reader: Reader,
+    output: str,
+    window: datetime,
+    key: Mapping[str, str | None] | None = None,
+    clock: Clock = Clock.PUBLISHED,
 ) -> Explanation:
-    """The life of the number that an output has for a key in the window that holds a moment."""
+    """The life of the number that an output has for a key in the window that holds a moment.
+
+    `clock` says when its panes were known: when their batch had ended, or when what fired them had arrived.
+    """
     finder = Finder(reader, output)
     place = finder.find(window, key or {})
-    case = _Case(finder, place)
-    found = case.explained()
+    case = _Case(finder, place, to_micros(window))
+    found = replace(case.explained(), clock=clock)
     empty = not (found.panes or found.untold or any(found.left_out.values()))
     if empty and not place.told:
         raise finder.nothing(to_micros(window), key or {})
@@ -116,43 +152,40 @@ def explain(
 class _Case:
     """One question, and the tables it is answered from."""
 
-    def __init__(self, finder: Finder, place: Place) -> None:
+    def __init__(self, finder: Finder, place: Place, moment: int) -> None:
         self.finder = finder
+        self.moment = moment
         self.store = finder.store
         self.output = finder.output
         self.place = place
         self.notes: list[str] = []
         self.covered = True
-        self.keeps, self.filter = self._predicate()
+        self.filters = Filters(self._periods, self.store.layout.types)
         self.evidence = Evidence(self.store, place.key, self._columns())
 
     def explained(self) -> Explanation:
         self._note_coverage()
         judged = self._judged()
         panes = self._panes()
-        told, untold = follow(panes, judged, self._rules())
-        left_out = {fate: [each for each in judged if each.fate is fate] for fate in LEFT_OUT}
-        left_out[Fate.DUPLICATE] = self._duplicates(judged)
-        in_a_pane = {id(each) for pane in told for each in pane.took}
-        left_out = {
-            fate: [self._with_reason(each) for each in events if id(each) not in in_a_pane]
-            for fate, events in left_out.items()
-        }
+        told, untold = follow(panes, judged, self._rules, self._passes)
+        left_out = self._left_out(judged, [*(each for pane in told for each in pane.took), *untold])
+        self._note_filters()
         self._note_checks(told)
         return Explanation(
             self.finder.name,
             self.output,
-            self._shown_window(panes),
+            self._shown_window(told),
             self.place.key,
             told,
             untold,
             left_out,
             list(self.store.measures()),
-            self.filter,
+            self.filters.state,
             self.notes,
             self.evidence.files,
             len(self.evidence.read),
             _rebuilds(self.store, self.finder.name),
+            self._periods,
         )
 
     # Panes
@@ -166,12 +199,10 @@ class _Case:
         inside = f"window_start >= {start} and window_end <= {end}"
         if not self._session:
             inside = f"window_start = {start} and window_end = {end}"
-        # As the sinks apply them: a session takes back first what it has outgrown.
-        order = "batch, sequence, op"
-        if self._session:
-            order = "batch, case when op = 'retract' then 0 else 1 end, window_start, window_end"
         chosen = " and ".join([inside, *self.finder.conditions(self.place.key)])
-        rows = table.query(f"select * from t where {chosen} order by {order}").to_pylist()
+        rows = table.query(
+            f"select * from t where {chosen} order by {publication_order(self.output)}"
+        ).to_pylist()
         ends = self._batch_ends({row["batch"] for row in rows})
         return [self._pane(row, ends) for row in rows]
 
@@ -179,7 +210,7 @@ class _Case:
         fired_at = _micros(row["fired_at"])
         return LifePane(
             Window(to_micros(row["window_start"]), to_micros(row["window_end"])),
-            {name: row[name] for name in self.output.aggregates},
+            {name: row[name] for name in in_force(self._periods, row["batch"]).aggregates if name in row},
             row["sequence"],
             Timing(row["timing"]),
             Op(row["op"]),
@@ -202,9 +233,13 @@ class _Case:
         )
         return {row["batch"]: to_micros(row["ended"]) for row in rows.to_pylist()}
 
-    def _shown_window(self, panes: Sequence[LifePane]) -> Window:
-        """Of a session, the window it has now."""
-        return panes[-1].window if self._session and panes else self.place.window
+    def _shown_window(self, told: Sequence[Told]) -> Window:
+        """Of a session, the window it has now: where it has become several, the one that was asked for."""
+        if not self._session or not told:
+            return self.place.window
+        windows = [pane.window for pane in standing(told)]
+        asked = [window for window in windows if window.start <= self.moment < window.end]
+        return (asked or windows or [told[-1].pane.window])[-1]
 
     # Events
 
@@ -212,13 +247,12 @@ class _Case:
         """The events that this number is about, each with its fate."""
         if not isinstance(self.output.window, Session):
             window = self.place.window
-            judged = judged_for(window, self.evidence.events(window), self._periods, self.keeps)
+            judged = judged_for(window, self._events(window), self._periods, self.filters.passes)
             return self._against_side_output(judged)
         events = self._connected(self.output.window)
-        if self.filter == NEEDS_SPARK:
-            judged = [Judged(event, None) for event in sorted(events, key=lambda each: each.order)]
-        else:
-            judged = judged_sessions(events, self._periods, self.keeps)
+        judged = judged_sessions(events, self._periods, self.filters.passes)
+        if self.filters.unknown:
+            judged = [Judged(each.event, None) for each in judged]
         if not self.place.told:
             self.place = replace(self.place, window=self._session_meant(judged))
         return self._against_side_output([each for each in judged if _concerns(each, self.place.window)])
@@ -238,7 +272,7 @@ class _Case:
         around, margin = self.place.window, window.gap
         while True:
             asked = Window(around.start - margin, around.end + margin)
-            events = self.evidence.events(asked)
+            events = self._events(asked)
             reach = connected(events, around, window)
             if asked.start <= reach.start - window.gap and reach.end + window.gap <= asked.end:
                 return events
@@ -248,9 +282,13 @@ class _Case:
         """The side output holds exactly the events with that fate. Where `where` needs Spark it tells which
         of them the filter let through; else it must agree."""
         aside = self._side_output()
-        if self.filter == NEEDS_SPARK:
-            return [_as_set_aside(each, each.event.place in aside) for each in judged]
-        ours = {each.event.place for each in judged if each.fate is Fate.SIDE_OUTPUT}
+        unknown = {each.event.place for each in judged if self._passes(each, each.event.batch) is None}
+        judged = [
+            _as_set_aside(each, each.event.place in aside) if each.event.place in unknown else each
+            for each in judged
+        ]
+        ours = {each.event.place for each in judged if each.fate is Fate.SIDE_OUTPUT} - unknown
+        aside -= unknown
         gone = max(removed_until(self.store, EVENT_LOG), removed_until(self.store, LATE, self.finder.name))
         ours, aside = ({place for place in places if place[0] > gone} for places in (ours, aside))
         if ours != aside:
@@ -258,7 +296,20 @@ class _Case:
                 f"the side output has {len(aside)} events of this window and key, the log and the timeline "
                 f"say {len(ours)}: they cannot be reconciled"
             )
-        return list(judged)
+        return judged
+
+    def _left_out(
+        self, judged: Sequence[Judged], in_a_pane_or_waiting: Sequence[Judged]
+    ) -> dict[Fate, list[Judged]]:
+        """The events that are in no pane, by fate. What was accepted and is in none was excluded later."""
+        known = {id(each) for each in in_a_pane_or_waiting}
+        left_out: dict[Fate, list[Judged]] = {fate: [] for fate in LEFT_OUT}
+        for each in judged:
+            if id(each) not in known and each.fate is not None:
+                fate = Fate.FILTERED if each.fate in ACCEPTED else each.fate
+                left_out[fate].append(self._with_reason(each))
+        left_out[Fate.DUPLICATE] = self._duplicates(judged)
+        return left_out
 
     def _side_output(self) -> set[tuple[Any, ...]]:
         table, layout = self.finder.book.tables.late, self.store.layout
@@ -277,10 +328,20 @@ class _Case:
             if all(_same(row[column], value) for column, value in key.items())
         }
 
+    def _events(self, stretch: Window) -> list[Event]:
+        """The events that this output has seen."""
+        return [each for each in self.evidence.events(stretch) if not self._duplicate(each)]
+
+    def _duplicate(self, event: Event) -> bool:
+        """Whether an event of the log is a duplicate for an output that was computed from the log."""
+        return event.again and event.batch <= self.store.ledger.last_batch(joining(self.finder.name))
+
     def _duplicates(self, judged: Sequence[Judged]) -> list[Judged]:
         """The duplicates, each with the event that came first, if that is one of these."""
         first = {each.event.event_id: each.event for each in judged}
-        found = sorted(self.evidence.duplicates(self.place.window), key=lambda each: each.order)
+        window = self.place.window
+        twice = [*self.evidence.duplicates(window), *filter(self._duplicate, self.evidence.events(window))]
+        found = sorted(twice, key=lambda each: each.order)
         return [
             Judged(event, Fate.DUPLICATE, reason=_came_before(first.get(event.event_id))) for event in found
         ]
@@ -295,31 +356,22 @@ class _Case:
     def _periods(self) -> Periods:
         return self.store.policies(self.finder.name) or [(0, self.output)]
 
-    def _rules(self) -> Rules:
+    def _rules(self, batch: int) -> Rules:
+        """What the output was when a batch ran."""
+        under = in_force(self._periods, batch)
         types, measures = self.store.layout.types, list(self.store.measures())
-        return Rules(self.output.aggregates, types, self.output.accumulation, self._session, measures)
+        return Rules(under.aggregates, types, under.accumulation, self._session, measures)
+
+    def _passes(self, judged: Judged, batch: int) -> bool | None:
+        return self.filters.passes(judged.event, batch)
 
     def _columns(self) -> list[str]:
         """The source columns that have to be read; what a predicate looks at may be any of them."""
-        if self.keeps is not None:
+        if self.filters.any:
             return list(self.store.layout.columns)
-        summed = [each.column for each in self.output.aggregates.values() if each.column is not None]
+        aggregates = [each for _, output in self._periods for each in output.aggregates.values()]
+        summed = [each.column for each in aggregates if each.column is not None]
         return list(dict.fromkeys([*summed, *self.store.measures()]))
-
-    def _predicate(self) -> tuple[Predicate | None, str]:
-        """The output's `where` as a function, where it can be one."""
-        if self.output.where is None:
-            return None, UNFILTERED
-        from latecomer.testing.predicates import NeedsSpark, predicate
-
-        try:
-            return predicate(self.output.where, self.store.layout.types), FILTERED
-        except NeedsSpark:
-            self.notes.append(
-                f"where {self.output.where!r} can only be evaluated by Spark: the events are shown before the "
-                "filter, and some of them may not have passed it"
-            )
-            return None, NEEDS_SPARK
 
     # In words
 
@@ -329,8 +381,15 @@ class _Case:
         self.covered = since is None or covers(self.store, self.place.window.start, self.output.window)
         if not self.covered:
             self.notes.append(
-                f"retention has removed events from the log: it is whole from {iso(since)} on, and this window "
+                f"retention has removed events from the log: it is whole from {written(since)} on, and this window "
                 "is shown with the events that are left"
+            )
+
+    def _note_filters(self) -> None:
+        for where in self.filters.unknown:
+            self.notes.append(
+                f"where {where!r} can only be evaluated by Spark: the events are shown before the "
+                "filter, and some of them may not have passed it"
             )
 
     def _with_reason(self, judged: Judged) -> Judged:
@@ -344,14 +403,14 @@ class _Case:
         So many events as the pane has, out of those before the filter, can only be the same ones.
         """
         inserts = [each.check for each in told if each.pane.op is Op.INSERT]
-        if self.filter == NEEDS_SPARK and inserts and all(map(_counts_agree, inserts)):
+        if self.filters.state == NEEDS_SPARK and inserts and all(map(_counts_agree, inserts)):
             self.notes.append("every pane has as many events as are shown: the filter excluded none of them")
         for each in told:
             if each.check.agrees is False:
                 cause = "the log does not hold what the pane was computed from"
                 if not self.covered:
                     cause = "retention has removed them"
-                elif self.filter == NEEDS_SPARK:
+                elif self.filters.state == NEEDS_SPARK:
                     cause = "the filter is the likely cause"
                 self.notes.append(
                     f"the events of pane {each.pane.sequence} ({each.pane.timing}) cannot be reconciled: "
@@ -370,7 +429,9 @@ def _as_set_aside(judged: Judged, aside: bool) -> Judged:
     """A fate before the filter, corrected by whether the event is in the side output."""
     if aside:
         return replace(judged, fate=Fate.SIDE_OUTPUT)
-    return replace(judged, fate=Fate.FILTERED) if judged.fate is Fate.SIDE_OUTPUT else judged
+    if judged.fate is Fate.SIDE_OUTPUT:
+        return replace(judged, fate=Fate.FILTERED, unfiltered=Fate.SIDE_OUTPUT)
+    return judged
 
 
 def _counts_agree(check: Check) -> bool:
@@ -393,10 +454,12 @@ def _why(told: Told, rules: Output) -> str:
         case Timing.ON_TIME if pane.watermark == END_OF_TIME:
             return "the input had ended"
         case Timing.ON_TIME:
-            return f"the watermark had reached {iso(pane.watermark)}: the window was over"
+            return f"the watermark had reached {written(pane.watermark)}: the window was over"
         case Timing.LATE:
             lateness = format_duration(rules.allowed_lateness)
             return f"events came after the window was over, within the allowed lateness of {lateness}"
+        case Timing.CLOSING:
+            return "nothing more can come for the window: its allowed lateness was over"
         case Timing.CORRECTION:
             return "the number was computed anew"
 
@@ -415,10 +478,12 @@ def _reason(judged: Judged, rules: Output) -> str:
     """Why an event is in no pane."""
     if judged.fate is Fate.FILTERED:
         return "where excludes it"
+    if judged.fate in ACCEPTED:
+        return "where excludes it, since a rebuild changed it"
     if judged.verdict is Verdict.LATE:
-        return f"late by {format_duration(judged.past_end or 0)} for its window, and late is {rules.late}"
+        return f"late by {shown_duration(judged.past_end or 0)} for its window, and late is {rules.late}"
     if judged.verdict is Verdict.TOO_LATE:
-        past, lateness = format_duration(judged.past_end or 0), format_duration(rules.allowed_lateness)
+        past, lateness = shown_duration(judged.past_end or 0), format_duration(rules.allowed_lateness)
         return f"late by {past} for its window: allowed are {lateness}, and too_late is {rules.too_late}"
     return "the side output has it"
 

@@ -19,6 +19,8 @@ from latecomer.model.windows import FIRST_MOMENT, Session, Window
 ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)
 Periods = Sequence[tuple[int, Output]]
 """An output under each policy it has had, and the batch since which that was in force."""
+Keeps = Callable[["Event", int], bool | None]
+"""Whether the `where` of a batch keeps an event; None where that is not known, and it is taken to."""
 Predicate = Callable[[Mapping[str, Any]], bool | None]
 
 
@@ -36,6 +38,8 @@ class Event:
     position: int | None = None
     event_id: str | None = None
     payload: Mapping[str, Any] = field(default_factory=dict)
+    again: bool = False
+    """Whether it was delivered again: in the log before, with its id and event time."""
 
     @property
     def place(self) -> tuple[int, str | None, int | None]:
@@ -67,6 +71,14 @@ class Judged:
     window: Window | None = None
     verdict: Verdict | None = None
     reason: str | None = None
+    unfiltered: Fate | None = None
+    """Of an event that `where` excluded: what would have become of it else."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it may be in a pane, as far as lateness decides."""
+        fate = self.unfiltered if self.fate is Fate.FILTERED else self.fate
+        return fate is None or fate in ACCEPTED
 
     @property
     def past_end(self) -> int | None:
@@ -84,13 +96,13 @@ def in_force(periods: Periods, batch: int) -> Output:
 
 
 def judged_for(
-    window: Window, events: Iterable[Event], periods: Periods, keeps: Predicate | None
+    window: Window, events: Iterable[Event], periods: Periods, keeps: Keeps | None
 ) -> list[Judged]:
     """The events of one window, each judged by its end."""
     return [_judged(event, window, periods, keeps) for event in sorted(events, key=lambda each: each.order)]
 
 
-def judged_sessions(events: Iterable[Event], periods: Periods, keeps: Predicate | None) -> list[Judged]:
+def judged_sessions(events: Iterable[Event], periods: Periods, keeps: Keeps | None) -> list[Judged]:
     """The events of one key, each judged by the sessions there were when it came.
 
     As `model.sessions.SessionBook`, with no more of a session than where it begins and ends.
@@ -102,8 +114,9 @@ def judged_sessions(events: Iterable[Event], periods: Periods, keeps: Predicate 
         if not _kept(event, keeps):
             told.append(Judged(event, Fate.FILTERED))
             continue
-        stretch = _session(rules).stretch(event.event_time)
-        touched = sorted(each for each in sessions if each.overlaps(stretch))
+        window = _session(rules)
+        stretch = window.stretch(event.event_time)
+        touched = sorted(each for each in sessions if window.meet(each, stretch))
         final = [each for each in touched if _final(each, event.watermark, rules)]
         joined = Window(
             min(each.start for each in (stretch, *touched)), max(each.end for each in (stretch, *touched))
@@ -120,7 +133,7 @@ def connected(events: Sequence[Event], around: Window, window: Session) -> Windo
     does. What is beyond has no part in any verdict within."""
     low, high = FIRST_MOMENT, FIRST_MOMENT
     for start, end in sorted([around, *(window.stretch(event.event_time) for event in events)]):
-        if start >= high:
+        if start > high or (start == high and not window.joins):
             if low <= around.start < high:
                 break
             low, high = start, end
@@ -128,16 +141,17 @@ def connected(events: Sequence[Event], around: Window, window: Session) -> Windo
     return Window(low, high)
 
 
-def _judged(event: Event, window: Window, periods: Periods, keeps: Predicate | None) -> Judged:
-    if not _kept(event, keeps):
-        return Judged(event, Fate.FILTERED, window)
+def _judged(event: Event, window: Window, periods: Periods, keeps: Keeps | None) -> Judged:
     rules = in_force(periods, event.batch)
     verdict = judge(window.end, event.watermark, rules.allowed_lateness)
-    return Judged(event, fate_of(verdict, rules.late, rules.too_late), window, verdict)
+    fate = fate_of(verdict, rules.late, rules.too_late)
+    if not _kept(event, keeps):
+        return Judged(event, Fate.FILTERED, window, unfiltered=fate)
+    return Judged(event, fate, window, verdict)
 
 
-def _kept(event: Event, keeps: Predicate | None) -> bool:
-    return keeps is None or keeps(event.payload) is True
+def _kept(event: Event, keeps: Keeps | None) -> bool:
+    return keeps is None or keeps(event, event.batch) is not False
 
 
 def _session(rules: Output) -> Session:
@@ -147,5 +161,4 @@ def _session(rules: Output) -> Session:
 
 def _final(session: Window, watermark: int, rules: Output) -> bool:
     """Nothing can be added to this session any more."""
-    verdict = judge(session.end, watermark, rules.allowed_lateness)
-    return verdict is Verdict.TOO_LATE or (verdict is Verdict.LATE and not rules.late.accepts)
+    return watermark >= session.end + rules.settles_after

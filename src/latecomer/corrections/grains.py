@@ -15,7 +15,7 @@ from latecomer.corrections.choices import Grain
 from latecomer.corrections.correcting import Corrections, corrections_of, fitted
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.durations import UNITS
-from latecomer.model.windows import Calendar, Session, Sliding, Tumbling
+from latecomer.model.windows import Calendar, Session, Sliding, Tumbling, zone_of
 from latecomer.reader import Reader
 from latecomer.store.layout import TIMESTAMP
 
@@ -103,7 +103,7 @@ def _period(ours: Corrections, grain: Grain) -> Tumbling | Calendar | None:
     if reason is not None:
         problem = Problem("by", reason, grain.value, "use --by window", f"output {ours.name}")
         raise PipelineError([problem])
-    zone = getattr(window, "zone", "UTC")
+    zone = zone_of(window)
     if grain is Grain.HOUR:
         return Tumbling.model_validate({"tumbling": "1h", "zone": zone})
     return Calendar.model_validate({"calendar": "day", "zone": zone})

@@ -7,25 +7,30 @@ events as ticks, by when they arrived.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from html import escape
 from typing import Any
 
+from latecomer.corrections.choices import Clock
 from latecomer.corrections.document import plain
 from latecomer.corrections.explain import Explanation
 from latecomer.corrections.fates import Judged
 from latecomer.corrections.life import Told, is_number
-from latecomer.model.durations import UNITS, to_moment
+from latecomer.corrections.picture_axis import TimeAxis
+from latecomer.corrections.picture_labels import LETTER, Box, Labels, shortened
+from latecomer.model.durations import UNITS
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Window
+from latecomer.zoned import current_zone, on_the_wall
 
 COLOURS = {
     Timing.EARLY: "#0891b2",
     Timing.ON_TIME: "#2563eb",
     Timing.LATE: "#d97706",
+    Timing.CLOSING: "#475569",
     Timing.CORRECTION: "#7c3aed",
 }
 FATES = {
@@ -35,22 +40,12 @@ FATES = {
     Fate.DROPPED: ("dropped", "#111827"),
 }
 """The events that are drawn, each fate in a row of its own."""
-_WIDTH, _LEFT, _RIGHT, _TOP = 920, 150, 40, 96
-_PANEL, _GAP, _ROW, _BOTTOM = 120, 30, 18, 58
-_MOST_PANELS, _NUDGE = 4, 9
+_WIDTH, _RIGHT, _TOP = 920, 40, 96
+_NARROW, _WIDE = 150, 260
+"""How wide the names at the left may be."""
+_PANEL, _GAP, _ROW, _BOTTOM = 120, 30, 18, 74
+_MOST_PANELS, _MANY = 4, 40
 _INK, _PALE, _BAND = "#111827", "#6b7280", "#dbeafe"
-_STEPS = [
-    each * UNITS[unit]
-    for unit, several in (
-        ("us", (1, 10, 100)),
-        ("ms", (1, 10, 100)),
-        ("s", (1, 2, 5, 10, 15, 30)),
-        ("m", (1, 2, 5, 10, 15, 30)),
-        ("h", (1, 2, 3, 6, 12)),
-        ("d", (1, 2, 7, 14, 30, 91, 365, 3650, 36500)),
-    )
-    for each in several
-]
 
 
 def picture(found: Explanation) -> str:
@@ -59,7 +54,7 @@ def picture(found: Explanation) -> str:
 
 
 @dataclass(frozen=True)
-class _Axis:
+class _Scale:
     """A stretch of values on a stretch of paper."""
 
     low: float
@@ -85,6 +80,11 @@ class _Drawing:
         self.panels = self._numeric()
         self.rows = [fate for fate in FATES if self._events(fate)]
         self.height = _TOP + len(self.panels) * (_PANEL + _GAP) + len(self.rows) * _ROW + _BOTTOM
+        named = [each for name in self.panels for each in (f"{name}___", self._formula(name))]
+        longest = max(map(len, [*named, *(self._row_name(fate) for fate in self.rows)]), default=0)
+        self.left = int(min(max(LETTER * longest + 16, _NARROW), _WIDE))
+        self.right = _WIDTH - _RIGHT
+        self.radius = 5 if len(self.found.panes) <= _MANY else 3
         self.time = self._time()
 
     def lines(self) -> Iterator[str]:
@@ -110,7 +110,7 @@ class _Drawing:
         return [
             name
             for name in self.found.rules.aggregates
-            if any(is_number(pane.values[name]) for pane in inserts)
+            if any(is_number(pane.values.get(name)) for pane in inserts)
         ][:_MOST_PANELS]
 
     def _events(self, fate: Fate) -> Sequence[Judged]:
@@ -119,36 +119,37 @@ class _Drawing:
         accepted = [each for told in self.found.panes for each in told.took] + list(self.found.untold)
         return [each for each in accepted if (each.fate or Fate.ON_TIME) is fate]
 
-    def _time(self) -> _Axis:
+    def _time(self) -> TimeAxis:
         """From the first thing that happened to the last; the window too, unless it is all of time."""
-        moments = [told.pane.published_at for told in self.found.panes if told.pane.published_at is not None]
-        moments += [each.event.arrival_time for fate in self.rows for each in self._events(fate)]
+        inserts = [told for told in self.found.panes if told.pane.op is Op.INSERT]
+        dots = [at for told in inserts if (at := self.found.known_at(told)) is not None]
+        arrivals = [[each.event.arrival_time for each in self._events(fate)] for fate in self.rows]
+        moments = {*dots, *(bound(row) for row in arrivals for bound in (min, max))}
         start, end = self.found.window
-        if end - start < 4 * max([max(moments, default=end) - min(moments, default=start), UNITS["d"]]):
-            moments += [start, end]
-        low, high = (min(moments), max(moments)) if moments else (start, end)
-        margin = max((high - low) // 25, 1)
-        return _Axis(low - margin, high + margin, _LEFT, _WIDTH - _RIGHT)
+        if not moments or end - start < 400 * 365 * UNITS["d"]:
+            moments |= {start, end}
+        crowd = {at: count for at, count in Counter(dots).items() if count > 1}
+        return TimeAxis(sorted(moments), crowd, self.left + 16, self.right - 16)
 
     def _title(self) -> str:
         key = ", ".join(f"{name}={plain(value)}" for name, value in self.found.key.items())
         return " · ".join(part for part in (self.found.output, key) if part)
 
     def _heading(self) -> Iterator[str]:
-        yield _text(_LEFT, 26, self._title(), size=16, weight="600")
+        yield _text(_RIGHT, 26, shortened(self._title(), 88), size=16, weight="600")
         start, end = self.found.window
-        yield _text(_LEFT, 46, f"window {_full(start)} to {_full(end)}", _PALE)
-        x = float(_LEFT)
+        yield _text(_RIGHT, 46, f"window {_full(start)} to {_full(end)}", _PALE)
+        x = float(_RIGHT)
         present = dict.fromkeys(told.pane.timing for told in self.found.panes)
         for timing in present:
             yield f'<circle cx="{x + 5}" cy="64" r="5" fill="{COLOURS[timing]}"/>'
             yield _text(x + 15, 68, timing.value, _PALE)
-            x += 30 + 8 * len(timing.value)
+            x += 34 + 8 * len(timing.value)
         yield f'<rect x="{x}" y="58" width="14" height="12" fill="{_BAND}"/>'
         yield _text(x + 20, 68, "the window", _PALE)
 
     def _band(self) -> Iterator[str]:
-        left, right = (min(max(self.time(at), _LEFT), _WIDTH - _RIGHT) for at in self.found.window)
+        left, right = (min(max(self.time(at), self.left), self.right) for at in self.found.window)
         height = self.height - _TOP - _BOTTOM + 12
         yield (
             f'<rect x="{left}" y="{_TOP - 12}" width="{max(round(right - left, 1), 1)}" height="{height}" '
@@ -157,51 +158,62 @@ class _Drawing:
 
     # Panels
 
+    def _formula(self, name: str) -> str:
+        return str(self.found.rules.aggregates[name])
+
     def _panel(self, name: str, top: int) -> Iterator[str]:
         dots = self._dots(name)
         numbers = [float(dot.value) for each in dots.values() for dot in each if dot.value is not None]
         low, high = min([0.0, *numbers]), max([0.0, *numbers])
-        scale = _Axis(low, high if high > low else low + 1, top + _PANEL, top + 8)
-        yield _text(_LEFT - 12, top + 20, name, _INK, anchor="end", weight="600")
+        scale = _Scale(low, high if high > low else low + 1, top + _PANEL, top + 8)
+        most = int((self.left - 16) / LETTER)
+        yield _text(self.left - 12, top + 20, shortened(name, most - 3), anchor="end", weight="600")
         yield _text(
-            _LEFT - 12, top + 36, str(self.found.rules.aggregates[name]), _PALE, anchor="end", size=11
+            self.left - 12, top + 36, shortened(self._formula(name), most), _PALE, anchor="end", size=11
         )
         zero = scale(0.0)
-        yield _line(_LEFT, zero, _WIDTH - _RIGHT, zero, "#d1d5db")
-        yield _text(_LEFT - 6, zero + 4, "0", _PALE, anchor="end", size=10)
+        yield _line(self.left, zero, self.right, zero, "#d1d5db")
+        yield _text(self.left - 6, zero + 4, "0", _PALE, anchor="end", size=10)
         for each in dots.values():
             yield from self._steps(each, scale)
-        taken: list[tuple[float, float]] = []
-        for each in dots.values():
-            for dot in each:
-                yield from self._dot(dot, scale, taken)
+        shown = [dot for each in dots.values() for dot in each if dot.value is not None]
+        labels = Labels(Box(self.left, top - 14, _WIDTH - 2, top + _PANEL + _GAP - 8))
+        labels.taken += [Box.around(dot.x, scale(float(dot.value)), self.radius) for dot in shown]
+        for dot in shown:
+            yield self._dot(dot, scale)
+        # What stands in the end has its label whatever else has room.
+        for dot in [*shown[-1:], *shown[:-1]]:
+            label = _short(dot.value)
+            place = labels.place(dot.x, scale(float(dot.value)), label, self.radius)
+            if place is not None:
+                yield _text(*place, label, _INK, anchor="middle", size=11, halo=True)
 
     def _dots(self, name: str) -> Mapping[Window, Sequence[_Dot]]:
         """By window, the value after each pane: None where it was taken back. Discarding panes add up."""
         adds = self.found.rules.accumulation is Accumulation.DISCARDING
         dots: dict[Window, list[_Dot]] = {}
-        nudges: dict[int, int] = {}
+        beside: Counter[int] = Counter()
         for told in self.found.panes:
-            pane = told.pane
-            if pane.published_at is None:
+            pane, at = told.pane, self.found.known_at(told)
+            if at is None:
                 continue
             line = dots.setdefault(pane.window, [])
-            value = pane.values[name] if is_number(pane.values[name]) else None
+            said = pane.values.get(name)
+            value = said if is_number(said) else None
+            # Panes of one moment would hide one another. What is taken back goes where the next one stands.
+            x = self.time(at, beside[at])
             if pane.op is Op.RETRACT:
-                x = self.time(pane.published_at) + _NUDGE * nudges.get(pane.published_at, 0)
                 line.append(_Dot(x, None, told))
                 continue
+            beside[at] += 1
             if adds and value is not None and line and line[-1].value is not None:
                 value = self.found.rules.aggregates[name].add_up([line[-1].value, value])
-            # Panes of one batch would hide one another.
-            nudge = nudges.get(pane.published_at, 0)
-            nudges[pane.published_at] = nudge + 1
-            line.append(_Dot(self.time(pane.published_at) + _NUDGE * nudge, value, told))
+            line.append(_Dot(x, value, told))
         return dots
 
-    def _steps(self, dots: Sequence[_Dot], scale: _Axis) -> Iterator[str]:
+    def _steps(self, dots: Sequence[_Dot], scale: _Scale) -> Iterator[str]:
         """Each value until the next; the last one to the right edge."""
-        following = [*(dot.x for dot in dots[1:]), float(_WIDTH - _RIGHT)]
+        following = [*(dot.x for dot in dots[1:]), float(self.right)]
         level: float | None = None
         for dot, until in zip(dots, following, strict=True):
             if dot.value is None:
@@ -214,43 +226,47 @@ class _Drawing:
             yield _line(dot.x, y, until, y, _PALE, 1.5)
             level = y
 
-    def _dot(self, dot: _Dot, scale: _Axis, taken: list[tuple[float, float]]) -> Iterator[str]:
-        if dot.value is None:
-            return
-        pane, y = dot.told.pane, scale(float(dot.value))
-        tip = f"{pane.sequence} {pane.timing}, batch {pane.batch}, {_full(pane.published_at or 0)}"
-        yield (
-            f'<circle cx="{round(dot.x, 1)}" cy="{y}" r="5" fill="{COLOURS[pane.timing]}" stroke="white">'
-            f"<title>{_safe(tip)}</title></circle>"
+    def _dot(self, dot: _Dot, scale: _Scale) -> str:
+        pane = dot.told.pane
+        at = self.found.known_at(dot.told)
+        tip = f"{_short(dot.value)}: {pane.sequence} {pane.timing}, batch {pane.batch}, {_full(at or 0)}"
+        return (
+            f'<circle cx="{round(dot.x, 1)}" cy="{scale(float(dot.value))}" r="{self.radius}" '
+            f'fill="{COLOURS[pane.timing]}" stroke="white"><title>{_safe(tip)}</title></circle>'
         )
-        label = _short(dot.value)
-        half = 4 * len(label)
-        if all(abs(dot.x - x) > half + 8 or abs(y - other) > 14 for x, other in taken):
-            taken.append((dot.x, y))
-            yield _text(dot.x, y - 9, label, _INK, anchor="middle", size=11)
 
     # Events
+
+    def _row_name(self, fate: Fate) -> str:
+        return f"{FATES[fate][0]} ({len(self._events(fate))})"
 
     def _ticks(self) -> Iterator[str]:
         top = _TOP + len(self.panels) * (_PANEL + _GAP)
         for number, fate in enumerate(self.rows):
-            label, colour = FATES[fate]
+            colour = FATES[fate][1]
             y = top + number * _ROW
-            events = self._events(fate)
-            yield _text(_LEFT - 12, y + 11, f"{label} ({len(events)})", colour, anchor="end", size=11)
-            for x in sorted({self.time(each.event.arrival_time) for each in events}):
+            yield _text(self.left - 12, y + 11, self._row_name(fate), colour, anchor="end", size=11)
+            for x in sorted({self.time(each.event.arrival_time) for each in self._events(fate)}):
                 yield _line(x, y + 2, x, y + 12, colour, 1.5)
 
     def _clock(self) -> Iterator[str]:
         y = self.height - _BOTTOM + 6
-        yield _line(_LEFT, y, _WIDTH - _RIGHT, y, _PALE)
-        span = int(self.time.high - self.time.low)
-        step = next((each for each in _STEPS if span // each <= 6), _STEPS[-1])
-        first = -(-int(self.time.low) // step) * step
-        for at in range(first, int(self.time.high) + 1, step):
-            yield _line(self.time(at), y, self.time(at), y + 5, _PALE)
-            yield _text(self.time(at), y + 18, _clock_text(at, step, first), _PALE, anchor="middle", size=11)
-        yield _text(_WIDTH - _RIGHT, y + 36, "arrival clock, UTC", _PALE, anchor="end", size=11)
+        yield _line(self.left, y, self.right, y, _PALE)
+        for tick in self.time.ticks():
+            yield _line(tick.x, y, tick.x, y + 5, _PALE)
+            lines = [each for each in (tick.time, tick.date) if each]
+            for number, line in enumerate(lines):
+                yield _text(tick.x, y + 18 + 14 * number, line, _PALE, anchor="middle", size=11)
+        gaps = self.time.gaps()
+        for gap in gaps:
+            yield _line(gap.x - 4, y + 4, gap.x, y - 4, "white", 3)
+            for shift in (-3, 2):
+                yield _line(gap.x + shift - 2, y + 4, gap.x + shift + 2, y - 4, _PALE)
+            yield _text(gap.x, y - 7, gap.length, _PALE, anchor="middle", size=9, halo=True)
+        known = "its batch had ended" if self.found.clock is Clock.PUBLISHED else "what fired it had arrived"
+        shortening = "; long gaps are shortened" if gaps else ""
+        words = f"arrival clock, {current_zone()}; a pane stands where {known}{shortening}"
+        yield _text(self.right, y + 50, words, _PALE, anchor="end", size=11)
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1) -> str:
@@ -266,10 +282,12 @@ def _text(
     anchor: str = "start",
     size: int = 12,
     weight: str = "400",
+    halo: bool = False,
 ) -> str:
+    around = ' stroke="white" stroke-width="3" paint-order="stroke"' if halo else ""
     return (
         f'<text x="{round(x, 1)}" y="{round(y, 1)}" fill="{colour}" text-anchor="{anchor}" '
-        f'font-size="{size}" font-weight="{weight}">{_safe(text)}</text>'
+        f'font-size="{size}" font-weight="{weight}"{around}>{_safe(text)}</text>'
     )
 
 
@@ -289,16 +307,6 @@ def _short(value: Any) -> str:
 
 
 def _full(micros: int) -> str:
-    moment = to_moment(micros)
+    moment = on_the_wall(micros)
     whole = moment.replace(microsecond=0) == moment
     return moment.strftime("%Y-%m-%d %H:%M:%S" if whole else "%Y-%m-%d %H:%M:%S.%f")
-
-
-def _clock_text(at: int, step: int, first: int) -> str:
-    """A moment on the clock; the date where a day begins, and at the very first."""
-    moment = to_moment(at)
-    if step >= UNITS["d"]:
-        return moment.strftime("%Y-%m-%d")
-    form = "%H:%M" if step >= UNITS["m"] else "%H:%M:%S" if step >= UNITS["s"] else "%H:%M:%S.%f"
-    day = at == first or moment - moment.replace(hour=0, minute=0, second=0, microsecond=0) == timedelta()
-    return moment.strftime(f"%b %d {form}" if day else form)

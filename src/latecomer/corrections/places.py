@@ -17,12 +17,13 @@ import pyarrow as pa
 from latecomer.config.models import Output
 from latecomer.corrections.asof import holds
 from latecomer.errors import PipelineError, Problem
-from latecomer.model.durations import iso, to_micros
+from latecomer.model.durations import to_micros
 from latecomer.model.windows import Session, Window
 from latecomer.reader import Reader, _Book
 from latecomer.store.sql import listed, moment_literal
 from latecomer.store.store import Store
 from latecomer.store.table import Table
+from latecomer.zoned import written
 
 Key = tuple[Any, ...]
 FEW = 3
@@ -84,7 +85,7 @@ class Finder:
         near = self._nearest(at, asked) or self._nearest(at, [])
         mend = f"the nearest are {'; '.join(map(in_words, near))}" if near else "no window has any number yet"
         whose = f" for {_told_key(key)}" if key and self._nearest(at, asked) else ""
-        return self._problem("window", f"no window{whose} holds this moment", iso(at), mend)
+        return self._problem("window", f"no window{whose} holds this moment", written(at), mend)
 
     # One of several
 
@@ -115,12 +116,12 @@ class Finder:
     def _several_windows(self, at: int, windows: Sequence[Window]) -> PipelineError:
         shown = "; ".join(map(in_words, windows[: 2 * FEW]))
         mend = f"name one by its start: {shown}" + ("; …" if len(windows) > 2 * FEW else "")
-        return self._problem("window", f"{len(windows)} windows hold this moment", iso(at), mend)
+        return self._problem("window", f"{len(windows)} windows hold this moment", written(at), mend)
 
     def _several_keys(self, at: int, keys: Sequence[Key]) -> PipelineError:
         shown = "; ".join(self._options(key) for key in keys[:FEW])
         mend = f"name one: {shown}" + (f"; and {len(keys) - FEW} more" if len(keys) > FEW else "")
-        return self._problem("key", f"the window has {len(keys)} keys", iso(at), mend)
+        return self._problem("key", f"the window has {len(keys)} keys", written(at), mend)
 
     def _unknown_key(self, key: Mapping[str, str | None], there: Sequence[Key]) -> PipelineError:
         options = [self._options(each) for each in dict.fromkeys(there)]
@@ -189,7 +190,7 @@ def grown_from(chosen: Sequence[Window], windows: Iterable[Window]) -> Window:
 
 
 def in_words(window: Window) -> str:
-    return f"{iso(window.start)} to {iso(window.end)}"
+    return f"{written(window.start)} to {written(window.end)}"
 
 
 def as_text(value: Any) -> str | None:
@@ -206,7 +207,7 @@ def as_text(value: Any) -> str | None:
         case Decimal():
             return f"{value:f}"
         case datetime():
-            return iso(to_micros(value))
+            return written(to_micros(value))
         case date():
             return value.isoformat()
         case bytes():

@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.firing.corrected import field_of, parts, write_panes
@@ -39,6 +35,7 @@ from latecomer.model.durations import iso, to_micros
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import Session
 from latecomer.overflow import overflow_told
+from latecomer.spark_progress import Watch, watched
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
 from latecomer.store.sql import quoted
 from latecomer.store.store import Store
@@ -51,29 +48,6 @@ from latecomer.windowing.states import EVENTS
 LARGEST = 10
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far the reading has come."""
-
-    rows: int
-    """How many rows of the log there are to read."""
-    share: float
-    seconds: float
-
-    @property
-    def rate(self) -> float:
-        """Rows a second so far."""
-        return self.rows * self.share / self.seconds if self.seconds else 0.0
-
-    @property
-    def left(self) -> float | None:
-        """How many seconds are left at this rate; None while nothing is known."""
-        return self.seconds * (1 - self.share) / self.share if self.share else None
-
-
-Watch = Callable[[Progress], None]
-
-
 def planned(
     logic: OutputLogic,
     since: int,
@@ -82,10 +56,12 @@ def planned(
     definition: Mapping[str, Any] | None,
     watch: Watch = lambda _: None,
     log: EventLog | None = None,
+    rebuilds: Rebuilds | None = None,
 ) -> Rebuild:
     """A plan for the windows of an output that start in [since, until), by the log up to a batch.
 
-    `definition` is what the output means from here on, where that changes; the logic has it already.
+    `definition` is what the output means from here on, where that changes; the logic has it already. `rebuilds`
+    is where the plan is kept: in the store, unless said.
     """
     store, spark = logic.store, logic.spark
     reached = TimelineKeeper(store.watermarks, store.pipeline.watermark).reached(through)
@@ -98,11 +74,11 @@ def planned(
     read = range_.files(store.events.files())
     panes = logic.tables.panes
     told = panes.paths(range_.panes(panes.files())) if panes.exists else []
-    rebuilds = Rebuilds(store.root, logic.name)
+    rebuilds = rebuilds or Rebuilds(store.root, logic.name)
     draft = rebuilds.draft()
     with (
         overflow_told(logic.name, logic.layout, store.measures()),
-        _watched(spark, sum(file.rows for file in read), watch),
+        watched(spark, sum(file.rows for file in read), watch),
     ):
         truth = computed(range_, (log or EventLog(spark, store)).of_files(read))
         changes = draft / "changes"
@@ -119,7 +95,7 @@ def require_range(store: Store, output: str, since: int) -> None:
     """Refuse windows whose events retention has removed, and say from when on they are all there."""
     window = store.pipeline.outputs[output].window
     first = None if since == BEGIN_OF_TIME else since
-    require_windows(store, f"a rebuild of output {output}", first, window, "--from")
+    require_windows(store, f"a rebuild of output {output}", first, window)
 
 
 def _recorded(
@@ -275,36 +251,3 @@ def _open_difference(range_: Range, draft: Path) -> dict[str, Decimal]:
 
 def _shown(amount: Decimal | None) -> str | None:
     return None if amount is None else f"{amount.normalize():f}"
-
-
-# How far it has come
-
-
-@contextmanager
-def _watched(spark: SparkSession, rows: int, watch: Watch) -> Iterator[None]:
-    """Tell how much of the log has been read, by the tasks that Spark has done."""
-    began, done = time.monotonic(), Event()
-
-    def look() -> None:
-        tracker = spark.sparkContext.statusTracker()
-        seen: dict[int, tuple[int, int]] = {}
-        share = 0.0
-        while not done.wait(0.25):
-            for stage in tracker.getActiveStageIds():
-                info = tracker.getStageInfo(stage)
-                if info is not None:
-                    seen[stage] = info.numCompletedTasks, info.numTasks
-            total = sum(tasks for _, tasks in seen.values())
-            done_so_far = sum(completed for completed, _ in seen.values())
-            # Stages become known one after the other: what has been told is not taken back.
-            share = max(share, min(done_so_far / total, 0.99) if total else 0.0)
-            watch(Progress(rows, share, time.monotonic() - began))
-
-    thread = Thread(target=look, name="latecomer-progress", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-    watch(Progress(rows, 1.0, time.monotonic() - began))

@@ -13,6 +13,8 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -20,7 +22,7 @@ from pyspark.sql import SparkSession
 from latecomer.config import checks
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
-from latecomer.corrections.planning import Watch, planned, require_range
+from latecomer.corrections.planning import planned, require_range
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreInUse
 from latecomer.firing.choose import output_logic
 from latecomer.model.durations import to_micros
@@ -30,7 +32,10 @@ from latecomer.model.windows import Session
 from latecomer.pipeline import BatchReport, Engine
 from latecomer.running import check_predicates
 from latecomer.session import build_session, own_session
+from latecomer.spark_errors import explained
+from latecomer.spark_progress import Watch
 from latecomer.store.layout import PaneLayout
+from latecomer.store.lock import is_writable, require_writable
 from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.recovery import held_for_run
 from latecomer.store.store import Store, definition_of, open_store, under
@@ -52,6 +57,7 @@ class Applied:
     """Whether a running pipeline published it."""
 
 
+@explained("the rebuild")
 def plan(
     pipeline: Pipeline,
     output: str,
@@ -61,13 +67,19 @@ def plan(
     spark: SparkSession | None = None,
     watch: Watch = lambda _: None,
 ) -> Rebuild:
-    """What computing the windows that start in [since, until) anew would change. Nothing is published."""
+    """What computing the windows that start in [since, until) anew would change. Nothing is published.
+
+    The plan is kept in the store, where that can be written.
+    """
     store = _opened(pipeline, output)
     require_range(store, output, _first(since))
     session = _session(pipeline, store, spark)
-    return _Planner(session, store, output, watch).plan(_first(since), _end(until))
+    with TemporaryDirectory(prefix="latecomer-plan-") as folder:
+        home = store.root if is_writable(store.root) else Path(folder)
+        return _Planner(session, store, output, watch, home).plan(_first(since), _end(until))
 
 
+@explained("the rebuild")
 def apply(
     pipeline: Pipeline,
     output: str,
@@ -83,6 +95,7 @@ def apply(
     Beside a running pipeline the run publishes it; otherwise it is published here.
     """
     store = _opened(pipeline, output)
+    require_writable(store.root)
     if plan_id is None:
         require_range(store, output, _first(since))
     session = _session(pipeline, store, spark)
@@ -189,12 +202,14 @@ def _session(pipeline: Pipeline, store: Store, spark: SparkSession | None) -> Sp
 class _Planner:
     """Computes plans for one output."""
 
-    def __init__(self, spark: SparkSession, store: Store, output: str, watch: Watch) -> None:
+    def __init__(
+        self, spark: SparkSession, store: Store, output: str, watch: Watch, home: Path | None = None
+    ) -> None:
         self.spark = spark
         self.store = store
         self.name = output
         self.watch = watch
-        self.rebuilds = Rebuilds(store.root, output)
+        self.rebuilds = Rebuilds(home or store.root, output)
 
     @property
     def definition(self) -> Mapping[str, Any] | None:
@@ -230,7 +245,8 @@ class _Planner:
         store = open_store(self.store.pipeline)
         store.redefining = self.store.redefining
         logic = output_logic(self.spark, store, self.name)
-        return planned(logic, since, until, store.ledger.last_batch(), self.definition, self.watch)
+        through = store.ledger.last_batch()
+        return planned(logic, since, until, through, self.definition, self.watch, rebuilds=self.rebuilds)
 
 
 # Publishing

@@ -8,8 +8,9 @@ windows that are still open. Only what is left is unexplained.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
@@ -29,16 +30,17 @@ from latecomer.corrections.values import like, moments, plain, refused, together
 from latecomer.errors import did_you_mean
 from latecomer.model.aggregates import RANDOMISED
 from latecomer.model.durations import to_micros
-from latecomer.model.windows import FIRST_MOMENT, Global, Session
+from latecomer.model.windows import FIRST_MOMENT, Global, Session, zone_of
 from latecomer.reader import Reader
 from latecomer.store.layout import TIMESTAMP
-from latecomer.store.sql import double_quoted
-from latecomer.store.store import open_store
+from latecomer.store.sql import double_quoted, listed
+from latecomer.store.store import definition_of, open_store
 from latecomer.store.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+LOG = logging.getLogger(__name__)
 THEIRS = "_source"
 """The suffix of the source's numbers beside the results'."""
 EXPLAINED = "explained"
@@ -57,18 +59,21 @@ def reconcile(
     tolerance: Tolerance | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    zone: str | None = None,
     spark: SparkSession | None = None,
 ) -> Reconciliation:
     """Hold an output's results against another account of them.
 
-    `since` and `until` keep the windows that start from the one on and before the other. Only `log` needs
-    Spark: yours, or a local one is started.
+    `since` and `until` keep the windows that start from the one on and before the other. Dates of the
+    source, and moments without an offset, are times of `zone`: that of the output's windows unless said, and
+    UTC where they have none. Only `log` needs Spark: yours, or a local one is started.
     """
     against.require_sense()
     if since is not None and until is not None and to_micros(since) >= to_micros(until):
         raise refused("to", "is not after where the range begins", until.isoformat(), "give a later moment")
     span, store = Span(since, until), open_store(pipeline)
     last = store.ledger.last_batch()
+    LOG.info("reading the results of %s", output)
     standing = span.of(Reader(pipeline).results(output))
     accounts, notes = Accounts(store, output, span), []
     if accounts.tables.panes.last_batch() > last:
@@ -82,6 +87,7 @@ def reconcile(
     else:
         theirs = against.rows()
         loose = accounts.dropped_in_ledger()
+    LOG.info("comparing")
     books = {
         "side_output": accounts.side_output(),
         "dropped": span.of(dropped) if dropped.num_columns else dropped,
@@ -90,17 +96,42 @@ def reconcile(
     dead = Loose() if against.is_log else accounts.dead_letters()
     if open_store(pipeline).ledger.last_batch() != last:
         notes.append("the pipeline went on meanwhile: what came since may show as a gap; run it again")
-    sides = _Sides(accounts, against, tolerance or Tolerance())
-    return sides.compared(standing, theirs, books, loose, dead, notes)
+    sides = _Sides(accounts, against, tolerance or Tolerance(), zone or zone_of(accounts.output.window))
+    found = sides.compared(standing, theirs, books, loose, dead, notes)
+    return (
+        replace(found, notes=(*found.notes, *_older_definition(accounts))) if found.rows.num_rows else found
+    )
+
+
+def _older_definition(accounts: Accounts) -> Iterator[str]:
+    """Where windows differ: which of them a rebuild that changed the output's meaning has left as they were."""
+    periods = accounts.store.policies(accounts.name)
+    meanings = [definition_of(output) for _, output in periods]
+    older = [nth for nth, meaning in enumerate(meanings) if meaning != meanings[-1]]
+    if not older or not accounts.tables.panes.exists:
+        return
+    since, before = periods[older[-1] + 1][0], meanings[older[-1]]
+    place = listed(accounts.place)
+    newest = f"select max(batch) as newest from t where {accounts.span.sql()} group by {place}"
+    sql = f"select count(*) as n from ({newest}) where newest < {since}"
+    count = accounts.tables.panes.query(sql)["n"][0].as_py()
+    changed = [name for name, value in meanings[-1].items() if before[name] != value]
+    if count:
+        yield (
+            f"windows and keys published before batch {since}, under another {' and '.join(changed)}, are "
+            f"compared with what the output means now, {count} in all; latecomer rebuild apply FILE "
+            f"{accounts.name} --from T brings them over"
+        )
 
 
 class _Sides:
     """All sides in one table: results, source and accounts, in types that can be compared."""
 
-    def __init__(self, accounts: Accounts, against: Against, tolerance: Tolerance) -> None:
+    def __init__(self, accounts: Accounts, against: Against, tolerance: Tolerance, zone: str) -> None:
         self.accounts = accounts
         self.against = against
         self.tolerance = tolerance
+        self.zone = zone
         self.keys = list(accounts.layout.keys)
         self.sessions = isinstance(accounts.output.window, Session)
 
@@ -119,7 +150,7 @@ class _Sides:
         place = [name for name in self.accounts.place if name in theirs.schema.names]
         theirs = self.accounts.span.of(theirs)
         parts = [standing, theirs, *(books[kind] for kind in _PLACED)]
-        union = _union(parts, standing.schema, place, values)
+        union = _union(parts, standing.schema, place, values, self.zone)
         with TemporaryDirectory(prefix="latecomer-reconcile-") as folder:
             table = Table(Path(folder, "sides"), union.schema)
             table.append(0, union)
@@ -161,7 +192,7 @@ class _Sides:
             theirs = theirs.append_column("window_start", starts)
         for name in ("window_start", "window_end"):
             if name in theirs.schema.names:
-                column = moments(theirs[name], name)
+                column = moments(theirs[name], name, self.zone)
                 if column.null_count:
                     message = f"is null in {column.null_count} of {len(column)} rows"
                     raise refused(f"column {name}", message, mend="leave such rows out of the source")
@@ -335,7 +366,7 @@ class _Found:
 
 
 def _union(
-    parts: Sequence[pa.Table], schema: pa.Schema, place: Sequence[str], values: Sequence[str]
+    parts: Sequence[pa.Table], schema: pa.Schema, place: Sequence[str], values: Sequence[str], zone: str
 ) -> pa.Table:
     """Every side's rows one after the other, each column in one type."""
     columns: dict[str, pa.ChunkedArray] = {}
@@ -346,7 +377,7 @@ def _union(
             for part in parts
         ]
         adds_up = name in values and not _plain(kind)
-        whole = together(given, name) if adds_up else [like(column, kind, name) for column in given]
+        whole = together(given, name) if adds_up else [like(column, kind, name, zone) for column in given]
         columns[name] = pa.chunked_array(
             [chunk for column in whole for chunk in column.chunks], whole[0].type
         )

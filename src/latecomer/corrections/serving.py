@@ -18,6 +18,7 @@ from latecomer.corrections.statement import (
     serving_names,
     standing,
 )
+from latecomer.corrections.states import STATES, merged
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, Session
 from latecomer.reader import Reader
@@ -26,22 +27,22 @@ from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.table import there
 
 
-def serving(reader: Reader, output: str) -> pa.Table:
-    """Base plus correction for each window and key, with both beside it.
+def serving(reader: Reader, output: str, chosen: str = "true") -> pa.Table:
+    """Base plus correction for each window and key, with both beside it; `chosen` says of which, in SQL.
 
     The base is the number that stands; corrections that a rebuild has taken in no longer count. A window and
-    key that only late events have is there too, with a base of nothing: 0 for sums and counts. Averages
-    follow from their sum and count where the output has both; other aggregates are null where there is a
-    correction, and the reader's notes say so.
+    key that only late events have is there too, with a base of nothing: 0 for sums and counts. What cannot be
+    added is merged from the states of both; approximations are null where there is a correction, and the
+    reader's notes say so.
     """
     ours = corrections_of(reader, output)
     base, corrections = standing(DATAFUSION, ours, "t"), _counting(reader, ours)
-    rows = _ask(ours, served(DATAFUSION, ours, base, corrections), _schema(ours))
+    rows = _ask(ours, served(DATAFUSION, ours, base, corrections), _schema(ours), chosen=chosen)
     reader.notes = _notes(ours, rows)
     return rows
 
 
-def preferred(reader: Reader, output: str, prefer: Origin) -> pa.Table:
+def preferred(reader: Reader, output: str, prefer: Origin, chosen: str = "true") -> pa.Table:
     """One number for each window and key, and where it comes from.
 
     `live` and `corrected` tell what the stream said before a rebuild, without and with what came late;
@@ -58,7 +59,9 @@ def preferred(reader: Reader, output: str, prefer: Origin) -> pa.Table:
         live = standing(DATAFUSION, ours, panes)
         asked = f"select *, '{Origin.LIVE}' as {double_quoted(columns[-1])} from ({live})"
     kinds = [*(ours.layout.published.field(name) for name in columns[:-1]), (columns[-1], pa.string())]
-    rows = _ask(ours, f"select {DATAFUSION.listed(columns)} from ({asked})", pa.schema(kinds))
+    states = [] if prefer is Origin.LIVE else [STATES + name for name in DATAFUSION.merges(ours)]
+    sql = f"select {DATAFUSION.listed([*columns, *states])} from ({asked})"
+    rows = _ask(ours, sql, pa.schema(kinds), chosen=chosen)
     reader.notes = _notes(ours, rows)
     return rows
 
@@ -99,11 +102,11 @@ def _moment(micros: int) -> str:
     return moment_literal(min(max(micros, FIRST_MOMENT), END_OF_TIME))
 
 
-def _ask(ours: Corrections, sql: str, schema: pa.Schema, *then_by: str) -> pa.Table:
+def _ask(ours: Corrections, sql: str, schema: pa.Schema, *then_by: str, chosen: str = "true") -> pa.Table:
     order = DATAFUSION.listed([*ours.place, *then_by])
-    with there(ours.tables.panes, ours.table) as (panes, corrections):
-        rows = panes.query(f"select * from ({sql}) order by {order}", c=corrections)
-    return _with_averages(ours, fitted(ours, rows, schema))
+    with there(ours.panes, ours.table) as (panes, corrections):
+        rows = panes.query(f"select * from ({sql}) where {chosen} order by {order}", c=corrections)
+    return _with_averages(ours, _with_merged(ours, rows, fitted(ours, rows, schema)))
 
 
 def _schema(ours: Corrections) -> pa.Schema:
@@ -115,6 +118,22 @@ def _schema(ours: Corrections) -> pa.Schema:
     fields += [pa.field(ours.late_events, pa.int64())]
     fields += [ours.layout.published.field(name) for name in ("sequence", "timing")]
     return pa.schema([*fields, (ours.named("origin"), pa.string())])
+
+
+def _with_merged(ours: Corrections, stated: pa.Table, rows: pa.Table) -> pa.Table:
+    """What the states of corrected rows come to, in the place of nothing."""
+    for name in ours.stated:
+        if STATES + name not in stated.schema.names:
+            continue
+        field, origins = rows.schema.field(name), rows[ours.named("origin")].to_pylist()
+        values = [
+            merged(ours.layout, name, states) if origin == Origin.CORRECTED else value
+            for origin, value, states in zip(
+                origins, rows[name].to_pylist(), stated[STATES + name].to_pylist(), strict=True
+            )
+        ]
+        rows = rows.set_column(rows.schema.get_field_index(name), field, pa.array(values, field.type))
+    return rows
 
 
 def _with_averages(ours: Corrections, rows: pa.Table) -> pa.Table:

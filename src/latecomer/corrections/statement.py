@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.corrections.choices import Origin
 from latecomer.corrections.correcting import Corrections, wide
+from latecomer.corrections.states import STATES, gathered_states, state_columns
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.store.sql import double_quoted, quoted
@@ -34,6 +36,19 @@ class Sql:
     """Function and type → the aggregate to use, where the usual one does not take the type."""
     checks_sums: bool = True
     """A sum that outgrows its type is an error, not another number."""
+    states: Literal["gathered", "summed", "unknown"] = "summed"
+    """What is done with the states of both sides: handed out, added up, or nothing where it has none."""
+
+    def merges(self, ours: Corrections) -> dict[str, Aggregate]:
+        """The aggregates that are corrected by their states here."""
+        if self.states == "unknown":
+            return {}
+        return {name: each for name, each in ours.stated.items() if self._merges(ours, name, each)}
+
+    def _merges(self, ours: Corrections, name: str, aggregate: Aggregate) -> bool:
+        if self.states == "gathered":
+            return True
+        return aggregate.function in _MOMENTS and not types.is_decimal(ours.layout.values[name])
 
     def listed(self, columns: Iterable[str]) -> str:
         return ", ".join(map(self.quote, columns))
@@ -59,7 +74,8 @@ class Sql:
         return f"cast(null as {self.kind(kind)})" if self.checks_sums else "null"
 
 
-DATAFUSION = Sql(checks_sums=False)
+_MOMENTS = frozenset({"avg", "variance", "var_pop", "stddev", "stddev_pop"})
+DATAFUSION = Sql(checks_sums=False, states="gathered")
 DUCKDB = Sql(names={"string": "varchar", "timestamp": "timestamp with time zone", "binary": "blob"})
 SPARK = Sql(quote=quoted)
 POSTGRES = Sql(
@@ -78,12 +94,20 @@ POSTGRES = Sql(
         ("max", "boolean"): "bool_or",
         ("any", "binary"): "(array_agg({0}) filter (where {0} is not null))[1]",
     },
+    states="unknown",
 )
 
 
 def base_columns(ours: Corrections) -> list[str]:
     """What the statement needs to know of the base."""
     return [*ours.place, *ours.layout.values, "sequence", "timing"]
+
+
+def merged_columns(sql: Sql, ours: Corrections) -> dict[str, str]:
+    """The private columns that hold the states which are merged, and their types."""
+    return {
+        column: kind for name in sql.merges(ours) for column, kind in state_columns(ours.layout, name).items()
+    }
 
 
 # The base: the panes that stand
@@ -98,7 +122,7 @@ def standing(sql: Sql, ours: Corrections, panes: str) -> str:
     nth = f"row_number() over (partition by {place} order by sequence desc, op desc)"
     ranked = f"select *, {nth} as {_NTH} from {panes} as panes"
     return (
-        f"select {sql.listed(base_columns(ours))} from ({ranked}) as ranked "
+        f"select {sql.listed([*base_columns(ours), *merged_columns(sql, ours)])} from ({ranked}) as ranked "
         f"where {_NTH} = 1 and op = 'insert'"
     )
 
@@ -142,11 +166,12 @@ def counting(sql: Sql, ours: Corrections, panes: str, corrections: str, before: 
 
     A union with a window over it, and not a join: partitions take null for equal to null.
     """
-    columns = sql.listed(ours.schema.names)
+    states = merged_columns(sql, ours)
+    columns = sql.listed([*ours.schema.names, *states])
     end, side = ("min", "<") if before else ("max", ">")
     nothing = ", ".join(
         "batch" if name == "batch" else sql.nothing(kind) if name not in ours.place else sql.quote(name)
-        for name, kind in ours.kinds.items()
+        for name, kind in {**ours.kinds, **states}.items()
     )
     both = (
         f"select {columns}, {sql.nothing('bigint')} as {_REBUILD} from {corrections} as corrections "
@@ -182,6 +207,8 @@ def served(sql: Sql, ours: Corrections, base: str, corrections: str) -> str:
         f"case when {_LATE} = 1 then '{Origin.CORRECTED}' "
         f"when {_REBUILT} then '{Origin.REBUILT}' else '{Origin.LIVE}' end"
     )
+    if sql.states == "gathered":
+        columns += [sql.quote(STATES + name) for name in sql.merges(ours)]
     return (
         f"select {place},\n  "
         + ",\n  ".join(columns)
@@ -202,6 +229,7 @@ def _base_side(sql: Sql, ours: Corrections, base: str) -> str:
         f"{_value(sql, ours, name, each)} as {sql.quote(name)}"
         for name, each in ours.output.aggregates.items()
     ]
+    values += map(sql.quote, merged_columns(sql, ours))
     return (
         f"select {sql.listed(ours.place)}, {', '.join(values)}, sequence, timing, "
         f"0 as {sql.quote(ours.late_events)}, 0 as {_LATE} from ({base}) as base"
@@ -215,6 +243,7 @@ def _late_side(sql: Sql, ours: Corrections, corrections: str) -> str:
         f"as {sql.quote(name)}"
         for name, each in ours.output.aggregates.items()
     ]
+    values += map(sql.quote, merged_columns(sql, ours))
     return (
         f"select {sql.listed(ours.place)}, {', '.join(values)}, "
         f"{sql.nothing('bigint')} as sequence, {sql.nothing('string')} as timing, "
@@ -238,7 +267,40 @@ def _sides(sql: Sql, ours: Corrections) -> list[str]:
             function = "sum" if _adds(aggregate) else aggregate.function
             more = sql.fold(function, kind, f"case when {_LATE} = 1 then {column} end")
             sides.append(f"{more} as {sql.quote(MORE + name)}")
+    for name in sql.merges(ours):
+        if sql.states == "gathered":
+            sides.append(f"{gathered_states(ours.layout, name)} as {sql.quote(STATES + name)}")
+        else:
+            sides.append(f"{_merged(sql, ours, name)} as {sql.quote(MORE + name)}")
     return sides
+
+
+def _merged(sql: Sql, ours: Corrections, name: str) -> str:
+    """An average or a variance of all states in a group, in floating point; null where one is not known.
+
+    With n values in all, their sum s and the sum of their squares q: s/n, and (q - s²/n) / (n - 1).
+    """
+    double, function = sql.kind("double"), ours.output.aggregates[name].function
+    parts = {
+        column.removeprefix(f"{PRIVATE}{name}_"): f"cast({sql.quote(column)} as {double})"
+        for column in state_columns(ours.layout, name)
+    }
+    n = parts["count"]
+    each, squares = parts.get("sum", "0"), "0"
+    if "rough_sum" in parts:
+        each, squares = parts["rough_sum"], parts["rough_squares"]
+    elif "mean" in parts:
+        mean, spread = parts["mean"], parts["spread"]
+        each, squares = f"{n} * {mean}", f"{spread} + {n} * {mean} * {mean}"
+    count, total = f"sum({n})", f"sum({each})"
+    value = f"{total} / nullif({count}, 0)"
+    if function != "avg":
+        less = 1 if function in ("variance", "stddev") else 0
+        apart = f"sum({squares}) - {total} * {total} / nullif({count}, 0)"
+        positive = f"case when {apart} < 0 then 0 else {apart} end"
+        value = f"{positive} / case when {count} > {less} then {count} - {less} end"
+        value = f"sqrt({value})" if function.startswith("stddev") else value
+    return f"case when count(*) = count({n}) then {value} end"
 
 
 def _served(sql: Sql, ours: Corrections, name: str, aggregate: Aggregate) -> list[str]:
@@ -270,8 +332,10 @@ def _sum(sql: Sql, name: str) -> str:
 
 
 def _derived(sql: Sql, ours: Corrections, name: str) -> str:
-    """An average of the corrected sum and count. The reader makes it itself, and exact decimals only it."""
+    """What states, or a corrected sum and count, come to. The reader makes it itself, and exact decimals only it."""
     kind, otherwise = ours.layout.values[name], sql.nothing(ours.layout.values[name])
+    if sql.states == "summed" and name in sql.merges(ours):
+        otherwise = sql.quote(MORE + name)
     if name in ours.derived and sql.checks_sums and not types.is_decimal(kind):
         total, count = (_sum(sql, part) for part in ours.derived[name])
         double = sql.kind("double")

@@ -2,15 +2,18 @@
 
     all events → windows → one aggregation, as if nothing had ever been late
 
-The log holds no duplicates and no dead letters; `where` filters as it does in the stream. It is read as it
-stood after the last complete batch, so a pipeline may be running on it.
+The log holds no dead letters, and duplicates only where an id had been forgotten: they are left out. `where`
+filters as it does in the stream. The log is read as it stood after the last complete batch, so a pipeline may
+be running on it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,12 +28,14 @@ from latecomer.firing.choose import output_logic
 from latecomer.firing.output import Batch, OutputLogic
 from latecomer.firing.sessions import SessionLogic
 from latecomer.log.events import EventLog
+from latecomer.log.repeats import repeats_in
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.model.windows import Session
 from latecomer.overflow import overflow_told
 from latecomer.session import build_session, own_session
+from latecomer.spark_errors import explained
 from latecomer.store.past import ReplayStore
 from latecomer.store.sql import quoted
 from latecomer.store.store import Store
@@ -39,6 +44,8 @@ from latecomer.upkeep.coverage import require_windows
 from latecomer.windowing import sessions
 from latecomer.windowing.assign import END, START
 from latecomer.windowing.judge import BATCH, CODES, FATE, Periods, as_seen, judged
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,7 @@ class Truth:
     """Window, key, and what the events that were dropped would have added to sums and counts."""
 
 
+@explained("computing from the log")
 def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> Truth:
     """The numbers of an output by the log up to a batch, and what its policies dropped."""
     store, name = accounts.store, accounts.name
@@ -60,6 +68,7 @@ def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> T
         _recomputing(store, last, spark) as computing,
         overflow_told(name, accounts.layout, store.measures()),
     ):
+        LOG.info("computing output %s from the whole log", name)
         logic = output_logic(computing.spark, computing.store, name)
         rows = computing.written(computing.everything(logic), "rows")
         dropped = pa.table({})
@@ -76,9 +85,11 @@ class _Computing:
     last: int
     folder: Path
 
-    @property
+    @cached_property
     def events(self) -> DataFrame:
-        return EventLog(self.spark, self.store).everything()
+        """Every event, once."""
+        logged = EventLog(self.spark, self.store).everything()
+        return repeats_in(logged, self.store.pipeline, self.last).left_out_of(logged)
 
     @property
     def stretch(self) -> Stretch:
@@ -90,9 +101,10 @@ class _Computing:
         rows = [(batch, replace(row, watermark=BEGIN_OF_TIME)) for batch, row in self.stretch.rows]
         timeline = Stretch(rows).frame(self.spark, with_batch=True)
         seen, merger = as_seen(self.events, self.store.layout), logic.merger
-        if isinstance(logic.output.window, Session):
+        window = logic.output.window
+        if isinstance(window, Session):
             inputs = merger.of_events(sessions.judged(seen, timeline, logic.output))
-            numbered = sessions.numbered(inputs, [*merger.input_keys, FATE])
+            numbered = sessions.numbered(inputs, [*merger.input_keys, FATE], window)
             merged = merger.merge(numbered, within=sessions.SESSION)
         else:
             merged = merger.merge(merger.of_events(judged(seen, timeline, logic.output)))

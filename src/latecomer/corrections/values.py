@@ -6,16 +6,16 @@ decimals, so that no digit is lost; where one side is floating point, both are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any
 
 import pyarrow as pa
 
 from latecomer.errors import PipelineError, Problem
-from latecomer.model.durations import to_micros
+from latecomer.model.zones import to_utc
 from latecomer.store.layout import TIMESTAMP
+from latecomer.zoned import read
 
 MOST_DIGITS = 38
 
@@ -25,37 +25,46 @@ def refused(field: str, message: str, value: object = None, mend: str | None = N
     return PipelineError([Problem(field, message, value, mend, "reconcile")])
 
 
-def moments(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """A column of moments in UTC; those written without a zone are read as UTC."""
+def moments(column: pa.ChunkedArray, name: str, zone: str = "UTC") -> pa.ChunkedArray:
+    """A column of moments in UTC; dates, and moments without an offset, are read by the wall clock of a zone."""
     column = plain(column)
-    if pa.types.is_timestamp(column.type):
+    if pa.types.is_timestamp(column.type) and (column.type.tz is not None or zone == "UTC"):
         return column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(TIMESTAMP)
-    if pa.types.is_date(column.type):
-        return column.cast(pa.timestamp("us")).cast(TIMESTAMP)
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        shown = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+        known = {at: to_utc(at, zone) for at in shown.unique().to_pylist() if at is not None}
+        return _found(shown, known)
     if column.null_count == len(column):
         return pa.chunked_array([pa.nulls(len(column), TIMESTAMP)])
     if not pa.types.is_string(column.type):
         raise refused(
             f"column {name}", f"holds {column.type}, not moments", mend="give timestamps, or ISO-8601 text"
         )
-    known = {text: _moment(text, name) for text in column.unique().to_pylist() if text is not None}
-    micros = [None if text is None else known[text] for text in column.to_pylist()]
+    return _found(
+        column, {text: _moment(text, name, zone) for text in column.unique().to_pylist() if text is not None}
+    )
+
+
+def _found(column: pa.ChunkedArray, known: Mapping[Any, int]) -> pa.ChunkedArray:
+    micros = [None if each is None else known[each] for each in column.to_pylist()]
     return pa.chunked_array([pa.array(micros, pa.int64()).cast(TIMESTAMP)])
 
 
-def _moment(text: str, name: str) -> int:
+def _moment(text: str, name: str, zone: str) -> int:
     try:
-        return to_micros(datetime.fromisoformat(text.strip()))
-    except ValueError:
-        mend = "write ISO-8601, in UTC unless it says otherwise, such as 2026-04-25T14:00:00Z"
+        return read(text, zone)
+    except (ValueError, OverflowError):
+        mend = (
+            "write ISO-8601 such as 2026-04-25T14:00:00Z; without an offset it is a time of the output's zone"
+        )
         raise refused(f"column {name}", "holds what is not a moment", text, mend) from None
 
 
-def like(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
-    """A column in another type, every value the same."""
+def like(column: pa.ChunkedArray, kind: pa.DataType, name: str, zone: str = "UTC") -> pa.ChunkedArray:
+    """A column in another type, every value the same; moments are read as `moments` does."""
     column = plain(column)
     if pa.types.is_timestamp(kind):
-        return moments(column, name)
+        return moments(column, name, zone)
     try:
         return (numbers(column, name) if _is_number(kind) else column).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -20,6 +20,7 @@ from latecomer.corrections.statement import (
     Sql,
     base_columns,
     counting,
+    merged_columns,
     served,
     standing,
 )
@@ -157,12 +158,15 @@ def _check_postgres(ours: Corrections) -> None:
 def _remarks(sql: Sql, ours: Corrections) -> Iterator[str]:
     """What the view cannot tell, as comments."""
     notes = ours.notes()
-    notes += [
-        f"{name}: exact averages of decimals are made by latecomer results --serving; here it is empty "
-        "where there is a correction"
-        for name in ours.derived
-        if types.is_decimal(ours.layout.values[name])
-    ]
+    elsewhere = [name for name in ours.stated if name not in sql.merges(ours)]
+    elsewhere += [name for name in ours.derived if types.is_decimal(ours.layout.values[name])]
+    if elsewhere:
+        notes.append(
+            f"{', '.join(elsewhere)}: made by latecomer results --serving alone; here empty where there is a "
+            "correction"
+        )
+    if rough := [name for name, each in sql.merges(ours).items() if each.function != "avg"]:
+        notes.append(f"{', '.join(rough)}: where there is a correction, computed here in floating point")
     for note in notes:
         yield f"-- {_comment(note)}"
 
@@ -170,7 +174,7 @@ def _remarks(sql: Sql, ours: Corrections) -> Iterator[str]:
 def _no_rows(sql: Sql, ours: Corrections) -> str:
     """A relation with every column that may be asked for, for a table that has no file yet."""
     rest = {"sequence": "bigint", "timing": "string", "op": "string"}
-    kinds: Mapping[str, str] = {**ours.kinds, **ours.layout.values, **rest}
+    kinds: Mapping[str, str] = {**ours.kinds, **ours.layout.values, **rest, **merged_columns(sql, ours)}
     columns = ", ".join(f"{sql.nothing(kind)} as {sql.quote(name)}" for name, kind in kinds.items())
     return f"(select {columns} where false)"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
@@ -15,8 +17,8 @@ from latecomer.store.layout import EventLayout
 from latecomer.store.sql import quoted, some_bytes
 
 LANE = f"{PRIVATE}lane"
-REASON = "reason"
-RAW = "raw"
+REASON, RAW = f"{PRIVATE}reason", f"{PRIVATE}raw"
+"""What only dead letters have, under names that no column of a source can have."""
 
 EVENTS, BEHIND, DUPLICATES, DEAD_LETTERS = "events", "behind", "duplicates", "dead_letters"
 """The lanes of a batch. Events behind the watermark are kept in files of their own, so that they do
@@ -82,11 +84,11 @@ def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame) -> DataFram
     return placed.select(
         F.expr(f"timestamp_micros({_possible(TIME)})").alias("event_time"),
         F.expr(f"coalesce(timestamp_micros({_possible(ARRIVAL)}), {LANDED})").alias("arrival_time"),
-        _text(pipeline.partition_column).alias("source_partition"),
+        _text(pipeline.partition_column, columns).alias("source_partition"),
         F.expr(f"if({REASON} is null, {ORIGIN}, {FULL_ORIGIN})").alias("origin"),
         F.col(POSITION).alias("position"),
         *(
-            _text(column).alias(name)
+            _text(column, columns).alias(name)
             for name, column in (
                 ("event_id", event.id),
                 ("producer", event.producer),
@@ -113,24 +115,13 @@ def _possible(column: str) -> str:
     return f"if({column} between {EARLIEST} and {LATEST}, {column}, null)"
 
 
-def marked_duplicates(events: DataFrame, known_ids: DataFrame | None) -> DataFrame:
-    """Move to the duplicates' lane every event whose id came earlier, in this batch or in the log."""
-    lives = F.col("event_id").isNotNull() & (F.col(LANE) != DEAD_LETTERS)
-    first = Window.partitionBy("event_id", lives).orderBy("arrival_time", LANDED, "origin", "position")
-    marked = events.withColumn(f"{PRIVATE}nth", F.row_number().over(first))
-    seen_before = F.lit(False)
-    if known_ids is not None:
-        known = known_ids.select("event_id").distinct().withColumn(f"{PRIVATE}known", F.lit(True))
-        marked = marked.join(known, "event_id", "left")
-        seen_before = F.col(f"{PRIVATE}known").isNotNull()
-    again = lives & ((F.col(f"{PRIVATE}nth") > 1) | seen_before)
-    lane = F.when(again, F.lit(DUPLICATES)).otherwise(F.col(LANE))
-    return marked.withColumn(LANE, lane).select(events.columns)
-
-
-def _text(column: str | None) -> Column:
+def _text(column: str | None, columns: Mapping[str, str]) -> Column:
     if column is None:
         return F.lit(None).cast("string")
+    if (
+        columns[column] == "binary"
+    ):  # bytes need not be UTF-8: a character for each, so that none are confused
+        return F.decode(F.col(quoted(column)), "ISO-8859-1")
     return F.col(quoted(column)).cast("string")
 
 
@@ -170,7 +161,9 @@ def _unreadable(micros_column: str, column: str, what: str) -> str:
 
 
 def _raw(layout: EventLayout) -> str:
-    """The row as text: as it stood in the file where it could not be parsed, else as JSON."""
-    fields = ", ".join(quoted(column) for column in layout.columns)
+    """The bytes of the row: as it stood in the file where it could not be parsed, else as JSON, under the source's
+    own names."""
+    named = {layout.pipeline.source_name(column): column for column in layout.columns}
+    fields = ", ".join(f"{quoted(column)} as {quoted(name)}" for name, column in named.items())
     whole = f"to_json(struct({fields}), map('ignoreNullFields', 'false'))"
-    return f"case when {REASON} is not null then coalesce({BROKEN}, {CORRUPT}, {whole}) end"
+    return f"case when {REASON} is not null then cast(coalesce({BROKEN}, {CORRUPT}, {whole}) as binary) end"

@@ -28,6 +28,7 @@ from latecomer.model.ledger import EVENTS as EVENT_UNIT
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+from latecomer.model.windows import Global
 from latecomer.store.sql import quoted
 from latecomer.store.table import parquet_files
 from latecomer.timeline.keeper import FIRED_AT, FIRED_WATERMARK
@@ -36,7 +37,6 @@ from latecomer.windowing.judge import CODES, FATE
 from latecomer.windowing.merge import LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, Counts, Merger
 from latecomer.windowing.states import (
     EVENTS,
-    HELD,
     NEW_BEHIND,
     NEW_PARTLY,
     SINCE,
@@ -50,9 +50,11 @@ OPEN, FIRED, LATE, WAITING, REST = "open", "fired", "late", "waiting", "rest"
 
 BATCH = f"{PRIVATE}batch"
 BEFORE, NOW, CLOCK = f"{PRIVATE}before", f"{PRIVATE}now", f"{PRIVATE}clock"
+BEGAN = f"{PRIVATE}began"
 EARLY_DUE, LATE_DUE = f"{PRIVATE}early_due", f"{PRIVATE}late_due"
-"""What a batch is told: its number, the watermark before and after it, the arrival clock, and whether
-that lets early and waiting panes fire."""
+"""What a batch is told: its number, the watermark before and after it, the arrival clock, where the
+watermark began (before the batch, or where it was first known), and whether the clock lets early and
+waiting panes fire."""
 KNOWN = f"nullif({NOW}, {BEGIN_OF_TIME}L)"
 """The watermark, null where nothing is known yet."""
 _FIRES, _EARLY = f"{PRIVATE}fires", f"{PRIVATE}early"
@@ -111,8 +113,9 @@ def write_lanes(
     placed = merged.join(F.broadcast(firings), END, "left").crossJoin(F.broadcast(params))
     on_time, late = CODES[Fate.ON_TIME], CODES[Fate.LATE_ACCEPTED]
     closes = f"{FATE} = {on_time} and {FIRED_AT} is not null"
+    told = f"if({SINCE} > 0, '{FIRED}', '{REST}')" if merger.output.closes_silently else f"'{FIRED}'"
     lane = (
-        f"case when {closes} then '{FIRED}' when {FATE} = {on_time} then '{OPEN}' "
+        f"case when {closes} then {told} when {FATE} = {on_time} then '{OPEN}' "
         f"when {FATE} = {late} then if({late_due(merger.output)}, '{LATE}', '{WAITING}') else '{REST}' end"
     )
     early = early_due(merger)
@@ -122,8 +125,8 @@ def write_lanes(
         placed = placed.selectExpr("*", f"{FATE} = {on_time} and {FIRED_AT} is null and {early} as {_EARLY}")
         both = f"explode(if({_EARLY}, array('{FIRED}', '{OPEN}'), array({lane}))) as {LANE}"
         laned = placed.selectExpr("*", both)
-    told = None if early is None else _said(merger)
-    panes = merger.published(laned, {**_firing(merger.output), LANE: LANE}, told)
+    said = None if early is None else _said(merger)
+    panes = merger.published(laned, {**_firing(merger.output), LANE: LANE}, said)
     panes.write.partitionBy(LANE).parquet(str(folder))
     return Lanes(folder, merger)
 
@@ -163,13 +166,23 @@ def early_due(merger: Merger) -> str | None:
         case None:
             return None
         case Count(count=count):
-            new = quoted(assignments_column(merger.layout))
-            return f"{HELD} div {count} > ({HELD} - {new}) div {count}"
+            return f"{SINCE} >= {count}"
         case Every(clock="arrival"):
             return f"{EARLY_DUE} = 1 and {SINCE} > 0"
         case Every(every=every):
-            reached, earlier = (f"greatest(0, ({mark} - {START}) div {every}L)" for mark in (NOW, BEFORE))
-            return f"{SINCE} > 0 and {NOW} > {START} and {reached} > {earlier}"
+            return f"{SINCE} > 0 and {interval_passed(merger.output, every)}"
+
+
+def interval_passed(output: Output, every: int) -> str:
+    """Whether the watermark has passed a multiple of an interval from the window's start on, in SQL.
+
+    The global window has no start: its intervals are those of the clock, from the first watermark on.
+    """
+    if isinstance(output.window, Global):
+        now, began = (f"({mark} - pmod({mark}, {every}L)) div {every}L" for mark in (NOW, BEGAN))
+        return f"{NOW} > {BEGIN_OF_TIME}L and {now} > {began}"
+    reached, earlier = (f"greatest(0, ({mark} - {START}) div {every}L)" for mark in (NOW, BEFORE))
+    return f"{NOW} > {START} and {reached} > {earlier}"
 
 
 def late_due(output: Output) -> str:
@@ -190,10 +203,8 @@ def is_last(output: Output, timing: Timing) -> str:
     A window that closed is told for the last time where the watermark that closed it left no time for
     late events, a late one where the batch's end leaves none.
     """
-    if not output.late.accepts:
-        return "true"
     reached = FIRED_WATERMARK if timing is Timing.ON_TIME else NOW
-    return f"{reached} >= least({END} + {output.allowed_lateness}L, {END_OF_TIME}L)"
+    return f"{reached} >= least({END} + {output.settles_after}L, {END_OF_TIME}L)"
 
 
 def _by_fate(lane: str, table: pa.Table) -> list[tuple[Fate, pa.Table]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,10 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.errors import PipelineError, Problem
+from latecomer.firing.closing import CLOSING, may_close, places_to_close, write_closing_panes
 from latecomer.firing.empty import KnownKeys, write_empty_panes
 from latecomer.firing.lanes import (
     BATCH,
     BEFORE,
+    BEGAN,
     CLOCK,
     EARLY_DUE,
     FIRED,
@@ -37,11 +39,11 @@ from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Accumulation
 from latecomer.model.triggers import Every
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
-from latecomer.model.windows import Session, Sliding
+from latecomer.model.windows import Global, Session, Sliding
 from latecomer.store.failpoints import failpoint
-from latecomer.store.layout import PaneLayout
+from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile, kind_of, parquet_files
+from latecomer.store.table import DataFile, batch_of, kind_of, parquet_files
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.assign import END
 from latecomer.windowing.judge import BATCH as EVENT_BATCH
@@ -82,9 +84,6 @@ class Prepared:
 
 class OutputLogic:
     """Computes and publishes one output's panes."""
-
-    pane_order = "sequence, case when op = 'retract' then 1 else 0 end"
-    """How the panes of a batch follow one another, in SQL: what is taken back may be of the same batch."""
 
     def __init__(self, spark: SparkSession, store: Store, name: str) -> None:
         self.spark = spark
@@ -136,7 +135,7 @@ class OutputLogic:
         an attempt that has to start over.
         """
         lanes, number = prepared.lanes, batch.number
-        if lanes is None and self.known_keys is None:
+        if lanes is None and self.known_keys is None and not self.closes:
             return
         if not self.tables.panes.holds(number):
             self._publish_panes(batch, lanes)
@@ -158,10 +157,7 @@ class OutputLogic:
 
     def would_fire(self, stretch: Stretch) -> bool:
         """Whether a batch without data would publish anything."""
-        closes = any(
-            to_micros(file.minimum["window_end"]) + self._waits(file) <= stretch.fires_at
-            for file in self.open_states
-        )
+        closes = any(self._tells_at_its_end(file, stretch) for file in self.open_states)
         early, late = self.output.trigger.early, self.output.trigger.late
         untold = any(file.maximum.get(SINCE, 0) > 0 for file in self._still_open())
         waiting = any(kind_of(file) == WAITING for file in self.open_states)
@@ -170,15 +166,44 @@ class OutputLogic:
             or (untold and isinstance(early, Every) and self._passes(early, stretch))
             or (waiting and isinstance(late, Every) and stretch.passed(late.every))
             or (self.known_keys is not None and bool(self._ends_closed(Batch(0, stretch), self.known_keys)))
+            or (
+                self.closes
+                and bool(places_to_close(self.tables.panes, self.output, stretch) - self._untold())
+            )
         )
 
+    @property
+    def closes(self) -> bool:
+        """Whether there may be closing panes: where nothing replaces a pane, each is marked as the last."""
+        return self.output.trigger.closing and self.output.replaces
+
+    def _untold(self) -> set[tuple[Any, ...]]:
+        """The panes that will be taken back, so that there is nothing to close: none but those of sessions."""
+        return set()
+
+    def _tells_at_its_end(self, file: DataFile, stretch: Stretch) -> bool:
+        """Whether a window of this file has reached its end, and something is to be said of it."""
+        if to_micros(file.minimum["window_end"]) + self._waits(file) > stretch.fires_at:
+            return False
+        if kind_of(file) == WAITING or not self.output.closes_silently:
+            return True
+        (path,) = self.tables.partials.paths([file])
+        states = pq.read_table(path, partitioning=None)
+        closed = pc.field("window_end") <= pa.scalar(stretch.fires_at, pa.int64()).cast(TIMESTAMP)
+        return self._has_news(states.filter(closed), stretch)
+
+    def _has_news(self, closed: pa.Table, stretch: Stretch) -> bool:
+        return any(since > 0 for since in closed.column(SINCE).to_pylist())
+
     def _waits(self, file: DataFile) -> int:
-        return self.output.allowed_lateness if kind_of(file) == WAITING else 0
+        return self.output.settles_after if kind_of(file) == WAITING else 0
 
     def _passes(self, early: Every, stretch: Stretch) -> bool:
         """Whether a clock reached a multiple of the interval for a window with events yet to be told."""
         if early.clock == "arrival":
             return stretch.passed(early.every)
+        if isinstance(self.output.window, Global):
+            return stretch.began_at // early.every < stretch.fires_at // early.every
         before = stretch.before.watermark if stretch.before else BEGIN_OF_TIME
         return any(
             max(before - start, 0) // early.every < (stretch.fires_at - start) // early.every
@@ -228,6 +253,8 @@ class OutputLogic:
             write_late_panes(self.spark, self.merger, lanes.files[LATE], earlier, params, folder)
             late, folded = self._fold_late(parquet_files(folder), batch.stretch)
             files += late
+        if self.closes:
+            files += self._closing_panes(batch, files, params)
         failpoint(f"{self.name}.panes.written", number)
         added = panes.commit(number, files, folded)
         if self.output.replaces:
@@ -238,6 +265,21 @@ class OutputLogic:
                 for file in [*self.recent_panes, *added]
                 if file.path not in gone and to_micros(file.maximum["window_end"]) > reach
             ]
+
+    def _closing_panes(
+        self, batch: Batch, new: Sequence[Path], params: DataFrame, told: Sequence[str] = ()
+    ) -> list[Path]:
+        """The last panes of windows for which nothing more can come, also of those that just fired."""
+        panes = self.tables.panes
+        # What an interrupted attempt at this batch published is no past.
+        earlier = [file for file in self.recent_panes if batch_of(file) < batch.number]
+        known = panes.paths(may_close(earlier, self.output, batch.stretch))
+        known += [str(file) for file in new if pq.read_metadata(file).num_rows]
+        if not known or batch.stretch.fires_at == BEGIN_OF_TIME:
+            return []
+        folder = panes.new_folder(batch.number, CLOSING)
+        write_closing_panes(self.spark, self.merger, known, told, params, folder)
+        return parquet_files(folder)
 
     @property
     def _takes_back_early(self) -> bool:
@@ -370,6 +412,7 @@ class OutputLogic:
             BATCH: batch.number,
             BEFORE: stretch.before.watermark if stretch.before else BEGIN_OF_TIME,
             NOW: stretch.fires_at,
+            BEGAN: stretch.began_at,
             CLOCK: stretch.clock,
             EARLY_DUE: _by_arrival(trigger.early) and stretch.passed(trigger.early.every),
             LATE_DUE: _by_arrival(trigger.late) and stretch.passed(trigger.late.every),

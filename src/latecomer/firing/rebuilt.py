@@ -19,6 +19,7 @@ from pyspark.sql.window import Window
 
 from latecomer.config.checks import PRIVATE
 from latecomer.firing.output import OutputLogic
+from latecomer.log.repeats import repeats_in
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Accumulation, Op
@@ -70,8 +71,7 @@ class Range:
     def final(self) -> int:
         """Windows that end at or before this take no late event any more."""
         output = self.logic.output
-        lateness = output.allowed_lateness if output.late.accepts else 0
-        return self.watermark if self.watermark == END_OF_TIME else self.watermark - lateness
+        return self.watermark if self.watermark == END_OF_TIME else self.watermark - output.settles_after
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
@@ -123,11 +123,12 @@ class Range:
 
 def computed(range_: Range, events: DataFrame) -> DataFrame:
     """Every window of the events, aggregated as if nothing had ever been late: START, END, keys, values
-    and states. `where` leaves events out as it does in the stream."""
+    and states. `where` leaves events out as it does in the stream. What was delivered again counts once."""
     logic = range_.logic
     output, merger = logic.output, logic.merger
     kept = events.where(range_.events_sql).where(f"batch <= {range_.through}")
-    seen = as_seen(kept, logic.store.layout).where(kept_sql(output))
+    once = repeats_in(kept, logic.store.pipeline, range_.through).left_out_of(kept)
+    seen = as_seen(once, logic.store.layout).where(kept_sql(output))
     window = output.window
     fate = f"cast({CODES[Fate.ON_TIME]} as tinyint)"
     if isinstance(window, Session):
@@ -143,7 +144,7 @@ def computed(range_: Range, events: DataFrame) -> DataFrame:
         cells = merger.merge(
             inputs.withColumn(sessions.CELL, F.expr(sessions.cell_sql(window))), within=sessions.CELL
         )
-        numbered = sessions.numbered(merger.again(cells), merger.input_keys)
+        numbered = sessions.numbered(merger.again(cells), merger.input_keys, window)
         return merger.merge(numbered, within=sessions.SESSION)
     return merger.merge(inputs)
 
@@ -287,14 +288,14 @@ def _last_pane(logic: OutputLogic) -> Column:
 
 def _chosen(range_: Range, both: DataFrame) -> DataFrame:
     """The windows to compute anew. Sessions are chosen together with all that they touch."""
-    if not range_.session:
+    window = range_.logic.output.window
+    if not isinstance(window, Session):
         return both.where(range_.windows_sql)
     keys = [quoted(key) for key in range_.logic.layout.keys]
-    numbered = sessions.numbered(both, keys)
+    numbered = sessions.numbered(both, keys, window)
     together = Window.partitionBy(*keys, sessions.SESSION)
     within = f"{START} < {range_.until}L and {END} > {range_.since}L"
-    window = range_.logic.output.window
-    gap = window.gap if isinstance(window, Session) and range_.whole > BEGIN_OF_TIME else 0
+    gap = window.gap if range_.whole > BEGIN_OF_TIME else 0
     closed = F.max(END).over(together) <= range_.watermark
     return (
         numbered.withColumn(_NTH, F.max(F.expr(within)).over(together))
@@ -319,7 +320,9 @@ def _kept_empty(range_: Range, differing: DataFrame) -> DataFrame:
     emptied = both.groupBy(*place).agg(
         *(F.first(name, ignorenulls=True).alias(name) for name in (*others, AFTER))
     )
-    return differing.where(f"{AFTER} is not null").unionByName(emptied.select(differing.columns))
+    return differing.where(f"{AFTER} is not null").unionByName(
+        emptied.select(*map(quoted, differing.columns))
+    )
 
 
 def _differs(logic: OutputLogic) -> Column:

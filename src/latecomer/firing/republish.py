@@ -81,8 +81,7 @@ def _told(rows: pa.Table, logic: OutputLogic, number: int, stretch: Stretch) -> 
     }
     filled["batch"] = pa.array([number] * rows.num_rows, pa.int64())
     output = logic.output
-    lateness = output.allowed_lateness if output.late.accepts else 0
-    final = END_OF_TIME if stretch.fires_at == END_OF_TIME else stretch.fires_at - lateness
+    final = END_OF_TIME if stretch.fires_at == END_OF_TIME else stretch.fires_at - output.settles_after
     closed = pc.less_equal(rows["window_end"].cast(TIMESTAMP).cast(pa.int64()), final)
     filled["is_last"] = pc.and_(closed, pc.equal(rows["op"], Op.INSERT.value))
     return pa.table({name: filled.get(name, rows[name]) for name in logic.merger.schema.names})

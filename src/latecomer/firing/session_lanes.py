@@ -19,7 +19,6 @@ from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
 from latecomer.firing.lanes import (
     BATCH,
-    BEFORE,
     EARLY_DUE,
     FIRED,
     LANE,
@@ -28,6 +27,7 @@ from latecomer.firing.lanes import (
     OPEN,
     REST,
     WAITING,
+    interval_passed,
     is_last,
 )
 from latecomer.model.panes import Accumulation, Op, Timing
@@ -83,7 +83,10 @@ def _fires(output: Output) -> str:
     """The timing of the pane that a session fires now; null where it does not."""
     closed = f"{FATE} = {CODES[Fate.ON_TIME]} and {END} <= {NOW}"
     again = f"if({HELD} > {UNSETTLED}, '{Timing.LATE}', '{Timing.ON_TIME}')"
-    due = f"{UNSETTLED} > 0 or ({WAITING_EVENTS} > 0 and {_late_due(output)})"
+    news = f"{UNSETTLED} > 0"
+    if output.closes_silently:
+        news = f"({news} and {SINCE} > {WAITING_EVENTS})"
+    due = f"{news} or ({WAITING_EVENTS} > 0 and {_late_due(output)})"
     early = f"{FATE} = {CODES[Fate.ON_TIME]} and {END} > {NOW} and {SINCE} > 0 and {_early_due(output)}"
     return f"case when {closed} and ({due}) then {again} when {early} then '{Timing.EARLY}' end"
 
@@ -102,12 +105,11 @@ def _early_due(output: Output) -> str:
         case None:
             return "false"
         case Count(count=count):
-            return f"{HELD} div {count} > ({HELD} - {SINCE}) div {count}"
+            return f"{SINCE} >= {count}"
         case Every(clock="arrival"):
             return f"{EARLY_DUE} = 1"
         case Every(every=every):
-            reached, earlier = (f"greatest(0, ({mark} - {START}) div {every}L)" for mark in (NOW, BEFORE))
-            return f"{reached} > {earlier}"
+            return interval_passed(output, every)
 
 
 def _late_due(output: Output) -> str:
@@ -209,7 +211,7 @@ def _said(merger: Merger) -> dict[str, str]:
     counted = f"{_PRIOR} is not null or ({fires} and {LANE} != '{FIRED}')"
     said = {column: f"if({counted}, 0, {quoted(column)})" for column in merger.new_columns}
     said |= {column: f"if({fires}, 0L, {column})" for column in (SINCE, WAITING_EVENTS)}
-    said[UNSETTLED] = f"if({LANE} in ('{FIRED}', '{TOLD}'), 0L, {UNSETTLED})"
+    said[UNSETTLED] = f"if({LANE} in ('{FIRED}', '{TOLD}', '{WAITING}'), 0L, {UNSETTLED})"
     if merger.output.accumulation is Accumulation.DISCARDING:
         told = f"{fires} and {LANE} = '{OPEN}'"
         said |= {name: f"if({told}, {sql}, {quoted(name)})" for name, sql in merger.emptied.items()}

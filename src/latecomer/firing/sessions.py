@@ -15,6 +15,7 @@ from decimal import Decimal
 from functools import cached_property, reduce
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +25,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from latecomer.config.checks import PRIVATE
+from latecomer.firing.closing import places_in
 from latecomer.firing.lanes import FIRED, LANE, OPEN, REST, WAITING, Lanes, _sum
 from latecomer.firing.output import Batch, OutputLogic, Prepared, _moved
 from latecomer.firing.session_lanes import PANES, TOLD, with_lanes
@@ -32,11 +34,13 @@ from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.ledger import EVENTS as EVENT_UNIT
 from latecomer.model.panes import Accumulation, Op
+from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import quoted
 from latecomer.store.table import DataFile, batch_of, kind_of, parquet_files
+from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.assign import END, START
 from latecomer.windowing.judge import CODES, FATE, WATERMARK, Periods, as_seen
 from latecomer.windowing.merge import Counts
@@ -132,9 +136,6 @@ def _by_fate(table: pa.Table) -> dict[Fate, pa.Table]:
 class SessionLogic(OutputLogic):
     """Computes and publishes the panes of an output with session windows."""
 
-    pane_order = "case when op = 'retract' then 0 else 1 end, window_start, window_end"
-    """What a batch takes back is of batches before it."""
-
     def remember(self) -> None:
         self.open_states, self.told = _apart(self.tables.partials.files())
         self.recent_panes = _bounded(self.tables.panes.files())
@@ -162,7 +163,7 @@ class SessionLogic(OutputLogic):
         folder = self.tables.panes.new_folder(batch.number)
         tells = bool(known.told) or known.closed is not None
         rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), inputs)
-        rows = numbered(rows, [*self.merger.input_keys, FATE])
+        rows = numbered(rows, [*self.merger.input_keys, FATE], self.window)
         if tells and self.discards:
             rows = self._said_before(rows)
         merged = self.merger.merge(rows, within=SESSION, gather=PANES if tells else None)
@@ -199,7 +200,7 @@ class SessionLogic(OutputLogic):
 
     def _find_suspects(self, batch: Batch, scratch: Path) -> list[Path]:
         """The events behind the watermark, in files of their own; none if there are none."""
-        if batch.events is None or (not batch.history and batch.earliest >= batch.stretch.fires_at):
+        if batch.events is None or (not batch.history and batch.earliest > batch.stretch.fires_at):
             return []
         folder = scratch / SUSPECTS
         timeline = batch.stretch.frame(self.spark, with_batch=batch.history)
@@ -330,19 +331,40 @@ class SessionLogic(OutputLogic):
     def _files(self, files: Sequence[Path], schema: str) -> DataFrame:
         return self.spark.read.schema(schema).parquet(*map(str, files))
 
+    def _untold(self) -> set[tuple[Any, ...]]:
+        return places_in(map(Path, self.tables.partials.paths(self.told)), self.output)
+
+    def _has_news(self, closed: pa.Table, stretch: Stretch) -> bool:
+        late, passed = self.output.trigger.late, False
+        if isinstance(late, Every):
+            passed = stretch.passed(late.every)
+        for state in closed.select(["window_end", SINCE, WAITING_EVENTS]).to_pylist():
+            waiting = state[WAITING_EVENTS]
+            over = to_micros(state["window_end"]) + self.output.settles_after <= stretch.fires_at
+            due = late == "batch" or passed or (isinstance(late, Count) and waiting >= late.count)
+            if state[SINCE] > waiting or (waiting and (due or over)):
+                return True
+        return False
+
     # Publishing
 
     def publish(self, batch: Batch, prepared: Prepared) -> None:
         """Panes, then the side output, then the sessions that have more to tell, as for other windows."""
         assert isinstance(prepared, PreparedSessions)  # noqa: S101
         lanes, number = prepared.lanes, batch.number
-        if lanes is None:
+        if lanes is None and not self.closes:
             return
         panes, late, partials = self.tables.panes, self.tables.late, self.tables.partials
         if not panes.holds(number):
+            files = list(lanes.files[FIRED]) if lanes else []
+            if self.closes:
+                told = list(map(str, lanes.files[TOLD])) if lanes else partials.paths(self.told)
+                files += self._closing_panes(batch, files, self._params(batch), told)
             failpoint(f"{self.name}.panes.written", number)
-            self.recent_panes += _bounded(panes.commit(number, lanes.files[FIRED]))
+            self.recent_panes += _bounded(panes.commit(number, files))
             failpoint(f"{self.name}.panes.committed", number)
+        if lanes is None:
+            return
         if prepared.counts.fates[ASSIGNMENTS].get(Fate.SIDE_OUTPUT) and not late.holds(number):
             folder = late.new_folder(number)
             layout = self.store.layout
@@ -387,7 +409,7 @@ def _touching(files: Sequence[DataFile], cells: Sequence[int], gap: int) -> list
     for file in files:
         low, high = to_micros(file.minimum["window_start"]), to_micros(file.maximum["window_end"])
         place = bisect_left(cells, low // gap - 1)
-        if place < len(cells) and cells[place] * gap < high:
+        if place < len(cells) and cells[place] * gap <= high:
             found.append(file)
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -15,7 +16,7 @@ from latecomer.log.events import Received
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, unbalanced
 from latecomer.model.verdicts import Fate
 from latecomer.store.layout import LEDGER
-from latecomer.store.sql import quoted
+from latecomer.store.sql import ddl, quoted
 from latecomer.windowing.merge import Counts
 
 
@@ -43,6 +44,16 @@ def intake(
         {EVENTS: Decimal(received.rows), **totals},
         {EVENTS: Decimal(received.duplicates), **duplicates},
         {EVENTS: Decimal(received.dead_letters), **dead_letters},
+    )
+
+
+def with_duplicates(taken: Intake, more: Mapping[str, Decimal]) -> Intake:
+    """The same intake, of which more are duplicates."""
+    known = taken.duplicate
+    units = {**known, **more}
+    return replace(
+        taken,
+        duplicate={unit: known.get(unit, Decimal(0)) + more.get(unit, Decimal(0)) for unit in units},
     )
 
 
@@ -108,7 +119,21 @@ def sum_measures(rows: DataFrame, columns: Mapping[str, str]) -> dict[str, Decim
     return {measure: found[f"m{index}"] or Decimal(0) for index, measure in enumerate(columns)}
 
 
-def measure_in_raw(measure: str) -> str:
-    """A measure read out of a dead letter's raw text, as far as it can be."""
-    path = measure.replace("\\", "").replace("'", "").replace('"', "")
-    return f"try_cast(get_json_object({quoted('raw')}, \"$['{path}']\") as decimal(38,6))"
+def amounts_by_batch(rows: DataFrame, columns: Mapping[str, str]) -> dict[int, dict[str, Decimal]]:
+    """How many rows each batch has, and the exact sum of each measure; `columns` maps it to its SQL."""
+    units = [EVENTS, *columns]
+    sums = [
+        F.coalesce(F.sum(F.expr(sql).cast("decimal(38,6)")), F.lit(Decimal(0))).alias(f"m{nth}")
+        for nth, sql in enumerate(["1", *columns.values()])
+    ]
+    found = rows.groupBy("batch").agg(*sums).toArrow().to_pylist()
+    return {row["batch"]: {unit: row[f"m{nth}"] for nth, unit in enumerate(units)} for row in found}
+
+
+def measure_in_raw(column: str) -> str:
+    """A number read out of a dead letter's raw text, as far as it can be; `column` as the source names it."""
+    found = f"get_json_object(raw, \"$['{column}']\")"
+    if not re.fullmatch(r"[\w .-]+", column):  # there is no way to write it in a path
+        shape = ddl({column: "string"}).replace("\\", "\\\\").replace("'", "\\'")
+        found = f"from_json(raw, '{shape}').{quoted(column)}"
+    return f"try_cast({found} as decimal(38,6))"

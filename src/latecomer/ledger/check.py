@@ -3,6 +3,7 @@ the ledger says. Any difference is told in words."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -14,18 +15,20 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import Batch, OutputLogic
-from latecomer.ledger.book import measure_in_raw
+from latecomer.ledger.book import amounts_by_batch, measure_in_raw
 from latecomer.log.events import EventLog
+from latecomer.log.repeats import Repeats, repeats_in
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.panes import Accumulation, Timing
-from latecomer.model.verdicts import Fate
-from latecomer.model.windows import Session
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.model.windows import FIRST_MOMENT, Session
 from latecomer.session import build_session, own_session
+from latecomer.spark_errors import explained
 from latecomer.store.layout import FATE_COLUMNS
 from latecomer.store.rebuilds import Rebuilds
-from latecomer.store.sql import double_quoted, quoted
-from latecomer.store.store import Store, open_store
+from latecomer.store.sql import double_quoted, moment_literal, quoted
+from latecomer.store.store import Store, joining, open_store
 from latecomer.store.table import Table
 from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.upkeep.coverage import (
@@ -41,10 +44,13 @@ from latecomer.upkeep.coverage import EVENTS as LOG
 from latecomer.windowing.states import EVENTS as PANE_EVENTS
 from latecomer.windowing.states import measure_column
 
+LOGGER = logging.getLogger(__name__)
+
 Tally = dict[tuple[int, str, str], Decimal]
 """Batch, unit, fate (or `received`) → amount."""
 
 
+@explained("checking the ledger")
 def check_ledger(
     pipeline: Pipeline, spark: SparkSession | None = None, notes: list[str] | None = None
 ) -> list[str]:
@@ -56,7 +62,8 @@ def check_ledger(
     last = store.ledger.last_batch()
     if last < 0:
         raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
-    session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "spark.log"))
+    store.require_definitions()
+    session = own_session(spark or build_session(pipeline.name))
     return list(_Check(session, store, last, [] if notes is None else notes).differences())
 
 
@@ -72,17 +79,25 @@ class _Check:
         self.written = self._written()
 
     def differences(self) -> Iterable[str]:
+        LOGGER.info("counting what was received in %d batches", self.last + 1)
         intake = self._intake()
-        for name in self.store.pipeline.outputs:
+        outputs = self.store.pipeline.outputs
+        for nth, name in enumerate(outputs, start=1):
+            LOGGER.info("judging every event again: output %s, %d of %d", name, nth, len(outputs))
             output = output_logic(self.spark, self.store, name)
             written = self.written.get(name, {})
-            recomputed = {**intake, **self._fates(output, written)}
+            repeats = self._repeats(output)
+            recomputed = {
+                **self._with_repeats(intake, repeats, written),
+                **self._fates(output, repeats, written),
+            }
             for batch, pairs in _pairs(recomputed).items():
                 recomputed[batch, ASSIGNMENTS, "received"] = pairs
             yield from self._unbalanced(name, written)
             yield from self._as_recorded(name, written)
             yield from self._compare(name, written, recomputed, "the log and the timeline")
             yield from self._compare(name, written, self._side_output(output), "the side output")
+            LOGGER.info("adding up the panes: output %s, %d of %d", name, nth, len(outputs))
             if output.tables.partials.last_batch() <= self.last:
                 # Otherwise a batch was interrupted after its open states replaced the ones before.
                 yield from self._panes_hold(output, written)
@@ -102,7 +117,10 @@ class _Check:
     def _intake(self) -> Tally:
         """Received, duplicates and dead letters of each batch, counted in the tables."""
         view = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
-        raw = {measure: measure_in_raw(measure) for measure in self.store.measures()}
+        raw = {
+            measure: measure_in_raw(self.store.pipeline.source_name(measure))
+            for measure in self.store.measures()
+        }
         store, log = self.store, self.removed
         dead = removed_until(store, DEAD_LETTERS)
         parts = {
@@ -121,11 +139,35 @@ class _Check:
                     tally[batch, unit, fate.value] = amount
         return _with_assignments(tally)
 
-    def _fates(self, output: OutputLogic, written: Tally) -> Tally:
+    def _repeats(self, output: OutputLogic) -> Repeats:
+        """What had been delivered again when the output joined: duplicates for it."""
+        joined = self.store.ledger.last_batch(joining(output.name))
+        return repeats_in(self.log.everything(), self.store.pipeline, joined)
+
+    def _with_repeats(self, intake: Tally, repeats: Repeats, written: Tally) -> Tally:
+        """The intake as an output that joined has it."""
+        if repeats.through < 0:
+            return intake
+        tally, fate = dict(intake), Fate.DUPLICATE.value
+        view = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
+        for batch, amounts in amounts_by_batch(repeats.among(self.log.everything()), view).items():
+            for unit, amount in amounts.items():
+                tally[batch, unit, fate] = tally.get((batch, unit, fate), Decimal(0)) + amount
+        if self.removed >= 0:
+            # What came first may have gone: then nobody can tell any more what came again.
+            tally |= {
+                place: amount
+                for place, amount in written.items()
+                if place[0] <= repeats.through and place[2] == fate
+            }
+        return _with_assignments(tally)
+
+    def _fates(self, output: OutputLogic, repeats: Repeats, written: Tally) -> Tally:
         """What became of the logged events, judged again under the policy of their batch; what cannot be
         judged again is taken as it is written."""
-        tally = self._judged_again(output)
-        batches = {batch for batch, _, _ in written if batch <= self.removed}
+        tally = self._judged_again(output, repeats)
+        known = self.removed if self.removed < 0 else max(self.removed, repeats.through)
+        batches = {batch for batch, _, _ in written if batch <= known}
         batches |= self._touched_by_removal(output, tally)
         if batches:
             self.notes.append(
@@ -155,9 +197,9 @@ class _Check:
         earliest = {row["batch"]: to_micros(row["earliest"]) for row in found.toArrow().to_pylist()}
         return {batch for batch in behind if earliest[batch] < beyond}
 
-    def _judged_again(self, output: OutputLogic) -> Tally:
+    def _judged_again(self, output: OutputLogic, repeats: Repeats) -> Tally:
         keeper = TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
-        events = self.log.everything()
+        events = repeats.left_out_of(self.log.everything())
         if self.removed >= 0:
             events = events.where(f"batch > {self.removed}")
         log = Batch(self.last, keeper.stretch(0, self.last), events, history=True)
@@ -205,24 +247,34 @@ class _Check:
     def _standing(self, output: OutputLogic, column: str) -> Decimal:
         """What stands in panes, an early one left out (its window is open, and counted there), and in
         open windows. Panes that hold no more than was new are counted all."""
-        total = Decimal(0)
+        total, held = Decimal(0), double_quoted(column)
         place = ", ".join(map(double_quoted, ("window_start", "window_end", *output.layout.keys)))
         ranked = f"row_number() over (partition by {place} order by sequence desc, op desc)"
         sign = "case when op = 'insert' then 1 else -1 end"
-        kept = f"nth = 1 and op = 'insert' and timing != '{Timing.EARLY}'"
+        # An early pane may be the last one of a window that has closed: then it stands for it.
+        reached = self._watermark()
+        open_ = "true" if reached <= FIRST_MOMENT else f"window_end > {moment_literal(reached)}"
+        early = f"(timing = '{Timing.EARLY}' and {open_})"
+        kept = f"nth = 1 and op = 'insert' and not {early}"
         # A session that has more to tell is in `partials` whole, with the panes that it will take back.
-        back = f"case when op = 'insert' then 1 when timing = '{Timing.EARLY}' then 0 else -1 end"
+        back = f"case when op = 'insert' then 1 when {early} then 0 else -1 end"
         if output.output.accumulation is Accumulation.DISCARDING:
             kept, back = "true", "case when op = 'insert' then 1 else 0 end"
         queries = {
-            output.tables.partials: f'select sum("{column}" * {back}) as s from t',
-            output.tables.panes: f'select sum("{column}" * {sign}) as s from (select "{column}", op, timing, '
+            output.tables.partials: f"select sum({held} * {back}) as s from t",
+            output.tables.panes: f"select sum({held} * {sign}) as s from (select {held}, op, timing, window_end, "
             f"{ranked} as nth from t where batch <= {self.last}) where {kept}",
         }
         for table, sql in queries.items():
             if table.exists:
                 total += Decimal(table.query(sql).column("s")[0].as_py() or 0)
         return total
+
+    def _watermark(self) -> int:
+        """Where the watermark stood after the last complete batch."""
+        keeper = TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
+        reached = keeper.reached(self.last)
+        return BEGIN_OF_TIME if reached is None else reached.watermark
 
     def _unbalanced(self, name: str, written: Tally) -> Iterable[str]:
         for batch, unit, fate in written:

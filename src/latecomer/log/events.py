@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import groupby
@@ -16,14 +18,17 @@ from pyspark.sql import functions as F
 
 from latecomer.config.columns import INTEGERS
 from latecomer.decode import decode
-from latecomer.decode.decode import decoded, marked_duplicates
+from latecomer.decode.decode import decoded
+from latecomer.log.dead_letters import Filing
+from latecomer.log.duplicates import set_aside
+from latecomer.log.ids import IdIndex
 from latecomer.log.marks import MARK, with_marks
-from latecomer.model.durations import EARLIEST, to_micros, to_moment
+from latecomer.model.durations import EARLIEST, to_micros
 from latecomer.model.strategies import PLAIN, REACH, Head, Needs
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.session import no_rows, own_session
-from latecomer.source.files import LANDED, NONE, FileSource, SourceFile
+from latecomer.source.files import LANDED, NONE, SETTINGS, FileSource, SourceFile
 from latecomer.spark_errors import SPARK_ERRORS
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import ddl, quoted
@@ -73,7 +78,10 @@ class EventLog:
         self.store = store
         self.source = FileSource(store.pipeline, store.columns)
         self._reading = own_session(spark)
+        for name, value in SETTINGS.items():
+            self._reading.conf.set(name, value)
         self._files: dict[int, list[DataFile]] = {}
+        self._ids = IdIndex(store.root / "ids", store.events)
 
     def write(self, batch: int, files: Sequence[SourceFile], timeline: Timeline) -> Received:
         """Log a batch: events, duplicates and dead letters in one pass over the files."""
@@ -84,17 +92,18 @@ class EventLog:
         }
         if self.store.events.holds(batch):
             return self.recount(batch)
-        try:
-            folder, rows = self._write_lanes(batch, files, timeline)
-        except SPARK_ERRORS:
-            aside = self.source.unreadable(self._reading, files)
-            if not aside:
-                raise
-            folder, rows = self._write_lanes(batch, files, timeline, aside)
+        if self.store.pipeline.event.id is None:
+            folder, rows = self._write_readable(batch, files, timeline)
+        else:
+            with ThreadPoolExecutor(1, "latecomer-ids") as pool:
+                ready = pool.submit(self._ids.catch_up, self._remembered_since(timeline))
+                folder, rows = self._write_readable(batch, files, timeline)
+                ready.result()
+            self._set_aside_duplicates(folder, files, timeline)
         failpoint("events.written", batch)
         counts = {}
         for lane, table in tables.items():
-            counts[lane] = self._commit(batch, table, self._lane_files(folder, lane, table))
+            counts[lane] = self._commit(batch, table, self._lane_files(folder, lane, table, files))
             failpoint(f"{table.root.name}.committed", batch)
         return Received(rows, counts[decode.EVENTS], counts[decode.DUPLICATES], counts[decode.DEAD_LETTERS])
 
@@ -173,23 +182,37 @@ class EventLog:
             return no_rows(self.spark, columns)
         return self.spark.read.schema(ddl(columns)).parquet(*self.store.events.paths(files))
 
+    def _write_readable(
+        self, batch: int, files: Sequence[SourceFile], timeline: Timeline
+    ) -> tuple[Path, int]:
+        """Write all lanes; a file that cannot be read to the end is set aside."""
+        try:
+            return self._write_lanes(batch, files, timeline)
+        except SPARK_ERRORS:
+            aside = self.source.unreadable(self._reading, files)
+            if not aside:
+                raise
+            return self._write_lanes(batch, files, timeline, aside)
+
     def _write_lanes(
         self,
         batch: int,
         files: Sequence[SourceFile],
         timeline: Timeline,
         aside: Mapping[SourceFile, str] = NONE,
+        by_line: bool = False,
     ) -> tuple[Path, int]:
         """Write all lanes into a folder that no commit names; tells it, and how many rows were read."""
         tasks = self._share_out(files)
-        rows = self.source.read(self._reading, files, aside)
+        rows = self.source.read(self._reading, files, aside, by_line)
         decodes = decoded(rows.frame, self.store.layout, self._params(batch, files, timeline))
-        if self.store.pipeline.event.id is not None:
-            decodes = marked_duplicates(decodes, self._known_ids(timeline))
         folder = self.store.events.new_folder(batch)
         if len(files) > tasks:
             decodes = decodes.coalesce(tasks)
         decodes.drop(LANDED).write.options(**UNIQUE).partitionBy(decode.LANE).parquet(str(folder))
+        if rows.doubtful():
+            shutil.rmtree(folder, ignore_errors=True)
+            return self._write_lanes(batch, files, timeline, aside, by_line=True)
         return folder, rows.counted()
 
     def _params(self, batch: int, files: Sequence[SourceFile], timeline: Timeline) -> DataFrame:
@@ -214,22 +237,22 @@ class EventLog:
         least = 2 * cores if size > BIG else cores
         return max(least, size // MOST_BYTES)
 
-    def _known_ids(self, timeline: Timeline) -> DataFrame | None:
-        """The ids in the log that a duplicate could still do harm with: as far back as lateness reaches."""
+    def _remembered_since(self, timeline: Timeline) -> int:
+        """Ids of events before this are forgotten: a duplicate could do no harm, as far as lateness reaches."""
         outputs = self.store.pipeline.outputs.values()
         reach = max(output.allowed_lateness + output.window.reach for output in outputs)
-        horizon = min(timeline.watermark, timeline.newest_event_time) - reach
-        self.store.events.refresh()  # files may have been merged, long ago, and be gone
-        since = to_moment(max(horizon, EARLIEST))
-        files = [file for file in self.store.events.files() if file.maximum["event_time"] >= since]
-        if not files:
-            return None
-        known = self._reading.read.schema("event_id string, event_time timestamp").parquet(
-            *self.store.events.paths(files)
-        )
-        return known.where(F.col("event_id").isNotNull() & (F.col("event_time") >= F.lit(since)))
+        return max(min(timeline.watermark, timeline.newest_event_time) - reach, EARLIEST)
 
-    def _lane_files(self, folder: Path, lane: str, table: Table) -> list[Path]:
+    def _set_aside_duplicates(self, folder: Path, files: Sequence[SourceFile], timeline: Timeline) -> None:
+        lanes = [
+            file
+            for lane in (decode.EVENTS, decode.BEHIND)
+            for file in parquet_files(folder / f"{decode.LANE}={lane}")
+        ]
+        aside = folder / f"{decode.LANE}={decode.DUPLICATES}"
+        set_aside(lanes, aside, files, self._ids, self._remembered_since(timeline))
+
+    def _lane_files(self, folder: Path, lane: str, table: Table, files: Sequence[SourceFile]) -> list[Path]:
         """A lane's files, moved below the table they belong to."""
         lanes = (lane, decode.BEHIND) if lane == decode.EVENTS else (lane,)
         found = [file for each in lanes for file in parquet_files(folder / f"{decode.LANE}={each}")]
@@ -237,6 +260,9 @@ class EventLog:
             return found
         home = table.root / "data" / folder.name
         home.mkdir(parents=True, exist_ok=True)
+        if table is self.store.dead_letters:
+            filing = Filing(self.source, files)
+            return [filing.file(written, home / written.name) for written in found]
         return [file.rename(home / file.name) for file in found]
 
     def _commit(self, batch: int, table: Table, files: Sequence[Path]) -> int:

@@ -1,21 +1,27 @@
-"""Aggregates as they are written (`sum(paise)`), and their exact meaning on plain values.
+"""Aggregates as they are written (`sum(paise)`), and what each is good for.
 
-`evaluate` is what the oracle uses: the whole list of values, no state, no merging. The Spark path
-computes the same through mergeable states (windowing/states.py) and must agree.
+What they mean, on plain values, is in `meaning.py`: that is what the oracle uses. The Spark path computes
+the same through mergeable states (windowing/states.py) and must agree.
 """
 
 from __future__ import annotations
 
-import math
+import difflib
 import re
 from collections.abc import Sequence
-from decimal import Decimal, localcontext
-from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-_CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(\s*(\*|`(?:[^`]|``)+`|[^,()`]+?)\s*(?:,\s*([^,()]+?)\s*)?\)\s*")
+from latecomer.model.base import Model
+from latecomer.model.meaning import MEANINGS, tally
+
+_NAME = r"`(?:[^`]|``)+`"
+_CALL = re.compile(
+    rf"\s*([A-Za-z_]\w*)\s*\(\s*(?:(distinct)(?:\s+|(?=`)))?(\*|{_NAME}|[^,()`]+?)\s*(?:,\s*([^,()`]+?)\s*)?\)\s*",
+    re.IGNORECASE,
+)
+_OPERATOR = re.compile(r"[+*/%|<>=!']|\s-\s|\s(?:and|or|is|not)\s|^case\s", re.IGNORECASE)
 
 SYNONYMS = {
     "mean": "avg",
@@ -35,43 +41,87 @@ FUNCTIONS = (
     "var_pop",
     "stddev",
     "stddev_pop",
+    "count_distinct",
+    "first",
+    "last",
+    "median",
+    "top_k",
+    "collect",
     "approx_count_distinct",
     "approx_percentile",
 )
-NUMERIC = frozenset({"sum", "avg", "variance", "var_pop", "stddev", "stddev_pop", "approx_percentile"})
+NUMERIC = frozenset(
+    {"sum", "avg", "variance", "var_pop", "stddev", "stddev_pop", "median", "approx_percentile"}
+)
 """The functions that take numbers only."""
 ADDITIVE = frozenset({"sum", "count", "min", "max"})
 """The functions whose results over parts give the result over the whole."""
+TALLIED = frozenset({"count_distinct", "median", "top_k"})
+"""The functions that keep every value they have seen, with how often they have."""
+ORDERED = frozenset({"first", "last", "collect"})
+"""The functions that go by the order of events: event time, then arrival time, then as they were read."""
+SKETCHED = frozenset({"approx_count_distinct", "approx_percentile"})
+"""The functions that keep a sketch, which Spark alone can merge."""
 RANDOMISED = frozenset({"approx_percentile"})
 """The functions that may say a little different things of the same events."""
+MOST = {"top_k": 1_000, "collect": 10_000}
+"""The most values that may be asked for."""
+_NEAR = {
+    "any_value": "first(column)",
+    "approx_distinct": "approx_count_distinct(column)",
+    "approx_top_k": "top_k(column, 10)",
+    "array_agg": "collect(column, 100)",
+    "average": "avg(column)",
+    "collect_list": "collect(column, 100)",
+    "collect_set": "top_k(column, 100)",
+    "first_value": "first(column)",
+    "last_value": "last(column)",
+    "mode": "top_k(column, 1)",
+    "ndv": "approx_count_distinct(column)",
+    "nunique": "count(distinct column)",
+    "percentile": "median(column), or approx_percentile(column, 0.95)",
+    "percentile_cont": "median(column), or approx_percentile(column, 0.95)",
+    "quantile": "approx_percentile(column, 0.95)",
+    "approx_quantile": "approx_percentile(column, 0.95)",
+}
+"""What other systems call a function, and how it is written here."""
 
 
-class Aggregate(BaseModel):
+class Aggregate(Model):
     """One aggregate: a function over one column (`None` for `count(*)`), with its argument if any."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     function: str
     column: str | None = None
-    argument: float | None = None
+    argument: int | float | None = None
+    """The share of a percentile, or how many values are wanted at most."""
 
     def __str__(self) -> str:
         column = "*" if self.column is None else _written_name(self.column)
+        if self.function == "count_distinct":
+            return f"count(distinct {column})"
         argument = "" if self.argument is None else f", {self.argument}"
         return f"{self.function}({column}{argument})"
 
+    @property
+    def called(self) -> str:
+        """The function, as people write it."""
+        return "count(distinct)" if self.function == "count_distinct" else self.function
+
     def evaluate(self, values: Sequence[Any]) -> Any:
-        """The exact result over all values of the column (over all rows for `count(*)`)."""
+        """The exact result over all values of the column (over all rows for `count(*)`).
+
+        They are given in the order of events, where the function goes by it (ORDERED).
+        """
         if self.column is None:
             return len(values)
         present = [value for value in values if value is not None]
         if self.function == "count":
             return len(present)
-        if self.function == "approx_count_distinct":
-            return len(set(present))
+        if self.function in ("approx_count_distinct", "count_distinct"):
+            return len(tally(present))
         if not present:
             return None
-        return _EVALUATE[self.function](present, self.argument)
+        return MEANINGS[self.function](present, self.argument)
 
     def of_nothing(self) -> int | None:
         """What an empty window says: counts and sums are 0, and nothing has no largest value.
@@ -79,16 +129,16 @@ class Aggregate(BaseModel):
         >>> parse_aggregate("sum(paise)").of_nothing()
         0
         """
-        return 0 if self.function in ("sum", "count", "approx_count_distinct") else None
+        return 0 if self.function in ("sum", "count", "count_distinct", "approx_count_distinct") else None
 
     def add_up(self, results: Sequence[Any]) -> Any:
         """The result over the whole, from those over its parts; for additive functions only."""
         if self.function not in ADDITIVE:
-            raise ValueError(f"{self.function} of parts does not give {self.function} of the whole")
+            raise ValueError(f"{self.called} of parts does not give {self.called} of the whole")
         present = [result for result in results if result is not None]
         if not present:
             return None
-        return _EVALUATE["sum" if self.function == "count" else self.function](present, None)
+        return MEANINGS["sum" if self.function == "count" else self.function](present, None)
 
 
 def parse_aggregate(written: object) -> Aggregate:
@@ -96,6 +146,8 @@ def parse_aggregate(written: object) -> Aggregate:
 
     >>> parse_aggregate("approx_percentile(fare, 0.95)")
     Aggregate(function='approx_percentile', column='fare', argument=0.95)
+    >>> parse_aggregate("count(distinct `net amount`)")
+    Aggregate(function='count_distinct', column='net amount', argument=None)
     """
     if isinstance(written, Aggregate):
         return written
@@ -103,19 +155,53 @@ def parse_aggregate(written: object) -> Aggregate:
         return Aggregate(**written)
     match = _CALL.fullmatch(written) if isinstance(written, str) else None
     if match is None:
-        raise ValueError("not an aggregate; write function(column), such as sum(paise) or count(*)")
-    function, column, argument = match.group(1).lower(), match.group(2), match.group(3)
-    function = SYNONYMS.get(function, function)
-    if function not in FUNCTIONS:
-        raise ValueError(f"unknown function {function}; there are {', '.join(FUNCTIONS)}")
+        raise ValueError(
+            "not an aggregate, which is one function of one column and no expression; "
+            "write function(column), such as sum(paise), count(*) or count(distinct payer), "
+            "and have what must be computed first as a column of the source"
+        )
+    name, distinct, column, argument = match.groups()
+    function = _function(name.lower(), distinct is not None)
     if column.startswith("`"):
         column = column[1:-1].replace("``", "`")
     elif column == "*":
         if function != "count":
-            raise ValueError(f"{function} needs a column; only count takes *")
+            raise ValueError(f"{shown_function(function)} needs a column; only count takes *")
         _argument(function, argument)
         return Aggregate(function=function)
     return Aggregate(function=function, column=column, argument=_argument(function, argument))
+
+
+def _function(name: str, distinct: bool) -> str:
+    function = SYNONYMS.get(name, name)
+    if distinct:
+        if function != "count":
+            raise ValueError(
+                f"distinct goes with count alone; write count(distinct column), or {name}(column)"
+            )
+        return "count_distinct"
+    if function in FUNCTIONS:
+        return function
+    near = difflib.get_close_matches(function, [*FUNCTIONS, *SYNONYMS], n=1, cutoff=0.75)
+    meant = _NEAR.get(function) or (shown_function(near[0]) if near else None)
+    hint = "" if meant is None else f"did you mean {meant}? "
+    raise ValueError(
+        f"unknown function {function}; {hint}there are {', '.join(map(shown_function, FUNCTIONS))}"
+    )
+
+
+def shown_function(function: str) -> str:
+    """A function as people write it."""
+    return "count(distinct column)" if function == "count_distinct" else function
+
+
+def is_expression(column: str) -> bool:
+    """Whether what stands for a column looks like something to be computed.
+
+    >>> is_expression("distance * 2"), is_expression("net amount"), is_expression("net-amount2")
+    (True, False, False)
+    """
+    return _OPERATOR.search(column) is not None
 
 
 def _written_name(column: str) -> str:
@@ -125,10 +211,12 @@ def _written_name(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
 
 
-def _argument(function: str, written: str | None) -> float | None:
+def _argument(function: str, written: str | None) -> int | float | None:
+    if function in MOST:
+        return _how_many(function, written)
     if function != "approx_percentile":
         if written is not None:
-            raise ValueError(f"{function} takes one column and nothing else")
+            raise ValueError(f"{shown_function(function)} takes one column and nothing else")
         return None
     try:
         share = float(written or "")
@@ -139,54 +227,23 @@ def _argument(function: str, written: str | None) -> float | None:
     return share
 
 
-def _average(values: Sequence[Any], _: float | None) -> Any:
-    if isinstance(values[0], Decimal):
-        with localcontext(prec=60):
-            return sum(values, Decimal(0)) / len(values)
-    return _total(values) / len(values)
+def _how_many(function: str, written: str | None) -> int:
+    most = MOST[function]
+    if written is None or not re.fullmatch(r"\d{1,6}", written) or not 1 <= int(written) <= most:
+        raise ValueError(
+            f"{function} needs a number of values from 1 to {most}, as in {function}(merchant, 10)"
+        )
+    return int(written)
 
-
-def _total(values: Sequence[Any]) -> Any:
-    if isinstance(values[0], float):
-        return math.fsum(values)
-    with localcontext(prec=80):
-        return sum(values)
-
-
-def _moment(values: Sequence[Any], less: int) -> float | None:
-    if len(values) <= less:
-        return None
-    exact = [Fraction(value) for value in values]
-    mean = sum(exact) / len(exact)
-    return float(sum((value - mean) ** 2 for value in exact) / (len(exact) - less))
-
-
-def _root(value: float | None) -> float | None:
-    return None if value is None else math.sqrt(value)
-
-
-def _percentile(values: Sequence[Any], share: float | None) -> Any:
-    rank = max(math.ceil((share or 0) * len(values)), 1)
-    return sorted(values)[rank - 1]
-
-
-_EVALUATE: dict[str, Any] = {
-    "sum": lambda values, _: _total(values),
-    "min": lambda values, _: min(values),
-    "max": lambda values, _: max(values),
-    "avg": _average,
-    "variance": lambda values, _: _moment(values, 1),
-    "var_pop": lambda values, _: _moment(values, 0),
-    "stddev": lambda values, _: _root(_moment(values, 1)),
-    "stddev_pop": lambda values, _: _root(_moment(values, 0)),
-    "approx_percentile": _percentile,
-}
 
 WrittenAggregate = Annotated[
     Aggregate,
     BeforeValidator(parse_aggregate),
     PlainSerializer(str, return_type=str),
     WithJsonSchema(
-        {"type": "string", "examples": ["sum(paise)", "count(*)", "approx_percentile(fare, 0.95)"]}
+        {
+            "type": "string",
+            "examples": ["sum(paise)", "count(*)", "count(distinct payer)", "top_k(merchant, 10)"],
+        }
     ),
 ]

@@ -28,6 +28,8 @@ class OutputRules(Protocol):
     @property
     def allowed_lateness(self) -> int: ...
     @property
+    def settles_after(self) -> int: ...
+    @property
     def late(self) -> LatePolicy: ...
     @property
     def too_late(self) -> TooLatePolicy: ...
@@ -61,6 +63,13 @@ class Heartbeat:
 @dataclass(frozen=True)
 class Drain:
     """The input has ended: every window closes, and whatever is read after it has come too late."""
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """The watermark is put here by hand, a batch without data. It never goes back."""
+
+    to: int
 
 
 @dataclass(frozen=True)

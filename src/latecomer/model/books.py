@@ -15,8 +15,8 @@ from latecomer.model.arrivals import Arrival, Judged, Key, OutputRules, Publishe
 from latecomer.model.clock import Predicate
 from latecomer.model.panes import Accumulation, Op, Pane, Timing
 from latecomer.model.triggers import Count, Every
-from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict, fate_of, judge
-from latecomer.model.windows import FixedWindow, Window
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate, Verdict, fate_of, judge
+from latecomer.model.windows import FixedWindow, Global, Window
 
 ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)
 
@@ -38,6 +38,13 @@ class Moment:
         return next((step for step in self.steps if step >= end), self.watermark)
 
     @property
+    def first_watermark(self) -> int:
+        """Where the watermark stood before the batch; in the very first one, where it was first known."""
+        if self.watermark_before != BEGIN_OF_TIME:
+            return self.watermark_before
+        return next((step for step in self.steps if step != BEGIN_OF_TIME), self.watermark)
+
+    @property
     def drained(self) -> bool:
         return self.watermark == END_OF_TIME
 
@@ -53,7 +60,7 @@ class Taken:
 
     @property
     def settled(self) -> bool:
-        """In a pane that was published after the window had closed."""
+        """Told since the window has closed, or told early where that was enough."""
         return self.said in (Timing.ON_TIME, Timing.LATE)
 
 
@@ -112,11 +119,24 @@ class Book(ABC):
     def due(self, moment: Moment) -> list[tuple[Holding, Timing]]:
         """What fires at the end of a batch, in order."""
 
+    @abstractmethod
+    def holdings(self) -> list[Holding]:
+        """Every window and key there has been."""
+
+    def fires(self, moment: Moment) -> bool:
+        """Whether anything is published at the end of a batch."""
+        return bool(self.due(moment) or self._to_close(moment))
+
     def publish(self, moment: Moment) -> Iterator[Published]:
         """Every pane that is due; what it replaces is taken back right before it."""
         for holding, timing in self.due(moment):
             last = self._nothing_more(holding.window, timing, moment)
             for pane in self._fire(holding, timing, last):
+                yield Published(moment.batch, pane)
+        for holding in self.untold:
+            self._settle(holding, moment)
+        for holding in self._to_close(moment):
+            for pane in self._fire(holding, Timing.CLOSING, last=True):
                 yield Published(moment.batch, pane)
         self.untold = [each for each in self.untold if not all(event.settled for event in each.taken)]
 
@@ -137,15 +157,46 @@ class Book(ABC):
 
     # When
 
+    def _closes(self, holding: Holding, moment: Moment) -> bool:
+        """The window has closed, and has on-time events to tell: all of them, or what is new."""
+        if holding.window.end > moment.watermark:
+            return False
+        if self.rules.trigger.on_time == "always":
+            return bool(holding.unsettled)
+        return any(event.said is None for event in holding.unsettled)
+
+    def _settle(self, holding: Holding, moment: Moment) -> None:
+        """A window that closed without a pane of its own is told all the same: by its last early one."""
+        if holding.window.end <= moment.watermark:
+            for event in holding.unsettled:
+                event.said = Timing.ON_TIME
+
+    def _to_close(self, moment: Moment) -> list[Holding]:
+        """The windows for which nothing more can come, and no pane has said so."""
+        if not self.rules.trigger.closing:
+            return []
+        return in_order(
+            each
+            for each in self.holdings()
+            if each.standing
+            and not each.standing[-1].is_last
+            and self._is_final(each.window, moment.watermark)
+        )
+
+    def _is_final(self, window: Window, watermark: int) -> bool:
+        """Nothing can be added to this window any more."""
+        return watermark >= min(window.end + self.rules.settles_after, END_OF_TIME)
+
     def _early_is_due(self, holding: Holding, moment: Moment) -> bool:
         """The window is open, holds what no pane has told, and the trigger says now."""
         early, start = self.rules.trigger.early, holding.window.start
         if early is None or holding.window.end <= moment.watermark or not holding.unsaid:
             return False
         if isinstance(early, Count):
-            said = len(holding.taken) - len(holding.unsaid)
-            return said // early.count < len(holding.taken) // early.count
+            return len(holding.unsaid) >= early.count
         if early.clock == "event":
+            if isinstance(self.rules.window, Global):  # it has no start to count from
+                return passed(moment.first_watermark, moment.watermark, early.every)
             return passed(max(moment.watermark_before, start), moment.watermark, early.every, start)
         return passed(moment.clock_before, moment.clock, early.every)
 
@@ -154,21 +205,17 @@ class Book(ABC):
         if holding.window.end > moment.watermark or not holding.waiting:
             return False
         late, waiting = self.rules.trigger.late, len(holding.waiting)
-        if self._lateness_over(holding.window, moment.watermark):
+        if self._is_final(holding.window, moment.watermark):
             return True
         if isinstance(late, Every):
             return passed(moment.clock_before, moment.clock, late.every)
         return not isinstance(late, Count) or waiting >= late.count
 
-    def _lateness_over(self, window: Window, watermark: int) -> bool:
-        return watermark >= min(window.end + self.rules.allowed_lateness, END_OF_TIME)
-
     def _nothing_more(self, window: Window, timing: Timing, moment: Moment) -> bool:
         """A window that closed is told for the last time where the watermark that closed it left no time
         for late events; a late pane is the last where the batch's end leaves none."""
-        if timing is not Timing.ON_TIME:
-            return self._lateness_over(window, moment.watermark)
-        return not self.rules.late.accepts or self._lateness_over(window, moment.closed_at(window.end))
+        on_time = timing is Timing.ON_TIME
+        return self._is_final(window, moment.closed_at(window.end) if on_time else moment.watermark)
 
     # What
 
@@ -181,10 +228,11 @@ class Book(ABC):
         # The panes of the sessions that it swallowed are gone: a new window tells everything.
         told = news if mode is Accumulation.DISCARDING and not outgrown else held
         sequence = self.sequences.get((window, key), -1) + 1
-        pane = Pane(*window, key, self._values(told, empty=not held), sequence, timing, Op.INSERT, last)
+        empty = not held and not (timing is Timing.CLOSING and mode is Accumulation.DISCARDING)
+        pane = Pane(*window, key, self._values(told, empty), sequence, timing, Op.INSERT, last)
         retracts = [replace(each, timing=timing, op=Op.RETRACT, is_last=False) for each in replaced]
         for event in held:
-            if timing is not Timing.EARLY or event.said is None:
+            if timing is not Timing.CLOSING and (timing is not Timing.EARLY or event.said is None):
                 event.said = timing
         kept = [each for each in holding.standing if each not in outgrown]
         holding.standing = [*kept, pane] if mode is Accumulation.DISCARDING else [pane]
@@ -194,9 +242,12 @@ class Book(ABC):
     def _values(self, events: Sequence[Taken], empty: bool) -> dict[str, Any]:
         """What the aggregates say of these events; of an empty window, what they say of nothing."""
         values = {}
+        by_time = sorted(
+            events, key=lambda each: (each.arrival.event_time, each.arrival.arrival_time, each.nth)
+        )
         for name, aggregate in self.rules.aggregates.items():
             column = aggregate.column
-            given = [None if column is None else event.arrival.payload.get(column) for event in events]
+            given = [None if column is None else event.arrival.payload.get(column) for event in by_time]
             values[name] = aggregate.of_nothing() if empty else aggregate.evaluate(given)
         return values
 
@@ -220,7 +271,7 @@ class WindowBook(Book):
 
     def due(self, moment: Moment) -> list[tuple[Holding, Timing]]:
         """First the windows that closed, then those that late events touched, then those still open."""
-        closed = [each for each in self.untold if each.window.end <= moment.watermark and each.unsettled]
+        closed = [each for each in self.untold if self._closes(each, moment)]
         late = [each for each in self.untold if self._late_is_due(each, moment)]
         early = [each for each in self.untold if self._early_is_due(each, moment)]
         return [
@@ -228,6 +279,9 @@ class WindowBook(Book):
             *((each, Timing.LATE) for each in in_order(late)),
             *((each, Timing.EARLY) for each in in_order(early)),
         ]
+
+    def holdings(self) -> list[Holding]:
+        return list(self.places.values())
 
     def _empty(self, moment: Moment) -> Iterator[Holding]:
         """The windows that closed in this batch without the keys that windows before them had."""

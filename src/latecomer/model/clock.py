@@ -73,6 +73,10 @@ class Clock:
         self.strategy = strategy
         self.own = {partition: self._watermark_of(partition) for partition in self.own}
 
+    def put(self, watermark: int) -> None:
+        """The watermark goes here, whatever the partitions allow."""
+        self._reach(watermark)
+
     def drain(self) -> None:
         """The input has ended."""
         self._count(self.in_tick)

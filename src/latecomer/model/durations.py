@@ -83,6 +83,20 @@ def format_duration(micros: int) -> str:
     return ("-" if micros < 0 else "") + "".join(parts)
 
 
+def shown_duration(micros: int) -> str:
+    """A measured duration as people say it: rounded to two units. One to be read again is `format_duration`.
+
+    >>> shown_duration(661_788_479), shown_duration(3_599_999_999), shown_duration(1_500)
+    ('11m 2s', '1h', '1ms 500us')
+    """
+    sizes = list(UNITS.values())
+    largest = max((index for index, size in enumerate(sizes) if size <= abs(micros)), default=0)
+    step = sizes[max(largest - 1, 0)]
+    rounded = (abs(micros) + step // 2) // step * step
+    parts = re.findall(r"\d+[a-z]+", format_duration(rounded))
+    return ("-" if micros < 0 else "") + " ".join(parts)
+
+
 def _stored(value: object) -> int:
     # A validated model holds microseconds as int; written zero is the only bare number allowed.
     return parse_duration(value)

@@ -26,6 +26,7 @@ from latecomer.model.arrivals import (
     Key,
     OutputRules,
     Published,
+    Watermark,
 )
 from latecomer.model.books import Book, Moment, WindowBook
 from latecomer.model.clock import Clock, Predicate
@@ -46,6 +47,7 @@ __all__ = [
     "Judged",
     "OutputRules",
     "Published",
+    "Watermark",
     "cut",
     "interpret",
 ]
@@ -97,7 +99,7 @@ def cut(arrivals: Sequence[Arrival], sizes: Iterable[int]) -> list[list[Arrival]
 
 
 def interpret(
-    batches: Sequence[Sequence[Arrival] | Heartbeat | Drain | Changed | Joined],
+    batches: Sequence[Sequence[Arrival] | Heartbeat | Drain | Watermark | Changed | Joined],
     strategy: Strategy,
     outputs: Mapping[str, OutputRules],
     *,
@@ -128,6 +130,8 @@ def interpret(
                 run.heartbeat(batch.at)
             case Drain():
                 run.drain()
+            case Watermark():
+                run.put(batch.to)
             case Changed():
                 run.clock.follow(batch.strategy)
             case Joined():
@@ -193,7 +197,7 @@ class _Run:
         self.clock = deepcopy(now)
         self.clock.heartbeat(at)
         there = [book for name, book in self.books.items() if name not in self.absent]
-        if any(book.due(self._moment(self.clock.watermark)) for book in there):
+        if any(book.fires(self._moment(self.clock.watermark)) for book in there):
             self.publish(self.clock.watermark)
         else:
             self.clock = now
@@ -203,6 +207,11 @@ class _Run:
         if self.clock.watermark != END_OF_TIME:
             self.clock.drain()
             self.publish(END_OF_TIME)
+
+    def put(self, watermark: int) -> None:
+        """The watermark is put where a test wants it."""
+        self.clock.put(watermark)
+        self.publish(self.clock.watermark)
 
     def publish(self, watermark: int) -> None:
         """The batch ends: everything that is due fires."""

@@ -19,6 +19,7 @@ class Timing(StrEnum):
     EARLY = "EARLY"
     ON_TIME = "ON_TIME"
     LATE = "LATE"
+    CLOSING = "CLOSING"
     CORRECTION = "CORRECTION"
 
 

@@ -1,9 +1,9 @@
 """The oracle's sessions: windows that grow with their events, key by key.
 
 A session is *open* until the watermark reaches its end, then *kept* as long as the output still accepts
-late events for it, then *final*. An event joins every open or kept session that it overlaps into one.
-An event that overlaps a final one has come too late: whatever was published for good stays true, and no
-two sessions of a key ever overlap.
+late events for it (with `final: after_gap` a gap longer), then *final*. An event joins every open or kept
+session that it meets into one, if the one it makes is not too late. An event that meets a final one has
+come too late: whatever was published for good stays true, and no two sessions of a key ever overlap.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class SessionBook(Book):
         stretch = self.window.stretch(arrival.event_time)
         sessions = self.sessions.setdefault(key, [])
         touched = sorted(
-            (session for session in sessions if session.window.overlaps(stretch)),
+            (session for session in sessions if self.window.meet(session.window, stretch)),
             key=lambda session: session.window,
         )
-        final = [session.window for session in touched if self._final(session.window, watermark)]
+        final = [session.window for session in touched if self._is_final(session.window, watermark)]
         if final:
             return [self._judge(final[0], watermark)]
         windows = [stretch, *(session.window for session in touched)]
@@ -48,18 +48,13 @@ class SessionBook(Book):
             self.untold = [*(each for each in self.untold if each not in touched), session]
         return [judged]
 
-    def _final(self, window: Window, watermark: int) -> bool:
-        """Nothing can be added to this session any more."""
-        if window.end > watermark:
-            return False
-        return not self.rules.late.accepts or self._lateness_over(window, watermark)
+    def holdings(self) -> list[Holding]:
+        return [each for sessions in self.sessions.values() for each in sessions]
 
     def due(self, moment: Moment) -> list[tuple[Holding, Timing]]:
         """First the sessions that closed, then those told again, then those still open."""
         closed = [
-            each
-            for each in self.untold
-            if each.window.end <= moment.watermark and (each.unsettled or self._late_is_due(each, moment))
+            each for each in self.untold if self._closes(each, moment) or self._late_is_due(each, moment)
         ]
         again = [each for each in closed if any(event.late or event.settled for event in each.taken)]
         early = [each for each in self.untold if self._early_is_due(each, moment)]

@@ -14,9 +14,7 @@ from math import ceil
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     Tag,
@@ -26,7 +24,9 @@ from pydantic import (
     model_validator,
 )
 
+from latecomer.errors import PipelineError, Problem
 from latecomer.model import recent
+from latecomer.model.base import Model
 from latecomer.model.durations import Duration, PositiveDuration, format_duration
 
 State = Any
@@ -45,6 +45,17 @@ class Needs:
     resolution: int | None = None
     where: str | None = None
     marker: str | None = None
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.resolution, int) and not isinstance(self.resolution, bool)
+        if self.resolution is not None and not (whole and self.resolution > 0):
+            fix = "give microseconds, more than 0, or None"
+            raise PipelineError([Problem("resolution", "is not a length", self.resolution, fix, "Needs")])
+        named: dict[str, object] = {"where": self.where, "marker": self.marker}
+        for name, value in named.items():
+            if value is not None and not isinstance(value, str):
+                fix = "give it as text, or None"
+                raise PipelineError([Problem(name, "has the wrong kind of value", value, fix, "Needs")])
 
     @property
     def marks(self) -> bool:
@@ -124,7 +135,7 @@ Resolution = Annotated[
 ]
 
 
-class Strategy(BaseModel):
+class Strategy(Model):
     """The base of every strategy, yours included: ticks, idleness, the guard against corrupt timestamps.
 
     As it stands it follows the largest event time. Fields of a subclass are its options, checked as
@@ -133,7 +144,6 @@ class Strategy(BaseModel):
     keys. None stands for a partition of which nothing is known.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     idle_after: OptionalDuration = Field(
         None, description="a partition silent for so long stops holding the others back"
     )
@@ -200,7 +210,7 @@ class Ascending(Strategy):
 
 
 class Percentile(_Delayed):
-    """A quantile of the newest event times, less a delay: `Percentile(0.95, of=1000)`.
+    """A quantile of the newest event times, less a delay: `Percentile(0.99, of=10_000)`.
 
     A few timestamps from the future move nothing. The newest events are those of the newest whole ticks
     that hold at least `of` together. A partition holds the watermark until it has brought so many events
@@ -208,8 +218,8 @@ class Percentile(_Delayed):
     """
 
     strategy: Literal["percentile"] = "percentile"
-    p: ShareBelowOne = Field(0.95, description="the share of the newest events that the watermark passes")
-    of: int = Field(1000, ge=1, description="how many of the newest events count", validate_default=True)
+    p: ShareBelowOne = Field(0.99, description="the share of the newest events that the watermark passes")
+    of: int = Field(10_000, ge=1, description="how many of the newest events count", validate_default=True)
     resolution: Resolution = 1_000_000
 
     def __init__(self, p: object = None, /, **fields: Any) -> None:

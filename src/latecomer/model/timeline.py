@@ -55,6 +55,15 @@ class Progress:
     seen_at: int
 
 
+@dataclass(frozen=True)
+class OutOfStep:
+    """What a batch brought that arrived clearly before what had been read already."""
+
+    events: int
+    by: int
+    """How long before, at most."""
+
+
 @dataclass
 class Timeline:
     """The state between two batches; `carry` and `restore` keep it in the store."""
@@ -64,13 +73,33 @@ class Timeline:
     last_tick: int | None = None
     last_at: int = BEGIN_OF_TIME
     newest: int = BEGIN_OF_TIME
+    newest_arrival: int = BEGIN_OF_TIME
+    """The newest tick of which anything was read: unlike `last_at`, no heartbeat moves it."""
     partitions: dict[str, Progress] = field(default_factory=dict)
     open_heads: list[Head] = field(default_factory=list)
 
     def extend(self, heads: Iterable[Head]) -> list[Row]:
         """The rows for the ticks of one batch, read in tick order."""
         ordered = sorted(heads, key=attrgetter("tick", "partition"))
+        self.newest_arrival = max([self.newest_arrival, *(head.at for head in ordered)])
         return [self._tick(tick, tuple(group)) for tick, group in groupby(ordered, attrgetter("tick"))]
+
+    def out_of_step(self, heads: Iterable[Head]) -> OutOfStep | None:
+        """What of a batch, still to be read, arrived clearly before what was read already: by more than a tick,
+        and by more than the watermark stays behind, so that it may be late for no other reason."""
+        behind = [
+            (self.newest_arrival - head.at, head.events)
+            for head in heads
+            if self.newest_arrival - head.at > self._tolerance(head.partition)
+        ]
+        if self.newest_arrival == BEGIN_OF_TIME or not behind:
+            return None
+        return OutOfStep(sum(events for _, events in behind), max(by for by, _ in behind))
+
+    def _tolerance(self, partition: str) -> int:
+        known, every = self.partitions.get(partition), self.strategy.every
+        lag = lag_of(self.strategy, known.state if known else None, partition)
+        return max(lag, 1_000_000 if every == "event" else every)
 
     def heartbeat(self, at: int) -> Row | None:
         """A tick without events: the open tick is over, and silence counts as far as it lasted.
@@ -87,6 +116,11 @@ class Timeline:
         self.last_tick, self.last_at = tick, at
         return _held(Row(tick, at, self.watermark, kind="heartbeat"), marks)
 
+    def put(self, watermark: int) -> Row:
+        """A batch without data in which the watermark goes here, whatever the partitions allow."""
+        self._reach(watermark)
+        return Row(self.last_tick or 0, self.last_at, self.watermark, kind="heartbeat")
+
     def drain(self) -> Row:
         """The end of a bounded input: every window ends."""
         self._settle(self.last_at)
@@ -102,6 +136,7 @@ class Timeline:
                 "last_tick": self.last_tick,
                 "last_at": self.last_at,
                 "newest": self.newest,
+                "newest_arrival": self.newest_arrival,
                 "keeps": self.strategy.keeps,
                 "partitions": {
                     name: [storable(progress.state, name), progress.seen_at]
@@ -127,6 +162,7 @@ class Timeline:
             watermark=saved["watermark"],
             last_tick=saved["last_tick"],
             last_at=saved["last_at"],
+            newest_arrival=saved.get("newest_arrival", saved["last_at"]),
             partitions={name: Progress(*values) for name, values in saved["partitions"].items()},
             open_heads=[_read(values) for values in saved["open"]],
         )

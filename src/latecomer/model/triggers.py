@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    model_serializer,
+)
 
+from latecomer.model.base import Model
 from latecomer.model.durations import PositiveDuration
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Every(_Model):
+class Every(Model):
     """At the multiples of an interval: `Every("1m")`.
 
-    By the arrival clock, or with `clock="event"` by the watermark, counted from each window's start.
+    By the arrival clock, or with `clock="event"` by the watermark, counted from each window's start; the
+    global window has none, and counts from the first watermark.
     """
 
     every: PositiveDuration
@@ -28,8 +32,8 @@ class Every(_Model):
         super().__init__(**fields)
 
 
-class Count(_Model):
-    """At so many events: `Count(100)`."""
+class Count(Model):
+    """When a batch ends with so many events that no pane has told: `Count(100)`."""
 
     count: Annotated[int, Field(strict=True, ge=1)]
 
@@ -101,8 +105,8 @@ _LATE = _schema(
 )
 
 
-class Trigger(_Model):
-    """When panes fire before a window closes (`early`), and when late events are told (`late`)."""
+class Trigger(Model):
+    """When panes fire: before a window closes, when it does, for late events, and when nothing more can come."""
 
     early: Annotated[Every | Count | None, BeforeValidator(_read_early), WithJsonSchema(_EARLY)] = Field(
         default=None, description="publish open windows too: 1m, {every: 1m, clock: event} or {count: 100}"
@@ -113,3 +117,16 @@ class Trigger(_Model):
             description="late panes once a batch, every 30s, or {count: 100} late events a pane",
         )
     )
+    on_time: Literal["always", "if_changed"] = Field(
+        default="always", description="if_changed: no ON_TIME pane where the last early one says it all"
+    )
+    closing: Annotated[bool, Field(strict=True)] = Field(
+        default=False, description="a last pane for each window and key when nothing more can come for it"
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What came after the first stores is left out where it is not used: their triggers are the same."""
+        written: dict[str, Any] = dump(self)
+        unused = {"on_time": "always", "closing": False}
+        return {name: value for name, value in written.items() if unused.get(name, ...) != value}

@@ -26,8 +26,13 @@ def _zones() -> frozenset[str]:
     return frozenset(available_timezones()) - UNKNOWN_TO_JAVA
 
 
+def is_zone(name: str) -> bool:
+    """Whether both Python and Java know a zone of this name."""
+    return name in _zones()
+
+
 def _known_zone(name: str) -> str:
-    if name not in _zones():
+    if not is_zone(name):
         raise ValueError("not a time zone; write an IANA name such as Asia/Kolkata or UTC")
     return name
 

@@ -97,12 +97,6 @@ def differing(found: Mapping[str, str], wanted: Mapping[str, str]) -> str:
     return ", ".join(parts)
 
 
-def first_line(error: BaseException, limit: int = 200) -> str:
-    """What an error of a library says, without its trace."""
-    text = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".; ")
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
 def micros(column: pa.ChunkedArray) -> list[Any]:
     """A column of moments as microseconds."""
     listed: list[Any] = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from latecomer.config.sinks import JsonlSink, ParquetSink, Sink
-from latecomer.sink.base import PaneShape, SinkLogic, differing, first_line, json_plain
+from latecomer.errors import first_line
+from latecomer.sink.base import PaneShape, SinkLogic, differing, json_plain
 from latecomer.store.durable import make_folder, sync_folder
 from latecomer.store.failpoints import failpoint
 

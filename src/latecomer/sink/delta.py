@@ -20,8 +20,9 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from latecomer.config.sinks import DeltaSink
+from latecomer.errors import first_line
 from latecomer.model.panes import Op, Pane, Place, Timing, surviving
-from latecomer.sink.base import PaneShape, SinkLogic, bounds, differing, first_line, micros
+from latecomer.sink.base import PaneShape, SinkLogic, bounds, differing, micros
 from latecomer.store.commits import commit_file, set_aside, sync_added, sync_commits
 from latecomer.store.durable import make_folder, sync_files
 from latecomer.store.failpoints import failpoint
@@ -46,7 +47,7 @@ class DeltaLogic(SinkLogic):
         super().__init__(path, pipeline, shape)
         self._application = f"latecomer:{pipeline}:{shape.output}"
         with self._speaking():
-            set_aside(path)
+            set_aside(path, shared=True)
             self._check(self._open_or_create())
 
     def last_batch(self) -> int:

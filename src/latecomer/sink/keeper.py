@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from latecomer.errors import SinkError
 from latecomer.firing.output import OutputLogic
 from latecomer.sink import SinkLogic, open_sink
 from latecomer.sink.base import PaneShape
+from latecomer.store.layout import PaneLayout
+from latecomer.store.publication import publication_order
 from latecomer.store.sql import double_quoted
 from latecomer.store.store import Store
+
+
+def check_sinks(store: Store) -> None:
+    """Open every sink once and let go of it: one that cannot be used is told before Spark starts."""
+    for name, output in store.pipeline.outputs.items():
+        for sink in _opened(store, name, PaneLayout(output, store.layout)):
+            sink.close()
+
+
+def _opened(store: Store, output: str, layout: PaneLayout) -> Iterator[SinkLogic]:
+    """An output's sinks."""
+    pipeline, schema = store.pipeline, layout.published
+    shape = PaneShape(
+        output,
+        tuple(layout.keys),
+        tuple(layout.values),
+        schema.remove(schema.get_field_index("watermark")),
+    )
+    for sink in pipeline.outputs[output].sinks:
+        yield open_sink(sink, pipeline.resolve(sink.path), pipeline.name, shape)
 
 
 class SinkKeeper:
@@ -18,18 +40,8 @@ class SinkKeeper:
     def __init__(self, store: Store, outputs: Sequence[OutputLogic]) -> None:
         self.store = store
         self._sinks: list[tuple[OutputLogic, SinkLogic]] = []
-        pipeline = store.pipeline
         for output in outputs:
-            schema = output.layout.published
-            shape = PaneShape(
-                output.name,
-                tuple(output.layout.keys),
-                tuple(output.layout.values),
-                schema.remove(schema.get_field_index("watermark")),
-            )
-            for sink in output.output.sinks:
-                logic = open_sink(sink, pipeline.resolve(sink.path), pipeline.name, shape)
-                self._sinks.append((output, logic))
+            self._sinks += [(output, sink) for sink in _opened(store, output.name, output.layout)]
 
     def catch_up(self, last: int) -> None:
         """Bring each sink to the last complete batch: one that was down, or was added later."""
@@ -62,7 +74,7 @@ class SinkKeeper:
         columns = [field for field in output.layout.published.names if field != "watermark"]
         names = ", ".join(map(double_quoted, columns))
         panes = output.tables.panes.query(
-            f"select {names} from t where batch = {batch} order by {output.pane_order}"
+            f"select {names} from t where batch = {batch} order by {publication_order(output.output)}"
         )
         if panes.num_rows:
             sink.apply(batch, panes)

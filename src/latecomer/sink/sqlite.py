@@ -16,8 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from latecomer.config.sinks import SqliteSink
+from latecomer.errors import first_line
 from latecomer.model.panes import Op
-from latecomer.sink.base import PaneShape, SinkLogic, differing, first_line, plain
+from latecomer.sink.base import PaneShape, SinkLogic, differing, plain
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import double_quoted
 

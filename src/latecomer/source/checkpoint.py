@@ -33,7 +33,16 @@ def files_of_batch(checkpoint: Path, batch: int) -> list[SourceFile]:
         plain = log / str(number)
         lines = (plain if plain.exists() else log / f"{number}.compact").read_text("utf-8").splitlines()
         found += [json.loads(line) for line in lines if line.endswith(f'"batchId":{number}}}')]
-    return [SourceFile(unquote(entry["path"]), entry["timestamp"] * 1000, 0) for entry in found]
+    named = [(unquote(entry["path"]), entry["timestamp"] * 1000) for entry in found]
+    return [SourceFile(path, landed, _size(path)) for path, landed in named]
+
+
+def _size(path: str) -> int:
+    """A file's size; 0 where it is gone."""
+    try:
+        return SourceFile(path, 0, 0).local.stat().st_size
+    except OSError:
+        return 0
 
 
 def _offset(checkpoint: Path, batch: int) -> int:
@@ -49,7 +58,8 @@ def sync_checkpoint(checkpoint: Path, batch: int) -> None:
     if batch == 0:
         sync_files((path for path in checkpoint.rglob("*") if path.is_file()), checkpoint.parent)
         return
-    for folder, number in ((FOUND, _offset(checkpoint, batch)), (OFFSETS, batch), (COMMITS, batch - 1)):
+    found = range(_offset(checkpoint, batch - 1) + 1, _offset(checkpoint, batch) + 1)
+    for folder, number in (*((FOUND, each) for each in found), (OFFSETS, batch), (COMMITS, batch - 1)):
         for name in (f"{number}", f"{number}.compact"):
             for file in (checkpoint / folder / name, checkpoint / folder / f".{name}.crc"):
                 if file.exists():

@@ -9,22 +9,27 @@ from __future__ import annotations
 
 import csv
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, lru_cache, reduce
 from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.columns import arrow_columns, open_text
+from latecomer.config.encodings import UTF8, file_encoding, is_text, open_text, other_encoding
 from latecomer.config.models import Pipeline
+from latecomer.config.parquet import ParquetColumns, parquet_columns
+from latecomer.config.paths import SourcePath, fits
 from latecomer.errors import SourceError
+from latecomer.source import lines
+from latecomer.source.lines import METADATA
+from latecomer.source.parquet import from_nanos, not_text
 from latecomer.spark_errors import SPARK_ERRORS, root_cause
 from latecomer.store.sql import ddl, quoted, some_bytes
 
@@ -35,6 +40,13 @@ POSITION = f"{PRIVATE}position"
 LANDED = f"{PRIVATE}landed"
 BROKEN = f"{PRIVATE}broken"
 READ = f"{PRIVATE}read"
+DOUBTFUL = f"{PRIVATE}doubtful"
+
+SETTINGS = {**lines.SETTINGS, "spark.sql.legacy.parquet.nanosAsLong": "true"}
+"""What the session that reads needs."""
+_FOLDER = f"{PRIVATE}folder_"
+"""Before the name of a column: what a file's folders say of it."""
+_METADATA = "_metadata"
 
 _ROW_BITS = (1 << 33) - 1
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
@@ -42,6 +54,7 @@ _WIDENINGS = {("float", "double"), *combinations(_INTEGERS, 2)}
 _PATTERN = set("*?[]{}\\")
 _FOREVER = "100000d"
 _PATH = "input_file_name()"
+_PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
 
 @dataclass(frozen=True)
@@ -72,6 +85,10 @@ class Rows:
         """How many rows there were, once they have been read; a file set aside is one."""
         return self.broken + sum(int(count.get[READ]) for count in self.counts)
 
+    def doubtful(self) -> bool:
+        """Whether any text has U+FFFD, which may stand for bytes that were not UTF-8: once they have been read."""
+        return any(count.get.get(DOUBTFUL) for count in self.counts)
+
 
 @dataclass(frozen=True)
 class FileSource:
@@ -80,37 +97,50 @@ class FileSource:
     pipeline: Pipeline
     columns: Mapping[str, str]
 
-    def manifest(self, spark: SparkSession) -> DataFrame:
-        """The stream of newly found files. No file is ever too old to be found."""
-        files = self.pipeline.source.files
-        folder, pattern = _split(self.pipeline.source_path)
+    @cached_property
+    def path(self) -> SourcePath:
+        return SourcePath(self.pipeline.source_path)
+
+    @cached_property
+    def read_columns(self) -> dict[str, str]:
+        """The columns under the names that the source has for them."""
+        return {self.pipeline.source_name(column): kind for column, kind in self.columns.items()}
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """The stream that finds new files. No file is ever too old to be found; `files_of_batch` tells which ones
+        a batch has, and `parts_of` which of them are read, and in which order."""
+        self.path.require_folder()
         reader = (
             spark.readStream.format("binaryFile")
             .schema("path string, modificationTime timestamp, length bigint, content binary")
-            .option("maxFilesPerTrigger", files.max_files_per_batch)
             .option("maxFileAge", _FOREVER)
+            .option("recursiveFileLookup", True)
         )
-        if pattern:
-            reader = reader.option("pathGlobFilter", pattern)
-        return reader.load(folder).select(
-            "path", F.unix_micros("modificationTime").alias("landed"), F.col("length").alias("size")
-        )
+        if self.path.name_filter is not None:
+            reader = reader.option("pathGlobFilter", self.path.name_filter)
+        return reader.load(self.path.listed).select("path")
 
     def read(
-        self, spark: SparkSession, files: Sequence[SourceFile], aside: Mapping[SourceFile, str] = NONE
+        self,
+        spark: SparkSession,
+        files: Sequence[SourceFile],
+        aside: Mapping[SourceFile, str] = NONE,
+        by_line: bool = False,
     ) -> Rows:
         """The rows of a batch's files: the source's columns, and where each row stands.
 
         A file that is set `aside`, with the reason, is one row; so is one that can be seen not to fit.
+        `by_line` reads text with the bytes of each line at hand, for a batch that was doubtful.
         """
         for file in files:
             _require_present(file)
         readable, broken = self._sorted_out(files, aside)
         counts, parts = [], []
-        for part in self._parts(spark, readable):
+        by_line = by_line or self.pipeline.source.files.encoding != UTF8
+        for part in self._parts(spark, readable, by_line):
             counts.append(Observation())
-            counted = part.observe(counts[-1], F.count(F.lit(1)).alias(READ))
-            parts.append(self._numbered(counted, _file_name(readable)))
+            counted = self._counted(part, counts[-1], by_line)
+            parts.append(self._numbered(counted, readable))
         if broken or not parts:
             parts.append(self._unreadable(spark, broken))
         frame = reduce(lambda left, right: left.unionByName(right), parts)
@@ -127,94 +157,165 @@ class FileSource:
             return self.unreadable(spark, files[:half]) | self.unreadable(spark, files[half:])
         return {}
 
-    def _parts(self, spark: SparkSession, files: Sequence[SourceFile]) -> list[DataFrame]:
+    def _counted(self, part: DataFrame, counts: Observation, by_line: bool) -> DataFrame:
+        """Note in passing how many rows there are and, in CSV, how many of them are doubtful."""
+        rows = F.count(F.lit(1)).alias(READ)
+        if self.pipeline.source.files.format != "csv" or by_line:
+            return part.observe(counts, rows)
+        # As a column it is part of the generated code, which an observation by itself is not.
+        marked = part.withColumn(DOUBTFUL, lines.holds_replacement(part))
+        return marked.observe(counts, rows, F.count_if(DOUBTFUL).alias(DOUBTFUL))
+
+    def _parts(self, spark: SparkSession, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
         if not files:
             return []
-        reader = _reader(spark).option("columnNameOfCorruptRecord", CORRUPT).option("mode", "PERMISSIVE")
-        declared = ddl({**self.columns, CORRUPT: "string"})
         match self.pipeline.source.files.format:
-            case "json":
-                return [reader.schema(declared).json(paths) for paths in _together(files)]
             case "parquet":
-                plain = [
-                    _reader(spark).schema(ddl(self.columns)).parquet(*paths) for paths in _together(files)
+                return self._parquet_parts(spark, files)
+            case "json" if not by_line:
+                reader = (
+                    _reader(spark)
+                    .options(**_PERMISSIVE)
+                    .schema(ddl({**self.read_columns, CORRUPT: "string"}))
+                )
+                return [reader.json(paths) for paths in _together(files)]
+            case "json":
+                return [
+                    lines.json_lines(_reader(spark), paths, encoding, self.read_columns, CORRUPT, _PERMISSIVE)
+                    for encoding, group in _grouped(files, self.encoding_of).items()
+                    for paths in _together(group)
                 ]
-                return [part.withColumn(CORRUPT, F.lit(None).cast("string")) for part in plain]
-        return self._csv_parts(spark, files)
+        return self._csv_parts(spark, files, by_line)
 
-    def _csv_parts(self, spark: SparkSession, files: Sequence[SourceFile]) -> list[DataFrame]:
-        """Files grouped by header: a column is found by its name, wherever it stands."""
-        settings = self.pipeline.source.files
-        groups: dict[tuple[str, ...], list[SourceFile]] = {}
-        for file in files:
-            header = self._header(file) if settings.header else tuple(self.columns)
-            if header:  # else there is nothing but blank lines
-                groups.setdefault(header, []).append(file)
+    def encoding_of(self, file: SourceFile) -> str:
+        return file_encoding(file.local, self.pipeline.source.files.encoding)
+
+    def _parquet_parts(self, spark: SparkSession, files: Sequence[SourceFile]) -> list[DataFrame]:
+        """Files grouped by the columns that hold nanoseconds, which Spark hands over as numbers."""
+
+        def nanoseconds(file: SourceFile) -> frozenset[str]:
+            return _columns_of(file).nanoseconds & set(self.read_columns)
+
         parts = []
-        for header, paths in (
-            (header, paths) for header, group in groups.items() for paths in _together(group)
-        ):
-            # A column that is not pinned is read as text, under a name that clashes with none, and left out.
-            layout = {
-                name if name in self.columns else f"{PRIVATE}extra_{nth}": self.columns.get(name, "string")
-                for nth, name in enumerate(header)
+        for in_nanos, group in _grouped(files, nanoseconds).items():
+            stored = {
+                name: "bigint" if name in in_nanos else kind for name, kind in self.read_columns.items()
             }
-            part = (
-                _reader(spark)
-                .schema(ddl({**layout, CORRUPT: "string"}))
-                .option("columnNameOfCorruptRecord", CORRUPT)
-                .option("mode", "PERMISSIVE")
-                .option("header", settings.header)
-                .option("sep", settings.delimiter)
-                .option("escape", '"')  # a quote within quotes is doubled
-                .option("columnPruning", False)  # or a row too short or too long would pass
-                .csv(paths)
-            )
-            missing = [F.lit(None).cast(kind).alias(n) for n, kind in self.columns.items() if n not in layout]
-            kept = ("*", "_metadata") if self.tells_landing else ("*",)
-            parts.append(part.select(*kept, *missing) if missing else part)
+            converted = {name: F.expr(from_nanos(name, self.read_columns[name])) for name in sorted(in_nanos)}
+            for paths in _together(group):
+                part = _reader(spark).schema(ddl(stored)).parquet(*paths).withColumns(converted)
+                parts.append(part.withColumn(CORRUPT, F.expr(not_text(self.read_columns))))
         return parts
 
-    def _header(self, file: SourceFile) -> tuple[str, ...]:
-        delimiter = self.pipeline.source.files.delimiter
-        try:
-            with open_text(file.local, encoding="utf-8-sig", errors="replace", newline="") as lines:
-                return tuple(next(filter(None, csv.reader(lines, delimiter=delimiter)), ()))
-        except (OSError, EOFError, zlib.error):
-            return tuple(self.columns)  # Spark trips over it too, and then it is set aside
+    def _csv_parts(self, spark: SparkSession, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
+        """Files grouped by header and encoding: a column is found by its name, wherever it stands."""
+        settings, columns = self.pipeline.source.files, self.read_columns
+        options = {
+            **_PERMISSIVE,
+            "sep": settings.delimiter,
+            "escape": '"',  # a quote within quotes is doubled
+        }
+        parts = []
+        for (header, encoding), group in _grouped(
+            files, lambda file: (self.header(file), self.encoding_of(file))
+        ).items():
+            if not header:  # there is nothing but blank lines
+                continue
+            # A column that is not pinned is read as text, under a name that clashes with none, and left out.
+            layout = {
+                name if name in columns else f"{PRIVATE}extra_{nth}": columns.get(name, "string")
+                for nth, name in enumerate(header)
+            }
+            for paths in _together(group):
+                if by_line:
+                    part = lines.csv_lines(
+                        _reader(spark), paths, encoding, layout, CORRUPT, options, settings.header
+                    )
+                else:
+                    part = (
+                        _reader(spark)
+                        .schema(ddl({**layout, CORRUPT: "string"}))
+                        .options(**options)
+                        .option("header", settings.header)
+                        .option("columnPruning", False)  # or a row too short or too long would pass
+                        .csv(paths)
+                    )
+                    if self.tells_landing:
+                        part = part.select("*", part.metadataColumn(_METADATA).alias(METADATA))
+                missing = [F.lit(None).cast(kind).alias(n) for n, kind in columns.items() if n not in layout]
+                parts.append(part.select("*", *missing))
+        return parts
 
-    def _numbered(self, part: DataFrame, name: str) -> DataFrame:
-        """Add where each row stands: file, position in it, and, if asked for, when the file landed.
+    def _headless(self, file: SourceFile) -> tuple[str, ...]:
+        """The columns of a file without a header: those that its folders do not say, as declared."""
+        said = self.path.folder_values(str(file.local))
+        return tuple(column for column in self.read_columns if column not in said)
+
+    def header(self, file: SourceFile) -> tuple[str, ...]:
+        """The names of a CSV file's columns, in their order; none where it has only blank lines."""
+        settings = self.pipeline.source.files
+        if not settings.header:
+            return self._headless(file)
+        try:
+            with open_text(file.local, settings.encoding, newline="") as written:
+                return tuple(next(filter(None, csv.reader(written, delimiter=settings.delimiter)), ()))
+        except (OSError, EOFError, zlib.error):
+            return tuple(self.read_columns)  # Spark trips over it too, and then it is set aside
+
+    def _numbered(self, part: DataFrame, files: Sequence[SourceFile]) -> DataFrame:
+        """Add where each row stands: file, position in it, and, if asked for, when the file landed. Columns
+        get the names that the pipeline has for them.
 
         A row's number within its part of the file plus the byte at which that part starts is unique
-        and ascending; in a file that was not split it is the row's number. `_metadata` is avoided where
-        it can be: a single column of it makes Spark copy every row once more.
+        and ascending; in a file that was not split it is the row's number. Spark's metadata are avoided
+        where they can be: a single column of them makes Spark copy every row once more.
         """
+        position = F.expr(f"input_file_block_start() + (monotonically_increasing_id() & {_ROW_BITS}L)")
+        about = F.col(METADATA) if METADATA in part.columns else part.metadataColumn(_METADATA)
         if self.pipeline.source.files.format == "parquet":
-            position = "_metadata.row_index"
-        else:
-            position = f"input_file_block_start() + (monotonically_increasing_id() & {_ROW_BITS}L)"
-        return part.selectExpr(
-            *map(quoted, self.columns),
+            position = about.getField("row_index")
+        named = self.pipeline.source_name
+        origin = _PATH if self.path.many_folders else _below_base(files, self.path.base)
+        numbered = part.select(
+            *(F.col(quoted(named(column))).alias(column) for column in self.columns),
             CORRUPT,
-            f"cast(null as string) as {BROKEN}",
-            f"{_PATH if self._many_folders else name} as {ORIGIN}",
-            f"{_PATH} as {FULL_ORIGIN}",
-            f"{position} as {POSITION}",
-            *([f"_metadata.file_modification_time as {LANDED}"] if self.tells_landing else []),
+            F.lit(None).cast("string").alias(BROKEN),
+            F.expr(origin).alias(ORIGIN),
+            F.expr(_PATH).alias(FULL_ORIGIN),
+            position.alias(POSITION),
+            *([about.getField("file_modification_time").alias(LANDED)] if self.tells_landing else []),
+        )
+        return self._with_folders(numbered, files)
+
+    def _with_folders(self, rows: DataFrame, files: Sequence[SourceFile]) -> DataFrame:
+        """Fill in what the folders of a file say (`day=2013-01-01`) where the row itself says nothing."""
+        said = {file: self.path.folder_values(str(file.local)) for file in files}
+        keys = set().union(*said.values())
+        columns = {
+            column: key for column in self.columns if (key := self.pipeline.source_name(column)) in keys
+        }
+        if not columns:
+            return rows
+        encoded: Any = rows.sparkSession._jvm.org.apache.spark.paths.SparkPath  # type: ignore[union-attr]
+        places = {FULL_ORIGIN: pa.array([encoded.fromPathString(file.path).urlEncoded() for file in said])}
+        values = {
+            f"{_FOLDER}{column}": pa.array([each.get(key) for each in said.values()], pa.string())
+            for column, key in columns.items()
+        }
+        folders = rows.sparkSession.createDataFrame(pa.table({**places, **values}))
+        filled = {
+            column: f"coalesce({quoted(column)}, try_cast({quoted(_FOLDER + column)} as {self.columns[column]}))"
+            for column in columns
+        }
+        return rows.join(F.broadcast(folders), FULL_ORIGIN, "left").select(
+            *(F.expr(filled.get(name, quoted(name))).alias(name) for name in rows.columns)
         )
 
     @property
     def tells_landing(self) -> bool:
         """Whether each row says when its file landed: as its arrival, or to order it among equals."""
         pipeline = self.pipeline
-        by_landing = pipeline.source.files.order_by is None
-        return by_landing or pipeline.event.id is not None or pipeline.watermark.every == "event"
-
-    @property
-    def _many_folders(self) -> bool:
-        """Whether files of several folders are read, so that a file's name alone does not tell it apart."""
-        return any(mark in str(Path(self.pipeline.source_path).parent) for mark in "*?[{")
+        return pipeline.source.files.order_by is None or pipeline.watermark.every == "event"
 
     def _sorted_out(
         self, files: Sequence[SourceFile], aside: Mapping[SourceFile, str]
@@ -231,40 +332,44 @@ class FileSource:
 
     def _misfit(self, file: SourceFile) -> str | None:
         settings = self.pipeline.source.files
+        for key, value in self.path.folder_values(str(file.local)).items():
+            if not fits(value, self.read_columns.get(key, "string")):
+                return f"its folder says {key}={value}, and {key} is {self.read_columns[key]}"
         if settings.format == "parquet":
             return self._misshapen(file)
         return self._misled(file) if settings.format == "csv" and settings.header else None
 
     def _misled(self, file: SourceFile) -> str | None:
         """Why a CSV file's header cannot be followed."""
+        encoding = self.pipeline.source.files.encoding
         try:
-            header = self._header(file)
+            header = self.header(file)
         except csv.Error as error:
             return f"the header cannot be read: {error}"
-        known = [name for name in header if name in self.columns]
+        if not all(is_text(name, encoding) for name in header):
+            return f"the header is not {encoding}; {other_encoding(encoding)}"
+        known = [name for name in header if name in self.read_columns]
         if len(known) > len(set(known)):
             return f"the header names a column twice: {', '.join(known)}"
         if header and not known:
-            return f"the header names none of the columns {', '.join(self.columns)}"
+            return f"the header names none of the columns {', '.join(self.read_columns)}"
         return None
 
     def _misshapen(self, file: SourceFile) -> str | None:
         """Why Spark could not read a Parquet file as pinned."""
         try:
-            schema = pq.read_schema(file.local)
-        except (OSError, pa.ArrowInvalid) as error:
+            found = _columns_of(file)
+        except (OSError, pa.ArrowException) as error:
             return f"not a readable Parquet file: {error}"
-        found = arrow_columns(schema)
-        for column, pinned in self.columns.items():
-            if column not in schema.names or pa.types.is_null(schema.field(column).type):
+        return next(self._misfits(found), None)
+
+    def _misfits(self, found: ParquetColumns) -> Iterator[str]:
+        for column, pinned in self.read_columns.items():
+            kind = found.kinds.get(column) or found.left_out.get(column)
+            if column in found.int96 and pinned == "timestamp_ntz":
                 continue
-            stored = schema.field(column).type
-            kind = found.get(column, str(stored))
-            if kind != pinned and (kind, pinned) not in _WIDENINGS:
-                return f"column {column} is {kind}, pinned as {pinned}"
-            if pa.types.is_timestamp(stored) and stored.unit == "ns":
-                return f"column {column} holds nanoseconds, which Spark cannot read: write microseconds"
-        return None
+            if kind is not None and kind != pinned and (kind, pinned) not in _WIDENINGS:
+                yield f"column {column} is {kind}, pinned as {pinned}"
 
     def _unreadable(self, spark: SparkSession, broken: Iterable[tuple[SourceFile, str]]) -> DataFrame:
         """One row for each file that cannot be read, to be filed as a dead letter."""
@@ -287,6 +392,23 @@ class FileSource:
         )
 
 
+@lru_cache(maxsize=4096)
+def _columns_of(file: SourceFile) -> ParquetColumns:
+    return parquet_columns(file.local)
+
+
+_Group = TypeVar("_Group")
+
+
+def _grouped(
+    files: Sequence[SourceFile], group_of: Callable[[SourceFile], _Group]
+) -> dict[_Group, list[SourceFile]]:
+    groups: dict[_Group, list[SourceFile]] = {}
+    for file in files:
+        groups.setdefault(group_of(file), []).append(file)
+    return groups
+
+
 def _reader(spark: SparkSession) -> DataFrameReader:
     """A reader that takes a path for what it is, not for a pattern."""
     return spark.read.option("__globPaths__", "false")
@@ -299,12 +421,13 @@ def _together(files: Sequence[SourceFile]) -> list[list[str]]:
     return [plain, *odd] if plain else odd
 
 
-def _file_name(files: Sequence[SourceFile]) -> str:
-    """The name of the file that a row comes from, in SQL. Where all files are in one folder it is what
-    follows the folder's name, which is much faster than looking for the last slash in every row."""
-    name = f"substring_index({_PATH}, '/', -1)"
-    folders = {str(file.local.parent) for file in files}
-    start = f"file://{folders.pop().rstrip('/')}/" if len(folders) == 1 else "'"
+def _below_base(files: Sequence[SourceFile], base: str) -> str:
+    """The path of a row's file below the folder of the source, in SQL. To cut it off by its length is much
+    faster than looking for the last slash in every row; where Spark may write it otherwise, names that lie in
+    the folder itself are looked for, and others left whole."""
+    start = f"file://{base.rstrip('/')}/"
+    flat = all(str(file.local.parent) == base for file in files)
+    name = f"substring_index({_PATH}, '/', -1)" if flat else _PATH
     if any(mark in start for mark in "'\\"):
         return name
     return f"if(startswith({_PATH}, '{start}'), {some_bytes(_PATH, len(start.encode()) + 1)}, {name})"
@@ -320,16 +443,3 @@ def _require_present(file: SourceFile) -> None:
             f"{file.local} was found, and now it cannot be opened ({error.strerror}); bring it back and run "
             "again, or put an empty file in its place to go on without it"
         ) from None
-
-
-def _split(pattern: str) -> tuple[str, str | None]:
-    """A folder and the pattern of file names in it."""
-    path = Path(pattern)
-    if path.is_dir():
-        return str(path), None
-    folder = path.parent
-    if not any(mark in str(folder) for mark in "*?[{") and not folder.is_dir():
-        raise SourceError(
-            f"source folder {folder} does not exist; create it, or correct source.files.path ({pattern})"
-        )
-    return str(folder), path.name

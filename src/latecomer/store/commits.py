@@ -46,15 +46,16 @@ def sync_commits(root: Path, versions: Iterable[int]) -> None:
     sync_folder(root / LOG)
 
 
-def torn_commits(root: Path, thorough: bool = False) -> list[int]:
+def torn_commits(root: Path, thorough: bool = False, shared: bool = False) -> list[int]:
     """The versions whose commit files a power cut left incomplete.
 
-    All that are empty; of the others the newest is read, or, if `thorough`, each.
+    All that are empty; of the others the newest is read, or, if `thorough`, each. Others write to a `shared`
+    table, too, and need not name a transaction.
     """
     sizes = dict(_sizes(root))
     looked_into = sizes if thorough else list(sizes)[-1:]
     empty = [version for version, size in sizes.items() if size == 0]
-    return sorted({*empty, *(version for version in looked_into if not _whole(root, version))})
+    return sorted({*empty, *(version for version in looked_into if not _whole(root, version, shared))})
 
 
 def _sizes(root: Path) -> Iterator[tuple[int, int]]:
@@ -69,9 +70,29 @@ def _sizes(root: Path) -> Iterator[tuple[int, int]]:
             yield int(name), entry.stat().st_size
 
 
-def set_aside(root: Path) -> Path | None:
-    """Move a torn commit out of the way, if it is the newest of its table. Gives where it is now."""
-    torn, newest = torn_commits(root), last_version(root)
+def torn_checkpoints(root: Path) -> list[Path]:
+    """What a power cut left incomplete of the summaries that delta-rs makes of a table's commits."""
+    log, hint = root / LOG, root / LOG / "_last_checkpoint"
+    torn = [file for file in log.glob("*.checkpoint*.parquet") if not _ends(file, file.stat().st_size)]
+    if hint.exists():
+        try:
+            version = int(json.loads(hint.read_bytes())["version"])
+            whole = any(file not in torn for file in log.glob(f"{version:020d}.checkpoint*"))
+        except (ValueError, KeyError, TypeError):
+            whole = False
+        torn += [] if whole else [hint]
+    return torn
+
+
+def set_aside(root: Path, shared: bool = False) -> Path | None:
+    """Move a torn commit out of the way, if it is the newest of its table. Gives where it is now. Torn
+    checkpoints are deleted: they only say again what the commits say."""
+    checkpoints = torn_checkpoints(root)
+    for file in checkpoints:
+        file.unlink()
+    if checkpoints:
+        sync_folder(root / LOG)
+    torn, newest = torn_commits(root, shared=shared), last_version(root)
     if not torn:
         return None
     if torn != [newest]:
@@ -83,7 +104,7 @@ def set_aside(root: Path) -> Path | None:
     return aside
 
 
-def _whole(root: Path, version: int) -> bool:
+def _whole(root: Path, version: int, shared: bool) -> bool:
     """Whether every line of a commit can be read, its transaction, the last line, is there, and so are the
     files that it adds."""
     try:
@@ -91,7 +112,7 @@ def _whole(root: Path, version: int) -> bool:
     except (ValueError, FileNotFoundError):
         return False
     brings = any(action.get("add", {}).get("dataChange") for action in actions)
-    named = not brings or any("txn" in action for action in actions)
+    named = shared or not brings or any("txn" in action for action in actions)
     return bool(actions) and named and all(_ends(file, size) for file, size in _added(root, actions))
 
 
@@ -101,7 +122,7 @@ def _actions(root: Path, version: int) -> list[dict[str, Any]]:
 
 def _added(root: Path, actions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Path, int]]:
     for action in actions:
-        if "add" in action:
+        if "add" in action and "://" not in action["add"]["path"]:
             yield root / unquote(action["add"]["path"]), action["add"]["size"]
 
 

@@ -7,15 +7,17 @@ each source column is found.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
 from latecomer.config import columns as types
+from latecomer.config.checks import UNSTORABLE
 from latecomer.config.models import Output, Pipeline
 from latecomer.model.aggregates import Aggregate
+from latecomer.store.state_types import fields_of
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 AMOUNT = pa.decimal128(38, 6)
@@ -34,6 +36,9 @@ ENVELOPE: dict[str, str] = {
     "tick": "bigint",
 }
 
+_MISSED = {"window_start": TIMESTAMP, "window_end": TIMESTAMP, "watermark": TIMESTAMP, "verdict": pa.string()}
+"""What the side output says beside the event."""
+
 DEAD_LETTERS = pa.schema(
     [
         ("batch", pa.int64()),
@@ -44,6 +49,8 @@ DEAD_LETTERS = pa.schema(
         ("event_time", TIMESTAMP),
         ("arrival_time", TIMESTAMP),
         ("source_partition", pa.string()),
+        ("detail", pa.string()),
+        ("raw_bytes", pa.binary()),
     ]
 )
 
@@ -98,10 +105,29 @@ _ARROW = {
 
 
 def arrow_type(kind: str) -> pa.DataType:
+    if kind.startswith("array<"):
+        return pa.list_(pa.field("element", arrow_type(kind[6:-1])))
+    if kind.startswith("struct<"):
+        return pa.struct([(name, arrow_type(each)) for name, each in fields_of(kind)])
     if types.is_decimal(kind):
         precision, scale = kind[8:-1].split(",")
         return pa.decimal128(int(precision), int(scale))
     return _ARROW[kind]
+
+
+def stored_name(column: str, taken: Iterable[str]) -> str:
+    """The name under which a column is stored: its own, or `payload_NAME` where that is taken.
+
+    >>> stored_name("batch", ["Batch", "tick"]), stored_name("payload_net amount", [])
+    ('payload_batch', 'payload_net_amount')
+    """
+    others = {name.lower() for name in taken}
+    name = UNSTORABLE.sub("_", column)
+    if name.lower() in others:
+        name = f"payload_{name}"
+    while name.lower() in others:
+        name += "_"
+    return name
 
 
 @dataclass(frozen=True)
@@ -123,11 +149,13 @@ class EventLayout:
         if self.pipeline.source.files.order_by is not None:
             envelope[self.pipeline.source.files.order_by] = "arrival_time"
         envelope[event.time] = "event_time"
-        taken = {name.lower() for name in ENVELOPE}
-        return {
-            column: envelope.get(column) or (f"payload_{column}" if column.lower() in taken else column)
-            for column in self.columns
-        }
+        view: dict[str, str] = {}
+        for column in self.columns:
+            plain = not UNSTORABLE.search(column)
+            taken = [*ENVELOPE, *view.values(), *(other for other in self.columns if other != column)]
+            free = stored_name(column, taken) if plain else stored_name(f"payload_{column}", [*taken, column])
+            view[column] = envelope.get(column) or free
+        return view
 
     @cached_property
     def types(self) -> dict[str, str]:
@@ -156,15 +184,18 @@ class EventLayout:
     @cached_property
     def late_schema(self) -> pa.Schema:
         """The side output: the event as logged, and what it was late for."""
-        extra = [
-            ("window_start", TIMESTAMP),
-            ("window_end", TIMESTAMP),
-            ("watermark", TIMESTAMP),
-            ("verdict", pa.string()),
-        ]
-        names = {name for name, _ in extra}
-        kept = [pa.field(f"payload_{f.name}" if f.name in names else f.name, f.type) for f in self.schema]
+        extra = list(_MISSED.items())
+        kept = [pa.field(self.late_names[each.name], each.type) for each in self.schema]
         return pa.schema([*extra, *kept])
+
+    @cached_property
+    def late_names(self) -> dict[str, str]:
+        """Stored column → column of the side output."""
+        names: dict[str, str] = {}
+        for name in self.stored:
+            others = (other for other in self.stored if other != name)
+            names[name] = stored_name(name, [*_MISSED, *names.values(), *others])
+        return names
 
 
 @dataclass(frozen=True)
@@ -186,10 +217,14 @@ class PaneLayout:
         """The type of an aggregate's result."""
         kind = self.events.types.get(aggregate.column or "", "bigint")
         match aggregate.function:
-            case "count" | "approx_count_distinct":
+            case "count" | "count_distinct" | "approx_count_distinct":
                 return "bigint"
-            case "min" | "max":
+            case "min" | "max" | "first" | "last":
                 return kind
+            case "top_k" | "collect":
+                return "string"
+            case "median" if types.is_exact(kind):
+                return f"decimal(38,{types.scale_of(kind) + 1})"
             case "sum" if types.is_exact(kind):
                 return f"decimal(38,{types.scale_of(kind)})" if types.is_decimal(kind) else "bigint"
             case "avg" if types.is_decimal(kind):

@@ -32,9 +32,7 @@ def exclusive(store: Path, name: str = LOCK, holder: str = "process") -> Iterato
         handle = open(store / name, "a+", encoding="utf-8")  # noqa: SIM115 - held for the whole run
         folder = os.open(store, os.O_RDONLY) if name == LOCK else None
     except OSError as error:
-        raise StoreError(
-            f"store {store} cannot be written: {error.strerror}; check the path and its permissions"
-        ) from None
+        raise _not_writable(store, error.strerror) from None
     with handle:
         try:
             for lock in (folder, handle.fileno()):
@@ -52,6 +50,21 @@ def exclusive(store: Path, name: str = LOCK, holder: str = "process") -> Iterato
                 os.close(folder)
 
 
+def is_writable(store: Path) -> bool:
+    """Whether files can be made in the store, which is there."""
+    return os.access(store, os.W_OK | os.X_OK)
+
+
+def require_writable(store: Path) -> None:
+    """Refuse what has to write to a store that can only be read."""
+    if not is_writable(store):
+        raise _not_writable(store, "it can only be read")
+
+
+def _not_writable(store: Path, reason: str | None) -> StoreError:
+    return StoreError(f"store {store} cannot be written: {reason}; check the path and its permissions")
+
+
 def held_since(store: Path) -> float | None:
     """When the run that holds the store began, in seconds since the epoch; None where none does."""
     found = held(store)
@@ -66,7 +79,7 @@ def held(store: Path) -> tuple[str, float] | None:
                 fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 return handle.read().strip() or "another process", os.fstat(handle.fileno()).st_mtime
-    except OSError:
+    except OSError:  # never run, or not ours to ask
         pass
     return None
 

@@ -22,6 +22,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from latecomer.errors import StoreError
 from latecomer.store.durable import make_folder, replace_text, sync_files, sync_folder
 from latecomer.store.table import parquet_files
 
@@ -142,7 +143,7 @@ class Rebuilds:
         for folder in sorted(self.root.glob("*")) if self.root.is_dir() else ():
             written = _read(folder / _RECORD)
             if written is not None:
-                yield Rebuild(folder, _record(json.loads(written)))
+                yield Rebuild(folder, _record(folder, written))
 
     def asked(self) -> list[Rebuild]:
         """Those that wait to be published."""
@@ -175,7 +176,7 @@ class Rebuilds:
         home = self.root / record.id
         written = _read(home / _RECORD)
         if written is not None:
-            there = Rebuild(home, _record(json.loads(written)))
+            there = Rebuild(home, _record(home, written))
             if there.whole:
                 shutil.rmtree(draft, ignore_errors=True)
                 return there
@@ -188,9 +189,16 @@ class Rebuilds:
         return Rebuild(home, record)
 
 
-def _record(written: Mapping[str, Any]) -> Record:
-    sums = {name: (before, after) for name, (before, after) in written["sums"].items()}
-    return Record(**{**written, "sums": sums, "largest": tuple(written["largest"])})
+def _record(folder: Path, text: str) -> Record:
+    try:
+        written = json.loads(text)
+        sums = {name: (before, after) for name, (before, after) in written["sums"].items()}
+        return Record(**{**written, "sums": sums, "largest": tuple(written["largest"])})
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise StoreError(
+            f"{folder / _RECORD} cannot be read: it is not what latecomer wrote; restore it, or remove the folder "
+            "if that rebuild was never published"
+        ) from None
 
 
 def _read(file: Path) -> str | None:

@@ -17,6 +17,8 @@ from latecomer.store.commits import LOG, set_aside
 from latecomer.store.lock import exclusive
 from latecomer.store.store import Store
 
+_TABLES = ("*", "outputs/*/*")
+"""Where a store's tables are."""
 _RESTORE = "restore the store from a backup, or start a new store and read the source again"
 
 
@@ -29,7 +31,8 @@ def held_for_run(root: Path) -> Iterator[list[Path]]:
 
 def set_aside_torn(root: Path) -> list[Path]:
     """Move torn commits out of the way, each the newest of its table. Gives where they are now."""
-    moved = (set_aside(log.parent) for log in sorted(root.rglob(LOG)))
+    tables = (log.parent for pattern in _TABLES for log in sorted(root.glob(f"{pattern}/{LOG}")))
+    moved = (set_aside(table) for table in tables)
     return [file for file in moved if file is not None]
 
 

@@ -7,6 +7,7 @@ store/
   outputs/NAME/partials/ panes/ late/ one of each per output
   outputs/NAME/corrections/           what `latecomer correct` made of late/
   outputs/NAME/rebuilds/              plans, and what became of them
+  ids/                                which ids the log holds; made from it where it is missing
   checkpoint/                         Spark's own
 """
 
@@ -21,16 +22,25 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.config.columns import infer_columns, list_files
+from latecomer.config.columns import infer_columns
+from latecomer.config.load import check_renames
 from latecomer.config.models import Output, Pipeline
+from latecomer.config.paths import folder_columns, list_files
+from latecomer.config.renames import seen_columns
 from latecomer.errors import NoStore, SourceError, StoreMismatch
 from latecomer.model.panes import Accumulation
+from latecomer.model.windows import Tumbling
 from latecomer.store import layout
 from latecomer.store.durable import make_folder, replace_text
 from latecomer.store.rebuilds import Rebuilds
+from latecomer.store.redefining import fix_for
+from latecomer.store.sql import text_literal
 from latecomer.store.table import Table
 
 FORMAT = 1
+PINS = "pipeline.json"
+WALL_CLOCK = "wall"
+"""What the windows of a zone within its days follow, as it is written in their definition."""
 
 
 @dataclass(frozen=True)
@@ -125,12 +135,13 @@ class Store:
         for name, output in self.pipeline.outputs.items():
             definition = definition_of(output)
             kept[name] = {"discarding": False, **kept.get(name, definition)}
+            require_wall_clock(name, kept[name], definition)
             policies = pinned["policies"].setdefault(name, [])
             policy = policy_of(output)
             if kept[name] != definition and name != self.redefining:
                 since = self._redefined_since(name, definition)
                 if since is None:
-                    raise StoreMismatch(_other_definition(name, kept[name], definition))
+                    raise StoreMismatch(self._other_definition(name, kept[name], definition))
                 policies[:] = [{"definition": kept[name], **entry} for entry in policies]
                 policies.append({"since": since, "policy": policy, "definition": definition})
                 kept[name] = definition
@@ -147,6 +158,31 @@ class Store:
         pinned = read_pins(self.root) or {}
         kept = pinned.get("outputs", {}).get(name)
         return None if kept is None else {"discarding": False, **kept}
+
+    def require_definitions(self) -> None:
+        """Refuse to judge by the file what was computed with other definitions."""
+        for name, output in self.pipeline.outputs.items():
+            kept, definition = self.pinned_definition(name), definition_of(output)
+            if kept is not None and kept != definition:
+                require_wall_clock(name, kept, definition)
+                raise StoreMismatch(self._other_definition(name, kept, definition))
+
+    def _other_definition(self, name: str, kept: Mapping[str, Any], definition: Mapping[str, Any]) -> str:
+        changed = [key for key in definition if kept.get(key) != definition[key]]
+        return (
+            f"output {name} was computed with another {' and '.join(changed)} "
+            f"({_told(kept, changed)} in the store, {_told(definition, changed)} in the file); "
+            f"{self.fix_for_definition(name, kept)}"
+        )
+
+    def fix_for_definition(self, name: str, kept: Mapping[str, Any]) -> str:
+        """What can be done about an output that was computed with another definition."""
+        output = self.pipeline.outputs[name]
+        if kept.get("discarding", False):
+            before = output.model_copy(update={"accumulation": Accumulation.DISCARDING})
+        else:
+            before = under(output, kept)
+        return fix_for(name, before, output, self.layout)
 
     def _redefined_since(self, name: str, definition: Mapping[str, Any]) -> int | None:
         """The batch since which an output means this, where a rebuild has brought it there."""
@@ -178,6 +214,7 @@ class Store:
             "arrival_unit": self.pipeline.arrival_unit,
             "every": self.pipeline.watermark.every,
             "ledger": sorted(self.pipeline.ledger),
+            "columns": {new: str(made_from) for new, made_from in self.pipeline.columns.items()} or None,
         }
         before = pinned.get("event", definition)
         changed = [key for key in definition if before.get(key) != definition[key]]
@@ -198,43 +235,54 @@ def open_store(pipeline: Pipeline) -> Store:
     return Store(pipeline, pinned["columns"])
 
 
-def source_columns(pipeline: Pipeline) -> dict[str, str]:
-    """The source's columns: declared, else pinned by an earlier run, else inferred from the files there."""
+def source_columns(pipeline: Pipeline, file: str | Path | None = None) -> dict[str, str]:
+    """The columns that the pipeline sees: as the source declares them, else as pinned by an earlier run, else
+    as inferred from the files there; renamed as the pipeline says. `file` is named in errors."""
     pinned = read_pins(pipeline.store_path)
-    declared = _as_read(pipeline)
-    if pinned is not None:
-        columns: dict[str, str] = pinned["columns"]
-        differs = [
-            name
-            for name, kind in (declared or {}).items()
-            if columns.get(name) not in (kind, (pipeline.source.columns or {})[name])
-        ]
-        if differs:
-            raise StoreMismatch(
-                f"source.schema differs from the columns pinned in the store: {', '.join(differs)}; "
-                "restore the declared types, or start a new store"
-            )
-        return columns
-    if declared is not None:
-        return declared
+    found = pipeline.source.columns
+    if found is None and pinned is None:
+        found = _inferred(pipeline)
+    if found is not None:
+        check_renames(pipeline, found, file)
+        found = _as_read(pipeline, seen_columns(found, pipeline.columns))
+    if pinned is None:
+        return found or {}
+    columns: dict[str, str] = pinned["columns"]
+    written = seen_columns(pipeline.source.columns or {}, pipeline.columns)
+    differs = [
+        name for name, kind in (found or {}).items() if columns.get(name) not in (kind, written.get(name))
+    ]
+    if differs:
+        raise StoreMismatch(
+            f"source.schema differs from the columns pinned in the store: {', '.join(differs)}; "
+            "restore the declared types, or start a new store"
+        )
+    return columns
+
+
+def _inferred(pipeline: Pipeline) -> dict[str, str]:
+    """The columns of the files that are there, and those that only their folders say."""
     files = list_files(pipeline.source_path)
     if not files:
         raise SourceError(
             f"no file matches {pipeline.source_path}, so the columns cannot be inferred; "
             "correct source.files.path, wait for the first file, or declare source.schema"
         )
-    return infer_columns(files, pipeline.source.files.format, pipeline.source.files.delimiter)
+    settings = pipeline.source.files
+    found = infer_columns(files, settings.format, settings.delimiter, settings.encoding)
+    return {**folder_columns(pipeline.source_path, files), **found}
 
 
-def _as_read(pipeline: Pipeline) -> dict[str, str] | None:
-    """The declared columns. In a text file a time is read as text, so that `event.zone` can apply to it."""
-    declared, files = pipeline.source.columns, pipeline.source.files
-    if declared is None or files.format == "parquet":
-        return declared
+def _as_read(pipeline: Pipeline, columns: dict[str, str]) -> dict[str, str]:
+    """The columns as they are read. In a text file a time that is declared is read as text, so that
+    `event.zone` can apply to it."""
+    files = pipeline.source.files
+    if pipeline.source.columns is None or files.format == "parquet":
+        return columns
     times = (pipeline.event.time, files.order_by)
     return {
         column: "string" if column in times and kind in ("timestamp", "timestamp_ntz", "date") else kind
-        for column, kind in declared.items()
+        for column, kind in columns.items()
     }
 
 
@@ -242,8 +290,40 @@ def definition_of(output: Output) -> dict[str, Any]:
     """What an output's numbers mean; policies and sinks may change, these may not."""
     written = output.model_dump(mode="json")
     meaning = {key: written[key] for key in ("window", "by", "where", "aggregates")}
+    if isinstance(output.window, Tumbling) and output.window.within_days:
+        meaning["clock"] = WALL_CLOCK
     # Panes that add up cannot follow panes that replace one another.
     return {**meaning, "discarding": output.accumulation is Accumulation.DISCARDING}
+
+
+def joining(output: str) -> str:
+    """The application under which the ledger has the lines of an output that was computed from the log: its
+    transaction says after which batch the output joined."""
+    return f"latecomer:{output}"
+
+
+def as_received_sql(ledger: Table) -> str:
+    """Whether a line of the ledger was written when its batch was received, not when its output joined later.
+
+    Only such lines all say the same of what was received, and of the duplicates in it.
+    """
+    names = ledger.query("select distinct output from t")["output"].to_pylist() if ledger.exists else []
+    joined = {name: ledger.last_batch(joining(name)) for name in names}
+    later = [
+        f"(output = {text_literal(name)} and batch <= {last})" for name, last in joined.items() if last >= 0
+    ]
+    return f"not ({' or '.join(later)})" if later else "true"
+
+
+def require_wall_clock(name: str, kept: Mapping[str, Any], definition: Mapping[str, Any]) -> None:
+    """Refuse windows within days of a zone that were not cut by its wall clock (ADR 0008)."""
+    if "clock" in definition and "clock" not in kept:
+        zone = definition["window"]["zone"]
+        raise StoreMismatch(
+            f"output {name} was computed by an earlier latecomer, whose windows shorter than a day drifted from the "
+            f"wall clock of {zone} on the days of a clock change; give the output a new name, and it is computed "
+            "from the log"
+        )
 
 
 def policy_of(output: Output) -> dict[str, Any]:
@@ -253,41 +333,43 @@ def policy_of(output: Output) -> dict[str, Any]:
     return {key: written[key] for key in policy}
 
 
+def is_store(root: Path) -> bool:
+    """Whether a store is there."""
+    return (root / PINS).is_file()
+
+
 def read_pins(root: Path) -> dict[str, Any] | None:
     try:
-        pinned: dict[str, Any] = json.loads((root / "pipeline.json").read_text(encoding="utf-8"))
+        pinned: Any = json.loads((root / PINS).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise StoreMismatch(f"store {root}: pipeline.json cannot be read ({error}); restore it") from None
+    if not isinstance(pinned, dict):
+        raise StoreMismatch(f"store {root}: {PINS} is not what latecomer writes; restore it")
     if pinned.get("format") != FORMAT:
         raise StoreMismatch(
             f"store {root} has format {pinned.get('format')}, this latecomer writes {FORMAT}; "
             "use the latecomer that made it"
         )
+    if missing := [key for key in _PINNED if not isinstance(pinned.get(key), _PINNED[key])]:
+        raise StoreMismatch(f"store {root}: {PINS} lacks {', '.join(missing)}; restore it")
     return pinned
+
+
+_PINNED = {"pipeline": str, "outputs": dict, "policies": dict, "columns": dict}
+"""What every store has written down, besides its format."""
 
 
 def write_pins(root: Path, pins: Mapping[str, Any]) -> None:
     make_folder(root)
-    replace_text(root / "pipeline.json", json.dumps(pins, indent=2) + "\n")
+    replace_text(root / PINS, json.dumps(pins, indent=2) + "\n")
 
 
 def under(output: Output, definition: Mapping[str, Any], policy: Mapping[str, Any] | None = None) -> Output:
     """An output as it was when it meant this, and had that policy."""
-    meaning = {key: value for key, value in definition.items() if key != "discarding"}
+    meaning = {key: value for key, value in definition.items() if key not in ("clock", "discarding")}
     return Output.model_validate({**dict(output), **(policy or policy_of(output)), **meaning})
-
-
-def _other_definition(name: str, kept: Mapping[str, Any], definition: Mapping[str, Any]) -> str:
-    changed = [key for key in definition if kept.get(key) != definition[key]]
-    mend = "give the changed output a new name, and it is computed from the log"
-    if set(changed) <= {"where", "aggregates"}:
-        mend += f"; or bring windows that are there over to it: latecomer rebuild apply FILE {name} --from T"
-    return (
-        f"output {name} was computed with another {' and '.join(changed)} "
-        f"({_told(kept, changed)} in the store, {_told(definition, changed)} in the file); {mend}"
-    )
 
 
 def _told(definition: Mapping[str, Any], keys: Sequence[str]) -> str:

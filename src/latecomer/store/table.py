@@ -8,6 +8,7 @@ committed once, and files that no commit names do not exist for readers.
 
 from __future__ import annotations
 
+import errno
 import json
 import time
 import uuid
@@ -24,15 +25,16 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transaction
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from latecomer.errors import StoreError, TornCommit
-from latecomer.store.commits import commit_file, last_version, sync_commits, torn_commits
+from latecomer.errors import StoreError, TornCheckpoint, TornCommit, first_line
+from latecomer.store.commits import commit_file, last_version, sync_commits, torn_checkpoints, torn_commits
 from latecomer.store.durable import make_folder, sync_files
 
 APPLICATION = "latecomer"
 _COUNTED = (int, datetime, date)
+_NUMBERED = frozenset({"INT32", "INT64", "INT96"})
 _LEVELS = 3
 """A table is at most this deep in its store: outputs/NAME/panes."""
 _TO = "to"
@@ -62,6 +64,20 @@ class Table:
     def exists(self) -> bool:
         return self._open() is not None
 
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """What Delta, Arrow and the file system say, in one sentence of ours."""
+        try:
+            yield
+        except (DeltaError, pa.ArrowException, OSError) as error:
+            raise StoreError(_in_one_sentence(self.root, error)) from error
+
+    @property
+    def identity(self) -> str:
+        """What tells this table from one that was in the same place before; empty before the first commit."""
+        delta = self._open()
+        return "" if delta is None else str(delta.metadata().id)
+
     @property
     def columns(self) -> list[str]:
         """The columns that are there: a table of an earlier version may have fewer than its schema."""
@@ -71,7 +87,8 @@ class Table:
     def last_batch(self, application: str = APPLICATION) -> int:
         """The last batch committed, -1 before the first."""
         delta = self._open()
-        return -1 if delta is None else _reached(delta, application)
+        with self.explained():
+            return -1 if delta is None else _reached(delta, application)
 
     def holds(self, batch: int, application: str = APPLICATION) -> bool:
         """Whether this batch is committed: its step can be skipped."""
@@ -87,7 +104,8 @@ class Table:
 
     def describe(self, file: Path) -> DataFile:
         """A file's size, rows and bounds, from its footer alone."""
-        metadata = pq.read_metadata(file)
+        with self.explained():
+            metadata = pq.read_metadata(file)
         minimum, maximum = _bounds(metadata)
         return DataFile(
             file.relative_to(self.root).as_posix(), file.stat().st_size, metadata.num_rows, minimum, maximum
@@ -133,15 +151,18 @@ class Table:
         if self.holds(batch, application):
             return
         folder = self.new_folder(batch)
-        folder.mkdir(parents=True)
         file = folder / "part.parquet"
-        pq.write_table(rows.cast(self.schema), file)
+        cast = rows.cast(self.schema)
+        with self.explained():
+            folder.mkdir(parents=True)
+            pq.write_table(cast, file)
         self.commit(batch, [file], application=application)
 
     def files(self) -> list[DataFile]:
         """Every file that the table is made of now."""
         delta = self._open()
-        return [] if delta is None else _files_of(delta)
+        with self.explained():
+            return [] if delta is None else _files_of(delta)
 
     @property
     def stored_schema(self) -> pa.Schema:
@@ -156,15 +177,17 @@ class Table:
         alone = sum(file.rows for file in files if not is_merged(file))
         if not merged:
             return alone
-        rows = ds.dataset(merged, schema=self.stored_schema, format="parquet")
-        return alone + int(rows.count_rows(filter=pc.field("batch") == batch))
+        with self.explained():
+            rows = ds.dataset(merged, schema=self.stored_schema, format="parquet")
+            return alone + int(rows.count_rows(filter=pc.field("batch") == batch))
 
     def files_before(self, batch: int) -> list[DataFile]:
         """Every file that the table was made of before a batch was committed: they are still there."""
         delta = self._open()
-        while delta is not None and _reached(delta) >= batch:
-            delta = DeltaTable(str(self.root), version=delta.version() - 1)
-        return [] if delta is None else _files_of(delta)
+        with self.explained():
+            while delta is not None and _reached(delta) >= batch:
+                delta = DeltaTable(str(self.root), version=delta.version() - 1)
+            return [] if delta is None else _files_of(delta)
 
     def paths(self, files: Iterable[DataFile]) -> list[str]:
         return [str(self.root / file.path) for file in files]
@@ -175,23 +198,26 @@ class Table:
         for name, table in {"t": self, **others}.items():
             table.refresh()
             builder = builder.register(name, table._create_or_open())
-        return pa.table(builder.execute(sql))
+        with self.explained():
+            return pa.table(builder.execute(sql))
 
     def refresh(self) -> None:
         """See what others have committed since."""
         if self._delta is not None:
-            self._delta.update_incremental()
+            with self.explained():
+                self._delta.update_incremental()
 
     def _open(self) -> DeltaTable | None:
         if self._delta is None:
-            try:
-                opened = DeltaTable(str(self.root))
-            except TableNotFoundError:
-                opened = None
-            except DeltaError:
-                self._require_whole(thorough=True)
-                raise
-            self._require_whole()
+            with self.explained():
+                try:
+                    opened = DeltaTable(str(self.root))
+                except TableNotFoundError:
+                    opened = None
+                except DeltaError:
+                    self._require_whole(thorough=True)
+                    raise
+                self._require_whole()
             self._delta = opened
         return self._delta
 
@@ -199,6 +225,8 @@ class Table:
         torn = torn_commits(self.root, thorough)
         if torn:
             raise TornCommit(self.root, torn[0], last_version(self.root))
+        if thorough and (checkpoints := torn_checkpoints(self.root)):
+            raise TornCheckpoint(checkpoints[0])
 
     def _described(self, files: Iterable[Path]) -> list[DataFile]:
         """The files that hold rows: on the disk before a commit names them.
@@ -208,16 +236,18 @@ class Table:
         found = [(file, self.describe(file)) for file in files]
         for file, _ in found:
             file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
-        sync_files((file for file, described in found if described.rows), self.root)
+        with self.explained():
+            sync_files((file for file, described in found if described.rows), self.root)
         return [described for _, described in found if described.rows]
 
     @contextmanager
     def _durably(self, delta: DeltaTable) -> Iterator[None]:
         """A change of the table, which is on the disk before anything is done that rests on it."""
         before = delta.version()
-        yield
-        delta.update_incremental()
-        sync_commits(self.root, range(before + 1, delta.version() + 1))
+        with self.explained():
+            yield
+            delta.update_incremental()
+            sync_commits(self.root, range(before + 1, delta.version() + 1))
 
     def _require_there(self, files: Sequence[DataFile]) -> None:
         """Delta does not mind if a file is taken out twice, and what came in its place would count twice."""
@@ -241,10 +271,11 @@ class Table:
     def _create_or_open(self) -> DeltaTable:
         delta = self._open()
         if delta is None:
-            make_folder(self.root)
-            self._delta = delta = DeltaTable.create(str(self.root), self.schema)
-            # Spark may have made the folder before: whoever did, every folder above it must know its name.
-            sync_files([commit_file(self.root, 0)], self.root.parents[_LEVELS - 1])
+            with self.explained():
+                make_folder(self.root)
+                self._delta = delta = DeltaTable.create(str(self.root), self.schema)
+                # Spark may have made the folder before: whoever did, every folder above it must know its name.
+                sync_files([commit_file(self.root, 0)], self.root.parents[_LEVELS - 1])
         return delta
 
 
@@ -256,6 +287,23 @@ def there(*tables: Table) -> Iterator[list[Table]]:
             table if table.exists else Table(Path(folder, str(nth)), table.schema)
             for nth, table in enumerate(tables)
         ]
+
+
+def _in_one_sentence(root: Path, error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC):
+        reason, fix = (
+            f"cannot be written: {error.strerror}",
+            "see that you may write there, and that the disk has room",
+        )
+    elif isinstance(error, CommitFailedError):
+        reason = f"was changed by somebody else meanwhile ({first_line(error)})"
+        fix = "let only one run write to it, and run again"
+    elif not root.is_dir():
+        reason, fix = "is not there any more", "put the store back, or start a new one"
+    else:
+        reason = f"cannot be used ({first_line(error)})"
+        fix = "restore it from a copy, or start a new store and read the source again"
+    return f"table {root} {reason}; {fix}"
 
 
 def _reached(delta: DeltaTable, application: str = APPLICATION) -> int:
@@ -325,8 +373,11 @@ def _bounds(metadata: pq.FileMetaData) -> tuple[dict[str, Any], dict[str, Any]]:
         row_group = metadata.row_group(group)
         for index in range(row_group.num_columns):
             column = row_group.column(index)
+            # Bounds of text are not needed, and Arrow would have to decode them.
+            if column.physical_type not in _NUMBERED or "." in column.path_in_schema:
+                continue
             statistics = column.statistics
-            if statistics is None or not statistics.has_min_max or "." in column.path_in_schema:
+            if statistics is None or not statistics.has_min_max:
                 continue
             low, high, name = statistics.min, statistics.max, column.path_in_schema
             if isinstance(low, _COUNTED) and not isinstance(low, bool):

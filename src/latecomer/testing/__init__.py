@@ -12,7 +12,7 @@ touches the pipeline's source, store or sinks. The Hypothesis strategies are in
 
 from __future__ import annotations
 
-from latecomer.model.arrivals import Drain, Heartbeat
+from latecomer.model.arrivals import Drain, Heartbeat, Watermark
 from latecomer.testing.assertions import (
     assert_balances,
     assert_fates,
@@ -46,6 +46,7 @@ __all__ = [
     "Scenario",
     "Times",
     "Transcript",
+    "Watermark",
     "assert_balances",
     "assert_fates",
     "assert_late",

@@ -8,7 +8,7 @@ from typing import Any
 from latecomer.config.models import Pipeline
 from latecomer.model.ledger import unbalanced
 from latecomer.testing.checking import check_statement, compare_cuts
-from latecomer.testing.notation import read_entry, read_fates, read_late, read_pane, read_result
+from latecomer.testing.notation import read_entry, read_fates, read_late, read_pane, read_result, unknown_name
 from latecomer.testing.outcome import Outcome
 from latecomer.testing.playing import play, run_transcript
 from latecomer.testing.scenario import CUTS, Scenario, Step
@@ -88,6 +88,14 @@ def _assert_lines(
     step: int | None,
 ) -> None:
     stated = [read(line, outcome.times) for line in _listed(lines)]
+    rules = outcome.pipeline.outputs[outcome.only(output)]
+    columns = {
+        *(outcome.pipeline.source.columns or ()),
+        *(name for row in outcome.rows for name in row.fields),
+    }
+    for each in stated:
+        if told := unknown_name(each, rules, columns, outcome.pipeline.ledger):
+            raise ValueError(told)
     _assert(outcome, Statement(kind, None, stated, outcome.only(output), step))
 
 

@@ -12,8 +12,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.comparison import CHANGE, REPLAYED
 from latecomer.config.models import Output, Pipeline
-from latecomer.firing.output import OutputLogic
-from latecomer.model.arrivals import Drain, Heartbeat
+from latecomer.model.arrivals import Drain, Heartbeat, Watermark
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
 from latecomer.model.panes import Op, Pane, Place, Timing
@@ -24,9 +23,7 @@ from latecomer.reader import Reader
 from latecomer.replaying import replay
 from latecomer.session import build_session, own_session
 from latecomer.source.files import SourceFile
-from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
-from latecomer.store.table import Table
 from latecomer.testing.differences import Pair
 from latecomer.testing.notation import Late
 from latecomer.testing.outcome import Assigned, Outcome, Told
@@ -86,6 +83,7 @@ class _Played:
         self.folder = folder
         self.pipeline = shape.placed(str(folder))
         self.store = Store(self.pipeline, self.pipeline.source.columns or {})
+        self.reader = Reader(self.pipeline)
         (folder / "arrivals").mkdir()
         self.numbers: list[int | None] = []
         self.watermarks: list[int] = []
@@ -107,6 +105,8 @@ class _Played:
                 self.files += 1
             case Heartbeat():
                 self.engine.heartbeat(step.at)
+            case Watermark():
+                self.engine.put_watermark(step.to)
             case Drain():
                 self.engine.drain()
             case Restart():
@@ -122,12 +122,12 @@ class _Played:
         self.spots += [(file.name, place) for place in range(len(rows))]
         return SourceFile(file.as_uri(), number, file.stat().st_size)
 
-    # What the tables say
+    # What a reader of the store says
 
     def outcome(self) -> Outcome:
-        panes = {logic.name: self._panes(logic) for logic in self.engine.outputs}
+        panes = {name: self._panes(name, output) for name, output in self.pipeline.outputs.items()}
         late = {name: self._late(name) for name in self.pipeline.outputs}
-        entries = [_entry(row) for row in _rows(self.store.ledger)]
+        entries = [_entry(row) for row in self.reader.ledger().to_pylist()]
         told = [
             Told(
                 watermark,
@@ -147,15 +147,10 @@ class _Played:
                 (*_window(row), tuple(row[column] for column in output.by)),
                 {aggregate: row[aggregate] for aggregate in output.aggregates},
             )
-            for row in Reader(self.pipeline).results(name).to_pylist()
+            for row in self.reader.results(name).to_pylist()
         ]
 
-    def _panes(self, logic: OutputLogic) -> list[tuple[int, Pane]]:
-        """In order of publication, as a sink is handed them."""
-        output, table = logic.output, logic.tables.panes
-        if not table.exists:
-            return []
-        rows = table.query(f"select * from t order by batch, {logic.pane_order}").to_pylist()
+    def _panes(self, name: str, output: Output) -> list[tuple[int, Pane]]:
         return [
             (
                 row["batch"],
@@ -170,12 +165,10 @@ class _Played:
                     bool(row["is_last"]),
                 ),
             )
-            for row in rows
+            for row in self.reader.panes(name).to_pylist()
         ]
 
     def _late(self, name: str) -> list[tuple[int, Late]]:
-        output = self.pipeline.outputs[name]
-        table = self.store.output_tables(name, PaneLayout(output, self.store.layout).published).late
         found = [
             (
                 row["batch"],
@@ -186,15 +179,15 @@ class _Played:
                     BEGIN_OF_TIME if row["watermark"] is None else to_micros(row["watermark"]),
                 ),
             )
-            for row in _rows(table)
+            for row in self.reader.late(name).to_pylist()
         ]
         return sorted(found, key=lambda each: (each[0], each[1].row.arrival_time, each[1].window))
 
     def _fates(self, told: Sequence[Told]) -> dict[str, list[tuple[Assigned, ...] | None]]:
         aside: dict[int, Assigned] = {}
-        for row in _rows(self.store.duplicates):
+        for row in self.reader.duplicates().to_pylist():
             aside[self._index(row)] = Assigned(Fate.DUPLICATE)
-        for row in _rows(self.store.dead_letters):
+        for row in self.reader.dead_letters().to_pylist():
             aside[self._index(row)] = Assigned(Fate.DEAD_LETTER, reason=row["reason"])
         fates: dict[str, list[tuple[Assigned, ...] | None]] = {}
         for name, output in self.pipeline.outputs.items():
@@ -239,10 +232,6 @@ class _Played:
 
     def _index(self, row: dict[str, Any]) -> int:
         return self.spots.index((Path(row["origin"]).name, row["position"]))
-
-
-def _rows(table: Table) -> list[dict[str, Any]]:
-    return table.query("select * from t").to_pylist() if table.exists else []
 
 
 def _window(row: dict[str, Any]) -> Window:

@@ -6,6 +6,9 @@
     events received=3 on_time=2 late_accepted=1
     14:00..14:01 tower=A paise=150
 
+The lists of top_k and collect are written `routes=[DEL:2,BOM:1]` and `seen=[A,B,C]`, as far as their values
+have no space, quote, comma or colon; else as the JSON text that they are, in quotes.
+
 Each has a reader, which says what is wrong with a line, and a writer. What a line leaves out is not
 compared.
 """
@@ -14,14 +17,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from latecomer.config.models import Output
+from latecomer.errors import did_you_mean
 from latecomer.model.durations import to_micros
-from latecomer.model.ledger import Entry
+from latecomer.model.json_text import shortened
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry
 from latecomer.model.panes import Op, Pane, Timing
 from latecomer.model.verdicts import Fate, Verdict
 from latecomer.model.windows import Window
@@ -81,6 +87,8 @@ def same_value(stated: Any, actual: Any, times: Times) -> bool:
             return times.read(str(stated)) == to_micros(actual)
         if isinstance(actual, bytes):
             return str(stated).encode() == actual
+        if isinstance(actual, str) and isinstance(stated, Plain) and stated.startswith("["):
+            return str(stated) in (actual, shortened(actual))
         return str(stated) == (actual.isoformat() if isinstance(actual, date) else actual)
     except (ValueError, InvalidOperation):
         return False
@@ -99,6 +107,7 @@ def write_value(value: Any, times: Times) -> str:
     if isinstance(value, float):
         return f"{value:.12g}"
     text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+    text = shortened(text) or text
     plain = bool(re.fullmatch(r'[^\s"=]+', text)) and text != "null"
     return text if plain else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
@@ -183,6 +192,24 @@ class StatedPane:
         )
 
 
+def unknown_name(stated: Any, output: Output, columns: Iterable[str], measures: Sequence[str]) -> str | None:
+    """A name in a line that there is not, and the fix: such a line could never hold."""
+    match stated:
+        case StatedPane():
+            names, known, what = list(stated.fields), [*output.by, *output.aggregates], "the output"
+        case StatedLate():
+            names, known, what = list(stated.row.fields), list(columns), "the source"
+        case StatedEntry():
+            names, known, what = [stated.unit], [EVENTS, ASSIGNMENTS, *measures], "the ledger"
+        case _:
+            return None
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is None:
+        return None
+    kind = "unit" if isinstance(stated, StatedEntry) else "column"
+    return f"{unknown}: {what} has no such {kind}; {did_you_mean(unknown, known)}"
+
+
 def read_pane(line: str, times: Times) -> StatedPane:
     """`14:00..14:01 tower=A LATE sequence=1 paise=150 last`, with `retract` for one that takes a pane back."""
     words, fields = _tokens(line)
@@ -201,7 +228,7 @@ def read_pane(line: str, times: Times) -> StatedPane:
             key, value = "last", word == "last"
         else:
             raise ValueError(
-                f"{word} says nothing of a pane; there are EARLY, ON_TIME, LATE, retract, last and more"
+                f"{word} says nothing of a pane; there are EARLY, ON_TIME, LATE, CLOSING, retract, last and more"
             )
         if key in known:
             raise ValueError(f"{word}: a pane has one {key}; keep one")

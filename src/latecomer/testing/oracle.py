@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 from latecomer.config.columns import scale_of
-from latecomer.model.arrivals import Arrival, Drain, Heartbeat, Judged
+from latecomer.model.arrivals import Arrival, Drain, Heartbeat, Judged, Watermark
 from latecomer.model.interpreter import interpret
 from latecomer.model.panes import Pane
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
@@ -89,8 +89,8 @@ def _as_published(pane: Pane, output: str, shape: Shape) -> Pane:
     return replace(pane, values=values)
 
 
-def _item(shape: Shape, step: Step) -> list[Arrival] | Heartbeat | Drain:
-    if isinstance(step, Heartbeat | Drain):
+def _item(shape: Shape, step: Step) -> list[Arrival] | Heartbeat | Drain | Watermark:
+    if isinstance(step, Heartbeat | Drain | Watermark):
         return step
     assert isinstance(step, Batch)  # noqa: S101
     return [shape.arrival(row) for row in step.rows]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from latecomer.config.models import Pipeline
+from latecomer.testing.by_hand import backwards, steered
 from latecomer.testing.checking import check, compare, compare_cuts
 from latecomer.testing.differences import Difference, told_once
 from latecomer.testing.oracle import on_oracle
@@ -33,14 +34,18 @@ def play(
 ) -> Outcome:
     """What the pipeline makes of a scenario: by the oracle in milliseconds, on Spark in seconds.
 
-    Its source, store and sinks are not touched. `spark` is your session; without one a local session is
-    started. Columns are those of `source.schema`, of `columns`, or what the rows tell.
+    Its source, store and sinks are not touched, and where a step puts the watermark nothing else moves
+    it. `spark` is your session; without one a local session is started. Columns are those of
+    `source.schema`, of `columns`, or what the rows tell.
     """
     steps = scenario.steps if isinstance(scenario, Scenario) else list(scenario)
     clock = scenario.times if isinstance(scenario, Scenario) else Times()
+    if wrong := backwards(steps, clock):
+        raise ValueError(f"step {wrong[0]}: {wrong[1]}")
+    pipeline = steered(pipeline, steps)
     order_by = pipeline.source.files.order_by
     times = {pipeline.event.time: "string", **({order_by: "string"} if order_by else {})}
-    known = pipeline.source.columns or {**times, **inferred(rows_of(steps)), **(columns or {})}
+    known = pipeline.declared_columns or {**times, **inferred(rows_of(steps)), **(columns or {})}
     shape = Shape(pipeline, known, clock)
     for row in rows_of(steps):
         if told := shape.problem(row):

@@ -162,6 +162,7 @@ class Shape:
             "base": folder,
             "store": "store",
             "source": source,
+            "columns": {},
             "outputs": {
                 name: output.model_copy(update={"sinks": ()})
                 for name, output in self.pipeline.outputs.items()

@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any, Self
 
 from latecomer.config.models import Output
-from latecomer.model.arrivals import Drain, Heartbeat
+from latecomer.model.arrivals import Drain, Heartbeat, Watermark
 from latecomer.model.durations import parse_duration
 from latecomer.testing.notation import read_row
 from latecomer.testing.rows import Row
@@ -27,7 +27,7 @@ class Restart:
     """The pipeline is stopped and started again."""
 
 
-Step = Batch | Heartbeat | Restart | Drain
+Step = Batch | Heartbeat | Watermark | Restart | Drain
 
 
 def rows_of(steps: Sequence[Step]) -> list[Row]:
@@ -60,7 +60,8 @@ def one_by_one(steps: Sequence[Step]) -> list[Step]:
 
 
 def all_in_one(steps: Sequence[Step]) -> list[Step]:
-    """As few batches as there can be: only a heartbeat and a drain keep two apart. Restarts are left out."""
+    """As few batches as there can be: only a heartbeat, a watermark and a drain keep two apart. Restarts
+    are left out."""
     joined: list[Step] = []
     for step in steps:
         if isinstance(step, Batch) and joined and isinstance(joined[-1], Batch):
@@ -80,8 +81,8 @@ CUTS: dict[str, Callable[[Sequence[Step]], list[Step]]] = {
 class Scenario:
     """Steps, put together call by call. Times are clock times of one day, in UTC.
 
-    Rows wait until something cuts them off into a batch: `cut`, a heartbeat, a restart, the drain, or
-    the end. A batch is read in the order of its arrivals.
+    Rows wait until something cuts them off into a batch: `cut`, a heartbeat, a watermark, a restart,
+    the drain, or the end. A batch is read in the order of its arrivals.
 
     >>> scenario = Scenario().event("14:00:10", delay="2s", paise=100).duplicate(delay="5s").drain()
     >>> [type(step).__name__ for step in scenario.steps], len(scenario.rows)
@@ -170,6 +171,11 @@ class Scenario:
     def heartbeat(self, at: str) -> Self:
         """Nothing more has arrived by this time."""
         self.cut()._cut.append(Heartbeat(self.times.read(at)))
+        return self
+
+    def watermark(self, to: str) -> Self:
+        """The watermark goes here. Where a scenario says so, nothing else moves it."""
+        self.cut()._cut.append(Watermark(self.times.read(to)))
         return self
 
     def restart(self) -> Self:

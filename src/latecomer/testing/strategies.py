@@ -18,7 +18,7 @@ except ImportError as error:  # pragma: no cover - the tests have it
 
 from latecomer.config import columns as types
 from latecomer.config.models import Pipeline
-from latecomer.model.arrivals import Drain, Heartbeat
+from latecomer.model.arrivals import Drain, Heartbeat, Watermark
 from latecomer.model.durations import parse_duration
 from latecomer.testing.rows import Row, Shape
 from latecomer.testing.scenario import Batch, Restart, Step
@@ -86,7 +86,7 @@ def rows(
     `event.id` some rows come twice, and with `corrupt` some have no event time, or one from a day ahead.
     Times are rounded to what their columns hold; a column that cannot hold them is a ValueError.
     """
-    declared = pipeline.source.columns or {}
+    declared = pipeline.declared_columns or {}
     shape, event_id, own = Shape(pipeline, declared), pipeline.event.id, columns or {}
     each = {name: values(declared[name]) for name in shape.given}
     each |= {name: st.none() for name in (event_id, shape.time_marker) if name in each}
@@ -138,11 +138,19 @@ def batches(draw: st.DrawFn, read: list[Row]) -> list[Step]:
 
 @st.composite
 def scenarios(
-    draw: st.DrawFn, /, pipeline: Pipeline, *, silence: str = "10m", restarts: bool = True, **of_rows: Any
+    draw: st.DrawFn,
+    /,
+    pipeline: Pipeline,
+    *,
+    silence: str = "10m",
+    restarts: bool = True,
+    by_hand: bool = False,
+    **of_rows: Any,
 ) -> list[Step]:
     """Everything that can happen: batches, heartbeats within `silence` after them, restarts, a drain.
 
-    Further arguments are those of `rows`.
+    With `by_hand` the watermark moves by steps of its own, to somewhere around the arrivals. Further
+    arguments are those of `rows`.
     """
     steps: list[Step] = []
     longest = parse_duration(silence)
@@ -153,6 +161,10 @@ def scenarios(
         quiet = _last(step) + draw(st.integers(0, longest))
         if draw(st.booleans()) and (until is None or quiet <= until):
             steps.append(Heartbeat(quiet))
+        if by_hand and draw(st.booleans()):
+            reached = max([step.to for step in steps if isinstance(step, Watermark)], default=0)
+            to = _last(step) + draw(st.integers(-longest, longest))
+            steps += [Watermark(to)] if to > reached else []
         if restarts and draw(st.integers(0, 4)) == 0:
             steps.append(Restart())
     return [*steps, *([Drain()] if draw(st.booleans()) else [])]

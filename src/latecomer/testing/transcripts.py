@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from latecomer.config.load import at_line, load_pipeline, made
 from latecomer.config.models import Pipeline
 from latecomer.config.written import Location, TimesAsText, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import PipelineError, Problem
-from latecomer.model.arrivals import Drain, Heartbeat
+from latecomer.model.arrivals import Drain, Heartbeat, Watermark
+from latecomer.testing.by_hand import backwards, steered
 from latecomer.testing.notation import (
     read_entry,
     read_fates,
@@ -26,6 +27,7 @@ from latecomer.testing.notation import (
     read_pane,
     read_result,
     read_row,
+    unknown_name,
 )
 from latecomer.testing.rows import Row, Shape, inferred
 from latecomer.testing.scenario import Batch, Restart, Step
@@ -34,7 +36,7 @@ from latecomer.testing.times import DAY, Times
 WHAT = "transcript"
 FRAGMENT = ("event", "watermark", "outputs", "ledger")
 KEYS = ("rule", "day", "pipeline", "columns", *FRAGMENT, "steps", "finally")
-ACTIONS = ("batch", "heartbeat", "restart", "drain")
+ACTIONS = ("batch", "heartbeat", "watermark", "restart", "drain")
 LISTS: dict[str, Callable[[str, Times], Any]] = {
     "panes": read_pane,
     "late": read_late,
@@ -106,6 +108,7 @@ class _Reader:
         self.problems: list[Problem] = []
         self.statements: list[Statement] = []
         self.rows: list[tuple[Location, Row]] = []
+        self.by_hand = False
         self._unknown_keys((), document, KEYS)
         self.times = self._times()
 
@@ -116,12 +119,16 @@ class _Reader:
         steps = list(self._steps())
         if not steps and not self.problems:
             self._problem(("steps",), "is missing", mend="say what happens: a list of batches and the like")
+        if wrong := backwards(steps, self.times):
+            self._problem(("steps", wrong[0], "watermark"), wrong[1], "write a later time, or leave it out")
         self._stop()  # before the pipeline, whose outputs the expectations name
+        self.by_hand = any(isinstance(step, Watermark) for step in steps)
         shape = self._shape([row for _, row in self.rows])
+        shape = replace(shape, pipeline=steered(shape.pipeline, steps))
         for location, row in self.rows:
             if told := shape.problem(row):
                 self._problem(location, *told.split("; ", 1))
-        self._expected(shape.pipeline)
+        self._expected(shape)
         self._stop()
         return Transcript(self.file, str(rule).strip(), shape, tuple(steps), tuple(self.statements))
 
@@ -136,6 +143,8 @@ class _Reader:
             self._stop()
             whole = self.given or load_pipeline(self.file.resolve().parent / str(named))
             return Shape(whole, _columns_of(whole, rows), self.times)
+        if self.by_hand:
+            fragment.setdefault("watermark", {"delay": "0s"})
         for key in ("watermark", "outputs"):
             if key not in fragment:
                 self._problem((key,), "is missing", mend=f"add {key}:, or name a pipeline file in pipeline:")
@@ -200,7 +209,7 @@ class _Reader:
             if step in ("restart", "drain"):
                 yield Restart() if step == "restart" else Drain()
                 continue
-            named = [action for action in ACTIONS if isinstance(step, dict) and action in step]
+            named = _actions(step)
             if len(named) != 1:
                 self._problem(location, "is not one step", f"write one of {', '.join(ACTIONS)}")
                 continue
@@ -213,9 +222,9 @@ class _Reader:
             if written is not None:
                 self._problem(place, "takes nothing", f"write {action}: alone", written)
             yield Restart() if action == "restart" else Drain()
-        elif action == "heartbeat":
-            moment = self._try(place, self.times.read, written)
-            yield Heartbeat(moment or 0)
+        elif action in ("heartbeat", "watermark"):
+            moment = self._try(place, self.times.read, written) or 0
+            yield Heartbeat(moment) if action == "heartbeat" else Watermark(moment)
         else:
             rows = written if isinstance(written, list) else []
             if not isinstance(written, list):
@@ -241,11 +250,13 @@ class _Reader:
 
     # Expectations
 
-    def _expected(self, pipeline: Pipeline) -> None:
+    def _expected(self, shape: Shape) -> None:
+        pipeline = shape.pipeline
         steps = self.document["steps"]
         for index, step in enumerate(steps):
             if isinstance(step, dict):
-                self._expectations(("steps", index), step, index, pipeline)
+                stated = {key: value for key, value in step.items() if key not in _actions(step)}
+                self._expectations(("steps", index), stated, index, pipeline)
         last = self.document.get("finally", {})
         if isinstance(last, dict):
             self._unknown_keys(("finally",), last, EXPECTATIONS)
@@ -253,6 +264,8 @@ class _Reader:
         else:
             self._problem(("finally",), "is not a mapping", f"the keys here are {', '.join(EXPECTATIONS)}")
         for each in self.statements:
+            if each.kind in LISTS:
+                self._of_known_names(each, shape)
             if each.kind == "fates":
                 self._of_known_output(each, pipeline)
         if not self.statements:
@@ -304,6 +317,23 @@ class _Reader:
             Problem("steps", told[0], mend=told[1], file=str(self.file), line=statement.line)
         )
 
+    def _of_known_names(self, statement: Statement, shape: Shape) -> None:
+        output = shape.pipeline.outputs[statement.output or ""]
+        location: Location = ("finally",) if statement.step is None else ("steps", statement.step)
+        location = (*location, statement.kind)
+        if isinstance(self._at(location), dict):
+            location = (*location, statement.output or "")
+        for index, stated in enumerate(statement.stated):
+            if told := unknown_name(stated, output, shape.given, shape.pipeline.ledger):
+                self._problem((*location, index), *told.split("; ", 1))
+
+    def _at(self, location: Location) -> Any:
+        """What is written there."""
+        found: Any = self.document
+        for step in location:
+            found = found[step]
+        return found
+
     # Problems
 
     def _try(self, location: Location, read: Callable[[str], Any], written: Any) -> Any:
@@ -333,6 +363,15 @@ class _Reader:
             raise PipelineError(sorted(self.problems, key=lambda problem: problem.line or 0))
 
 
+def _actions(step: Any) -> list[str]:
+    """What a step does. `watermark` beside another action is what must be so after it."""
+    written = step if isinstance(step, dict) else {}
+    named = [action for action in ACTIONS if action in written]
+    if named == ["watermark"] and written.keys() <= set(EXPECTATIONS):
+        return named
+    return [action for action in named if action != "watermark"]
+
+
 def _told(error: ValueError) -> tuple[str, str | None]:
     message, _, mend = str(error).partition("; ")
     return message, mend or None
@@ -341,9 +380,9 @@ def _told(error: ValueError) -> tuple[str, str | None]:
 def _columns_of(pipeline: Pipeline, rows: Sequence[Row]) -> dict[str, str]:
     """The source's columns: as the pipeline file declares them, or as a run would find them; where there is
     nothing to find yet, as the rows have them."""
-    if pipeline.source.columns is not None:
-        return dict(pipeline.source.columns)
-    from latecomer.config.columns import list_files
+    if (declared := pipeline.declared_columns) is not None:
+        return declared
+    from latecomer.config.paths import list_files
     from latecomer.store.store import read_pins, source_columns
 
     if read_pins(pipeline.store_path) is not None or list_files(pipeline.source_path):

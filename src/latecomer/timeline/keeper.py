@@ -55,6 +55,13 @@ class Stretch:
         return began is not None and self.clock // interval > began // interval
 
     @property
+    def began_at(self) -> int:
+        """Where the watermark stood before the stretch; at the very beginning, where it was first known."""
+        before = self.before.watermark if self.before else BEGIN_OF_TIME
+        known = (mark for mark in (before, *(step.watermark for step in self.steps)) if mark != BEGIN_OF_TIME)
+        return next(known, BEGIN_OF_TIME)
+
+    @property
     def fires_at(self) -> int:
         """Windows that end at or before this have closed by the end of the stretch."""
         return self.steps[-1].watermark if self.steps else BEGIN_OF_TIME
@@ -103,6 +110,8 @@ class TimelineKeeper:
         self.table = table
         self.strategy = strategy
         self.last_source_batch, carry = self._last()
+        self.parts = self._parts_of(self.last_source_batch)
+        """How many parts of the last batch of the source are on the timeline."""
         self._reached: tuple[int, Step | None] | None = None
         self.timeline = Timeline.restore(strategy, carry)
 
@@ -176,7 +185,24 @@ class TimelineKeeper:
                 }
             ),
         )
-        self.last_source_batch = source_batch
+        if source_batch != self.last_source_batch:
+            self.last_source_batch, self.parts = source_batch, 0
+        self.parts += rows[0].kind == "tick"
+
+    def holds(self, source_batch: int, part: int) -> bool:
+        """Whether a part of a batch of the source is on the timeline."""
+        return source_batch < self.last_source_batch or (
+            source_batch == self.last_source_batch and part < self.parts
+        )
+
+    def _parts_of(self, source_batch: int) -> int:
+        if not self.table.exists:
+            return 0
+        found = self.table.query(
+            "select count(distinct batch) as parts from t "
+            f"where source_batch = {source_batch} and kind = 'tick'"
+        )
+        return int(found["parts"][0].as_py())
 
     def _last(self) -> tuple[int, str | None]:
         if not self.table.exists:

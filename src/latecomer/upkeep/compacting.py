@@ -6,31 +6,35 @@ is then finished, or done again, by the next call; a call that finds nothing to 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 
+from latecomer.arguments import require_flags, require_moments, require_pipeline
 from latecomer.config import checks
 from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore, PipelineError, Problem, StoreInUse
 from latecomer.model.durations import MEND, UNITS, format_duration, parse_duration
 from latecomer.store.lock import BRIEFLY, exclusive, held_since
 from latecomer.store.store import Store, open_store
-from latecomer.store.table import DataFile, Table
-from latecomer.upkeep.coverage import DEAD_LETTERS, EVENTS, LATE, removals
-from latecomer.upkeep.merging import merge
+from latecomer.store.table import DataFile, Table, batch_of
+from latecomer.upkeep.coverage import DEAD_LETTERS, EVENTS, LATE, removals, removed_until
+from latecomer.upkeep.merging import Remnant, Remnants, merge, plan_merge, remnant, straddling
 from latecomer.upkeep.plan import Group, clustered, complete, final, joined
 from latecomer.upkeep.retention import Going, output_tables, plan_retention, reached, record, remove
 from latecomer.upkeep.sweeping import Safe, delete, swept
 
+LOG = logging.getLogger(__name__)
 KEEP = "7d"
 LEAST_KEEP = UNITS["h"]
 """A batch under way, or a reader, may need files for so long after they were replaced."""
 LOCK = ".compact.lock"
+REMOVALS = "removals"
 
 
 @dataclass
@@ -41,7 +45,8 @@ class Upkept:
     files: int = 0
     files_after: int = 0
     bytes: int = 0
-    bytes_after: int = 0
+    bytes_after: int | None = 0
+    """Not known before it is done."""
     rows_removed: int = 0
     swept_files: int = 0
     swept_bytes: int = 0
@@ -70,7 +75,7 @@ class Report:
         )
 
     def total(self, name: str) -> int:
-        return sum(getattr(each, name) for each in self.tables.values())
+        return sum(getattr(each, name) or 0 for each in self.tables.values())
 
 
 def compact(
@@ -82,6 +87,9 @@ def compact(
     `keep` is how long files stay after they were replaced, for those who opened them before. A `dry_run` says what
     would be done.
     """
+    require_pipeline("compact", pipeline)
+    require_flags("compact", dry_run=dry_run)
+    require_moments("compact", now=now)
     seconds = _kept(keep)
     if problems := checks.check(pipeline):
         raise PipelineError(problems)
@@ -114,8 +122,11 @@ class _Kept:
     name: str
     table: Table
     groups: Callable[[Sequence[DataFile]], list[Group]] = lambda _: []
-    alone: Callable[[], AbstractContextManager[None]] = nullcontext
-    """What has to be held while its files are merged."""
+    locked: Path | None = None
+    """The folder whose lock has to be held while its files are merged."""
+    loses: tuple[str, str | None] | None = None
+    """With which table, and of which output, retention takes batches out of it."""
+    by: str | None = None
     engine_remembers: bool = False
     """A running engine names files that were part of it when it began."""
 
@@ -128,6 +139,8 @@ class _Upkeep:
         self.now = now
         self.keep = keep
         self.report = Report()
+        self.going: dict[tuple[str, str | None], int] = {}
+        """Up to which batch retention takes rows out, of each table and output."""
 
     def done(self) -> Report:
         kept = list(self._tables())
@@ -136,7 +149,8 @@ class _Upkeep:
             size = sum(file.size for file in files)
             self.report.tables[each.name] = Upkept(each.name, len(files), len(files), size, size)
         self._retain()
-        for each in kept:
+        for nth, each in enumerate(kept, start=1):
+            LOG.info("table %s, %d of %d", each.name, nth, len(kept))
             self._merge(each)
         for each in [*kept, *self._left_out(kept)]:
             self._sweep(each)
@@ -152,31 +166,30 @@ class _Upkeep:
         def in_order(files: Sequence[DataFile]) -> list[Group]:
             return joined(complete(files, last))
 
-        yield _Kept("events", store.events, by_day("event_time"))
-        yield _Kept("duplicates", store.duplicates, by_day("event_time"))
-        yield _Kept("dead_letters", store.dead_letters, in_order)
+        time = "event_time"
+        yield _Kept("events", store.events, by_day(time), loses=(EVENTS, None), by=time)
+        yield _Kept("duplicates", store.duplicates, by_day(time), loses=(EVENTS, None), by=time)
+        yield _Kept("dead_letters", store.dead_letters, in_order, loses=(DEAD_LETTERS, None))
         yield _Kept("watermarks", store.watermarks, in_order, engine_remembers=True)
         yield _Kept("ledger", store.ledger, in_order, engine_remembers=True)
-        yield _Kept("removals", removals(store), in_order)
+        yield _Kept(REMOVALS, removals(store), in_order)
         watermark = reached(store, last)
         for name in store.pipeline.outputs:
             root, tables = f"outputs/{name}", output_tables(store, name)
             policies = [store.pipeline.outputs[name], *(under for _, under in store.policies(name)[-1:])]
-            reach = watermark - max(under.allowed_lateness for under in policies)
+            reach = watermark - max(
+                under.allowed_lateness + under.window.joinable_after for under in policies
+            )
 
             def over(files: Sequence[DataFile], reach: int = reach) -> list[Group]:
                 return clustered(final(complete(files, last), reach), "window_start")
 
             yield _Kept(f"{root}/panes", tables.panes, over, engine_remembers=True)
-            yield _Kept(f"{root}/late", tables.late, in_order)
-            yield _Kept(f"{root}/partials", tables.partials, in_order, self._without_engine)
+            yield _Kept(f"{root}/late", tables.late, in_order, loses=(LATE, name))
+            yield _Kept(f"{root}/partials", tables.partials, in_order, locked=store.root)
             corrections = store.root / root / "corrections"
             if corrections.is_dir():
-
-                def without_correct(folder: Path = corrections) -> AbstractContextManager[None]:
-                    return exclusive(folder, holder=BRIEFLY)
-
-                yield _Kept(f"{root}/corrections", _plain(corrections), joined, without_correct)
+                yield _Kept(f"{root}/corrections", _plain(corrections), joined, locked=corrections)
 
     def _left_out(self, kept: Sequence[_Kept]) -> Iterator[_Kept]:
         """The tables of outputs that the file no longer has: they are swept, and stay as they are."""
@@ -187,9 +200,6 @@ class _Upkeep:
                 self.report.tables[name] = Upkept(name)
                 yield _Kept(name, _plain(log.parent), engine_remembers=True)
 
-    def _without_engine(self) -> AbstractContextManager[None]:
-        return exclusive(self.store.root, holder=BRIEFLY)
-
     # Retention
 
     def _retain(self) -> None:
@@ -199,6 +209,7 @@ class _Upkeep:
         self.report.notes += plan.notes
         for going in plan.going:
             self._count(going)
+            self.going[going.table, going.output] = going.until
             if not self.dry_run:
                 record(self.store, going, self.now)
                 remove(self.store, going.table, going.output)
@@ -218,22 +229,52 @@ class _Upkeep:
     # Merging
 
     def _merge(self, kept: _Kept) -> None:
-        table, said = kept.table, self.report.tables[kept.name]
-        if not kept.groups(table.files()) and not said.rows_removed:
-            return
         if self.dry_run:
-            groups = kept.groups(table.files())
-            said.files_after -= sum(len(group.files) - group.expected for group in groups)
+            self._foretell(kept)
             return
+        table, said = kept.table, self.report.tables[kept.name]
         try:
-            with kept.alone():
+            with exclusive(kept.locked, holder=BRIEFLY) if kept.locked else nullcontext():
                 table.refresh()
                 for group in kept.groups(table.files()):
-                    merge(table, group)
+                    planned = plan_merge(table, group)
+                    if planned is not None:
+                        merge(table, planned)
         except StoreInUse:
             pass  # who holds it keeps it in shape, or the next call does
         files = table.files()
         said.files_after, said.bytes_after = len(files), sum(file.size for file in files)
+
+    def _foretell(self, kept: _Kept) -> None:
+        """What merging would come to, by the same plan: what retention takes out is left out of it."""
+        table, said = kept.table, self.report.tables[kept.name]
+        files, remnants = self._after_retention(kept)
+        said.files_after = len(files)
+        if kept.locked is None or held_since(kept.locked) is None:
+            found = [plan_merge(table, group, remnants) for group in kept.groups(files)]
+            plans = [planned for planned in found if planned is not None]
+        else:
+            plans = []
+        said.files_after -= sum(planned.spared for planned in plans)
+        if plans or files != table.files():
+            said.bytes_after = None
+
+    def _after_retention(self, kept: _Kept) -> tuple[list[DataFile], Remnants]:
+        """A table's files as they will be when retention has taken out, and written down, what is to go."""
+        files, table = kept.table.files(), kept.table
+        if kept.name == REMOVALS:
+            records = [
+                DataFile(f"data/{until:010d}-new{nth}/part.parquet", 1, 1)
+                for nth, until in enumerate(self.going.values())
+            ]
+            return [*files, *records], {}
+        if kept.loses is None:
+            return files, {}
+        until = max(removed_until(self.store, *kept.loses), self.going.get(kept.loses, -1))
+        left = {file.path: remnant(table, file, until, kept.by) for file in straddling(files, until)}
+        stay = [left.get(file.path, file) for file in files if batch_of(file) > until]
+        cut = {left[file.path].path: Remnant(file, until) for file in files if file.path in left}
+        return stay, cut
 
     # Sweeping
 

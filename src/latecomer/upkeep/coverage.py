@@ -13,11 +13,12 @@ from decimal import Decimal
 import pyarrow as pa
 
 from latecomer.errors import NotCovered
-from latecomer.model.durations import iso, to_micros
+from latecomer.model.durations import to_micros
 from latecomer.model.windows import AnyWindow, Session
 from latecomer.store.layout import AMOUNT, TIMESTAMP
 from latecomer.store.store import Store
 from latecomer.store.table import Table
+from latecomer.zoned import written
 
 EVENTS, DUPLICATES, DEAD_LETTERS, LATE = "events", "duplicates", "dead_letters", "late"
 LEDGER = "ledger"
@@ -82,21 +83,21 @@ def require_covered(store: Store, what: str, mend: str) -> None:
     if whole is not None:
         raise NotCovered(
             f"{what} needs the whole log, and retention has removed batches 0 to "
-            f"{removed_until(store, EVENTS)} from it: it is whole for event times from {iso(whole)} on; {mend}"
+            f"{removed_until(store, EVENTS)} from it: it is whole for event times from {written(whole)} on; {mend}"
         )
 
 
 def require_windows(
-    store: Store, what: str, since: int | None, window: AnyWindow, option: str = "--since"
+    store: Store, what: str, since: int | None, window: AnyWindow, option: str = "--from"
 ) -> None:
     """Refuse what needs the events of windows that the log no longer holds."""
     whole = covered_since(store)
     if whole is not None and not covers(store, since, window):
         first = whole + (window.gap if isinstance(window, Session) else 0)
-        asked = "all windows" if since is None else f"windows from {iso(since)} on"
+        asked = "all windows" if since is None else f"windows from {written(since)} on"
         raise NotCovered(
-            f"{what} needs every event of {asked}, and retention has removed those up to {iso(whole - 1)} from the "
-            f"log; ask for windows from {iso(first)} on ({option} {iso(first)})"
+            f"{what} needs every event of {asked}, and retention has removed those up to {written(whole - 1)} from the "
+            f"log; ask for windows from {written(first)} on ({option} {written(first)})"
         )
 
 

@@ -16,21 +16,32 @@ MOST_ROWS = 1_000_000
 MOST_BYTES = 256 << 20
 """A clustered file has no more rows and no more bytes before compression, unless one minute has: so much is
 sorted in memory at a time."""
+FULL = 128 * 1024
+"""A clustered file of so many rows ends with its day: a busy day has files of its own, quiet days share one."""
+ENOUGH = MOST_ROWS // 2
+"""What one merge has made of so many rows is not written again."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Files to be merged. `by` is the column whose days they are clustered by; None where they are joined."""
+    """Files that may be merged. `by` is the column whose time they are clustered by; None where they are joined."""
 
     files: Sequence[DataFile]
     by: str | None = None
 
+
+@dataclass(frozen=True)
+class Merge:
+    """A group, and exactly the files it becomes: a dry run tells them, a real one writes them."""
+
+    group: Group
+    parts: Sequence[tuple[int, int]]
+    """The stretch of time of each file, where they are clustered; else everything."""
+
     @property
-    def expected(self) -> int:
-        """How many files it comes to, as far as the files' bounds tell."""
-        if self.by is None:
-            return 1
-        return len({day for file in self.files for day in _days(file, self.by)})
+    def spared(self) -> int:
+        """How many files fewer there are afterwards."""
+        return len(self.group.files) - len(self.parts)
 
 
 def complete(files: Iterable[DataFile], last: int) -> list[DataFile]:
@@ -48,19 +59,28 @@ def final(files: Iterable[DataFile], reach: int) -> list[DataFile]:
 
 
 def clustered(files: Iterable[DataFile], by: str) -> list[Group]:
-    """Groups of files that share days, so that each day can have files of its own.
+    """Groups of files that follow one another in time, each of about as many rows as are enough.
 
-    A file that spans days ties them together: it is rewritten with all that is there of them.
+    Files that share a day are in the same group, so that it can be sorted out which rows lie where.
     """
-    loose = [file for file in files if _days(file, by) and not _settled(file, by)]
+    known = [file for file in files if _days(file, by)]
+    settled = _settled(known)
+    loose = [file for file in known if file.path not in settled]
     tied = _Ties()
     for file in loose:
         tied.tie(_days(file, by))
-    groups: dict[int, list[DataFile]] = {}
+    days: dict[int, list[DataFile]] = {}
     for file in loose:
-        groups.setdefault(tied.found(_days(file, by)[0]), []).append(file)
-    found = (Group(_ordered(group), by) for _, group in sorted(groups.items()))
-    return [group for group in found if _pays(group)]
+        days.setdefault(tied.found(_days(file, by)[0]), []).append(file)
+    groups: list[list[DataFile]] = []
+    rows = ENOUGH
+    for _, together in sorted(days.items()):
+        if rows >= ENOUGH:
+            groups.append([])
+            rows = 0
+        groups[-1] += together
+        rows += sum(file.rows for file in together)
+    return [Group(_ordered(group), by) for group in groups if len(group) > 1]
 
 
 def joined(files: Iterable[DataFile]) -> list[Group]:
@@ -89,34 +109,52 @@ def most_rows(rows: int, size: int) -> int:
     return max(1, min(MOST_ROWS, rows * MOST_BYTES // max(size, 1)))
 
 
-def parts(minutes: Mapping[int, int], most: int) -> list[tuple[int, int]]:
-    """Stretches of time, each within one day and with no more rows than `most`.
+def arranged(group: Group, minutes: Mapping[int, int], most: int) -> Merge | None:
+    """What is made of a clustered group, whose rows lie in these minutes; None where nothing is gained.
+
+    Never more files than there were. Files that were merged before are only touched if they become fewer, so a
+    second call finds nothing to do.
+    """
+    before, full = len(group.files), min(FULL, most)
+    if all(map(is_merged, group.files)):
+        found = Merge(group, parts(minutes, full, most))
+        return found if found.spared > 0 else None
+    share = -(-sum(minutes.values()) // before)
+    found = Merge(group, parts(minutes, max(full, share), most))
+    return found if found.spared >= 0 else None
+
+
+def parts(minutes: Mapping[int, int], full: int, most: int) -> list[tuple[int, int]]:
+    """Stretches of time, one after the other: each with no more rows than `most`, and ending with its day once it
+    has as many as `full`.
 
     `minutes` says how many rows each minute has, by the microsecond at which it starts.
     """
     found: list[tuple[int, int]] = []
-    rows = 0
+    rows, day = 0, 0
     for minute, count in sorted(minutes.items()):
-        end = minute + UNITS["m"]
-        if found and found[-1][0] // DAY == minute // DAY and rows + count <= most:
-            found[-1] = found[-1][0], end
+        ended = rows >= full and minute // DAY != day
+        if found and not ended and rows + count <= most:
+            found[-1] = found[-1][0], minute + UNITS["m"]
             rows += count
         else:
-            found.append((minute, end))
+            found.append((minute, minute + UNITS["m"]))
             rows = count
+        day = minute // DAY
     return found
 
 
-def _pays(group: Group) -> bool:
-    """Whether there is anything to gain: what one merge has made of whole days is left as it is."""
-    if all(map(is_merged, group.files)) and len(set(map(token_of, group.files))) == 1:
-        return False
-    return len(group.files) > 1 or group.expected > 1
-
-
-def _settled(file: DataFile, by: str) -> bool:
-    large = file.size >= SETTLED or file.rows >= MOST_ROWS // 2
-    return large and is_merged(file) and len(_days(file, by)) == 1
+def _settled(files: Sequence[DataFile]) -> set[str]:
+    """The files of merges that have made enough of their rows."""
+    merges: dict[str, list[DataFile]] = {}
+    for file in filter(is_merged, files):
+        merges.setdefault(token_of(file), []).append(file)
+    return {
+        file.path
+        for made in merges.values()
+        if sum(each.rows for each in made) >= ENOUGH or sum(each.size for each in made) >= 8 * SETTLED
+        for file in made
+    }
 
 
 def _days(file: DataFile, by: str) -> range:

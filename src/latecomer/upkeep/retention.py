@@ -25,7 +25,7 @@ from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import AMOUNT, FATE_COLUMNS, TIMESTAMP, PaneLayout
 from latecomer.store.sql import text_literal
-from latecomer.store.store import OutputTables, Store
+from latecomer.store.store import OutputTables, Store, as_received_sql
 from latecomer.store.table import DataFile, Table, batch_of, batches_of, is_merged
 from latecomer.upkeep.coverage import (
     DEAD_LETTERS,
@@ -106,23 +106,23 @@ def record(store: Store, going: Going, now: datetime | None = None) -> None:
 def remove(store: Store, table: str, output: str | None = None) -> None:
     """Take out what the record says has gone, as far as it is still there."""
     until = removed_until(store, table, output)
-    for name, each, by in _tables(store, table, output):
+    for name, each in _tables(store, table, output):
         each.refresh()
         old = [file for file in each.files() if batches_of(file)[0] <= until]
         if old:
-            without(each, old, until, by)
+            without(each, old, until)
             failpoint(f"retention.{name}.removed", until)
 
 
-def _tables(store: Store, table: str, output: str | None) -> Iterator[tuple[str, Table, str | None]]:
-    """The tables that lose their rows together, and what they are clustered by."""
+def _tables(store: Store, table: str, output: str | None) -> Iterator[tuple[str, Table]]:
+    """The tables that lose their rows together."""
     if table == EVENTS:
-        yield EVENTS, store.events, "event_time"
-        yield DUPLICATES, store.duplicates, "event_time"
+        yield EVENTS, store.events
+        yield DUPLICATES, store.duplicates
     elif table == DEAD_LETTERS:
-        yield DEAD_LETTERS, store.dead_letters, None
+        yield DEAD_LETTERS, store.dead_letters
     else:
-        yield LATE, output_tables(store, output or "").late, None
+        yield LATE, output_tables(store, output or "").late
 
 
 def output_tables(store: Store, name: str) -> OutputTables:
@@ -140,7 +140,7 @@ def _needed(store: Store, kept: int) -> str | None:
     """An output that was last run under a policy which may look back further than this."""
     for name in store.pipeline.outputs:
         for _, under in store.policies(name)[-1:]:
-            if under.allowed_lateness + looks_back(under.window) > kept:
+            if under.allowed_lateness + under.window.joinable_after + looks_back(under.window) > kept:
                 return name
     return None
 
@@ -320,7 +320,10 @@ def _ledger(
 ) -> dict[tuple[int, str], dict[str, Decimal]]:
     """The ledger's lines of some batches: what it says of each batch and unit, whatever the output."""
     of_output = f"and output = {text_literal(output)}" if output else ""
-    rows = store.ledger.query(f"select * from t where batch > {after} and batch <= {until} {of_output}")
+    whoever = f"and {as_received_sql(store.ledger)}"
+    rows = store.ledger.query(
+        f"select * from t where batch > {after} and batch <= {until} {of_output or whoever}"
+    )
     return {(row["batch"], row["unit"]): row for row in rows.to_pylist()}
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
+from latecomer.model.durations import DAY
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, Calendar, FixedWindow, Global, Sliding, Tumbling
 
@@ -20,6 +21,7 @@ END = f"{PRIVATE}end"
 LEADING = f"{PRIVATE}leading"
 FIRST_END = f"{PRIVATE}first_end"
 _LOCAL = f"{PRIVATE}local"
+_BEGIN, _STOP = f"{PRIVATE}begin", f"{PRIVATE}stop"
 
 
 def with_windows(seen: DataFrame, window: FixedWindow) -> DataFrame:
@@ -78,28 +80,52 @@ def _calendar(seen: DataFrame, window: Calendar) -> DataFrame:
 
 def _zoned(seen: DataFrame, window: Tumbling) -> DataFrame:
     zone, frame = window.zone, window.frame
-    local = f"timestamp_micros({_LOCAL})"
-    following = f"timestamp_micros({_LOCAL} + {frame}L)"
     wall = f"unix_micros(from_utc_timestamp(timestamp_micros({TIME}), '{zone}'))"
     # At a clock change the wall clock can mislead by one frame.
     framed = (
-        f"case when {TIME} < {_utc(local, zone)} then {_LOCAL} - {frame}L "
-        f"when {TIME} >= {_utc(following, zone)} then {_LOCAL} + {frame}L else {_LOCAL} end"
+        f"case when {TIME} < {_at(_LOCAL, zone)} then {_LOCAL} - {frame}L "
+        f"when {TIME} >= {_at(f'{_LOCAL} + {frame}L', zone)} then {_LOCAL} + {frame}L else {_LOCAL} end"
     )
     days = (
         seen.withColumn(_LOCAL, F.expr(wall))
         .withColumn(_LOCAL, F.expr(f"{_LOCAL} - pmod({_LOCAL} - {window.offset}L, {frame}L)"))
         .withColumn(_LOCAL, F.expr(framed))
-        .withColumn(START, F.expr(_utc(local, zone)))
-        .withColumn(END, F.expr(_utc(following, zone)))
-        .drop(_LOCAL)
+        .withColumn(START, F.expr(_at(_LOCAL, zone)))
+        .withColumn(END, F.expr(_at(f"{_LOCAL} + {frame}L", zone)))
     )
-    if window.size == frame:
-        return days
-    start = f"{TIME} - pmod({TIME} - {START}, {window.size}L)"
-    return days.withColumn(START, F.expr(start)).withColumn(
-        END, F.expr(f"least({START} + {window.size}L, {END})")
-    )
+    return (_within_days(days, window) if window.within_days else days).drop(_LOCAL)
+
+
+def _within_days(days: DataFrame, window: Tumbling) -> DataFrame:
+    """The window within START and END, a day that begins at LOCAL; as `Tumbling` does it, step by step."""
+    zone, cell, size = window.zone, window.cell, window.size
+    longer, into = f"({END} - {START} - {DAY}L)", f"({TIME} - {START})"
+    before = f"({into} - pmod({into}, {cell}L))"
+    after = f"({into} - {longer} - pmod({into} - {longer}, {cell}L))"
+    low, high = (f"({_LOCAL} + {pick}({before}, {after}))" for pick in ("least", "greatest"))
+
+    def chosen(further: int) -> str:
+        """Where the cell begins, or where it ends."""
+        return (
+            f"case when {longer} = 0 then {START} + {before} + {further}L "
+            f"when abs({longer}) > {cell}L then {END if further else START} "
+            f"when {_at(high, zone)} <= {TIME} then {_at(f'{high} + {further}L', zone)} "
+            f"else {_at(f'{low} + {further}L', zone)} end"
+        )
+
+    begin, end = chosen(0), chosen(cell)
+    cells = days.withColumns({_BEGIN: F.expr(begin), _STOP: F.expr(end)})
+    last = f"(greatest(({_STOP} - {_BEGIN}) div {size}L, 1) - 1)"
+    nth = f"least(({TIME} - {_BEGIN}) div {size}L, {last})"
+    start = f"{_BEGIN} + {nth} * {size}L"
+    return cells.withColumns(
+        {START: F.expr(start), END: F.expr(f"if({nth} = {last}, {_STOP}, {start} + {size}L)")}
+    ).drop(_BEGIN, _STOP)
+
+
+def _at(local: str, zone: str) -> str:
+    """The instant at which the wall clock of a zone shows a time, both in microseconds."""
+    return _utc(f"timestamp_micros({local})", zone)
 
 
 def _utc(local: str, zone: str) -> str:

@@ -22,6 +22,8 @@ from latecomer.windowing.assign import END, FIRST_END, LEADING, TIME, with_windo
 ARRIVAL = f"{PRIVATE}arrival"
 TICK = f"{PRIVATE}tick"
 BATCH = f"{PRIVATE}batch"
+ORIGIN = f"{PRIVATE}origin"
+POSITION = f"{PRIVATE}position"
 WATERMARK = f"{PRIVATE}watermark"
 FATE = f"{PRIVATE}fate"
 PARTLY = f"{PRIVATE}partly"
@@ -42,13 +44,18 @@ Periods = Sequence[tuple[int, Output]]
 
 
 def as_seen(events: DataFrame, layout: EventLayout, *more: str) -> DataFrame:
-    """The log under the source's own column names, with the envelope's times in microseconds."""
+    """The log under the source's own column names, with the envelope's times in microseconds.
+
+    What a plan does not use, Spark does not read.
+    """
     return events.selectExpr(
         *(f"{quoted(stored)} as {quoted(column)}" for column, stored in layout.view.items()),
         f"unix_micros(event_time) as {TIME}",
         f"unix_micros(arrival_time) as {ARRIVAL}",
         f"tick as {TICK}",
         f"batch as {BATCH}",
+        f"origin as {ORIGIN}",
+        f"position as {POSITION}",
         *more,
     )
 

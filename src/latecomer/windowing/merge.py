@@ -19,7 +19,8 @@ from latecomer.model.verdicts import Fate
 from latecomer.store.layout import PaneLayout, arrow_type
 from latecomer.store.sql import ddl, quoted
 from latecomer.windowing.assign import END, LEADING, START, TIME
-from latecomer.windowing.judge import ARRIVAL, CODES, FATE, PARTLY, WATERMARK
+from latecomer.windowing.judge import ARRIVAL, CODES, FATE, ORIGIN, PARTLY, POSITION, WATERMARK
+from latecomer.windowing.state_logic import StateLogic
 from latecomer.windowing.states import (
     EVENTS,
     HELD,
@@ -29,7 +30,6 @@ from latecomer.windowing.states import (
     SINCE,
     UNSETTLED,
     WAITING,
-    StateLogic,
     late_column,
     measure_column,
     new_column,
@@ -121,7 +121,8 @@ class Merger:
     def of_nothing(self, places: DataFrame, more: Sequence[str] = ()) -> DataFrame:
         """Windows and keys as inputs of no event at all; `places` has START, END, the keys and `more`."""
         none = {column: f"cast(null as {kind})" for column, kind in self.layout.events.types.items()}
-        none |= {TIME: "cast(null as bigint)", WATERMARK: "cast(null as bigint)"}
+        none |= dict.fromkeys((TIME, ARRIVAL, POSITION, WATERMARK), "cast(null as bigint)")
+        none |= {ORIGIN: "cast(null as string)"}
         none |= {LEADING: "false", PARTLY: "false", FATE: f"cast({CODES[Fate.ON_TIME]} as tinyint)"}
         bare = places.selectExpr(
             START,

@@ -26,6 +26,8 @@ from latecomer.windowing.judge import (
     BATCH,
     CODES,
     FATE,
+    ORIGIN,
+    POSITION,
     TICK,
     WATERMARK,
     Periods,
@@ -45,8 +47,7 @@ _BOUND = f"{PRIVATE}bound"
 _EPOCH = f"{PRIVATE}epoch"
 _ITEMS = f"{PRIVATE}items"
 _VERDICT = f"{PRIVATE}verdict"
-_PLACE = ("origin as _lc_origin", "position as _lc_position")
-_ORDER = (BATCH, TICK, ARRIVAL, "_lc_origin", "_lc_position")
+_ORDER = (BATCH, TICK, ARRIVAL, ORIGIN, POSITION)
 
 
 # Stretches and sessions
@@ -69,14 +70,23 @@ def cell_sql(window: Session) -> str:
     return f"({START} - {into}) div {longest}L * {-(-longest // gap)}L + {into} div {gap}L"
 
 
-def numbered(rows: DataFrame, by: Sequence[str]) -> DataFrame:
-    """Number the sessions of each key: rows that overlap, directly or through others, share a SESSION."""
+def numbered(rows: DataFrame, by: Sequence[str], window: Session) -> DataFrame:
+    """Number the sessions of each key: rows that meet, directly or through others, share a SESSION."""
     in_order = Window.partitionBy(*by).orderBy(START)
     reached = F.max(END).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
-    apart = F.when(F.col(START) < reached, 0).otherwise(1)
-    return rows.withColumn(SESSION, apart).withColumn(
+    met = F.col(START) < reached
+    if window.joins:
+        met = met | ((F.col(START) == reached) & F.expr(_may_touch_at(START, window)))
+    return rows.withColumn(SESSION, F.when(met, 0).otherwise(1)).withColumn(
         SESSION, F.sum(SESSION).over(in_order.rowsBetween(Window.unboundedPreceding, 0))
     )
+
+
+def _may_touch_at(moment: str, window: Session) -> str:
+    """Whether two stretches of which one ends here and one begins are one session, in SQL."""
+    if not window.joins:
+        return "false"
+    return "true" if window.max is None else f"pmod({moment}, {window.max}L) != 0"
 
 
 # Fates
@@ -136,12 +146,12 @@ def with_verdicts(
     output = periods[-1][1]
     window, keys = _session(output), [quoted(key) for key in output.by]
     bound = _by_period(periods, _bound)
-    ours = with_stretches(as_seen(suspected, layout, *_PLACE, WATERMARK, NTH), window)
+    ours = with_stretches(as_seen(suspected, layout, WATERMARK, NTH), window)
     ours = ours.selectExpr(
         *keys, *_ORDER, START, END, NTH, f"{bound} as {_BOUND}", f"cast(null as bigint) as {CELL}"
     )
-    prompt = with_watermark(as_seen(events, layout, *_PLACE), timeline)
-    prompt = prompt.where(f"{TIME} >= {WATERMARK} and {kept_sql(output)}")
+    prompt = with_watermark(as_seen(events, layout), timeline)
+    prompt = prompt.where(f"not ({_behind(output)}) and {kept_sql(output)}")
     others = with_stretches(_of_keys(prompt, ours, output.by), window)
     none = f"cast(null as bigint) as {NTH}", f"cast(null as bigint) as {_BOUND}"
     others = others.selectExpr(*keys, *_ORDER, START, END, *none, f"{cell_sql(window)} as {CELL}")
@@ -157,11 +167,11 @@ def with_verdicts(
         there = _of_keys(standing, ours, output.by)
         items = items.unionByName(there.selectExpr(*keys, f"0L as {_EPOCH}", *none, START, END))
     found = (
-        numbered(items, keys)
+        numbered(items, keys, window)
         .groupBy(*keys, SESSION)
         .agg(F.sort_array(F.collect_list(_item())).alias(_ITEMS), F.count(NTH).alias(NTH))
         .where(f"{NTH} > 0")
-        .select(F.explode(F.expr(_in_turn(_ITEMS))).alias(_VERDICT))
+        .select(F.explode(F.expr(_in_turn(_ITEMS, window))).alias(_VERDICT))
         .selectExpr(
             f"{_VERDICT}.nth as {NTH}",
             f"{_VERDICT}.start as {JUDGED_START}",
@@ -177,11 +187,16 @@ def _session(output: Output) -> Session:
 
 
 def _suspect(output: Output) -> str:
-    return f"{TIME} < {WATERMARK} and {kept_sql(output)}"
+    return f"{_behind(output)} and {kept_sql(output)}"
+
+
+def _behind(output: Output) -> str:
+    """Whether an event can touch a session that has closed: such a one may end at the watermark itself."""
+    return f"{TIME} {'<=' if _session(output).joins else '<'} {WATERMARK}"
 
 
 def _bound(output: Output) -> str:
-    """A session that ends at or before this is final for an event; a later one still takes it."""
+    """An event is accepted in a session that ends after this."""
     return f"{WATERMARK} - {output.allowed_lateness}L" if output.late.accepts else WATERMARK
 
 
@@ -219,13 +234,16 @@ def _item() -> Column:
     )
 
 
-def _in_turn(items: str) -> str:
+def _in_turn(items: str, window: Session) -> str:
     """The session by which each suspect is judged: nth, start and until.
 
     A fold over what came, in order. `now` has the sessions so far; each item that is accepted joins
     those that it touches. One that touches a final session is judged by the earliest of these.
     """
     touches = "s.start < x.until and x.start < s.until"
+    if window.joins:
+        ends, begins = _may_touch_at("s.start", window), _may_touch_at("x.start", window)
+        touches = f"({touches} or (s.start = x.until and {ends}) or (x.start = s.until and {begins}))"
     joined = (
         "named_struct('start', least(x.start, array_min(touched.start)), "
         "'until', greatest(x.until, array_max(touched.until)))"
@@ -234,7 +252,7 @@ def _in_turn(items: str) -> str:
     step = _let(
         {
             "touched": f"filter(now.sessions, s -> {touches})",
-            "final": "filter(touched, s -> s.until <= x.bound)",
+            "final": f"filter(touched, s -> s.until <= x.bound - {window.joinable_after}L)",
             "joined": joined,
             "by": "if(size(final) > 0, array_min(final), joined)",
         },

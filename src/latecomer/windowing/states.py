@@ -7,41 +7,27 @@ merge of whatever was known, in any order and in any number of steps.
 
 Sums, counts, minima and maxima are their own state. Averages keep sum and count. Variances of exact
 numbers keep count, sum and sum of squares as whole numbers, so that no digit is lost; of floating
-point numbers, count, mean and squared distance. Distinct counts and percentiles keep a sketch.
+point numbers, count, mean and squared distance. Approximations keep a sketch; what needs the values
+themselves keeps those (kept_values.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
-from latecomer.model.aggregates import Aggregate
+from latecomer.model.aggregates import ORDERED, TALLIED, Aggregate
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session, Sliding
 from latecomer.store.layout import PaneLayout
 from latecomer.store.sql import quoted
 from latecomer.windowing.assign import LEADING, TIME
 from latecomer.windowing.judge import CODES, FATE, PARTLY, WATERMARK
+from latecomer.windowing.kept_values import ordered, tallied
+from latecomer.windowing.state_logic import StateLogic
 
 WHOLE = "decimal(38,0)"
-
-
-@dataclass(frozen=True)
-class StateLogic:
-    """One aggregate in SQL. All mappings are column → SQL expression."""
-
-    columns: Mapping[str, str]
-    """The private state columns and their types; empty where the value is the state."""
-    from_event: Mapping[str, str]
-    """An event's inputs, over the source's columns."""
-    from_state: Mapping[str, str]
-    """A state's inputs, over the pane's columns."""
-    merge: Mapping[str, str]
-    """Aggregations over the inputs."""
-    finish: Mapping[str, str] = field(default_factory=dict)
-    """State and value columns, over the merged inputs; those not named pass through."""
 
 
 def states_of(layout: PaneLayout, measures: Mapping[str, str]) -> list[StateLogic]:
@@ -176,6 +162,10 @@ def _state(name: str, aggregate: Aggregate, layout: PaneLayout) -> StateLogic:
             return _distinct(name, column, kind)
         case "approx_percentile":
             return _percentile(name, column, kind, aggregate.argument or 0.0)
+        case function if function in TALLIED:
+            return tallied(name, aggregate, kind, value_type)
+        case function if function in ORDERED:
+            return ordered(name, aggregate, kind, value_type)
     if types.is_exact(kind):
         return _exact_moment(name, column, types.scale_of(kind), aggregate.function)
     return _float_moment(name, column, aggregate.function)

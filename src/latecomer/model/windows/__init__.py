@@ -33,6 +33,7 @@ __all__ = [
     "Tumbling",
     "Window",
     "Windows",
+    "zone_of",
 ]
 
 KINDS: dict[str, type[Windows]] = {each.kind: each for each in (Tumbling, Sliding, Session, Calendar, Global)}
@@ -56,5 +57,12 @@ def _read_window(written: object) -> object:
 
 
 AnyWindow = Annotated[Tumbling | Sliding | Session | Calendar | Global, BeforeValidator(_read_window)]
+
+
 FixedWindow = Tumbling | Sliding | Calendar | Global
 """The windows that an event's time alone decides."""
+
+
+def zone_of(window: Windows) -> str:
+    """The zone whose wall clock the windows follow; UTC where they follow none."""
+    return window.zone if isinstance(window, Tumbling | Calendar) else "UTC"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from latecomer.model.base import Model
 
 FIRST_MOMENT = -62_135_596_800_000_000
 """0001-01-01T00:00:00Z."""
@@ -22,11 +22,15 @@ class Window(NamedTuple):
         return self.start < other.end and other.start < self.end
 
 
-class Windows(BaseModel):
+class Windows(Model):
     """What all share: written `{KIND: …}`, and in Python with that value first."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     kind: ClassVar[str]
+
+    @property
+    def joinable_after(self) -> int:
+        """How much longer than its lateness a window takes events; only sessions may."""
+        return 0
 
     def __init__(self, value: object = None, /, **fields: Any) -> None:
         if value is not None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from latecomer.model.durations import PositiveDuration, format_duration
 from latecomer.model.windows.base import FOREVER, Window, Windows
@@ -13,7 +13,8 @@ from latecomer.model.windows.base import FOREVER, Window, Windows
 class Session(Windows):
     """For each key, events that follow one another within a gap: `Session("30m", max="8h")`.
 
-    An event at t stands for the stretch `[t, t + gap)`; stretches that overlap become one. No stretch
+    An event at t stands for the stretch `[t, t + gap)`; stretches that overlap become one, and with
+    `touching: joins` those that only touch, too. No stretch
     reaches across a multiple of `max`, so that no session is longer.
 
     >>> Session("30us", max="40us").stretch(25)
@@ -24,6 +25,22 @@ class Session(Windows):
 
     session: PositiveDuration
     max: PositiveDuration | None = Field(None, description="no session is longer; it is cut at multiples")
+    touching: Literal["separate", "joins"] = Field(
+        "separate",
+        description="events exactly a gap apart: two sessions, or one as in Flink, Kafka and Spark",
+    )
+
+    final: Literal["at_once", "after_gap"] = Field(
+        "at_once",
+        description="after_gap: an event whose own stretch is not too late joins a session whose lateness is over",
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What came after the first stores is left out where it is not used: their windows are the same."""
+        written: dict[str, Any] = dump(self)
+        unused = {"touching": "separate", "final": "at_once"}
+        return {name: value for name, value in written.items() if unused.get(name, ...) != value}
 
     @model_validator(mode="after")
     def _max_holds_the_gap(self) -> Self:
@@ -41,6 +58,23 @@ class Session(Windows):
     def reach(self) -> int:
         """No window is longer."""
         return self.max or FOREVER
+
+    @property
+    def joinable_after(self) -> int:
+        """What touches a session lies before its end, so its own stretch ends within a gap of that."""
+        return self.gap if self.final == "after_gap" else 0
+
+    @property
+    def joins(self) -> bool:
+        """Whether stretches that only touch are one session."""
+        return self.touching == "joins"
+
+    def meet(self, one: Window, other: Window) -> bool:
+        """Whether two stretches of a key are one session."""
+        if one.overlaps(other) or not self.joins:
+            return one.overlaps(other)
+        first, second = sorted((one, other))
+        return first.end == second.start and (self.max is None or second.start % self.max != 0)
 
     def stretch(self, event_time: int) -> Window:
         """What one event stands for."""

@@ -7,17 +7,19 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from latecomer.model.durations import DAY, PositiveDuration, SignedDuration
+from latecomer.model.durations import DAY, UNITS, PositiveDuration, SignedDuration
 from latecomer.model.windows.base import Window, Windows
 from latecomer.model.zones import Zone, to_local, to_utc
+
+HOUR = UNITS["h"]
 
 
 class Tumbling(Windows):
     """Windows of one length, side by side: `Tumbling("1m")`, `{tumbling: 1d, zone: Asia/Kolkata}`.
 
-    In UTC they are aligned to 1970-01-01, moved by `offset`. In a zone, whole days run from midnight
-    to midnight of the wall clock (so a day may last 23 or 25 hours), and shorter windows divide each
-    such day from its start; the last one before a clock change's midnight may be cut short.
+    In UTC they are aligned to 1970-01-01, moved by `offset`. In a zone they follow the wall clock (ADR
+    0008): whole days run from midnight to midnight, so a day may last 23 or 25 hours, and windows of six
+    hours begin at 00:00, 06:00, 12:00 and 18:00 on every day, so one may last five or seven.
 
     >>> Tumbling("1m").assign(90_000_000)
     Window(start=60000000, end=120000000)
@@ -30,10 +32,12 @@ class Tumbling(Windows):
     zone: Zone = "UTC"
 
     @model_validator(mode="after")
-    def _fits_the_day(self) -> Self:
-        if self.zone != "UTC" and self.size % DAY and DAY % self.size:
+    def _fits_the_wall_clock(self) -> Self:
+        fits = self.size % DAY == 0 or (HOUR if self.size < HOUR else DAY) % self.size == 0
+        if self.zone != "UTC" and not fits:
             raise ValueError(
-                "with a zone, a window is whole days or divides a day; write 1h, 6h, 1d or 7d, or leave zone out"
+                "with a zone, a window is whole days, or divides a day, and below an hour divides an hour; "
+                "write 15m, 1h, 6h, 1d or 7d, or leave zone out"
             )
         return self
 
@@ -43,27 +47,39 @@ class Tumbling(Windows):
 
     @property
     def step(self) -> int:
-        """From one window's end to the next."""
+        """From one window's end to the next, but for clock changes."""
         return self.size
 
     @property
     def reach(self) -> int:
         """No window is longer."""
-        return self.size if self.zone == "UTC" or self.size < DAY else self.size + DAY
+        if self.zone == "UTC":
+            return self.size
+        return self.size + min(self.size, DAY)
 
     @property
     def frame(self) -> int:
-        """What is aligned to the wall clock of a zone: the days that windows are, or divide."""
+        """What begins and ends at a time of the wall clock whatever the clock does: whole days."""
         return max(self.size, DAY)
+
+    @property
+    def cell(self) -> int:
+        """What begins at its own time of the wall clock within a day; windows below an hour divide hours."""
+        return max(self.size, HOUR)
+
+    @property
+    def within_days(self) -> bool:
+        """Whether several windows of a zone's wall clock make up a day."""
+        return self.zone != "UTC" and self.size < DAY
 
     def assign(self, event_time: int) -> Window:
         """The one window that holds this event time."""
         if self.zone == "UTC":
             start = event_time - (event_time - self.offset) % self.size
             return Window(start, start + self.size)
-        begin, end = self._framed(event_time)
-        start = event_time - (event_time - begin) % self.size if self.size < DAY else begin
-        return Window(start, min(start + self.size, end) if self.size < DAY else end)
+        first = self._first(event_time)
+        days = Window(self._at(first), self._at(first + self.frame))
+        return self._part(event_time, self._cell(event_time, first, days)) if self.within_days else days
 
     def assign_all(self, event_time: int) -> tuple[Window, ...]:
         """Every window that holds this event time, ascending by start."""
@@ -76,13 +92,39 @@ class Tumbling(Windows):
             yield end
             end = self.assign(end).end
 
-    def _framed(self, event_time: int) -> Window:
-        """The stretch of whole wall-clock days that holds an instant."""
+    def _at(self, local: int) -> int:
+        return to_utc(local, self.zone)
+
+    def _first(self, event_time: int) -> int:
+        """The wall-clock time at which the days that hold an instant begin."""
         local = to_local(event_time, self.zone)
         first = local - (local - self.offset) % self.frame
         # At a clock change the wall clock can mislead by one frame.
-        if event_time < to_utc(first, self.zone):
-            first -= self.frame
-        elif event_time >= to_utc(first + self.frame, self.zone):
-            first += self.frame
-        return Window(to_utc(first, self.zone), to_utc(first + self.frame, self.zone))
+        if event_time < self._at(first):
+            return first - self.frame
+        if event_time >= self._at(first + self.frame):
+            return first + self.frame
+        return first
+
+    def _cell(self, event_time: int, first: int, day: Window) -> Window:
+        """The stretch between two times of the wall clock that holds an instant of this day.
+
+        A change by more than such a stretch would leave no order among them: then it is the whole day.
+        """
+        longer, into = day.end - day.start - DAY, event_time - day.start
+        if not longer:
+            begin = event_time - into % self.cell
+            return Window(begin, begin + self.cell)
+        if abs(longer) > self.cell:
+            return day
+        # Counted as before the change and as after it: they differ by one at most.
+        low, high = sorted((into // self.cell, (into - longer) // self.cell))
+        begin = first + (high if self._at(first + high * self.cell) <= event_time else low) * self.cell
+        return Window(self._at(begin), self._at(begin + self.cell))
+
+    def _part(self, event_time: int, cell: Window) -> Window:
+        """The window of a stretch that holds an instant: as many as have room, and the last takes the rest."""
+        last = max((cell.end - cell.start) // self.size, 1) - 1
+        nth = min((event_time - cell.start) // self.size, last)
+        start = cell.start + nth * self.size
+        return Window(start, cell.end if nth == last else start + self.size)

@@ -1,0 +1,46 @@
+"""Arguments in Python: a wrong one is an error of latecomer's, with its name, its value and what is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from latecomer.config.models import Pipeline
+from latecomer.errors import PipelineError, Problem
+
+Kinds = type | tuple[type, ...]
+
+
+def require_kind(call: str, kinds: Kinds, wanted: str, **given: object) -> None:
+    """Refuse arguments that are not of a kind; `wanted` is what to give instead."""
+    problems = [
+        Problem(name, "has the wrong kind of value", value, f"give {wanted}", f"{call}()")
+        for name, value in given.items()
+        if not isinstance(value, kinds)
+    ]
+    if problems:
+        raise PipelineError(problems)
+
+
+def require_pipeline(call: str, pipeline: object) -> None:
+    require_kind(
+        call, Pipeline, 'a Pipeline, such as load_pipeline("pipeline.yaml") returns', pipeline=pipeline
+    )
+
+
+def require_flags(call: str, **given: object) -> None:
+    require_kind(call, bool, "True or False", **given)
+
+
+def require_moments(call: str, **given: object) -> None:
+    """Moments that may be left out."""
+    wanted = "a datetime, UTC unless it has a zone, such as datetime(2026, 4, 25, 14, tzinfo=UTC)"
+    require_kind(call, (datetime, type(None)), wanted, **given)
+
+
+def require_key(call: str, key: object) -> None:
+    """Key columns and their values as text, where any are given."""
+    require_kind(call, (Mapping, type(None)), 'columns and their values, such as {"merchant": "m1"}', key=key)
+    if isinstance(key, Mapping):
+        wanted = "text, as the results show it, or None for null"
+        require_kind(call, (str, type(None)), wanted, **{f"key {name}": value for name, value in key.items()})

@@ -1,0 +1,192 @@
+"""The step under way, shown within a second, and warnings: on standard error, never on standard output.
+
+The library says what it does through `logging`: `LOG.info("starting Spark")` begins a step, `LOG.warning(...)`
+warns. A record whose message is the same but for its values (`"replaying batch %d of %d"`) is news of the same
+step. On a terminal the step is one live line with the time it has taken, which gives way as soon as anything
+else is printed. Elsewhere it is a plain line where it takes longer than a moment, with news now and then.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.spinner import Spinner
+
+LOGGER = logging.getLogger("latecomer")
+"""Above the loggers of all modules."""
+MOMENT = 0.3
+"""A step that takes no longer than so many seconds is not shown."""
+NEWS = 15.0
+"""Elsewhere than on a terminal, news of a step comes no more often."""
+STILL = 60.0
+"""And a step without news is shown again after so long, then after twice as long, and so on."""
+
+
+@contextmanager
+def reporting(quiet: bool = False) -> Iterator[Display]:
+    """For a whole command: steps are shown and warnings printed; where `quiet`, warnings alone."""
+    with ExitStack() as stack:
+        stream = stack.enter_context(_own_stderr())
+        display = Display(stream, quiet)
+        stack.callback(display.rest)
+        if stream.isatty():
+            stack.enter_context(redirect_stdout(_giving_way(sys.stdout, display)))
+            stack.enter_context(redirect_stderr(_giving_way(sys.stderr, display)))
+        handler, level = _Handler(display), LOGGER.level
+        stack.callback(LOGGER.setLevel, level)
+        stack.callback(LOGGER.removeHandler, handler)
+        LOGGER.addHandler(handler)
+        LOGGER.setLevel(logging.INFO)
+        yield display
+
+
+def current() -> Display:
+    """The display of the command that runs."""
+    found = (each.display for each in LOGGER.handlers if isinstance(each, _Handler))
+    return next(found, None) or Display(sys.stderr)
+
+
+class _Handler(logging.Handler):
+    """Takes what the library says to the display."""
+
+    def __init__(self, display: Display) -> None:
+        super().__init__(logging.INFO)
+        self.display = display
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING:
+            self.display.line(f"warning: {record.getMessage()}")
+        else:
+            self.display.show(record.getMessage(), str(record.msg))
+
+
+class Display:
+    """What is being done now. A `line` stays; the step itself is gone in the end."""
+
+    def __init__(self, stream: TextIO, quiet: bool = False) -> None:
+        self.stream = stream
+        self.quiet = quiet
+        self.live: Live | None = None
+        self.status = ""
+        """What is shown below the step on a terminal."""
+        self._lock = threading.RLock()
+        self._text, self._step, self._began = "", "", 0.0
+        self._printed, self._printed_step, self._printed_at, self._patience = "", "", -NEWS, STILL
+        self._resting = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def on_terminal(self) -> bool:
+        return self.stream.isatty()
+
+    def show(self, text: str, step: str | None = None) -> None:
+        """What is being done from now on; `step` is the same for news of the same step."""
+        with self._lock:
+            if (step or text) != self._step:
+                self._step, self._began, self._patience = step or text, time.monotonic(), STILL
+            self._text = text
+            if self._thread is None and not self.quiet:
+                self._resting.clear()
+                shown = self._on_terminal if self.on_terminal else self._in_lines
+                self._thread = threading.Thread(target=shown, name="latecomer-progress", daemon=True)
+                self._thread.start()
+
+    def line(self, text: str) -> None:
+        """A line that stays."""
+        with self._lock:
+            if self.live is None:
+                print(text, file=self.stream, flush=True)
+            else:
+                self.live.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def rest(self) -> None:
+        """Show nothing until the next step."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            self._resting.set()
+            thread.join()
+
+    def _in_lines(self) -> None:
+        while not self._resting.wait(MOMENT / 2):
+            with self._lock:
+                now = time.monotonic()
+                took, since = now - self._began, now - self._printed_at
+                news = self._text != self._printed and (since >= NEWS or self._step != self._printed_step)
+                still = since >= self._patience
+                if took >= MOMENT and (news or still):
+                    self.line(self._text if took < NEWS else f"{self._text} ({took:.0f} s)")
+                    self._printed, self._printed_step, self._printed_at = self._text, self._step, now
+                    self._patience *= 2 if still else 1
+
+    def _on_terminal(self) -> None:
+        if self._resting.wait(MOMENT):
+            return
+        from rich.console import Console
+        from rich.live import Live
+        from rich.spinner import Spinner
+
+        spinner = Spinner("dots")
+        live = Live(
+            console=Console(file=self.stream),
+            get_renderable=lambda: self._rendered(spinner),
+            transient=True,
+            refresh_per_second=8,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        with live:
+            with self._lock:
+                self.live = live
+            self._resting.wait()
+            with self._lock:
+                self.live = None
+
+    def _rendered(self, spinner: Spinner) -> Spinner:
+        from rich.text import Text
+
+        with self._lock:
+            lines = [f"{self._text}  {time.monotonic() - self._began:.0f} s", *self.status.splitlines()]
+        spinner.update(text=Text("\n".join(lines)))
+        return spinner
+
+
+@contextmanager
+def _own_stderr() -> Iterator[TextIO]:
+    """Standard error under a descriptor of its own: while the JVM starts, 1 and 2 are lent to it."""
+    try:
+        number = os.dup(sys.stderr.fileno())
+    except (OSError, ValueError):  # not a file: somebody captures it
+        yield sys.stderr
+        return
+    sys.stderr.flush()
+    with os.fdopen(number, "w", encoding="utf-8", errors="backslashreplace") as stream:
+        yield stream
+
+
+class _GivingWay:
+    """A stream before whose first word the live line goes."""
+
+    def __init__(self, stream: TextIO, display: Display) -> None:
+        self._stream = stream
+        self._display = display
+
+    def write(self, text: str) -> int:
+        self._display.rest()
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _giving_way(stream: TextIO, display: Display) -> TextIO:
+    return cast(TextIO, _GivingWay(stream, display))

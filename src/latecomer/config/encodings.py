@@ -1,0 +1,104 @@
+"""The encodings that text files may be in, under names that Python and Java both know."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+from pathlib import Path
+from typing import BinaryIO, TextIO, cast
+
+UTF8 = "utf-8"
+UTF16 = "utf-16"
+ENCODINGS = (
+    UTF8,
+    "us-ascii",
+    *(f"iso-8859-{part}" for part in (1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 15)),
+    *(f"windows-125{page}" for page in range(9)),
+    "koi8-r",
+    UTF16,
+    "utf-16le",
+    "utf-16be",
+    "shift_jis",
+    "euc-jp",
+    "gb18030",
+    "big5",
+    "euc-kr",
+)
+_NAMES = {**{codecs.lookup(name).name: name for name in ENCODINGS}, "utf-8-sig": UTF8}
+_BIG_ENDIAN_MARK = codecs.BOM_UTF16_BE
+
+
+def known_encoding(written: str) -> str:
+    """The one name of an encoding.
+
+    >>> known_encoding("UTF8"), known_encoding("latin-1"), known_encoding("cp1252")
+    ('utf-8', 'iso-8859-1', 'windows-1252')
+    """
+    try:
+        return _NAMES[codecs.lookup(written.strip()).name]
+    except (LookupError, ValueError):
+        raise ValueError(
+            f"unknown encoding {written!r}; there are {', '.join(ENCODINGS)}, and latin-1 for iso-8859-1"
+        ) from None
+
+
+def other_encoding(encoding: str) -> str:
+    """What to do about bytes that are not in the encoding."""
+    other = "utf-8" if encoding != UTF8 else "windows-1252"
+    return f"if the files are in another encoding, set source.files.encoding, such as {other}"
+
+
+def file_encoding(name: str | Path, encoding: str) -> str:
+    """The encoding of one file: with utf-16 its first two bytes say which of the two it is, else little-endian."""
+    if encoding != UTF16:
+        return encoding
+    try:
+        with _open_bytes(name) as content:
+            return "utf-16be" if content.read(2) == _BIG_ENDIAN_MARK else "utf-16le"
+    except (OSError, EOFError):
+        return "utf-16le"  # it will be found out when it is read
+
+
+def open_text(name: str | Path, encoding: str, newline: str | None = None) -> TextIO:
+    """A text file, decompressed if its name says that it is compressed, as Spark does.
+
+    What is not in the encoding comes as characters that `is_text` knows; a byte order mark is left out.
+    """
+    spelled = file_encoding(name, encoding)
+    errors = "surrogateescape" if spelled == UTF8 else "replace"
+    if spelled == UTF8:
+        spelled = "utf-8-sig"
+    elif spelled.startswith(UTF16) and _has_mark(name):
+        spelled = UTF16
+    match Path(name).suffix:
+        case ".gz":
+            return gzip.open(name, "rt", encoding=spelled, errors=errors, newline=newline)
+        case ".bz2":
+            return bz2.open(name, "rt", encoding=spelled, errors=errors, newline=newline)
+    return open(name, encoding=spelled, errors=errors, newline=newline)
+
+
+def is_text(text: str, encoding: str = UTF8) -> bool:
+    """Whether everything in a text that `open_text` read is in the file's encoding.
+
+    >>> is_text("caf\\udce9"), is_text("café")
+    (False, True)
+    """
+    if encoding != UTF8:
+        return "\ufffd" not in text
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _has_mark(name: str | Path) -> bool:
+    with _open_bytes(name) as content:
+        return content.read(2) in (codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)
+
+
+def _open_bytes(name: str | Path) -> BinaryIO:
+    match Path(name).suffix:
+        case ".gz":
+            return cast(BinaryIO, gzip.open(name, "rb"))
+        case ".bz2":
+            return cast(BinaryIO, bz2.open(name, "rb"))
+    return open(name, "rb")

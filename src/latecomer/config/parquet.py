@@ -1,0 +1,106 @@
+"""The columns of a Parquet file, as Spark reads them.
+
+Spark's types have microseconds, no unsigned numbers and no nested columns that a pipeline could use.
+Nanoseconds are cut to microseconds, unsigned numbers become the next larger type, and what remains is
+left out, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_KINDS = {
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "uint8": "smallint",
+    "uint16": "int",
+    "uint32": "bigint",
+    "uint64": "decimal(20,0)",
+    "float": "float",
+    "double": "double",
+    "bool": "boolean",
+    "string": "string",
+    "large_string": "string",
+    "string_view": "string",
+    "binary": "binary",
+    "large_binary": "binary",
+    "binary_view": "binary",
+    "date32[day]": "date",
+}
+_MOST_DIGITS = 38
+_CAST = "write it as a number, text or timestamp"
+
+
+@dataclass(frozen=True)
+class ParquetColumns:
+    """What a Parquet file holds: the columns that can be read, and those that cannot, with their types."""
+
+    kinds: Mapping[str, str]
+    nanoseconds: frozenset[str]
+    """Times that Spark hands over as numbers."""
+    int96: frozenset[str]
+    """Times of the old form, which has no zone and is read as one with and without."""
+    left_out: Mapping[str, str]
+    empty: frozenset[str]
+    """Columns of nothing but nulls, which fit any type."""
+
+
+def parquet_columns(file: str | Path) -> ParquetColumns:
+    """The columns of a file, from its footer alone."""
+    with pq.ParquetFile(file) as opened:
+        schema, stored = opened.schema_arrow, opened.schema
+        physical = {
+            stored.column(place).path: stored.column(place).physical_type for place in range(len(stored))
+        }
+    kinds: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    int96 = {name for name, kind in physical.items() if kind == "INT96"}
+    nanoseconds, empty = set(), set()
+    for field in schema:
+        kind = "timestamp" if field.name in int96 else _kind(field.type)
+        if kind is not None:
+            kinds[field.name] = kind
+            if physical.get(field.name) == "INT64" and _is_in_nanoseconds(field.type):
+                nanoseconds.add(field.name)
+        elif pa.types.is_null(field.type):
+            empty.add(field.name)
+        else:
+            left_out[field.name] = str(field.type)
+    return ParquetColumns(kinds, frozenset(nanoseconds), frozenset(int96), left_out, frozenset(empty))
+
+
+def _kind(kind: pa.DataType) -> str | None:
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})" if kind.precision <= _MOST_DIGITS else None
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz else "timestamp_ntz"
+    if pa.types.is_dictionary(kind):
+        return _kind(kind.value_type)
+    if pa.types.is_fixed_size_binary(kind):
+        return "binary"
+    return _KINDS.get(str(kind))
+
+
+def _is_in_nanoseconds(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) and kind.unit == "ns")
+
+
+def columns_left_out(files: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """The columns that are not read in any of the files, with their types and what to do about them."""
+    found: dict[str, tuple[str, str]] = {}
+    for file in files:
+        try:
+            left_out = parquet_columns(file).left_out
+        except (OSError, pa.ArrowException):
+            continue  # it becomes a dead letter
+        for column, kind in left_out.items():
+            nested = kind.startswith(("list", "large_list", "fixed_size_list", "struct", "map"))
+            found[column] = (kind, "write its fields as columns of their own" if nested else _CAST)
+    return found

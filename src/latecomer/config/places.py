@@ -1,0 +1,108 @@
+"""Paths of a pipeline that cannot be used, or that would bite one another: found after resolving them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from latecomer.config.models import Pipeline
+from latecomer.config.paths import SourcePath
+from latecomer.errors import Problem
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_APART = "give store, source and each sink a folder of its own"
+
+
+def unusable_paths(pipeline: Pipeline) -> list[Problem]:
+    """Paths that no file system can have, or that cannot be read as a pattern: nothing else can be said of
+    the pipeline before."""
+    problems = [problem for field, path in _written(pipeline) if (problem := _unusable(field, path))]
+    if problems:
+        return problems
+    mistake = SourcePath(pipeline.source_path).mistake
+    if mistake is None:
+        return []
+    fix = "write a folder, or a pattern such as in/*.json, in/2013-??/{a,b}*.json or in/**/*.json"
+    return [Problem("source.files.path", mistake, pipeline.source.files.path, fix)]
+
+
+def check_places(pipeline: Pipeline) -> Iterator[Problem]:
+    """Places that must not be one in the other."""
+    yield from _store(pipeline)
+    yield from _sinks(pipeline)
+
+
+def _written(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    yield "store", pipeline.store
+    yield "source.files.path", pipeline.source.files.path
+    for name, output in pipeline.outputs.items():
+        yield from ((f"outputs.{name}.sinks.{nth}", sink.path) for nth, sink in enumerate(output.sinks))
+
+
+def _unusable(field: str, path: str) -> Problem | None:
+    url = _URL.match(path)
+    if url:
+        return Problem(
+            field, f"{url[1]} is not supported: only local files are", path, "write a path on this machine"
+        )
+    if "\0" in path:
+        return Problem(field, "a path cannot hold a NUL character", path, "remove it")
+    try:
+        Path(path).expanduser()
+    except RuntimeError:
+        return Problem(
+            field,
+            "there is no such user",
+            path,
+            "name an existing user after ~, or write ./~… for a file of that name",
+        )
+    return None
+
+
+def _store(pipeline: Pipeline) -> Iterator[Problem]:
+    store, source = pipeline.store_path, SourcePath(pipeline.source_path)
+    if re.search(r"%[0-9A-Fa-f]{2}|[*?{}\[\]\\]", str(store)):
+        reason = "a path with % and two digits, or one of *?{}[]\\, cannot be opened"
+        yield Problem("store", reason, pipeline.store, "rename the folder")
+    if _shares(source, store):
+        yield Problem("store", "shares a folder with the source", pipeline.store, _APART)
+
+
+def _sinks(pipeline: Pipeline) -> Iterator[Problem]:
+    store, source = pipeline.store_path, SourcePath(pipeline.source_path)
+    seen: dict[tuple[Path, str], str] = {}
+    for name, output in pipeline.outputs.items():
+        for nth, sink in enumerate(output.sinks):
+            field, place = f"outputs.{name}.sinks.{nth}", pipeline.resolve(sink.path)
+            if place.is_relative_to(store) or store.is_relative_to(place):
+                yield Problem(field, "shares a folder with the store", sink.path, _APART)
+            if _shares(source, place):
+                yield Problem(field, "shares a folder with the source", sink.path, _APART)
+            part = sink.part(name)
+            others = {other: output for (path, other), output in seen.items() if path == place}
+            if others and (part == "" or "" in others or part in others):
+                yield Problem(
+                    field,
+                    f"writes where output {next(iter(others.values()))} writes already",
+                    sink.path,
+                    "give each output a sink of its own",
+                )
+            seen[place, part] = name
+
+
+def _shares(source: SourcePath, place: Path) -> bool:
+    """Whether the source's files are in a place that is written to, or what is written there might be taken
+    for one of them: a pattern looks into every folder that it passes through."""
+    base = Path(source.base).resolve()
+    if base.is_relative_to(place):
+        return True
+    if not place.is_relative_to(base):
+        return False
+    if source.is_folder:
+        return True
+    here = "/".join([source.base.rstrip("/"), *place.relative_to(base).parts])
+    parts = source.written.rstrip("/").split("/")
+    passed = [SourcePath("/".join([*parts[:nth], "*"])) for nth in range(1, len(parts))]
+    as_folder = SourcePath("/".join([*parts, "**"]))
+    return source.matches(here) or any(each.matches(f"{here}/file") for each in [*passed, as_folder])

@@ -1,0 +1,185 @@
+"""Why a row is a dead letter, in words: which column, which value, what was expected. Pure Python.
+
+It is asked for dead letters alone, after they have been set aside; it explains a verdict of Spark's and
+never gives one.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from latecomer.config import columns as types
+from latecomer.config.encodings import UTF8, other_encoding
+from latecomer.config.models import Pipeline
+from latecomer.model.durations import format_duration
+
+LONGEST = 60
+MOST = 3
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_A_TIME = "write ISO-8601 with a date, such as 2026-04-25T14:00:00Z, or a number and its unit"
+_NUMBERS_IN_WORDS = {"nan", "infinity", "-infinity", "+infinity", "inf", "-inf", "+inf"}
+
+
+@dataclass(frozen=True)
+class Explainer:
+    """What the rows of a pipeline's source should have been."""
+
+    pipeline: Pipeline
+    columns: Mapping[str, str]
+    """Under the names that the source has for them."""
+
+    def detail(self, reason: str, raw: str, header: Sequence[str] = ()) -> str | None:
+        """What is wrong with a row, as far as its text says so; `header` is that of its CSV file."""
+        order_by = self.pipeline.source.files.order_by
+        event = self.pipeline.source_name(self.pipeline.event.time)
+        order_by = order_by and self.pipeline.source_name(order_by)
+        match reason:
+            case "unreadable":
+                return self._misread(raw, header)
+            case "unreadable_file":
+                return "none of the file was read; correct it, and deliver it under another name"
+            case "no_event_time":
+                return f"column {event} is missing or empty"
+            case "no_arrival_time":
+                return f"column {order_by} is missing or empty"
+            case "unreadable_event_time":
+                return f"{_shown(event, _fields(raw).get(event))} is not a time; {_A_TIME}"
+            case "unreadable_arrival_time" if order_by is not None:
+                return f"{_shown(order_by, _fields(raw).get(order_by))} is not a time; {_A_TIME}"
+            case "too_far_ahead":
+                allowed = format_duration(self.pipeline.watermark.max_future or 0)
+                said = _shown(event, _fields(raw).get(event))
+                return f"{said} is more than {allowed} ahead of its arrival (watermark.max_future)"
+        return None
+
+    def undecodable(self, raw: bytes, encoding: str) -> str:
+        """Which byte of a row is not in its encoding."""
+        where = "it"
+        try:
+            raw.decode(encoding)
+        except UnicodeDecodeError as error:
+            where = f"byte 0x{raw[error.start]:02X} at {error.start}"
+        if self.pipeline.source.files.format == "parquet":
+            return f"{where} is not {UTF8}; write text as {UTF8}, or the column as binary"
+        return f"{where} is not {encoding}; {other_encoding(encoding)}"
+
+    def _misread(self, raw: str, header: Sequence[str]) -> str | None:
+        if self.pipeline.source.files.format == "csv":
+            return self._misread_csv(raw, header)
+        try:
+            found = json.loads(raw)
+        except ValueError as error:
+            if raw.count("\0") * 3 > len(raw):
+                return "it looks like UTF-16; set source.files.encoding: utf-16"
+            return (
+                f"not JSON: {str(error).partition(': line')[0]} at character {getattr(error, 'pos', 0) + 1}"
+            )
+        except RecursionError:
+            return "not JSON that can be read: it is nested too deeply"
+        if not isinstance(found, dict):
+            return f"{_short(raw)} is not a JSON object"
+        return self._misfits(found, _fits_json)
+
+    def _misread_csv(self, raw: str, header: Sequence[str]) -> str | None:
+        try:
+            fields = next(csv.reader([raw], delimiter=self.pipeline.source.files.delimiter), [])
+        except csv.Error as error:
+            return f"not CSV: {error}"
+        if len(fields) != len(header):
+            told = f"{len(fields)} field{'' if len(fields) == 1 else 's'}"
+            return f"{told}, and the file has {len(header)} columns: {_short(', '.join(header))}"
+        return self._misfits(dict(zip(header, fields, strict=True)), _fits_text)
+
+    def _misfits(self, row: Mapping[str, Any], fits: Callable[[Any, str], bool]) -> str | None:
+        wrong = [
+            f"{_shown(column, row[column])} is not a {kind}"
+            for column, kind in self.columns.items()
+            if row.get(column) is not None and not fits(row[column], kind)
+        ]
+        more = f"; and {len(wrong) - MOST} more" if len(wrong) > MOST else ""
+        return "; ".join(wrong[:MOST]) + more or None
+
+
+def _fields(raw: str) -> Mapping[str, Any]:
+    """The columns of a row that could be parsed: its raw text is JSON."""
+    try:
+        found = json.loads(raw)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _shown(column: str, value: object) -> str:
+    return f"column {column}: {_short(json.dumps(value, ensure_ascii=False))}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _fits_json(value: Any, kind: str) -> bool:
+    """Whether Spark takes a JSON value for a column of this type."""
+    if kind in _BITS:
+        return isinstance(value, int) and not isinstance(value, bool) and _in_range(value, kind)
+    if kind in types.FLOATS:
+        if isinstance(value, str):
+            return value.lower() in _NUMBERS_IN_WORDS
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind == "boolean":
+        return isinstance(value, bool)
+    if types.is_decimal(kind):
+        return not isinstance(value, bool | dict | list) and _fits_decimal(str(value), kind)
+    if kind in ("date", "timestamp", "timestamp_ntz"):
+        return isinstance(value, int) or (isinstance(value, str) and _fits_moment(value, kind))
+    return kind != "binary" or isinstance(value, str)
+
+
+def _fits_text(text: str, kind: str) -> bool:
+    """Whether Spark takes a field of a CSV file for a column of this type; an empty one is null."""
+    if not text:
+        return True
+    if kind in _BITS:
+        return re.fullmatch(r"[-+]?\d+", text) is not None and _in_range(int(text), kind)
+    if kind in types.FLOATS:
+        return text.lower() in _NUMBERS_IN_WORDS or _is_number(text)
+    if kind == "boolean":
+        return text.lower() in ("true", "false")
+    if types.is_decimal(kind):
+        return _fits_decimal(text, kind)
+    return kind not in ("date", "timestamp", "timestamp_ntz") or _fits_moment(text, kind)
+
+
+def _in_range(number: int, kind: str) -> bool:
+    bound = 1 << (_BITS[kind] - 1)
+    return -bound <= number < bound
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _fits_decimal(text: str, kind: str) -> bool:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return False
+    return number.is_finite() and abs(number) < 10 ** types.whole_digits(kind)
+
+
+def _fits_moment(text: str, kind: str) -> bool:
+    try:
+        date.fromisoformat(text) if kind == "date" else datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True

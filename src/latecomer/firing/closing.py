@@ -1,0 +1,122 @@
+"""Closing panes: the last pane of each window and key for which nothing more can come.
+
+They hold what stands. Where the pane that stands is marked as the last already, there is nothing to add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from latecomer.config.checks import PRIVATE
+from latecomer.config.models import Output
+from latecomer.firing.lanes import BATCH, BEFORE, CLOCK, NOW
+from latecomer.model.durations import to_micros
+from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.model.windows import FIRST_MOMENT
+from latecomer.store.sql import double_quoted, moment_literal, quoted
+from latecomer.store.table import DataFile, Table
+from latecomer.timeline.keeper import Stretch
+from latecomer.windowing.merge import Merger
+
+CLOSING = "closing"
+_NTH = f"{PRIVATE}nth"
+_BOTH = f"{PRIVATE}both"
+
+
+def may_close(files: Iterable[DataFile], output: Output, stretch: Stretch) -> list[DataFile]:
+    """The pane files that can hold a window for which nothing more can come since this stretch."""
+    before = stretch.before.watermark if stretch.before else BEGIN_OF_TIME
+    return [
+        file
+        for file in files
+        if to_micros(file.maximum["window_end"]) + output.settles_after > before
+        and to_micros(file.minimum["window_start"]) < stretch.fires_at
+    ]
+
+
+def places_to_close(panes: Table, output: Output, stretch: Stretch) -> set[tuple[Any, ...]]:
+    """The windows and keys that would have a closing pane, without Spark."""
+    if not panes.exists:
+        return set()
+    place = ", ".join(double_quoted(name) for name in ("window_start", "window_end", *output.by))
+    low = (stretch.before.watermark if stretch.before else BEGIN_OF_TIME) - output.settles_after
+    high = stretch.fires_at - output.settles_after
+    if high <= FIRST_MOMENT:
+        return set()
+    since = f"window_end > {moment_literal(low)} and " if low > FIRST_MOMENT else ""
+    nth = f"row_number() over (partition by {place} order by sequence desc, op desc)"
+    ranked = f"select *, {nth} as _lc_nth from t where {since}window_end <= {moment_literal(high)}"
+    found = panes.query(f"select {place} from ({ranked}) where _lc_nth = 1 and op = 'insert' and not is_last")
+    return {tuple(map(repr, row.values())) for row in found.to_pylist()}
+
+
+def places_in(files: Iterable[Path], output: Output) -> set[tuple[Any, ...]]:
+    """The windows and keys of stored panes."""
+    names = ["window_start", "window_end", *output.by]
+    tables = (pq.read_table(file, columns=names, partitioning=None).select(names) for file in files)
+    return {tuple(map(repr, row.values())) for table in tables for row in table.to_pylist()}
+
+
+def write_closing_panes(
+    spark: SparkSession,
+    merger: Merger,
+    panes: Sequence[str],
+    told: Sequence[str],
+    params: DataFrame,
+    folder: Path,
+) -> None:
+    """One CLOSING pane for each window and key for which nothing more can come since this batch.
+
+    `told` are the panes of sessions that have more to tell: those will be taken back instead.
+    """
+    output, schema = merger.output, merger.ddl()
+    place = [quoted(name) for name in ("window_start", "window_end", *merger.layout.keys)]
+    final = f"least(unix_micros(window_end) + {output.settles_after}L, {END_OF_TIME}L)"
+    known = spark.read.schema(schema).parquet(*panes).crossJoin(F.broadcast(params))
+    newest = Window.partitionBy(*place).orderBy(F.col("sequence").desc(), F.col("op").desc())
+    standing = (
+        known.where(f"{final} > {BEFORE} and {final} <= {NOW}")
+        .withColumn(_NTH, F.row_number().over(newest))
+        .where(f"{_NTH} = 1 and op = '{Op.INSERT}' and not is_last")
+        .drop(_NTH)
+    )
+    if told:
+        names = {name: f"{PRIVATE}told_{nth}" for nth, name in enumerate(place)}
+        others = spark.read.schema(schema).parquet(*told)
+        others = others.select(*(F.col(name).alias(other) for name, other in names.items()))
+        same = [F.col(name).eqNullSafe(F.col(other)) for name, other in names.items()]
+        standing = standing.join(others, same, "left_anti")
+    closing = _closing(merger)
+    insert = F.struct(*(closing.get(name, F.col(quoted(name))).alias(name) for name in merger.schema.names))
+    rows = [insert]
+    if output.accumulation is Accumulation.RETRACTING:
+        taken_back = {name: closing[name] for name in ("timing", "batch", "fired_at", "watermark")}
+        taken_back |= {"op": F.lit(Op.RETRACT.value), "is_last": F.lit(False)}
+        columns = (taken_back.get(name, F.col(quoted(name))).alias(name) for name in merger.schema.names)
+        rows.insert(0, F.struct(*columns))
+    both = standing.select(F.explode(F.array(*rows)).alias(_BOTH)).select(f"{_BOTH}.*")
+    both.coalesce(1).write.parquet(str(folder))
+
+
+def _closing(merger: Merger) -> dict[str, Column]:
+    """What a closing pane says otherwise than the pane that stands; one that discards has nothing new."""
+    nothing = merger.emptied if merger.output.accumulation is Accumulation.DISCARDING else {}
+    counted = {name: f"cast(0 as {merger.state_columns[name]})" for name in merger.new_columns}
+    firing = {
+        "sequence": "sequence + 1",
+        "timing": f"'{Timing.CLOSING}'",
+        "op": f"'{Op.INSERT}'",
+        "is_last": "true",
+        "batch": BATCH,
+        "fired_at": f"timestamp_micros(nullif({CLOCK}, {BEGIN_OF_TIME}L))",
+        "watermark": f"timestamp_micros({NOW})",
+    }
+    return {name: F.expr(sql) for name, sql in {**nothing, **counted, **firing}.items()}

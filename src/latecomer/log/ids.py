@@ -1,0 +1,285 @@
+"""Which ids the log holds: an index beside it, so that a batch need not read the ids of all others.
+
+    ids/FIRSTtoLAST-RANDOM.arrow    the ids of some batches, sorted by hash
+
+A *segment* holds the ids that some batches logged, each with its hash and event time, in *runs* sorted by
+hash. Files are mapped, not read: in memory there is a filter of two bytes an id, and of the ids that a filter
+lets pass only those with the same 64 bits of hash are looked at. Then the ids themselves are compared, so
+neither a filter nor a hash decides anything.
+
+Everything here follows from the log and is made from it where it is missing, cannot be read, or has
+forgotten too much. Segments count batches, not files: what upkeep does to the files of the log is nothing to it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from latecomer.log.hashes import Filter, Hashes, filter_bits, hash_ids
+from latecomer.model.durations import to_micros
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.store.durable import sync
+from latecomer.store.table import DataFile, Table, batches_of, new_token
+
+RUN_ROWS = 2 << 20
+"""The most ids that are sorted at once."""
+FULL = 1 << 20
+"""A segment of so many ids is not merged with others any more."""
+TOGETHER = 8
+"""So many segments of about one size become one."""
+_SCHEMA = pa.schema([("hash", pa.uint64()), ("time", pa.int64()), ("id", pa.large_binary())])
+_OF, _FLOOR = b"latecomer.events", b"latecomer.floor"
+_TO = "to"
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Hits:
+    """Places at which looked-up hashes were found: which of those asked for, and what is stored there."""
+
+    asked: Rows
+    ids: pa.Array
+    times: Rows
+
+
+class Run:
+    """Ids sorted by hash, in a mapped file."""
+
+    def __init__(self, rows: pa.RecordBatch) -> None:
+        self.hashes: Hashes = rows.column("hash").to_numpy()
+        self.times: Rows = rows.column("time").to_numpy()
+        self.ids: pa.Array = rows.column("id")
+        self.filter = Filter(self.hashes)
+        self.newest = int(self.times.max()) if len(self.times) else BEGIN_OF_TIME
+
+    def find(self, ordered: Hashes, bits: Hashes) -> Iterator[Hits]:
+        """Where these hashes, which are in order, are found."""
+        maybe = np.flatnonzero(self.filter.may_hold(ordered, bits))
+        place = np.searchsorted(self.hashes, ordered[maybe])
+        while len(maybe):
+            here = place < len(self.hashes)
+            here[here] = self.hashes[place[here]] == ordered[maybe[here]]
+            maybe, place = maybe[here], place[here]
+            if len(maybe):
+                yield Hits(maybe, self.ids.take(pa.array(place)), self.times[place])
+            place = place + 1  # another id may have the same hash
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The ids of the batches from `first` to `last`."""
+
+    path: Path
+    first: int
+    last: int
+    floor: int
+    """Ids of events before this moment may be missing."""
+    batches: Sequence[pa.RecordBatch]
+
+    @cached_property
+    def rows(self) -> int:
+        return sum(each.num_rows for each in self.batches)
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        return [Run(each) for each in self.batches if each.num_rows]
+
+    @property
+    def newest(self) -> int:
+        """The latest event time of all."""
+        return max((run.newest for run in self.runs), default=BEGIN_OF_TIME)
+
+
+class IdIndex:
+    """The ids of an event log that a duplicate could still do harm with."""
+
+    def __init__(self, folder: Path, events: Table) -> None:
+        self.folder = folder
+        self.events = events
+        self._segments: list[Segment] | None = None
+
+    def catch_up(self, since: int) -> None:
+        """Take in what the log holds and the index does not. Ids of events before `since` may be forgotten."""
+        self.events.refresh()
+        if self._segments is None:
+            self._segments = self._stored()
+        fit = [each for each in self._segments if each.floor <= since]
+        self._drop([each for each in self._segments if each.floor > since])
+        for first, last in _gaps(fit, self.events.last_batch()):
+            fit.append(self._write(first, last, self._logged(first, last, since), since))
+        self._segments = sorted(fit, key=lambda each: each.first)
+        self._forget(since)
+        self._merge(since)
+
+    def find(self, ordered: Hashes, since: int) -> Iterator[Hits]:
+        """Where hashes, which are in order, are found among the ids of events at or after a moment."""
+        bits = filter_bits(ordered)
+        for segment in self._segments or []:
+            for run in segment.runs:
+                if run.newest >= since:
+                    yield from run.find(ordered, bits)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        return self._segments or []
+
+    # Where it comes from
+
+    def _stored(self) -> list[Segment]:
+        """The segments that are there and belong to this log; the others are deleted."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        found = [_opened(path) for path in sorted(self.folder.iterdir())]
+        last, own = self.events.last_batch(), self._log_id()
+        kept: list[Segment] = []
+        for segment, of in sorted(
+            (each for each in found if each is not None), key=lambda each: (each[0].first, -each[0].last)
+        ):
+            # A merge that was interrupted leaves what it merged beside what it made.
+            if of == own and segment.last <= last and (not kept or segment.first > kept[-1].last):
+                kept.append(segment)
+        there = {segment.path for segment in kept}
+        for path in self.folder.iterdir():
+            if path not in there:
+                path.unlink()
+        return kept
+
+    def _logged(self, first: int, last: int, since: int) -> Iterator[pa.Table]:
+        """The ids that the log holds of some batches, a run at a time."""
+        files = [
+            file
+            for file in self.events.files()
+            if batches_of(file)[0] <= last and batches_of(file)[-1] >= first and _newest(file) >= since
+        ]
+        if not files:
+            return
+        rows = ds.dataset(self.events.paths(files), schema=_LOGGED, format="parquet")
+        wanted = (pc.field("batch") >= first) & (pc.field("batch") <= last) & pc.field("event_id").is_valid()
+        held: list[pa.RecordBatch] = []
+        for part in rows.to_batches(columns=["event_id", "event_time"], filter=wanted):
+            held.append(part)
+            if sum(each.num_rows for each in held) >= RUN_ROWS:
+                yield _hashed(held)
+                held = []
+        if held:
+            yield _hashed(held)
+
+    def _write(self, first: int, last: int, runs: Iterator[pa.Table], floor: int) -> Segment:
+        path = self.folder / f"{first:010d}{_TO}{last:010d}-{new_token()}.arrow"
+        unfinished = path.with_suffix(".tmp")
+        schema = _SCHEMA.with_metadata({_OF: self._log_id(), _FLOOR: str(floor).encode()})
+        with pa.OSFile(str(unfinished), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            for run in runs:
+                writer.write_table(run.cast(schema), max_chunksize=max(run.num_rows, 1))
+        sync(unfinished)  # torn in the middle it would still open; a name that is lost is only made again
+        os.replace(unfinished, path)
+        opened = _opened(path)
+        assert opened is not None  # noqa: S101
+        return opened[0]
+
+    def _log_id(self) -> bytes:
+        """What tells this log from one that was in the same place before."""
+        return self.events.identity.encode()
+
+    # What goes
+
+    def _forget(self, since: int) -> None:
+        """Put an empty segment in the place of those, one after the other, that are out of reach."""
+        kept: list[Segment] = []
+        for gone, group in groupby(self._segments or [], key=lambda each: each.newest < since):
+            old = list(group)
+            if gone and (len(old) > 1 or old[0].rows):
+                kept.append(self._write(old[0].first, old[-1].last, iter(()), since))
+                self._drop(old)
+            else:
+                kept += old
+        self._segments = kept
+
+    def _merge(self, since: int) -> None:
+        """Keep segments few: where the last so many are of one size, or smaller, they become one."""
+        segments = self._segments or []
+        for most in range(_size(FULL) + 1):
+            tail = len(segments)
+            while tail and segments[tail - 1].rows < FULL and _size(segments[tail - 1].rows) <= most:
+                tail -= 1
+            if len(segments) - tail >= TOGETHER:
+                small = segments[tail:]
+                merged = self._write(small[0].first, small[-1].last, iter([_merged(small, since)]), since)
+                self._segments = segments = [*segments[:tail], merged]
+                self._drop(small)
+
+    def _drop(self, segments: Sequence[Segment]) -> None:
+        for each in segments:
+            each.path.unlink(missing_ok=True)
+
+
+_LOGGED = pa.schema(
+    [("event_id", pa.string()), ("event_time", pa.timestamp("us", "UTC")), ("batch", pa.int64())]
+)
+
+
+def _hashed(parts: Sequence[pa.RecordBatch]) -> pa.Table:
+    """A run: ids sorted by hash."""
+    rows = pa.Table.from_batches(parts).combine_chunks()
+    ids = rows["event_id"].cast(pa.large_binary()).combine_chunks()
+    hashes = hash_ids(ids)
+    order = np.argsort(hashes)
+    places = pa.array(order)
+    times = rows["event_time"].cast(pa.int64()).take(places)
+    return pa.table([pa.array(hashes[order]), times, ids.take(places)], schema=_SCHEMA)
+
+
+def _merged(segments: Sequence[Segment], since: int) -> pa.Table:
+    """The ids of several segments as one run, less those that are out of reach."""
+    rows = pa.Table.from_batches([each for segment in segments for each in segment.batches], None)
+    rows = rows.replace_schema_metadata(None)
+    rows = rows.filter(pc.greater_equal(rows["time"], since))
+    return rows.take(pa.array(np.argsort(rows["hash"].to_numpy(), kind="stable"))).combine_chunks()
+
+
+def _opened(path: Path) -> tuple[Segment, bytes] | None:
+    """A segment and the log that it is of, None where it is not a whole one."""
+    try:
+        first, _, last = path.stem.split("-")[0].partition(_TO)
+        reader = pa.ipc.open_file(pa.memory_map(str(path)))
+        told = reader.schema.metadata
+        batches = [reader.get_batch(nth) for nth in range(reader.num_record_batches)]
+        return Segment(path, int(first), int(last), int(told[_FLOOR]), batches), told[_OF]
+    except (pa.ArrowInvalid, OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _gaps(segments: Sequence[Segment], last: int) -> list[tuple[int, int]]:
+    """The batches up to `last` that no segment holds."""
+    gaps, next_one = [], 0
+    for segment in sorted(segments, key=lambda each: each.first):
+        if segment.first > next_one:
+            gaps.append((next_one, segment.first - 1))
+        next_one = segment.last + 1
+    return [*gaps, (next_one, last)] if next_one <= last else gaps
+
+
+def _newest(file: DataFile) -> int:
+    """The latest event time of a file; the very first moments are in no statistics."""
+    newest = file.maximum.get("event_time")
+    return END_OF_TIME if newest is None else to_micros(newest)
+
+
+def _size(rows: int) -> int:
+    """A size to compare by: 0 below 8 ids, 1 below 64, and so on.
+
+    >>> [_size(0), _size(7), _size(8), _size(64)]
+    [0, 0, 1, 2]
+    """
+    return max(rows.bit_length() - 1, 0) // 3

@@ -1,0 +1,99 @@
+"""Lists as JSON text, letter for letter as Spark's `to_json` writes them.
+
+`top_k` and `collect` are published so: text is what every sink, table and file can hold.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
+"""How moments are written, for Spark."""
+_ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
+    ord(letter): "\\" + written for letter, written in zip('\b\t\n\f\r"\\', 'btnfr"\\', strict=True)
+}
+_SIMPLE = re.compile(r'[^\s"=,:\[\]]+')
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON.
+
+    >>> json_text(["a", 1, Decimal("1.50"), 1e10, True])
+    '["a",1,1.50,1.0E10,true]'
+    """
+    match value:
+        case None:
+            return "null"
+        case Mapping():
+            return (
+                "{" + ",".join(f"{json_text(name)}:{json_text(each)}" for name, each in value.items()) + "}"
+            )
+        case list() | tuple():
+            return "[" + ",".join(map(json_text, value)) + "]"
+        case bool():
+            return str(value).lower()
+        case int() | Decimal():
+            return str(value)
+        case float():
+            return _double(value)
+        case datetime():
+            return f'"{value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").zfill(27)}"'
+        case date():
+            return f'"{value.isoformat()}"'
+        case bytes():
+            return f'"{b64encode(value).decode()}"'
+    return f'"{str(value).translate(_ESCAPES)}"'
+
+
+def _double(value: float) -> str:
+    """The shortest digits that tell a double from its neighbours, in Java's layout."""
+    if not math.isfinite(value):
+        return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    assert isinstance(exponent, int)  # noqa: S101
+    written = "".join(map(str, digits)).rstrip("0") or "0"
+    point = len(digits) + exponent
+    minus = "-" if sign else ""
+    if value == 0:
+        return f"{minus}0.0"
+    if 1e-3 <= abs(value) < 1e7:
+        if point <= 0:
+            return f"{minus}0.{'0' * -point}{written}"
+        whole, part = written[:point].ljust(point, "0"), written[point:]
+        return f"{minus}{whole}.{part or '0'}"
+    return f"{minus}{written[0]}.{written[1:] or '0'}E{point - 1}"
+
+
+def shortened(text: str) -> str | None:
+    """A list of `top_k` or `collect` as a transcript writes it, where it can be written so.
+
+    >>> shortened('[{"value":"DEL","count":2},{"value":"BOM","count":1}]'), shortened('["a","b"]')
+    ('[DEL:2,BOM:1]', '[a,b]')
+    """
+    if not text.startswith("["):
+        return None
+    try:
+        found = json.loads(text, parse_float=str, parse_int=str)
+    except ValueError:
+        return None
+    written = [_short(each) for each in found] if isinstance(found, list) else [None]
+    if any(each is None for each in written):
+        return None
+    return f"[{','.join(each for each in written if each is not None)}]"
+
+
+def _short(value: Any) -> str | None:
+    if isinstance(value, dict):
+        if list(value) != ["value", "count"]:
+            return None
+        simple = _short(value["value"])
+        return None if simple is None else f"{simple}:{value['count']}"
+    text = str(value).lower() if isinstance(value, bool) else value
+    return text if isinstance(text, str) and _SIMPLE.fullmatch(text) else None

@@ -1,0 +1,136 @@
+"""What each aggregate means over plain values: the whole list, no state, no merging.
+
+The values come without nulls, and in the order of events: event time, then arrival time, then as they were
+read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import Any
+
+from latecomer.model.json_text import json_text
+
+Meaning = Callable[[Sequence[Any], Any], Any]
+
+
+def total(values: Sequence[Any]) -> Any:
+    """The sum, exact; of floating point numbers, rounded once."""
+    if isinstance(values[0], float):
+        return math.fsum(values)
+    with localcontext(prec=80):
+        return sum(values)
+
+
+def _average(values: Sequence[Any], _: Any) -> Any:
+    if isinstance(values[0], Decimal):
+        with localcontext(prec=60):
+            return sum(values, Decimal(0)) / len(values)
+    return total(values) / len(values)
+
+
+def _moment(values: Sequence[Any], less: int) -> float | None:
+    if len(values) <= less:
+        return None
+    exact = [Fraction(value) for value in values]
+    mean = sum(exact) / len(exact)
+    return float(sum((value - mean) ** 2 for value in exact) / (len(exact) - less))
+
+
+def _root(value: float | None) -> float | None:
+    return None if value is None else math.sqrt(value)
+
+
+def _percentile(values: Sequence[Any], share: float | None) -> Any:
+    rank = max(math.ceil((share or 0) * len(values)), 1)
+    return sorted(values)[rank - 1]
+
+
+# Over tallies: how often each value was there
+
+
+def tally(values: Sequence[Any]) -> list[tuple[Any, int]]:
+    """Each value and how often it is there, in order of the values.
+
+    >>> tally(["b", "a", "b"])
+    [('a', 1), ('b', 2)]
+    """
+    return sorted(Counter(map(one_zero, values)).items(), key=lambda pair: in_order(pair[0]))
+
+
+def one_zero(value: Any) -> Any:
+    """There is one zero, and one NaN."""
+    if not isinstance(value, float):
+        return value
+    return math.nan if math.isnan(value) else value + 0.0
+
+
+def in_order(value: Any) -> Any:
+    """By what values are put in order: NaN is larger than every number."""
+    return (math.isnan(value), value) if isinstance(value, float) else value
+
+
+def distinct(tallied: Sequence[tuple[Any, int]]) -> int:
+    return len(tallied)
+
+
+def median(tallied: Sequence[tuple[Any, int]]) -> Any:
+    """The middle value; of an even number, the mean of the two in the middle, exact for exact numbers.
+
+    >>> median([(1, 1), (2, 1), (7, 2)])
+    Decimal('4.5')
+    """
+    if not tallied:
+        return None
+    held = sum(count for _, count in tallied)
+    low, high = (_at_rank(tallied, rank) for rank in ((held - 1) // 2, held // 2))
+    if isinstance(low, float):
+        return (low + high) / 2
+    with localcontext(prec=80):
+        return (Decimal(low) + Decimal(high)) / 2
+
+
+def _at_rank(tallied: Sequence[tuple[Any, int]], rank: int) -> Any:
+    seen = 0
+    for value, count in tallied:
+        seen += count
+        if seen > rank:
+            return value
+    raise IndexError(rank)
+
+
+def top(tallied: Sequence[tuple[Any, int]], most: int) -> str | None:
+    """The most frequent values with their counts, as JSON; of equally frequent ones the smaller first.
+
+    >>> top([("a", 1), ("b", 2), ("c", 1)], 2)
+    '[{"value":"b","count":2},{"value":"a","count":1}]'
+    """
+    ranked = sorted(tallied, key=lambda pair: (-pair[1], in_order(pair[0])))[:most]
+    return json_text([{"value": value, "count": count} for value, count in ranked]) if ranked else None
+
+
+def collected(values: Sequence[Any], most: int) -> str | None:
+    """The first so many values, as JSON."""
+    return json_text(list(values[:most])) if values else None
+
+
+MEANINGS: Mapping[str, Meaning] = {
+    "sum": lambda values, _: total(values),
+    "min": lambda values, _: min(values),
+    "max": lambda values, _: max(values),
+    "avg": _average,
+    "variance": lambda values, _: _moment(values, 1),
+    "var_pop": lambda values, _: _moment(values, 0),
+    "stddev": lambda values, _: _root(_moment(values, 1)),
+    "stddev_pop": lambda values, _: _root(_moment(values, 0)),
+    "first": lambda values, _: values[0],
+    "last": lambda values, _: values[-1],
+    "median": lambda values, _: median(tally(values)),
+    "top_k": lambda values, most: top(tally(values), most),
+    "collect": collected,
+    "approx_percentile": _percentile,
+}

@@ -1,0 +1,107 @@
+"""Text files line by line, with the bytes of each line at hand.
+
+Spark's CSV reader puts U+FFFD in the place of what it cannot decode and does not say so; and neither of its
+readers takes every encoding. Here each line is decoded in sight: one that is not in the encoding is a
+corrupt row with its bytes. That costs more than Spark's own readers, so it is done where it must be:
+for files in another encoding than UTF-8, and for CSV files in which U+FFFD has been seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame, DataFrameReader
+from pyspark.sql import functions as F
+
+from latecomer.config.checks import PRIVATE
+from latecomer.config.encodings import UTF8, UTF16
+from latecomer.store.sql import ddl, quoted
+
+REPLACEMENT = "\ufffd"
+METADATA = f"{PRIVATE}metadata"
+_VALUE = "value"
+_TEXT, _PARSED, _NTH = f"{PRIVATE}text", f"{PRIVATE}parsed", f"{PRIVATE}nth"
+_BLANK_IN_JSON, _BLANK_IN_CSV = r"[^ \t\r\n]", r"[^\x00-\x20]"
+
+SETTINGS = {
+    "spark.sql.legacy.javaCharsets": "true",  # any of Java's encodings, not only the Unicode ones
+    "spark.sql.legacy.codingErrorAction": "true",  # what cannot be decoded becomes U+FFFD, no error
+}
+"""What the session that reads needs."""
+
+
+def json_lines(
+    reader: DataFrameReader,
+    paths: Sequence[str],
+    encoding: str,
+    columns: Mapping[str, str],
+    corrupt: str,
+    options: Mapping[str, str],
+) -> DataFrame:
+    """One JSON object a line."""
+    lines = _lines(reader, paths, encoding).where(F.col(_TEXT).rlike(_BLANK_IN_JSON))
+    parsed = F.from_json(_TEXT, ddl({**columns, corrupt: "string"}), dict(options))
+    return _rows(lines, parsed, encoding, columns, corrupt)
+
+
+def csv_lines(
+    reader: DataFrameReader,
+    paths: Sequence[str],
+    encoding: str,
+    columns: Mapping[str, str],
+    corrupt: str,
+    options: Mapping[str, str],
+    header: bool,
+) -> DataFrame:
+    """One row a line; with a header, the first line of a file that is not blank is none."""
+    lines = _lines(reader, paths, encoding).where(F.col(_TEXT).rlike(_BLANK_IN_CSV))
+    if header:
+        # A task reads one file, or one part of one.
+        first = F.expr(f"input_file_block_start() = 0 and {_NTH} % (1L << 33) = 0")
+        lines = lines.withColumn(_NTH, F.monotonically_increasing_id()).where(~first)
+    parsed = F.from_csv(F.col(_TEXT), ddl({**columns, corrupt: "string"}), dict(options))
+    return _rows(lines, parsed, encoding, columns, corrupt)
+
+
+def holds_replacement(frame: DataFrame) -> Column:
+    """Whether a row of Spark's CSV reader has U+FFFD anywhere: as written, or for what could not be decoded."""
+    texts = [quoted(name) for name, kind in frame.dtypes if kind in ("string", "binary")]
+    return reduce(or_, (F.contains(F.col(text).cast("string"), F.lit(REPLACEMENT)) for text in texts))
+
+
+def _lines(reader: DataFrameReader, paths: Sequence[str], encoding: str) -> DataFrame:
+    if not encoding.startswith(UTF16):
+        # No encoding has a byte of a line's end within another character.
+        lines = reader.text(list(paths))
+    else:
+        lines = reader.option("encoding", encoding).option("lineSep", "\n").text(list(paths))
+    return lines.select(_VALUE, F.col("_metadata").alias(METADATA), _decoded(encoding).alias(_TEXT))
+
+
+def _decoded(encoding: str) -> Column:
+    if encoding == UTF8:
+        return F.col(_VALUE)
+    text = F.expr(f"decode(cast({_VALUE} as binary), '{encoding}')")
+    if encoding.startswith(UTF16):
+        text = F.regexp_replace(text, "^\ufeff|\r$", "")
+    return text
+
+
+def _rows(
+    lines: DataFrame, parsed: Column, encoding: str, columns: Mapping[str, str], corrupt: str
+) -> DataFrame:
+    if encoding == UTF8:
+        whole = F.expr(f"is_valid_utf8({_VALUE})")
+    else:
+        # U+FFFD may also stand there: then the same bytes come back.
+        again = F.expr(f"encode(decode(cast({_VALUE} as binary), '{encoding}'), '{encoding}')")
+        whole = ~F.contains(_TEXT, F.lit(REPLACEMENT)) | (again == F.col(_VALUE).cast("binary"))
+    found = lines.withColumn(_PARSED, parsed)
+    broken = ~whole | F.col(_PARSED)[corrupt].isNotNull()
+    return found.select(
+        *(F.col(_PARSED)[name].alias(name) for name in columns),
+        F.when(broken, F.col(_VALUE)).alias(corrupt),
+        METADATA,
+    )

@@ -1,0 +1,67 @@
+"""The columns behind an aggregate's value: their names and types, for those who merge states without Spark."""
+
+from __future__ import annotations
+
+from latecomer.config import columns as types
+from latecomer.model.aggregates import ADDITIVE, SKETCHED, TALLIED, Aggregate
+
+WHOLE = "decimal(38,0)"
+_EVENT = "t: bigint, a: bigint, o: string, p: bigint"
+"""Event time, arrival time, origin and position: the order of events."""
+
+
+def held_type(kind: str) -> str:
+    """The type in which values of a column are kept."""
+    if kind in types.INTEGERS:
+        return "bigint"
+    return "double" if kind in types.FLOATS else kind
+
+
+def tally_type(kind: str) -> str:
+    """Each value of a column, and how often it was there.
+
+    >>> tally_type("int")
+    'array<struct<v: bigint, n: bigint>>'
+    """
+    return f"array<struct<v: {held_type(kind)}, n: bigint>>"
+
+
+def event_type(kind: str) -> str:
+    """An event by its place in the order of events, and its value."""
+    return f"struct<{_EVENT}, v: {held_type(kind)}>"
+
+
+def fields_of(struct: str) -> list[tuple[str, str]]:
+    """The fields of a struct and their types; none of these is a struct itself.
+
+    >>> fields_of("struct<v: decimal(9,2), n: bigint>")
+    [('v', 'decimal(9,2)'), ('n', 'bigint')]
+    """
+    inside = struct.removeprefix("struct<").removesuffix(">")
+    return [(name, kind) for name, _, kind in (each.partition(": ") for each in inside.split(", "))]
+
+
+def state_parts(aggregate: Aggregate, kind: str) -> dict[str, str]:
+    """The parts of the state of an aggregate over a column of this type, and their types.
+
+    Sums, counts, minima and maxima are their own state; a sketch is nothing to anybody but Spark.
+
+    >>> state_parts(Aggregate(function="avg", column="paise"), "bigint")
+    {'sum': 'decimal(38,0)', 'count': 'bigint'}
+    """
+    if aggregate.function in ADDITIVE | SKETCHED:
+        return {}
+    if aggregate.function in TALLIED:
+        return {"tally": tally_type(kind)}
+    match aggregate.function:
+        case "first" | "last":
+            return {"event": event_type(kind)}
+        case "collect":
+            return {"events": f"array<{event_type(kind)}>"}
+        case "avg":
+            held = f"decimal(38,{types.scale_of(kind)})" if types.is_exact(kind) else "double"
+            return {"sum": held, "count": "bigint"}
+    if not types.is_exact(kind):
+        return {"count": "bigint", "mean": "double", "spread": "double"}
+    rough = dict.fromkeys(("rough_sum", "rough_squares"), "double")
+    return {"count": "bigint", "sum": WHOLE, "squares": WHOLE, **rough}

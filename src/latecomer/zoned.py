@@ -1,0 +1,60 @@
+"""The zone in which a verb of the command line reads and prints moments: UTC, unless it says otherwise.
+
+What is stored, hashed or handed to a sink is in UTC always, and does not come through here.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from latecomer.model.durations import iso, to_micros, to_moment
+from latecomer.model.zones import to_utc
+
+_zone = "UTC"
+
+
+def use_zone(zone: str) -> None:
+    """Read and print moments in this zone from here on, in all threads."""
+    global _zone
+    _zone = zone
+
+
+def current_zone() -> str:
+    """The zone that was chosen last."""
+    return _zone
+
+
+def on_the_wall(micros: int) -> datetime:
+    """What a clock in the zone shows at a moment."""
+    return to_moment(micros).astimezone(ZoneInfo(_zone))
+
+
+def written(micros: int | None, zone: str | None = None) -> str | None:
+    """A moment in ISO-8601, by the wall clock of the zone and with its offset.
+
+    >>> written(1_777_125_600_000_000, "Asia/Kolkata"), written(1_777_125_600_000_000, "UTC")
+    ('2026-04-25T19:30:00+05:30', '2026-04-25T14:00:00Z')
+    """
+    zone = zone or _zone
+    if micros is None or zone == "UTC":
+        return iso(micros)
+    try:
+        return to_moment(micros).astimezone(ZoneInfo(zone)).isoformat()
+    except OverflowError:  # the first and the last day of the calendar have no neighbours
+        return iso(micros)
+
+
+def read(text: str, zone: str | None = None) -> int:
+    """The moment that a text names. Without an offset it is a time of the zone, without a time midnight.
+
+    A time that the clock shows twice is the first of the two; one that it skips is as long after the jump as
+    it was meant to be after the time of the jump.
+
+    >>> written(read("2013-05-01", "America/New_York"), "UTC")
+    '2013-05-01T04:00:00Z'
+    """
+    moment = datetime.fromisoformat(text.strip())
+    if moment.tzinfo is not None:
+        return to_micros(moment)
+    return to_utc(to_micros(moment), zone or _zone)

@@ -1,0 +1,94 @@
+"""Paths that cannot be used, or that would bite one another, are refused before anything is run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from latecomer.config.load import parse_pipeline
+from latecomer.errors import PipelineError
+
+PIPELINE = """\
+name: paths
+store: {store}
+source: {{files: {{path: {source}}}}}
+event: {{time: at}}
+watermark: {{delay: 1s}}
+outputs:
+  one:
+    window: {{tumbling: 1m}}
+    aggregates: {{rows: count(*)}}
+    sinks: [{first}]
+  two:
+    window: {{tumbling: 1m}}
+    aggregates: {{rows: count(*)}}
+    sinks: [{second}]
+"""
+FINE = {"store": "./lake", "source": "in", "first": "{delta: one}", "second": "{delta: two}"}
+
+
+def refusal(folder: Path, **written: str) -> str:
+    with pytest.raises(PipelineError) as refused:
+        parse_pipeline(PIPELINE.format(**{**FINE, **written}), folder / "pipeline.yaml")
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "field", "told"),
+    [
+        ({"store": "s3://bucket/lake"}, "store", "s3 is not supported"),
+        ({"source": "'hdfs://name/in'"}, "source.files.path", "hdfs is not supported"),
+        ({"store": '"la\\0ke"'}, "store", "NUL"),
+        ({"first": '{delta: "~nobody-of-that-name/one"}'}, "outputs.one.sinks[0]", "there is no such user"),
+        ({"store": "in"}, "store", "shares a folder with the source"),
+        ({"store": "in/lake"}, "store", "shares a folder with the source"),
+        ({"source": "lake/in"}, "store", "shares a folder with the source"),
+        ({"source": "'lake/../lake/in/*.json'"}, "store", "shares a folder with the source"),
+        ({"first": "{jsonl: in/alerts}"}, "outputs.one.sinks[0]", "shares a folder with the source"),
+        ({"first": "{jsonl: .}"}, "outputs.one.sinks[0]", "shares a folder with the store"),
+        ({"first": "{delta: lake/one}"}, "outputs.one.sinks[0]", "shares a folder with the store"),
+        (
+            {"source": "'in/**/*.json'", "first": "{delta: in/deep/one}"},
+            "outputs.one.sinks[0]",
+            "shares a folder with the source",
+        ),
+        (
+            {"source": "'in/*.json'", "first": "{sqlite: in/one.json}"},
+            "outputs.one.sinks[0]",
+            "shares a folder with the source",
+        ),
+        ({"second": "{delta: ./x/../one}"}, "outputs.two.sinks[0]", "output one writes already"),
+        ({"second": "{parquet: one}"}, "outputs.two.sinks[0]", "output one writes already"),
+        (
+            {"first": "{sqlite: {path: a.db, table: T}}", "second": "{sqlite: {path: ./a.db, table: t}}"},
+            "outputs.two.sinks[0]",
+            "output one writes already",
+        ),
+    ],
+)
+def test_paths_that_bite_are_refused(tmp_path: Path, written: dict[str, str], field: str, told: str) -> None:
+    said = refusal(tmp_path, **written)
+    assert f"{field}: " in said
+    assert told in said
+    assert "mend: " in said
+
+
+def test_a_link_is_followed_first(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "alias").symlink_to(tmp_path / "in")
+    assert "shares a folder with the source" in refusal(tmp_path, store="alias")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {},
+        {"first": "{sqlite: a.db}", "second": "{sqlite: a.db}"},
+        {"source": "'*.json'", "first": "{sqlite: one.db}"},
+        {"source": "'in/*.json'", "first": "{delta: in/one}"},
+    ],
+)
+def test_places_of_their_own_are_fine(tmp_path: Path, written: dict[str, str]) -> None:
+    text = PIPELINE.format(**{**FINE, **written})
+    assert parse_pipeline(text, tmp_path / "pipeline.yaml").name == "paths"

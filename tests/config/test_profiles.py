@@ -1,0 +1,83 @@
+"""A profile sets what the file does not say, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from latecomer.config.changes import changed
+from latecomer.config.load import parse_pipeline
+from latecomer.config.models import Output, Pipeline
+from latecomer.config.profiles import PROFILES
+from latecomer.errors import PipelineError
+from latecomer.model.strategies import Bounded
+from latecomer.model.triggers import Count, Trigger
+from latecomer.model.windows import Session
+
+WRITTEN = """\
+name: visits
+store: ./lake
+profile: kafka
+source: {files: {path: arrivals}, schema: {at: string, user: string}}
+event: {time: at}
+watermark: {delay: 30s}
+outputs:
+  visits:
+    window: {session: 10m}
+    aggregates: {clicks: count(*)}
+  minutes:
+    window: {tumbling: 1m}
+    aggregates: {clicks: count(*)}
+    trigger: {on_time: always}
+"""
+
+
+def pipeline(text: str = WRITTEN) -> Pipeline:
+    return parse_pipeline(text, Path("visits.yaml"))
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_each_is_what_its_table_says(name: str) -> None:
+    found = pipeline(WRITTEN.replace("kafka", name).replace("    trigger: {on_time: always}\n", ""))
+    window, trigger = found.outputs["visits"].window, found.outputs["visits"].trigger
+    assert isinstance(window, Session)
+    said = {"window.touching": window.touching, "window.final": window.final, "trigger.early": trigger.early}
+    said |= {"trigger.on_time": trigger.on_time, "watermark.on_idle": found.watermark.on_idle}
+    for setting, value in PROFILES[name].items():
+        assert said[setting] == (Count(1) if value == {"count": 1} else value)
+    assert found.outputs["minutes"].trigger == trigger
+
+
+def test_what_is_written_goes_first() -> None:
+    text = WRITTEN.replace("{session: 10m}", "{session: 10m, touching: separate, final: at_once}")
+    found = pipeline(text.replace("delay: 30s", "delay: 30s, on_idle: advance"))
+    assert found.outputs["minutes"].trigger == Trigger(early={"count": 1}, on_time="always")
+    assert found.outputs["visits"].trigger == Trigger(early={"count": 1}, on_time="if_changed")
+    assert found.outputs["visits"].window == Session("10m")
+    assert found.watermark == Bounded("30s")
+
+
+def test_it_holds_for_what_is_made_in_python_too() -> None:
+    plain = pipeline(WRITTEN.replace("profile: kafka\n", ""))
+    outputs = {
+        "visits": Output(window=Session("10m"), aggregates={"clicks": "count(*)"}),
+        "minutes": Output(
+            window={"tumbling": "1m"}, aggregates={"clicks": "count(*)"}, trigger=Trigger(on_time="always")
+        ),
+    }
+    whole = {**dict(plain), "outputs": outputs, "watermark": Bounded("30s"), "profile": "kafka"}
+    made = Pipeline.model_validate(whole)
+    assert made.outputs == pipeline().outputs
+    assert made.watermark == pipeline().watermark
+    assert Pipeline.model_validate(dict(made)) == made
+
+
+def test_a_changed_pipeline_keeps_what_was_written_against_the_profile() -> None:
+    found = changed(pipeline(), {"outputs.minutes.allowed_lateness": "5m"})
+    assert found.outputs["minutes"].trigger == pipeline().outputs["minutes"].trigger
+
+
+def test_one_that_there_is_not() -> None:
+    with pytest.raises(PipelineError, match=r"visits.yaml:3: profile: is not one of the choices"):
+        pipeline(WRITTEN.replace("kafka", "storm"))

@@ -1,0 +1,250 @@
+"""The index of ids: exact whatever filters and hashes say, and made anew from the log where it is not whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latecomer.log import duplicates, ids
+from latecomer.log.duplicates import set_aside
+from latecomer.log.hashes import Filter, filter_bits, hash_ids
+from latecomer.log.ids import IdIndex
+from latecomer.source.files import SourceFile
+from latecomer.store.table import Table, moments
+
+EVENTS = pa.schema(
+    [
+        ("event_time", pa.timestamp("us", "UTC")),
+        ("arrival_time", pa.timestamp("us", "UTC")),
+        ("origin", pa.string()),
+        ("position", pa.int64()),
+        ("event_id", pa.string()),
+        ("batch", pa.int64()),
+    ]
+)
+Event = tuple[str | None, int]
+"""An id and an event time."""
+SOURCE = [SourceFile("file:/in/day=1/b c.json", 1, 1), SourceFile("file:/in/a.json", 2, 1)]
+
+
+def rows(batch: int, events: Sequence[Event], origin: str = "a.json") -> pa.Table:
+    count = len(events)
+    return pa.table(
+        {
+            "event_time": moments([time for _, time in events]),
+            "arrival_time": moments([0] * count),
+            "origin": pa.array([origin] * count, pa.string()),
+            "position": pa.array(range(count), pa.int64()),
+            "event_id": pa.array([event_id for event_id, _ in events], pa.string()),
+            "batch": pa.array([batch] * count, pa.int64()),
+        },
+        schema=EVENTS,
+    )
+
+
+class Log:
+    """An event log without Spark: each batch goes through the index as the engine's do."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.table = Table(folder / "events", EVENTS)
+        self.index = self.opened()
+
+    def opened(self) -> IdIndex:
+        return IdIndex(self.folder / "ids", Table(self.folder / "events", EVENTS))
+
+    def receive(self, batch: int, events: Sequence[Event], since: int) -> list[Event]:
+        """Log a batch; the duplicates in it."""
+        self.index.catch_up(since)
+        folder = self.table.new_folder(batch)
+        folder.mkdir(parents=True)
+        half = len(events) // 2
+        for nth, part in enumerate((events[:half], events[half:])):
+            # The second part starts where the first ends.
+            whole = rows(batch, events).slice(half * nth, len(part))
+            pq.write_table(whole, folder / f"part-{nth}.parquet")
+        lanes, aside = sorted(folder.glob("*.parquet")), folder / "again"
+        set_aside(lanes, aside, SOURCE, self.index, since)
+        self.table.commit(batch, sorted(folder.glob("*.parquet")))
+        again = [pq.read_table(file) for file in sorted(aside.glob("*.parquet"))] if aside.is_dir() else []
+        found = pa.concat_tables(again).sort_by("position") if again else EVENTS.empty_table()
+        times = found["event_time"].cast(pa.int64()).to_pylist()
+        return list(zip(found["event_id"].to_pylist(), times, strict=True))
+
+    @property
+    def logged(self) -> list[Event]:
+        found = self.table.query("select event_id, event_time from t order by batch, position")
+        return list(
+            zip(found["event_id"].to_pylist(), found["event_time"].cast(pa.int64()).to_pylist(), strict=True)
+        )
+
+
+def some_events() -> st.SearchStrategy[list[Event]]:
+    some_ids = st.one_of(st.none(), st.sampled_from(["", "a", "b", "é", "a" * 9, "a" * 17]))
+    return st.lists(st.tuples(some_ids, st.integers(0, 9)), max_size=8)
+
+
+LIVES = st.lists(
+    st.tuples(some_events(), st.integers(0, 3), st.sampled_from(["on", "restart", "lost", "further"])),
+    max_size=8,
+)
+"""Batches: events, how far the horizon moves before them, and what happens to the index."""
+
+
+@given(LIVES, st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_an_id_is_known_exactly_as_long_as_it_is_remembered(
+    tmp_path_factory: pytest.TempPathFactory,
+    life: Sequence[tuple[list[Event], int, str]],
+    collide: bool,
+) -> None:
+    log = Log(tmp_path_factory.mktemp("log"))
+    remembered: list[Event] = []
+    since = 0
+
+    def same(some: pa.Array) -> np.ndarray:
+        return np.zeros(len(some), np.uint64)
+
+    hashed = same if collide else hash_ids
+    with (
+        patch.object(ids, "hash_ids", hashed),
+        patch.object(duplicates, "hash_ids", hashed),
+        patch.object(ids, "TOGETHER", 3),
+        patch.object(ids, "RUN_ROWS", 4),
+    ):
+        for batch, (events, step, what) in enumerate(life):
+            if what != "on":
+                log.index = log.opened()
+            if what == "lost":
+                for file in (log.folder / "ids").glob("*"):
+                    file.write_bytes(file.read_bytes()[:-7])
+            since = 0 if what == "further" else since + step
+            known = {event_id for event_id, time in remembered if time >= since} - {None}
+            again = []
+            for event_id, time in events:
+                if event_id in known:
+                    again.append((event_id, time))
+                else:
+                    remembered.append((event_id, time))
+                    known |= {event_id} - {None}
+            assert log.receive(2 * batch, events, since) == again
+    assert log.logged == remembered
+
+
+def test_segments_stay_few_and_what_is_out_of_reach_goes(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    for batch in range(100):
+        log.receive(batch, [(f"{batch}-{nth}", batch) for nth in range(10)], since=max(batch - 50, 0))
+    log.index.catch_up(50)
+    assert len(log.index.segments) < 20
+    assert len(list((tmp_path / "ids").iterdir())) == len(log.index.segments)
+    assert sum(segment.rows for segment in log.index.segments) < 700
+    log.index.catch_up(1000)
+    assert [(each.first, each.last, each.rows) for each in log.index.segments] == [(0, 99, 0)]
+
+
+def test_an_interrupted_merge_is_cleared_away(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    for batch in range(7):
+        log.receive(batch, [(str(batch), 1)], since=0)
+    kept = {file.name: file.read_bytes() for file in (tmp_path / "ids").iterdir()}
+    log.receive(7, [("7", 1)], since=0)
+    log.index.catch_up(0)
+    assert len(log.index.segments) == 1
+    for name, content in kept.items():
+        (tmp_path / "ids" / name).write_bytes(content)
+    (tmp_path / "ids" / "0000000008to0000000008-x.tmp").write_bytes(b"half")
+    log.index = log.opened()
+    assert log.receive(8, [(str(nth), 1) for nth in range(9)], since=0) == [(str(nth), 1) for nth in range(8)]
+    assert [(each.first, each.last) for each in log.index.segments] == [(0, 7)]
+    assert len(list((tmp_path / "ids").iterdir())) == 1
+
+
+def test_an_index_of_another_log_is_not_believed(tmp_path: Path) -> None:
+    other, log = Log(tmp_path / "other"), Log(tmp_path / "log")
+    for each in (other, log):
+        each.receive(0, [("a" if each is other else "b", 1)], since=0)
+        each.index.catch_up(0)
+    for file in (tmp_path / "log" / "ids").iterdir():
+        file.unlink()
+    for file in (tmp_path / "other" / "ids").iterdir():
+        (tmp_path / "log" / "ids" / file.name).write_bytes(file.read_bytes())
+    log.index = log.opened()
+    assert log.receive(1, [("a", 1), ("b", 1)], since=0) == [("b", 1)]
+
+
+def test_the_first_to_arrive_stays(tmp_path: Path) -> None:
+    """Among equals the file that landed first, then its name, then the row that stands first."""
+    lanes = {
+        "one": [("x", 5, "a.json", 0), ("y", 5, "a.json", 1), ("z", 5, "a.json", 3)],
+        "two": [("x", 5, "day=1/b%20c.json", 7), ("y", 4, "a.json", 2), ("z", 5, "a.json", 2)],
+        "three": [("x", 6, "file:///in/day=1/b%20c.json", 1), ("w", 9, "a.json", 9), (None, 1, "a.json", 8)],
+    }
+    for lane, events in lanes.items():
+        table = pa.table(
+            {
+                "event_time": moments([0] * 3),
+                "arrival_time": moments([arrival for _, arrival, _, _ in events]),
+                "origin": [origin for _, _, origin, _ in events],
+                "position": [position for *_, position in events],
+                "event_id": [event_id for event_id, *_ in events],
+                "batch": [0] * 3,
+            }
+        ).cast(EVENTS)
+        (tmp_path / lane).mkdir()
+        pq.write_table(table, tmp_path / lane / "part.parquet")  # Spark gives the files of two lanes one name
+    aside = tmp_path / "again"
+    files = [tmp_path / lane / "part.parquet" for lane in lanes]
+    set_aside(files, aside, SOURCE, Log(tmp_path / "log").index, since=0)
+
+    def positions(folder: Path) -> list[int]:
+        found = [pq.read_table(file)["position"].to_pylist() for file in folder.glob("*.parquet")]
+        return sorted(position for each in found for position in each)
+
+    assert {lane: positions(tmp_path / lane) for lane in lanes} == {
+        "one": [],
+        "two": [2, 2, 7],
+        "three": [8, 9],
+    }
+    assert positions(aside) == [0, 1, 1, 3]
+
+
+def test_files_of_two_lanes_may_have_one_name(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    log.receive(0, [("a", 1), ("b", 1)], since=0)
+    log.index.catch_up(0)
+    for lane, event_id in (("events", "a"), ("behind", "b")):
+        (tmp_path / lane).mkdir()
+        pq.write_table(rows(1, [(event_id, 1)]), tmp_path / lane / "part.parquet")
+    aside = tmp_path / "again"
+    set_aside(
+        [tmp_path / lane / "part.parquet" for lane in ("events", "behind")], aside, SOURCE, log.index, since=0
+    )
+    assert sorted(pq.read_table(file)["event_id"][0].as_py() for file in aside.iterdir()) == ["a", "b"]
+
+
+@given(st.lists(st.text(max_size=40), unique=True, min_size=1, max_size=50))
+@settings(deadline=None)
+def test_hashes_tell_texts_apart_wherever_they_stand(texts: Sequence[str]) -> None:
+    found = hash_ids(pa.array(texts))
+    assert len(set(found.tolist())) == len(texts)
+    assert hash_ids(pa.array(["x", *texts]).slice(1)).tolist() == found.tolist()
+
+
+def test_a_filter_lets_everything_pass_that_it_holds_and_little_else() -> None:
+    numbers: Mapping[str, pa.Array] = {
+        kind: pa.array([f"{kind}-{nth}" for nth in range(100_000)]) for kind in ("held", "other")
+    }
+    held, other = (np.sort(hash_ids(each)) for each in numbers.values())
+    filter_ = Filter(held)
+    assert filter_.may_hold(held, filter_bits(held)).all()
+    assert filter_.may_hold(other, filter_bits(other)).mean() < 0.01
+    assert filter_.words.nbytes <= 2 * len(held) + 8

@@ -1,0 +1,93 @@
+"""What a dead letter says of itself: which column, which value, what was expected."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latecomer.decode.detail import Explainer
+from source.source_kit import pipeline_in
+
+COLUMNS = {
+    "at": "string",
+    "paise": "bigint",
+    "tiny": "tinyint",
+    "fare": "double",
+    "ok": "boolean",
+    "price": "decimal(5,2)",
+    "day": "date",
+    "note": "string",
+}
+IN_ORDER = "the file has 8 columns: at, paise, tiny, fare, ok, price, day, note"
+
+
+def explainer(folder: Path, **files: Any) -> Explainer:
+    return Explainer(pipeline_in(folder, files={"order_by": "seen", **files}), COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"paise": "abc"}, 'column paise: "abc" is not a bigint'),
+        ({"paise": "5"}, 'column paise: "5" is not a bigint'),
+        ({"paise": 1.5}, "column paise: 1.5 is not a bigint"),
+        ({"paise": 2**63}, "column paise: 9223372036854775808 is not a bigint"),
+        ({"tiny": 128, "note": 7}, "column tiny: 128 is not a tinyint"),
+        ({"fare": "dear", "paise": None}, 'column fare: "dear" is not a double'),
+        ({"ok": "maybe"}, 'column ok: "maybe" is not a boolean'),
+        ({"price": "1000.00"}, 'column price: "1000.00" is not a decimal(5,2)'),
+        ({"day": "soon"}, 'column day: "soon" is not a date'),
+        ({"paise": "a", "ok": 1}, 'column paise: "a" is not a bigint; column ok: 1 is not a boolean'),
+        ({"paise": "x" * 99}, f'column paise: "{"x" * 58}… is not a bigint'),
+        ({"paise": 5, "fare": 1, "price": 9.99, "day": "2026-04-25"}, None),
+    ],
+)
+def test_json_that_does_not_fit_names_column_and_value(tmp_path: Path, row: Any, said: str | None) -> None:
+    assert explainer(tmp_path).detail("unreadable", json.dumps(row)) == said
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        ("{not json", "not JSON: Expecting property name enclosed in double quotes at character 2"),
+        ("[1, 2]", "[1, 2] is not a JSON object"),
+        ("null", "null is not a JSON object"),
+        ("[" * 100_000, "not JSON that can be read: it is nested too deeply"),
+        ("{\0a\0", "it looks like UTF-16; set source.files.encoding: utf-16"),
+    ],
+)
+def test_what_is_no_json_object_says_so(tmp_path: Path, raw: str, said: str) -> None:
+    assert explainer(tmp_path).detail("unreadable", raw) == said
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        ("t,5x,1,1.5,true,1,2026-04-25,n", 'column paise: "5x" is not a bigint'),
+        ("t,,300,,,,,", 'column tiny: "300" is not a tinyint'),
+        ("t,,,,yes,,,", 'column ok: "yes" is not a boolean'),
+        ("t,5", f"2 fields, and {IN_ORDER}"),
+        ('t,5,1,1.5,true,1,2026-04-25,"a,b"', None),
+    ],
+)
+def test_csv_that_does_not_fit_names_column_and_value(tmp_path: Path, raw: str, said: str | None) -> None:
+    found = explainer(tmp_path, format="csv").detail("unreadable", raw, tuple(COLUMNS))
+    assert found == said
+
+
+def test_times_say_what_stood_there(tmp_path: Path) -> None:
+    detail = explainer(tmp_path).detail
+    assert detail("no_event_time", "{}") == "column at is missing or empty"
+    assert detail("no_arrival_time", "{}") == "column seen is missing or empty"
+    assert (detail("unreadable_event_time", '{"at": "soon"}') or "").startswith(
+        'column at: "soon" is not a time; '
+    )
+    assert (detail("unreadable_arrival_time", '{"seen": "x"}') or "").startswith(
+        'column seen: "x" is not a time; '
+    )
+    ahead = 'column at: "2030-01-01" is more than 5m ahead of its arrival (watermark.max_future)'
+    assert detail("too_far_ahead", '{"at": "2030-01-01"}') == ahead
+    assert detail("a reason of another version", "{}") is None
