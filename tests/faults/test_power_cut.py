@@ -5,16 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from faults.faults_kit import PIPELINE, left_without_sqlite, table_rows, tables_of, write_pipeline
 from faults.power_kit import Cut, Disk
 from latecomer.config.load import load_pipeline
-from latecomer.errors import TornCommit
+from latecomer.errors import TornCheckpoint, TornCommit
+from latecomer.log.ids import IdIndex
+from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.running import run
+from latecomer.store.commits import set_aside
 from latecomer.store.recovery import require_unbroken, set_aside_torn
 from latecomer.store.store import open_store, read_pins
+from latecomer.store.table import Table, moments
 
 
 @dataclass(frozen=True)
@@ -44,27 +50,38 @@ def recording(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     return Recording(text, disk.cuts, left_without_sqlite(folder / "pipeline.yaml"))
 
 
-def test_every_moment_reopens_to_one_that_an_undisturbed_run_passes_through(
+def test_moments_reopen_to_ones_that_an_undisturbed_run_passes_through(
     recording: Recording, tmp_path: Path
 ) -> None:
     """Without Spark: each table holds whole batches, and no step is there without the one before it."""
     assert len(recording.cuts) > 100
-    for nth, cut in enumerate(recording.cuts):
+    for nth in range(0, len(recording.cuts), 9):
+        _reopen(recording, tmp_path, nth, names_survive=nth % 2 == 0)
+
+
+@pytest.mark.long
+def test_every_moment_reopens_to_one_that_an_undisturbed_run_passes_through(
+    recording: Recording, tmp_path: Path
+) -> None:
+    for nth in range(len(recording.cuts)):
         for names_survive in (False, True):
-            file = recording.reopened(tmp_path / f"{nth}-{names_survive}", cut, names_survive)
-            store = file.parent / "store"
-            if not store.exists() or read_pins(store) is None:
-                continue
-            set_aside_torn(store)
-            pipeline = load_pipeline(file)
-            require_unbroken(open_store(pipeline))
-            for name, table in tables_of(pipeline).items():
-                if not name.endswith("partials"):
-                    assert set(table_rows(table, pipeline)) <= set(recording.whole[name]), (nth, name)
+            _reopen(recording, tmp_path, nth, names_survive)
 
 
-@pytest.mark.parametrize("names_survive", [False, True])
-@pytest.mark.parametrize("part", [0.15, 0.4, 0.65, 0.9])
+def _reopen(recording: Recording, folder: Path, nth: int, names_survive: bool) -> None:
+    file = recording.reopened(folder / f"{nth}-{names_survive}", recording.cuts[nth], names_survive)
+    store = file.parent / "store"
+    if not store.exists() or read_pins(store) is None:
+        return
+    set_aside_torn(store)
+    pipeline = load_pipeline(file)
+    require_unbroken(open_store(pipeline))
+    for name, table in tables_of(pipeline).items():
+        if not name.endswith("partials"):
+            assert set(table_rows(table, pipeline)) <= set(recording.whole[name]), (nth, name)
+
+
+@pytest.mark.parametrize(("part", "names_survive"), [(0.3, True), (0.6, False), (0.8, True)])
 def test_power_is_cut_and_the_next_run_leaves_the_same(
     spark: SparkSession, recording: Recording, tmp_path: Path, part: float, names_survive: bool
 ) -> None:
@@ -96,3 +113,56 @@ def test_a_torn_commit_is_named_by_every_reader(recording: Recording, tmp_path: 
         commits[-1].write_bytes(torn)
         with pytest.raises(TornCommit, match=commits[-1].name):
             left_without_sqlite(file)
+
+
+TABLE = pa.schema([("batch", pa.int64())])
+LOGGED = pa.schema(
+    [("event_id", pa.string()), ("event_time", pa.timestamp("us", "UTC")), ("batch", pa.int64())]
+)
+
+
+def test_a_torn_checkpoint_of_a_table_is_named_and_removed(tmp_path: Path) -> None:
+    """delta-rs sums up every hundred commits, and would not open a table whose summary is torn."""
+    root = tmp_path / "store" / "events"
+    for batch in range(100):
+        Table(root, TABLE).append(batch, pa.table({"batch": [batch]}))
+    log = root / "_delta_log"
+    (checkpoint,) = log.glob("*.checkpoint.parquet")
+    whole, hint = checkpoint.read_bytes(), (log / "_last_checkpoint").read_bytes()
+    for torn in (b"", whole[:100], b"\0" * len(whole)):
+        checkpoint.write_bytes(torn)
+        (log / "_last_checkpoint").write_bytes(hint)
+        with pytest.raises(TornCheckpoint, match="run the pipeline"):
+            Table(root, TABLE).last_batch()
+        assert set_aside_torn(tmp_path / "store") == []
+        assert Table(root, TABLE).last_batch() == 99
+    Table(root, TABLE).append(100, pa.table({"batch": [100]}))
+
+
+def test_what_others_write_to_a_shared_table_is_not_taken_for_torn(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"batch": [1]}))
+    DeltaTable(tmp_path).delete("batch = 1")
+    write_deltalake(tmp_path, pa.table({"batch": [2]}), mode="append")
+    assert set_aside(tmp_path, shared=True) is None
+    assert DeltaTable(tmp_path).version() == 2
+
+
+def test_the_ids_of_a_log_outlast_a_power_cut_or_are_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = Table(tmp_path / "events", LOGGED)
+    rows = {"event_id": ["a", "b"], "event_time": moments([1, 2]), "batch": [0, 0]}
+    events.append(0, pa.table(rows, LOGGED))
+    disk = Disk(tmp_path)
+    with disk.listening(monkeypatch):
+        index = IdIndex(tmp_path / "ids", events)
+        index.catch_up(BEGIN_OF_TIME)
+    assert disk.cuts, "a segment is synced before it has its name"
+    (segment,) = index.segments
+    whole = segment.path.read_bytes()
+    for torn in (b"", whole[: len(whole) // 2], b"\0" * len(whole)):
+        for path in (tmp_path / "ids").iterdir():
+            path.write_bytes(torn)
+        again = IdIndex(tmp_path / "ids", events)
+        again.catch_up(BEGIN_OF_TIME)
+        assert [each.rows for each in again.segments] == [2]
