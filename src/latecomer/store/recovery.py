@@ -8,15 +8,17 @@ made while it was in use), and is refused.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from latecomer.errors import StoreError
-from latecomer.store.commits import LOG, set_aside
+from latecomer.store import commits
 from latecomer.store.lock import exclusive
 from latecomer.store.store import Store
 
+LOG = logging.getLogger(__name__)
 _TABLES = ("*", "outputs/*/*")
 """Where a store's tables are."""
 _RESTORE = "restore the store from a backup, or start a new store and read the source again"
@@ -31,9 +33,15 @@ def held_for_run(root: Path) -> Iterator[list[Path]]:
 
 def set_aside_torn(root: Path) -> list[Path]:
     """Move torn commits out of the way, each the newest of its table. Gives where they are now."""
-    tables = (log.parent for pattern in _TABLES for log in sorted(root.glob(f"{pattern}/{LOG}")))
-    moved = (set_aside(table) for table in tables)
-    return [file for file in moved if file is not None]
+    tables = (log.parent for pattern in _TABLES for log in sorted(root.glob(f"{pattern}/{commits.LOG}")))
+    moved = (commits.set_aside(table) for table in tables)
+    aside = [file for file in moved if file is not None]
+    for file in aside:
+        LOG.warning(
+            "a commit was incomplete, as after a power cut, and is set aside: %s; its batch is run again",
+            file,
+        )
+    return aside
 
 
 def require_unbroken(store: Store) -> None:
