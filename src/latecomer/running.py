@@ -29,7 +29,7 @@ from latecomer.model.windows import Calendar, Tumbling
 from latecomer.pipeline import BatchReport, Engine, outputs_to_compute
 from latecomer.session import build_session, no_rows, own_session
 from latecomer.sink.keeper import check_sinks
-from latecomer.source.checkpoint import files_of_batch, repair_checkpoint, sync_checkpoint
+from latecomer.source.checkpoint import files_of_batch, next_batch, repair_checkpoint, sync_checkpoint
 from latecomer.source.files import FileSource
 from latecomer.source.parts import parts_of, require_next
 from latecomer.spark_errors import SPARK_ERRORS, first_line
@@ -274,7 +274,9 @@ class _Runner:
 
     def _start(self, bounded: bool) -> StreamingQuery:
         store = self.engine.store
-        repair_checkpoint(store.checkpoint, self.engine.keeper.last_source_batch)
+        keeper = self.engine.keeper
+        repair_checkpoint(store.checkpoint, keeper.last_source_batch)
+        require_next(store.root, next_batch(store.checkpoint), keeper.last_source_batch, keeper.parts)
         source = FileSource(store.pipeline, store.columns)
         writer = (
             source.stream(self.spark)

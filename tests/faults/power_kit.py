@@ -9,8 +9,9 @@ back. SQLite syncs by itself and is left out.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,14 +54,16 @@ class Disk:
     cuts: list[Cut] = field(default_factory=list)
     _contents: dict[int, bytes] = field(default_factory=dict)
     _synced: dict[int, Names] = field(default_factory=dict)
+    _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
     def listening(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         fsync = os.fsync
 
         def listen(handle: int) -> None:
-            fsync(handle)
-            self._heard(Path(os.readlink(f"/proc/self/fd/{handle}")))
+            with self._one_at_a_time:
+                fsync(handle)
+                self._heard(Path(os.readlink(f"/proc/self/fd/{handle}")))
 
         with monkeypatch.context() as patched:
             patched.setattr(os, "fsync", listen)
@@ -77,7 +80,10 @@ class Disk:
             self._contents[path.stat().st_ino] = path.read_bytes()
 
     def _cut(self) -> Cut:
-        seen = {os.stat(folder).st_ino: _names(Path(folder)) for folder, _, _ in os.walk(self.root)}
+        seen = {}
+        for folder, _, _ in os.walk(self.root):
+            with suppress(FileNotFoundError):  # Spark removes folders of its own meanwhile
+                seen[os.stat(folder).st_ino] = _names(Path(folder))
         return Cut(self.root.stat().st_ino, dict(self._contents), dict(self._synced), seen)
 
 

@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 from faults.faults_kit import PIPELINE, left_without_sqlite, table_rows, tables_of, write_pipeline
 from faults.power_kit import Cut, Disk
 from latecomer.config.load import load_pipeline
-from latecomer.errors import TornCheckpoint, TornCommit
+from latecomer.errors import StoreError, TornCheckpoint, TornCommit
 from latecomer.log.ids import IdIndex
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.running import run
-from latecomer.store.commits import set_aside
-from latecomer.store.recovery import require_unbroken, set_aside_torn
+from latecomer.store.commits import commit_file, set_aside
+from latecomer.store.recovery import held_for_run, require_unbroken, set_aside_torn
 from latecomer.store.store import open_store, read_pins
 from latecomer.store.table import Table, moments
 
@@ -119,6 +119,33 @@ TABLE = pa.schema([("batch", pa.int64())])
 LOGGED = pa.schema(
     [("event_id", pa.string()), ("event_time", pa.timestamp("us", "UTC")), ("batch", pa.int64())]
 )
+
+
+def test_a_torn_commit_is_put_back_unless_its_batch_is_committed_again(tmp_path: Path) -> None:
+    root = tmp_path / "events"
+    for batch in range(3):
+        Table(root, TABLE).append(batch, pa.table({"batch": [batch]}))
+    commit_file(root, 3).write_bytes(b"")
+    with pytest.raises(KeyError), held_for_run(tmp_path) as aside:
+        assert len(aside) == 1
+        assert Table(root, TABLE).last_batch() == 1
+        raise KeyError
+    with pytest.raises(TornCommit, match="run the pipeline"):
+        Table(root, TABLE).last_batch()
+    with pytest.raises(KeyError), held_for_run(tmp_path):
+        Table(root, TABLE).append(2, pa.table({"batch": [2]}))
+        raise KeyError
+    assert Table(root, TABLE).last_batch() == 2
+
+
+@pytest.mark.parametrize("written", [b"not json", b'{"add": \n{"txn": {}}\n'])
+def test_other_damage_is_not_taken_for_a_power_cut(tmp_path: Path, written: bytes) -> None:
+    root = tmp_path / "events"
+    Table(root, TABLE).append(0, pa.table({"batch": [0]}))
+    commit_file(root, 1).write_bytes(written)
+    with pytest.raises(StoreError, match="not as by a power cut"):
+        set_aside_torn(tmp_path)
+    assert commit_file(root, 1).read_bytes() == written
 
 
 def test_a_torn_checkpoint_of_a_table_is_named_and_removed(tmp_path: Path) -> None:

@@ -85,6 +85,11 @@ def repair_checkpoint(checkpoint: Path, accepted: int) -> None:
     _remove_torn(checkpoint / FOUND, needed=_offset(checkpoint, accepted))
 
 
+def next_batch(checkpoint: Path) -> int:
+    """The first batch of the stream that Spark may hand in: all before it were run, as far as it knows."""
+    return max((number for number, _ in _entries(checkpoint / COMMITS)), default=-1) + 1
+
+
 def _remove_torn(folder: Path, needed: int) -> None:
     for number, file in _entries(folder):
         if file.read_bytes().startswith(_VERSION):

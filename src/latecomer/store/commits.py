@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from latecomer.errors import TornCommit
+from latecomer.errors import StoreError, TornCommit
 from latecomer.store.durable import sync, sync_files, sync_folder
 
 LOG = "_delta_log"
 _PARQUET = b"PAR1"
+_ASIDE = ".torn-"
 
 
 def commit_file(root: Path, version: int) -> Path:
@@ -98,22 +99,50 @@ def set_aside(root: Path, shared: bool = False) -> Path | None:
     if torn != [newest]:
         raise TornCommit(root, torn[0], newest)
     file = commit_file(root, newest)
-    aside = file.with_name(f".torn-{file.name}")
+    if not _is_beginning(file.read_bytes(), shared):
+        raise StoreError(
+            f"table {root}: commit {file.name} is damaged, and not as by a power cut; restore the store from a backup, "
+            "or start a new one"
+        )
+    aside = file.with_name(f"{_ASIDE}{file.name}")
     os.replace(file, aside)
     sync_folder(file.parent)
     return aside
 
 
+def put_back(aside: Path) -> None:
+    """Name a torn commit again that was set aside, unless its batch has been committed since."""
+    file = aside.with_name(aside.name.removeprefix(_ASIDE))
+    if not file.exists():
+        os.replace(aside, file)
+        sync_folder(file.parent)
+
+
+def _is_beginning(written: bytes, shared: bool) -> bool:
+    """Whether this may be what a power cut left: the beginning of a commit, or zeros where bytes should be. In
+    a shared table the commit may be whole, and the files that it adds torn."""
+    if shared or not written or b"\0" in written:
+        return True
+    *lines, last = written.split(b"\n")
+    try:
+        for line in lines:
+            json.loads(line)
+    except ValueError:
+        return False
+    return not last or last.startswith(b"{")
+
+
 def _whole(root: Path, version: int, shared: bool) -> bool:
-    """Whether every line of a commit can be read, its transaction, the last line, is there, and so are the
-    files that it adds."""
+    """Whether every line of a commit can be read, and its transaction, the last line, is there; in a shared
+    table, whose files are synced after the commit, whether the files that it adds are there."""
     try:
         actions = _actions(root, version)
     except (ValueError, FileNotFoundError):
         return False
     brings = any(action.get("add", {}).get("dataChange") for action in actions)
     named = shared or not brings or any("txn" in action for action in actions)
-    return bool(actions) and named and all(_ends(file, size) for file, size in _added(root, actions))
+    there = not shared or all(_ends(file, size) for file, size in _added(root, actions))
+    return bool(actions) and named and there
 
 
 def _actions(root: Path, version: int) -> list[dict[str, Any]]:

@@ -26,9 +26,19 @@ _RESTORE = "restore the store from a backup, or start a new store and read the s
 
 @contextmanager
 def held_for_run(root: Path) -> Iterator[list[Path]]:
-    """Hold the store for one run; gives the torn commits that were set aside."""
+    """Hold the store for one run; gives the torn commits that were set aside.
+
+    If the run fails before their batches are committed again, they are put back: nobody shall read a store
+    that is short of a batch without being told.
+    """
     with exclusive(root):
-        yield set_aside_torn(root)
+        aside = set_aside_torn(root)
+        try:
+            yield aside
+        except BaseException:
+            for file in aside:
+                commits.put_back(file)
+            raise
 
 
 def set_aside_torn(root: Path) -> list[Path]:
