@@ -157,8 +157,9 @@ def test_other_damage_is_not_taken_for_a_power_cut(tmp_path: Path, written: byte
 def test_a_torn_checkpoint_of_a_table_is_named_and_removed(tmp_path: Path) -> None:
     """delta-rs sums up every hundred commits, and would not open a table whose summary is torn."""
     root = tmp_path / "store" / "events"
+    table = Table(root, TABLE)
     for batch in range(100):
-        Table(root, TABLE).append(batch, pa.table({"batch": [batch]}))
+        table.append(batch, pa.table({"batch": [batch]}))
     log = root / "_delta_log"
     (checkpoint,) = log.glob("*.checkpoint.parquet")
     whole, hint = checkpoint.read_bytes(), (log / "_last_checkpoint").read_bytes()
