@@ -44,7 +44,7 @@ def test_without_spark_a_run_says_so(lake: Lake) -> None:
         "import sys; sys.modules['pyspark'] = None; from latecomer.cli import main; main()", "run", lake.file
     )
     assert said.returncode == 1
-    assert said.stderr.startswith("error: Spark cannot be imported")
+    assert said.stderr.splitlines()[-1].startswith("error: Spark cannot be imported")
     doctor = python(
         "import sys; sys.modules['pyspark'] = None; from latecomer.cli import main; main()", "doctor"
     )

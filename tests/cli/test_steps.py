@@ -153,6 +153,7 @@ def test_something_is_shown_before_spark_has_started(verb: list[str], lake: Lake
     lake.panes("minute_totals", 0, [pane(0, 0, merchant="a", paise=5, payments=1)])
     lake.watermarks(0, [{"tick": 0, "at": 0, "watermark": 0}])
     lake.ledger(0, [])
+    (lake.file.parent / "arrivals").mkdir(exist_ok=True)
     transcripts = Path(__file__).parents[1] / "transcripts"
     (tmp_path / "some").mkdir()
     shutil.copy(transcripts / "an_empty_batch_is_a_batch.yaml", tmp_path / "some")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -22,6 +23,7 @@ class Engine:
 
     def __init__(self, carry: str | None = None) -> None:
         self.keeper = SimpleNamespace(timeline=Timeline.restore(STRATEGY, carry))
+        self.store = SimpleNamespace(root=Path())
 
     def settle(self) -> None:
         """No batch is ever under way here."""
@@ -38,6 +40,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The machine's clock, in the test's hands."""
     held = SimpleNamespace(seconds=1_000.0)
     monkeypatch.setattr(running.time, "monotonic", lambda: held.seconds)
+    monkeypatch.setattr(running, "is_store", lambda _: True)
     return held
 
 

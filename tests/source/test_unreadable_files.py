@@ -163,12 +163,15 @@ def test_a_file_that_is_gone_is_waited_for(
     write_text(tmp_path, f"a.{form}", content(form, "a1"))
     gone = write_text(tmp_path, f"b {form}.{form}", content(form, "b1"), 1)
 
+    class Interrupted(Exception):
+        pass
+
     def interrupted(*_: object) -> None:
-        raise InterruptedError
+        raise Interrupted
 
     with monkeypatch.context() as patched:
         patched.setattr(Engine, "accept", interrupted)
-        with pytest.raises(InterruptedError):
+        with pytest.raises(Interrupted):
             run_once(pipeline, spark)
     written = gone.read_bytes()
     gone.unlink()

@@ -258,13 +258,15 @@ class _Case:
         return self._against_side_output([each for each in judged if _concerns(each, self.place.window)])
 
     def _session_meant(self, judged: Sequence[Judged]) -> Window:
-        """Where no session holds the moment: the one that turned away an event whose stretch does."""
+        """Where no session holds the moment: the one that turned away an event whose stretch does, and of
+        several such events the nearest."""
         asked, window = self.place.window, self.output.window
         assert isinstance(window, Session)  # noqa: S101
         near = [each for each in judged if window.stretch(each.event.event_time).overlaps(asked)]
         if not near:
             return asked
-        meant = near[0].window or window.stretch(near[0].event.event_time)
+        nearest = min(near, key=lambda each: abs(each.event.event_time - asked.start))
+        meant = nearest.window or window.stretch(nearest.event.event_time)
         return grown_from([meant], self.finder.windows_of(self.place.key))
 
     def _connected(self, window: Session) -> list[Event]:
