@@ -18,6 +18,8 @@ from latecomer.store.durable import sync, sync_files, sync_folder
 
 LOG = "_delta_log"
 _PARQUET = b"PAR1"
+_OURS = "data/"
+"""Where the files are that latecomer commits."""
 _ASIDE = ".torn-"
 
 
@@ -139,7 +141,9 @@ def _whole(root: Path, version: int, shared: bool) -> bool:
         actions = _actions(root, version)
     except (ValueError, FileNotFoundError):
         return False
-    brings = any(action.get("add", {}).get("dataChange") for action in actions)
+    added = [action["add"] for action in actions if "add" in action]
+    # Another hand's commits have no transaction of ours, and name files beside our folder.
+    brings = any(file["dataChange"] and file["path"].startswith(_OURS) for file in added)
     named = shared or not brings or any("txn" in action for action in actions)
     there = not shared or all(_ends(file, size) for file, size in _added(root, actions))
     return bool(actions) and named and there
