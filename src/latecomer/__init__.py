@@ -26,6 +26,8 @@ from latecomer.errors import (
     StoreError,
     StoreInUse,
     StoreMismatch,
+    TornCheckpoint,
+    TornCommit,
 )
 from latecomer.model.durations import Duration
 from latecomer.model.strategies import (
@@ -89,6 +91,8 @@ __all__ = [
     "StoreInUse",
     "StoreMismatch",
     "Strategy",
+    "TornCheckpoint",
+    "TornCommit",
     "Trigger",
     "Tumbling",
     "compact",

@@ -115,8 +115,10 @@ def java() -> Finding:
 
 def ports() -> Finding:
     """Who can reach the ports that Spark opens."""
-    from latecomer.session import is_local, master
-
+    try:
+        from latecomer.session import is_local, master
+    except ImportError:
+        return Finding("spark's ports", "not known without pyspark", "install pyspark first")
     if is_local(master()):
         return Finding("spark's ports", f"on loopback alone ({master()})")
     settings = _spark_defaults()
