@@ -34,12 +34,14 @@ _BOTH = f"{PRIVATE}both"
 def may_close(files: Iterable[DataFile], output: Output, stretch: Stretch) -> list[DataFile]:
     """The pane files that can hold a window for which nothing more can come since this stretch."""
     before = stretch.before.watermark if stretch.before else BEGIN_OF_TIME
-    return [
-        file
-        for file in files
-        if to_micros(file.maximum["window_end"]) + output.settles_after > before
-        and to_micros(file.minimum["window_start"]) < stretch.fires_at
-    ]
+
+    def may(file: DataFile) -> bool:
+        # Delta keeps no bound so far from our time as a global window's.
+        start, end = file.minimum.get("window_start"), file.maximum.get("window_end")
+        closes = end is None or to_micros(end) + output.settles_after > before
+        return closes and (start is None or to_micros(start) < stretch.fires_at)
+
+    return [file for file in files if may(file)]
 
 
 def places_to_close(panes: Table, output: Output, stretch: Stretch) -> set[tuple[Any, ...]]:
