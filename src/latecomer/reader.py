@@ -26,17 +26,11 @@ from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
+from latecomer.store.pins import read_pins
 from latecomer.store.publication import publication_order
 from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
 from latecomer.store.state_types import state_parts
-from latecomer.store.store import (
-    OutputTables,
-    Store,
-    definition_of,
-    open_store,
-    read_pins,
-    require_wall_clock,
-)
+from latecomer.store.store import OutputTables, Store, definition_of, open_store, require_wall_clock
 from latecomer.store.table import Table
 
 OPEN = "OPEN"

@@ -37,10 +37,10 @@ from latecomer.model.durations import to_micros
 from latecomer.model.ledger import EVENTS
 from latecomer.model.timeline import Row, Timeline
 from latecomer.pipeline import Engine
-from latecomer.running import check_predicates
 from latecomer.session import build_session, own_session
 from latecomer.source.files import SourceFile
 from latecomer.spark_errors import explained
+from latecomer.spark_predicates import check_predicates
 from latecomer.store.past import PastTable, ReplayStore
 from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.sql import quoted
@@ -141,7 +141,7 @@ def replay(
         there = supposed.model_copy(update={"store": str(root), "outputs": begun})
         store = ReplayStore(there, origin, last, new_timeline)
         session = own_session(spark or build_session(pipeline.name, root / "logs" / "spark.log"))
-        check_predicates(session, Store(supposed, origin.columns), None)
+        check_predicates(session, Store(supposed, origin.columns))
         _compute(session, store, parts, origin, last, one_shot)
         LOG.info("comparing with the store")
         sides = Side(origin, last), Side(store, last)
@@ -172,6 +172,7 @@ def recompute(
     there = pipeline.model_copy(update={"store": str(to), "outputs": begun})
     store = ReplayStore(there, origin, last, new_timeline=False)
     session = own_session(spark or build_session(pipeline.name, to / "logs" / "spark.log"))
+    check_predicates(session, origin)
     _compute(session, store, [part], origin, last, one_shot)
     return store.pipeline
 

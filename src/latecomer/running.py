@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import signal
 import threading
 import time
@@ -14,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -27,19 +26,20 @@ from latecomer.errors import PipelineError, Problem, SourceError, StoreError
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import Calendar, Tumbling
 from latecomer.pipeline import BatchReport, Engine, outputs_to_compute
-from latecomer.session import build_session, no_rows, own_session
+from latecomer.session import build_session, own_session
 from latecomer.sink.keeper import check_sinks
 from latecomer.source.checkpoint import files_of_batch, next_batch, repair_checkpoint, sync_checkpoint
 from latecomer.source.files import FileSource
 from latecomer.source.parts import parts_of, require_next
 from latecomer.spark_errors import SPARK_ERRORS, first_line
+from latecomer.spark_predicates import check_predicates
+from latecomer.store.pins import is_store
 from latecomer.store.recovery import held_for_run
-from latecomer.store.store import Store, is_store, source_columns
+from latecomer.store.store import Store, source_columns
 from latecomer.timeline.keeper import TimelineKeeper
 
 LOG = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 1.0
-_NOW = re.compile(r"""\b(date|timestamp\w*)\s*['"]\s*(now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -185,55 +185,6 @@ def _known_to_java(spark: SparkSession, zone: str) -> bool:
     except SPARK_ERRORS:
         return False
     return True
-
-
-def check_predicates(spark: SparkSession, store: Store, file: str | Path | None) -> None:
-    """`where` must be a predicate that Spark understands, over columns that exist, and say the same of an
-    event each time."""
-    pipeline = store.pipeline
-    written = {f"outputs.{name}.where": output.where for name, output in pipeline.outputs.items()}
-    written["watermark.where"] = pipeline.watermark.needs.where
-    empty = no_rows(spark, store.layout.types)
-    for field, where in written.items():
-        if where is None:
-            continue
-        reason = None
-        try:
-            asked = empty.selectExpr(f"({where}) as kept")
-            kind = asked.schema[0].dataType.simpleString()
-            if kind != "boolean":
-                reason = f"is not a predicate: it yields {kind}"
-            elif _wavers(asked, where):
-                reason = "may say otherwise of the same event when it is asked again"
-        except PySparkException as error:
-            reason = f"Spark cannot use this predicate: {first_line(error)}"
-        if reason is not None:
-            problem = Problem(
-                field,
-                reason,
-                where,
-                f"write an SQL condition over {', '.join(store.columns)} alone",
-                str(file) if file else None,
-            )
-            raise PipelineError([problem])
-
-
-def _wavers(asked: DataFrame, where: str) -> bool:
-    """Whether a predicate depends on more than the event: on chance, the clock, the session, other tables.
-
-    Spark counts the time of the query as a constant, and reads `timestamp 'now'` as the time of parsing.
-    """
-    jvm: Any = asked.sparkSession._jvm
-    catalyst = jvm.org.apache.spark.sql.catalyst
-    rules, patterns = catalyst.optimizer, catalyst.trees.TreePattern
-    plan = rules.ReplaceExpressions.apply(asked._jdf.queryExecution().analyzed())
-    return (
-        not plan.deterministic()
-        or plan.containsPattern(patterns.CURRENT_LIKE())
-        or plan.containsPattern(patterns.PLAN_EXPRESSION())
-        or not rules.SpecialDatetimeValues.apply(plan).fastEquals(plan)
-        or _NOW.search(where) is not None
-    )
 
 
 class _Runner:

@@ -28,6 +28,11 @@ SETTINGS = {
     "spark.sql.caseSensitive": "true",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
+    # A name or a text such as ${env:HOME} is what it is. Spark would put a variable of the environment in.
+    "spark.sql.variable.substitute": "false",
+    # Conditions are read as `model/predicates.py` reads them.
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
     # It doubles its work with every renamed column that a predicate looks at: ten of them take seconds.
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",

@@ -169,3 +169,40 @@ def calling(capsys: pytest.CaptureFixture[str]) -> Cli:
         return Said(ended.value.code, said.out, said.err)
 
     return call
+
+
+VERBS = {
+    "results": ["results", "FILE", "minute_totals"],
+    "open": ["results", "FILE", "minute_totals", "--open"],
+    "as-of": ["results", "FILE", "minute_totals", "--as-of", "2026-04-25T13:00:00Z"],
+    "served": ["results", "FILE", "minute_totals", "--serving"],
+    "panes": ["panes", "FILE", "minute_totals"],
+    "explain": ["explain", "FILE", "minute_totals", "--window", "2026-04-25T12:00Z", "--key", "merchant=a"],
+    "late": ["late", "FILE", "minute_totals"],
+    "dead-letters": ["dead-letters", "FILE"],
+    "watermarks": ["watermarks", "FILE"],
+    "ledger": ["ledger", "FILE"],
+    "removals": ["ledger", "FILE", "--removals"],
+    "correct": ["correct", "FILE", "minute_totals"],
+    "serving": ["serving", "FILE", "minute_totals", "--sql", "duckdb"],
+    "certify": ["certify", "FILE", "minute_totals"],
+    "reconcile": ["reconcile", "FILE", "minute_totals", "--against", "FOLDER/other.csv"],
+    "compact": ["compact", "FILE"],
+    "dry-run": ["compact", "FILE", "--dry-run"],
+    "rebuilds": ["rebuild", "list", "FILE", "minute_totals"],
+    "validate": ["validate", "FILE"],
+    "doctor": ["doctor", "FILE"],
+}
+ON_SPARK = {
+    "run": ["run", "FILE", "--once"],
+    "check": ["ledger", "FILE", "--check"],
+    "replay": ["replay", "FILE"],
+    "plan": ["rebuild", "plan", "FILE", "minute_totals", "--from", "2026-04-25"],
+    "apply": ["rebuild", "apply", "FILE", "minute_totals", "--from", "2026-04-25"],
+    "log": ["reconcile", "FILE", "minute_totals", "--against", "log"],
+}
+"""These are asked of stores in which they cannot get as far as Spark."""
+
+
+def words(lake: Lake, verb: list[str]) -> list[str]:
+    return [word.replace("FILE", str(lake.file)).replace("FOLDER", str(lake.file.parent)) for word in verb]

@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from cli_kit import PIPELINE, Cli, Lake, calling
+from cli_kit import PIPELINE, Cli, Lake, calling, pane
 
 
 @pytest.fixture
@@ -29,3 +29,17 @@ def lake(unrun: Lake) -> Lake:
 def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
     """Call the command line: `cli("results", file, "minute_totals")`."""
     return calling(capsys)
+
+
+@pytest.fixture
+def filled(lake: Lake) -> Lake:
+    """A store with a row in every table."""
+    lake.panes("minute_totals", 0, [pane(0, 0, merchant="a", paise=5, payments=1)])
+    lake.partials("minute_totals", 0, [pane(1, 0, merchant="a", paise=5, payments=1)])
+    lake.watermarks(0, [{"tick": 0, "at": 0, "watermark": 0}])
+    lake.dead_letters(0, [{"reason": "no_event_time", "raw": "{}", "position": 1}])
+    lake.ledger(0, [{"output": "minute_totals", "unit": "events"}])
+    events = lake.store.events
+    events.append(0, events.schema.empty_table())
+    (lake.file.parent / "other.csv").write_text("window_start,merchant,paise\n2026-04-25T12:00:00Z,a,5\n")
+    return lake

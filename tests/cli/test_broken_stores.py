@@ -11,53 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from cli_kit import Cli, Lake, pane
-
-VERBS = {
-    "results": ["results", "FILE", "minute_totals"],
-    "open": ["results", "FILE", "minute_totals", "--open"],
-    "as-of": ["results", "FILE", "minute_totals", "--as-of", "2026-04-25T13:00:00Z"],
-    "served": ["results", "FILE", "minute_totals", "--serving"],
-    "panes": ["panes", "FILE", "minute_totals"],
-    "explain": ["explain", "FILE", "minute_totals", "--window", "2026-04-25T12:00Z", "--key", "merchant=a"],
-    "late": ["late", "FILE", "minute_totals"],
-    "dead-letters": ["dead-letters", "FILE"],
-    "watermarks": ["watermarks", "FILE"],
-    "ledger": ["ledger", "FILE"],
-    "removals": ["ledger", "FILE", "--removals"],
-    "correct": ["correct", "FILE", "minute_totals"],
-    "serving": ["serving", "FILE", "minute_totals", "--sql", "duckdb"],
-    "certify": ["certify", "FILE", "minute_totals"],
-    "reconcile": ["reconcile", "FILE", "minute_totals", "--against", "FOLDER/other.csv"],
-    "compact": ["compact", "FILE"],
-    "dry-run": ["compact", "FILE", "--dry-run"],
-    "rebuilds": ["rebuild", "list", "FILE", "minute_totals"],
-    "validate": ["validate", "FILE"],
-    "doctor": ["doctor", "FILE"],
-}
-ON_SPARK = {
-    "run": ["run", "FILE", "--once"],
-    "check": ["ledger", "FILE", "--check"],
-    "replay": ["replay", "FILE"],
-    "plan": ["rebuild", "plan", "FILE", "minute_totals", "--from", "2026-04-25"],
-    "apply": ["rebuild", "apply", "FILE", "minute_totals", "--from", "2026-04-25"],
-    "log": ["reconcile", "FILE", "minute_totals", "--against", "log"],
-}
-"""These are asked of stores in which they cannot get as far as Spark."""
-
-
-@pytest.fixture
-def filled(lake: Lake) -> Lake:
-    """A store with a row in every table."""
-    lake.panes("minute_totals", 0, [pane(0, 0, merchant="a", paise=5, payments=1)])
-    lake.partials("minute_totals", 0, [pane(1, 0, merchant="a", paise=5, payments=1)])
-    lake.watermarks(0, [{"tick": 0, "at": 0, "watermark": 0}])
-    lake.dead_letters(0, [{"reason": "no_event_time", "raw": "{}", "position": 1}])
-    lake.ledger(0, [{"output": "minute_totals", "unit": "events"}])
-    events = lake.store.events
-    events.append(0, events.schema.empty_table())
-    (lake.file.parent / "other.csv").write_text("window_start,merchant,paise\n2026-04-25T12:00:00Z,a,5\n")
-    return lake
+from cli_kit import ON_SPARK, VERBS, Cli, Lake, words
 
 
 def tables(lake: Lake) -> list[Path]:
@@ -153,10 +107,6 @@ DAMAGES: list[Callable[[Lake], None]] = [
     files_are_damaged,
     a_plan_is_damaged,
 ]
-
-
-def words(lake: Lake, verb: list[str]) -> list[str]:
-    return [word.replace("FILE", str(lake.file)).replace("FOLDER", str(lake.file.parent)) for word in verb]
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)

@@ -20,7 +20,7 @@ from latecomer.corrections.values import moments
 from latecomer.errors import StoreMismatch
 from latecomer.model.zones import midnight
 from latecomer.reader import Reader
-from latecomer.store.store import read_pins, write_pins
+from latecomer.store.pins import read_pins, write_pins
 from latecomer.zoned import read
 
 ZONE = "America/New_York"

@@ -6,33 +6,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Pipeline
-from latecomer.errors import PipelineError
+from latecomer.errors import PipelineError, StoreMismatch
+from latecomer.model.predicates import FUNCTIONS, check_where
 from latecomer.model.windows import Calendar
 from latecomer.running import run
+from latecomer.session import no_rows, own_session
+from latecomer.spark_errors import SPARK_ERRORS
+from latecomer.spark_predicates import check_predicates
+from latecomer.store.pins import write_pins
+from latecomer.store.sql import quoted
+from latecomer.store.store import Store
 
 WAVERING = {
-    "chance": "rand() < 0.5",
-    "seeded chance": "rand(7) < 0.5",
-    "uuid": "note <> uuid()",
-    "row number": "monotonically_increasing_id() % 2 = 0",
-    "task": "spark_partition_id() = 0",
-    "file": "input_file_name() like '%x'",
-    "java": "reflect('java.util.UUID', 'randomUUID') <> note",
-    "timestamp": "at < current_timestamp()",
-    "now": "at < now() - interval 1 day",
-    "date": "date(at) = current_date()",
-    "local": "at < localtimestamp()",
-    "unix": "paise < unix_timestamp()",
     "literal": "at < timestamp'now'",
     "literal date": 'date(at) >= DATE "Yesterday"',
     "cast": "at < cast('now' as timestamp)",
     "call": "at < to_timestamp('today')",
-    "user": "note = current_user()",
-    "other table": "paise in (select 1)",
+    "the present": "paise < unix_timestamp()",
 }
+"""What only Spark can tell; the rest is refused by name (tests/model/test_where.py)."""
 STEADY = [
     "note = 'now'",
     "note = 'today' and paise > 3",
@@ -82,7 +79,8 @@ def test_a_predicate_over_the_columns_alone_is_taken(spark: SparkSession, tmp_pa
     ("where", "said"),
     [
         ("paise + 1", "is not a predicate: it yields bigint"),
-        ("amount > 1", "Spark cannot use this predicate"),
+        ("amount > 1", "the source has no column amount"),
+        ("paise > > 1", "Spark cannot use this predicate"),
     ],
 )
 def test_what_is_no_predicate_is_refused(spark: SparkSession, tmp_path: Path, where: str, said: str) -> None:
@@ -101,3 +99,108 @@ def test_a_zone_that_this_java_does_not_know_is_refused(spark: SparkSession, tmp
     assert (problem.field, problem.value) == ("outputs.one.window.zone", "America/Unheard_Of")
     assert "does not know this time zone" in problem.message
     assert not (tmp_path / "store" / "pipeline.json").exists()
+
+
+def test_what_a_store_has_written_down_is_checked_too(spark: SparkSession, tmp_path: Path) -> None:
+    """`ledger --check` asks the `where` of each batch, not only the one in the file."""
+    pipeline = pipeline_with(tmp_path, asked="paise > 1")
+    store = Store(pipeline, {"at": "string", "paise": "bigint", "note": "string"})
+    pins = store.pins()
+    definition = {**pins["outputs"]["asked"], "where": "paise < unix_timestamp()"}
+    pins["policies"]["asked"][0]["definition"] = definition
+    write_pins(store.root, pins)
+    with pytest.raises(StoreMismatch, match="may say otherwise of the same event"):
+        check_predicates(spark, store)
+
+
+def test_every_listed_function_is_one_of_spark_and_a_function_of_its_values_alone(
+    spark: SparkSession,
+) -> None:
+    known = {row.function for row in spark.sql("show system functions").collect()}
+    grammar = {"cast", "try_cast", "extract", "position", "overlay", "timestampadd", "timestampdiff", "trim"}
+    assert FUNCTIONS - known - grammar == set()
+    jvm: Any = spark._jvm
+    registry = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier
+    functions: Any = spark._jsparkSession.sessionState().functionRegistry()
+    groups = {
+        name: functions.lookupFunction(registry(name)).get().getGroup() for name in sorted(FUNCTIONS & known)
+    }
+    allowed = {
+        "array_funcs", "bitwise_funcs", "collection_funcs", "conditional_funcs", "conversion_funcs", "datetime_funcs",
+        "hash_funcs", "json_funcs", "math_funcs", "misc_funcs", "predicate_funcs", "string_funcs", "url_funcs", "",
+    }  # fmt: skip
+    assert set(groups.values()) <= allowed
+    assert [name for name, group in groups.items() if group == "misc_funcs"] == ["typeof"]
+
+
+SIGNS = [
+    *"'\"`\\ ()[],;:.$!?{}\n\r1a",
+    "r'",
+    'R"',
+    "--",
+    "/*",
+    "*/",
+    "\\\n",
+    "''",
+    "->",
+    "=>",
+    "::int",
+    " = ",
+]
+WORDS = [
+    "reflect(",
+    "`reflect`(",
+    "REFLECT (",
+    "system.builtin.reflect(",
+    "(select 1)",
+    "exists(",
+    "from a",
+    "ſelect ",
+]
+VALUES = ["a", "paise", "1.", ".5", "1r'", "x'1F'", "$$", " and ", "lower("]
+PIECES = st.sampled_from([*SIGNS, *WORDS, *VALUES])
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pieces=st.lists(PIECES, min_size=1, max_size=9))
+@example(pieces=["'", "\\", "'", " = ", "reflect(", "'", ")", "'"])
+@example(pieces=["r'", "\\", "'", " = ", "reflect(", ")"])
+@example(pieces=["--", "\\\n", "'", "\n", "reflect(", ")", "'"])
+def test_spark_finds_no_call_that_the_check_has_not_seen(spark: SparkSession, pieces: list[str]) -> None:
+    where = "".join(pieces)
+    try:
+        check_where(where)
+    except ValueError:
+        return
+    parser: Any = own_session(spark)._jsparkSession.sessionState().sqlParser()
+    try:
+        parsed = parser.parseExpression(f"({where})")
+    except SPARK_ERRORS:
+        return
+    found = dict(_nodes(parsed))
+    assert not {
+        kind for kind in found if "Subquery" in kind or kind in ("Exists", "UnresolvedTableValuedFunction")
+    }
+    assert {*map(str.lower, found.get("UnresolvedFunction", ()))} <= FUNCTIONS | {"and", "or", "not"}
+
+
+def _nodes(expression: Any) -> dict[str, list[str]]:
+    """The kinds of nodes in an expression, each with the names that it has."""
+    found: dict[str, list[str]] = {}
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        kind = node.getClass().getSimpleName()
+        found.setdefault(kind, []).append(
+            node.nameParts().mkString(".") if kind == "UnresolvedFunction" else ""
+        )
+        children = node.children()
+        waiting += [children.apply(nth) for nth in range(children.size())]
+    return found
+
+
+def test_a_name_that_looks_like_a_variable_is_a_name(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark puts variables of the environment in wherever SQL is parsed, names in backticks included."""
+    hostile = "${env:PATH}"
+    frame = no_rows(own_session(spark), {hostile: "string"})
+    assert frame.selectExpr(quoted(hostile)).columns == [hostile]

@@ -18,8 +18,9 @@ from latecomer.log.ids import IdIndex
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.running import run
 from latecomer.store.commits import commit_file, set_aside
+from latecomer.store.pins import read_pins
 from latecomer.store.recovery import held_for_run, require_unbroken, set_aside_torn
-from latecomer.store.store import open_store, read_pins
+from latecomer.store.store import open_store
 from latecomer.store.table import Table, moments
 
 

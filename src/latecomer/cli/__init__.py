@@ -35,6 +35,7 @@ from latecomer.cli import (
 )
 from latecomer.cli.options import WrongUsage
 from latecomer.cli.steps import reporting
+from latecomer.cli.terminal import escape_formulas, shielded_terminal
 from latecomer.errors import LatecomerError, PipelineError
 from latecomer.zoned import use_zone
 
@@ -67,6 +68,13 @@ def latecomer(
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Show no progress, only warnings, errors and the answer.")
+    ] = False,
+    formulas: Annotated[
+        bool,
+        typer.Option(
+            "--escape-formulas",
+            help="Have CSV cells that a spreadsheet would compute (=, +, -, @) begin with an apostrophe.",
+        ),
     ] = False,
 ) -> None:
     """The late-data layer for Apache Spark: every late event has a named fate, every number its history."""
@@ -105,13 +113,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given or os.environ.get("LATECOMER_DEBUG") == "1"
     quiet = "--quiet" in given or "-q" in given
-    with reporting(quiet) as display:
+    escape_formulas(FORMULAS in given)
+    with shielded_terminal(), reporting(quiet) as display:
         display.show("starting")
         status = _status([argument for argument in given if argument not in _EVERYWHERE], debug)
     sys.exit(status)
 
 
-_EVERYWHERE = ("--debug", "--quiet", "-q")
+FORMULAS = "--escape-formulas"
+_EVERYWHERE = ("--debug", "--quiet", "-q", FORMULAS)
 """Options that may stand before the verb and after it."""
 
 

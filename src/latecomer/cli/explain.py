@@ -208,7 +208,7 @@ class _Page:
         return f"{counted} ({', '.join(added)})" if events and added else counted
 
     def _say(self, text: str, style: str | None = None) -> None:
-        from latecomer.cli.render import harmless
+        from latecomer.cli.terminal import harmless
 
         lines = text.split("\n")
         self.console.print("\n".join(map(harmless, lines)), style=style)

@@ -6,7 +6,6 @@ import base64
 import csv
 import json
 import math
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import pyarrow as pa
 
 from latecomer.cli.options import ALL, Format
+from latecomer.cli.terminal import csv_cell, harmless
 from latecomer.model.durations import shown_duration
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.zoned import written
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 MISSING = "-"
 MOST_ROWS = 100
 """So many rows has a table of which nobody has said how long it may be."""
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def show(
@@ -87,8 +86,9 @@ def _print_json(rows: pa.Table, out: TextIO) -> None:
 
 def _print_csv(rows: pa.Table, short_decimals: bool, out: TextIO) -> None:
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(rows.schema.names)
-    writer.writerows(zip(*(_csv_values(column, short_decimals) for column in rows.columns), strict=True))
+    writer.writerow(map(csv_cell, rows.schema.names))
+    columns = (map(csv_cell, _csv_values(column, short_decimals)) for column in rows.columns)
+    writer.writerows(zip(*columns, strict=True))
 
 
 def json_values(column: pa.ChunkedArray) -> list[Any]:
@@ -150,11 +150,6 @@ def shortest(value: Decimal) -> str:
     """
     text = f"{value:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def harmless(text: str) -> str:
-    """Text that cannot move the cursor: what events bring is shown, never obeyed."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 # Tables

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from latecomer.cli.terminal import harmless_lines, shielded
+
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.spinner import Spinner
@@ -106,7 +108,7 @@ class Display:
             if self.live is None:
                 print(text, file=self.stream, flush=True)
             else:
-                self.live.console.print(text, markup=False, highlight=False, soft_wrap=True)
+                self.live.console.print(harmless_lines(text), markup=False, highlight=False, soft_wrap=True)
 
     def rest(self) -> None:
         """Show nothing until the next step."""
@@ -156,7 +158,7 @@ class Display:
 
         with self._lock:
             lines = [f"{self._text}  {time.monotonic() - self._began:.0f} s", *self.status.splitlines()]
-        spinner.update(text=Text("\n".join(lines)))
+        spinner.update(text=Text(harmless_lines("\n".join(lines))))
         return spinner
 
 
@@ -170,7 +172,7 @@ def _own_stderr() -> Iterator[TextIO]:
         return
     sys.stderr.flush()
     with os.fdopen(number, "w", encoding="utf-8", errors="backslashreplace") as stream:
-        yield stream
+        yield shielded(stream)
 
 
 class _GivingWay:
@@ -183,6 +185,11 @@ class _GivingWay:
     def write(self, text: str) -> int:
         self._display.rest()
         return self._stream.write(text)
+
+    @property
+    def rich_proxied_file(self) -> _GivingWay:
+        """What Rich draws on: the terminal itself, which gives way as well."""
+        return _GivingWay(getattr(self._stream, "rich_proxied_file", self._stream), self._display)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

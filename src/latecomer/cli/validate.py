@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from latecomer.cli.options import File, load, print_warnings
+from latecomer.cli.terminal import harmless
 from latecomer.config.encodings import UTF8
 from latecomer.config.profiles import settings
 from latecomer.model.durations import format_duration
@@ -25,7 +26,8 @@ def validate(file: File) -> None:
     """Check the pipeline file and the source's columns, and say in words what the pipeline does."""
     from latecomer.config.load import check_against
     from latecomer.config.paths import list_files
-    from latecomer.store.store import read_pins, source_columns
+    from latecomer.store.pins import read_pins
+    from latecomer.store.store import Store, source_columns
 
     pipeline = load(file)
     files = list_files(pipeline.source_path)
@@ -35,9 +37,10 @@ def validate(file: File) -> None:
     if files or pinned or declared:
         columns = source_columns(pipeline, file)
         check_against(pipeline, columns, file)
+        Store(pipeline, columns).require_harmless()
     origin = "pinned by the store" if pinned else "declared" if declared else "inferred from the files"
     for line in _described(pipeline, len(files), columns, origin):
-        typer.echo(line)
+        typer.echo(harmless(line))
     print_warnings(pipeline, file)
 
 

@@ -18,6 +18,7 @@ from latecomer.model.aggregates import ADDITIVE, NUMERIC, Aggregate, is_expressi
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.panes import Accumulation
+from latecomer.model.predicates import column_mistake
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 from latecomer.model.windows import FOREVER, AnyWindow, Global, Session
 
@@ -101,11 +102,23 @@ def check_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Proble
         and (field.startswith("ledger.") or ".by." in field)
         and UNSTORABLE.search(column)
     ]
+    problems += _where_columns(pipeline, columns)
     problems += _aggregated_columns(pipeline, columns)
     problems += _time_columns(pipeline, columns)
     problems += _measures(pipeline, columns)
     problems += _aggregate_types(pipeline, columns)
     return problems
+
+
+def _where_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
+    """What conditions name as columns and are none."""
+    written = {f"outputs.{name}.where": output.where for name, output in pipeline.outputs.items()}
+    written["watermark.where"] = pipeline.watermark.needs.where
+    for field, where in written.items():
+        mistake = column_mistake(where, columns) if where is not None else None
+        if mistake is not None:
+            reason, _, fix = mistake.partition("; ")
+            yield Problem(field, reason, where, fix)
 
 
 def _is_private(column: str) -> bool:

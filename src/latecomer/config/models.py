@@ -35,6 +35,7 @@ from latecomer.model.aggregates import WrittenAggregate
 from latecomer.model.base import Model
 from latecomer.model.durations import Duration, PositiveDuration
 from latecomer.model.panes import Accumulation
+from latecomer.model.predicates import check_where
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
 from latecomer.model.triggers import Trigger
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
@@ -165,9 +166,11 @@ class Output(_Model):
 
     @field_validator("where")
     @classmethod
-    def _not_blank(cls, where: str | None) -> str | None:
+    def _only_a_condition(cls, where: str | None) -> str | None:
         if where is not None and not where.strip():
             raise ValueError("an empty predicate; leave `where` out to keep every event")
+        if where is not None:
+            check_where(where)
         return where
 
     @property

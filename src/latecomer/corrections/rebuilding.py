@@ -30,9 +30,9 @@ from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import Session
 from latecomer.pipeline import BatchReport, Engine
-from latecomer.running import check_predicates
 from latecomer.session import build_session, own_session
 from latecomer.spark_errors import explained
+from latecomer.spark_predicates import check_predicates
 from latecomer.spark_progress import Watch
 from latecomer.store.layout import PaneLayout
 from latecomer.store.lock import is_writable, require_writable

@@ -36,6 +36,7 @@ from latecomer.model.windows import Session
 from latecomer.overflow import overflow_told
 from latecomer.session import build_session, own_session
 from latecomer.spark_errors import explained
+from latecomer.spark_predicates import check_predicates
 from latecomer.store.past import ReplayStore
 from latecomer.store.sql import quoted
 from latecomer.store.store import Store
@@ -148,6 +149,7 @@ def _recomputing(store: Store, last: int, spark: SparkSession | None) -> Iterato
     with TemporaryDirectory(prefix="latecomer-truth-") as folder:
         root = Path(folder)
         session = own_session(spark or build_session(store.pipeline.name, root / "logs" / "spark.log"))
+        check_predicates(session, store)
         there = store.pipeline.model_copy(update={"store": str(root / "store")})
         past = ReplayStore(there, store, last, new_timeline=False)
         yield _Computing(session, past, last, root)

@@ -25,6 +25,7 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.model.windows import FIRST_MOMENT, Session
 from latecomer.session import build_session, own_session
 from latecomer.spark_errors import explained
+from latecomer.spark_predicates import check_predicates
 from latecomer.store.layout import FATE_COLUMNS
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import double_quoted, moment_literal, quoted
@@ -64,6 +65,7 @@ def check_ledger(
         raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
     store.require_definitions()
     session = own_session(spark or build_session(pipeline.name))
+    check_predicates(session, store)
     return list(_Check(session, store, last, [] if notes is None else notes).differences())
 
 

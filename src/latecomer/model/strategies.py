@@ -28,6 +28,7 @@ from latecomer.errors import PipelineError, Problem
 from latecomer.model import recent
 from latecomer.model.base import Model
 from latecomer.model.durations import Duration, PositiveDuration, format_duration
+from latecomer.model.predicates import check_where
 
 State = Any
 REACH = 4096
@@ -56,6 +57,12 @@ class Needs:
             if value is not None and not isinstance(value, str):
                 fix = "give it as text, or None"
                 raise PipelineError([Problem(name, "has the wrong kind of value", value, fix, "Needs")])
+        if self.where is not None:
+            try:
+                check_where(self.where)
+            except ValueError as error:
+                reason, _, fix = str(error).partition("; ")
+                raise PipelineError([Problem("where", reason, self.where, fix, "Needs")]) from None
 
     @property
     def marks(self) -> bool:
@@ -328,9 +335,9 @@ class Punctuated(_Delayed):
 
     @field_validator("where")
     @classmethod
-    def _not_blank(cls, where: str | None) -> str | None:
-        if where is not None and not where.strip():
-            raise ValueError("an empty predicate; write an SQL condition over the source's columns")
+    def _only_a_condition(cls, where: str | None) -> str | None:
+        if where is not None:
+            check_where(where)
         return where
 
     @property

@@ -29,6 +29,8 @@ from latecomer.store.table import parquet_files
 ASKED, BATCH, STALE = "asked", "batch", "stale"
 _RECORD = "record.json"
 _ABANDONED = 86_400
+_NUMBERS = ("since", "until", "through", "watermark", "low", "high")
+"""What of a record stands in queries: numbers, whoever has written the file."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class Rebuild:
     def batch(self) -> int | None:
         """The batch that publishes it, once it has one."""
         written = _read(self.folder / BATCH)
+        if written is not None and not written.strip().isdecimal():
+            raise StoreError(f"{self.folder / BATCH} is not the number of a batch; restore it")
         return None if written is None else int(written)
 
     @property
@@ -193,8 +197,13 @@ def _record(folder: Path, text: str) -> Record:
     try:
         written = json.loads(text)
         sums = {name: (before, after) for name, (before, after) in written["sums"].items()}
-        return Record(**{**written, "sums": sums, "largest": tuple(written["largest"])})
-    except (ValueError, TypeError, KeyError, AttributeError):
+        record = Record(**{**written, "sums": sums, "largest": tuple(written["largest"])})
+        if not all(type(getattr(record, name)) is int for name in _NUMBERS):
+            raise TypeError
+        for amount in record.taken_in.values():
+            Decimal(amount)
+        return record
+    except (ArithmeticError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise StoreError(
             f"{folder / _RECORD} cannot be read: it is not what latecomer wrote; restore it, or remove the folder "
             "if that rebuild was never published"

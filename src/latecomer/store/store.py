@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pydantic import ValidationError
 
 from latecomer.config.columns import infer_columns
 from latecomer.config.load import check_renames
@@ -28,17 +29,17 @@ from latecomer.config.models import Output, Pipeline
 from latecomer.config.paths import folder_columns, list_files
 from latecomer.config.renames import seen_columns
 from latecomer.errors import NoStore, SourceError, StoreMismatch
+from latecomer.model.base import in_own_words
 from latecomer.model.panes import Accumulation
+from latecomer.model.predicates import column_mistake
 from latecomer.model.windows import Tumbling
 from latecomer.store import layout
-from latecomer.store.durable import make_folder, replace_text
+from latecomer.store.pins import FORMAT, PINS, read_pins, write_pins
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.redefining import fix_for
 from latecomer.store.sql import text_literal
 from latecomer.store.table import Table
 
-FORMAT = 1
-PINS = "pipeline.json"
 WALL_CLOCK = "wall"
 """What the windows of a zone within its days follow, as it is written in their definition."""
 
@@ -118,7 +119,7 @@ class Store:
 
     def pins(self) -> dict[str, Any]:
         """What is to be written down; an error where it does not fit what is."""
-        pinned = read_pins(self.root)
+        pinned = self._pinned()
         if pinned is None:
             pinned = {"format": FORMAT, "pipeline": self.pipeline.name, "outputs": {}, "policies": {}}
         if pinned["pipeline"] != self.pipeline.name:
@@ -153,9 +154,21 @@ class Store:
             pinned["replay_of"] = str(self.replay_of)
         return {**pinned, "columns": self.columns, "event": self._event_definition(pinned)}
 
+    def require_harmless(self) -> None:
+        """Refuse a store whose definitions would have Spark do more than compare columns."""
+        self._pinned()
+
+    def _pinned(self) -> dict[str, Any] | None:
+        """What is written down, once it is known to be harmless: a store may come from elsewhere."""
+        pinned = read_pins(self.root)
+        if pinned is not None:
+            for name, output in self.pipeline.outputs.items():
+                _require_definitions(self.root, name, output, pinned)
+        return pinned
+
     def pinned_definition(self, name: str) -> dict[str, Any] | None:
         """What an output's numbers mean, as it is written down; None where they were never computed."""
-        pinned = read_pins(self.root) or {}
+        pinned = self._pinned() or {}
         kept = pinned.get("outputs", {}).get(name)
         return None if kept is None else {"discarding": False, **kept}
 
@@ -195,7 +208,7 @@ class Store:
 
     def policies(self, name: str) -> list[tuple[int, Output]]:
         """The output under each policy and definition it has had, and since which batch."""
-        pinned = read_pins(self.root) or {}
+        pinned = self._pinned() or {}
         output = self.pipeline.outputs[name]
         return [
             (entry["since"], under(output, entry.get("definition", {}), entry["policy"]))
@@ -232,7 +245,9 @@ def open_store(pipeline: Pipeline) -> Store:
     pinned = read_pins(pipeline.store_path)
     if pinned is None:
         raise NoStore(f"there is no store at {pipeline.store_path} yet; run the pipeline first")
-    return Store(pipeline, pinned["columns"])
+    store = Store(pipeline, pinned["columns"])
+    store.require_harmless()
+    return store
 
 
 def source_columns(pipeline: Pipeline, file: str | Path | None = None) -> dict[str, str]:
@@ -333,37 +348,23 @@ def policy_of(output: Output) -> dict[str, Any]:
     return {key: written[key] for key in policy}
 
 
-def is_store(root: Path) -> bool:
-    """Whether a store is there."""
-    return (root / PINS).is_file()
-
-
-def read_pins(root: Path) -> dict[str, Any] | None:
-    try:
-        pinned: Any = json.loads((root / PINS).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise StoreMismatch(f"store {root}: pipeline.json cannot be read ({error}); restore it") from None
-    if not isinstance(pinned, dict):
-        raise StoreMismatch(f"store {root}: {PINS} is not what latecomer writes; restore it")
-    if pinned.get("format") != FORMAT:
-        raise StoreMismatch(
-            f"store {root} has format {pinned.get('format')}, this latecomer writes {FORMAT}; "
-            "use the latecomer that made it"
-        )
-    if missing := [key for key in _PINNED if not isinstance(pinned.get(key), _PINNED[key])]:
-        raise StoreMismatch(f"store {root}: {PINS} lacks {', '.join(missing)}; restore it")
-    return pinned
-
-
-_PINNED = {"pipeline": str, "outputs": dict, "policies": dict, "columns": dict}
-"""What every store has written down, besides its format."""
-
-
-def write_pins(root: Path, pins: Mapping[str, Any]) -> None:
-    make_folder(root)
-    replace_text(root / PINS, json.dumps(pins, indent=2) + "\n")
+def _require_definitions(root: Path, name: str, output: Output, pinned: Mapping[str, Any]) -> None:
+    """What was written down of an output must be what a pipeline file could say; every `where` above all."""
+    entries = [{"definition": pinned["outputs"].get(name, {})}, *pinned["policies"].get(name, [])]
+    for entry in entries:
+        try:
+            then = under(output, entry.get("definition", {}), entry.get("policy"))
+            mistake = then.where and column_mistake(then.where, pinned["columns"])
+            reason = f"where: {mistake}" if mistake else None
+        except ValidationError as error:
+            first = error.errors()[0]
+            reason = f"{'.'.join(map(str, first['loc']))}: {in_own_words(first)[0]}"
+        if reason is not None:
+            raise StoreMismatch(
+                f"store {root}: {PINS} has a definition of output {name} that cannot be used: {reason}; restore "
+                "the file, or give the output a new name and what you want it to mean, and it is computed from "
+                "the log"
+            )
 
 
 def under(output: Output, definition: Mapping[str, Any], policy: Mapping[str, Any] | None = None) -> Output:

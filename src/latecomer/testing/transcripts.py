@@ -383,7 +383,8 @@ def _columns_of(pipeline: Pipeline, rows: Sequence[Row]) -> dict[str, str]:
     if (declared := pipeline.declared_columns) is not None:
         return declared
     from latecomer.config.paths import list_files
-    from latecomer.store.store import read_pins, source_columns
+    from latecomer.store.pins import read_pins
+    from latecomer.store.store import source_columns
 
     if read_pins(pipeline.store_path) is not None or list_files(pipeline.source_path):
         return source_columns(pipeline)

@@ -1,0 +1,101 @@
+"""Text from elsewhere, on a terminal and in a spreadsheet: shown, never obeyed.
+
+Events, file names, columns, keys and stores bring text of any bytes. A terminal takes some characters for
+orders: to move the cursor, change the title, write the line from right to left. On a terminal every verb's
+output and errors go through `HarmlessStream`, which shows these characters instead. In a pipe and in a file
+the bytes stay as they are, for programs.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from typing import Any, TextIO, cast
+
+_CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
+"""C0 but for tab and newline, delete, and C1, which begins orders with one character."""
+_LINES = r"\u2028\u2029"
+_DIRECTIONS = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+"""What changes the direction of writing: a text can look like another."""
+
+_ORDERS = re.compile(f"[{_CONTROLS}{_LINES}{_DIRECTIONS}]")
+_ORDERS_IN_A_LINE = re.compile(rf"[\t\n{_CONTROLS}{_LINES}{_DIRECTIONS}]")
+
+
+def harmless(text: str) -> str:
+    """Text for one line of a table or a sentence.
+
+    >>> harmless("a\\nb \\x1b[2J")
+    'a\\\\nb \\\\x1b[2J'
+    """
+    return _ORDERS_IN_A_LINE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def harmless_lines(text: str) -> str:
+    """Text with its lines. What is replaced is written as JSON writes it, so that JSON stays JSON.
+
+    >>> harmless_lines("a\\nb \\x9b2J")
+    'a\\nb \\\\u009b2J'
+    """
+    return _ORDERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class HarmlessStream:
+    """A terminal that is only ever handed text. Rich, which draws on it, is handed the stream itself; what
+    it is to draw is made harmless first."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.rich_proxied_file = stream
+
+    def write(self, text: str) -> int:
+        self.rich_proxied_file.write(harmless_lines(text))
+        return len(text)
+
+    def writelines(self, lines: Iterator[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
+
+
+def shielded(stream: TextIO) -> TextIO:
+    """The stream, made harmless if it is a terminal."""
+    return cast(TextIO, HarmlessStream(stream)) if stream.isatty() else stream
+
+
+@contextmanager
+def shielded_terminal() -> Iterator[None]:
+    """Make standard output and standard error harmless, each where it is a terminal."""
+    with ExitStack() as stack:
+        stack.enter_context(redirect_stdout(shielded(sys.stdout)))
+        stack.enter_context(redirect_stderr(shielded(sys.stderr)))
+        yield
+
+
+# Spreadsheets
+
+_FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|-?Infinity")
+_escaping = False
+
+
+def escape_formulas(wanted: bool) -> None:
+    """From here on, have CSV cells that a spreadsheet would compute begin with an apostrophe, or not."""
+    global _escaping
+    _escaping = wanted
+
+
+def csv_cell(value: Any) -> Any:
+    """A cell of CSV: as it is, unless formulas are to be escaped.
+
+    >>> escape_formulas(True)
+    >>> csv_cell("=1+2"), csv_cell("-5.0"), csv_cell("-a")
+    ("'=1+2", '-5.0', "'-a")
+    >>> escape_formulas(False)
+    """
+    if not _escaping or not isinstance(value, str) or not _FORMULA.match(value) or _NUMBER.fullmatch(value):
+        return value
+    return f"'{value}"

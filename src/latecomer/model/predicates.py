@@ -1,0 +1,224 @@
+"""What a `where` may contain: an SQL condition over the source's columns, and nothing that does more.
+
+A `where` is handed to Spark as text. Spark SQL can call Java methods, read files and ask the clock, so
+the words and functions of a condition are a list, and whatever is not on it is refused: in a pipeline
+file, in Python, and in a store, which may come from elsewhere. Wherever a definition is loaded, it is
+checked here, before Spark is started.
+
+The lexer follows Spark's, and gives up wherever the two could differ: no comments, no dots, no `$`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from latecomer.errors import did_you_mean
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+FUNCTIONS = _words(
+    # null and choice
+    "coalesce if ifnull isnotnull isnull nullif nvl nvl2 isnan nanvl greatest least equal_null "
+    # numbers
+    "abs bround cbrt ceil ceiling degrees exp floor ln log log10 log2 mod negative pmod positive pow power "
+    "radians rint round sign signum sqrt sin cos tan asin acos atan atan2 bit_count bit_get getbit "
+    "shiftleft shiftright width_bucket try_add try_subtract try_multiply try_divide try_mod "
+    # text
+    "ascii base64 bit_length btrim char char_length character_length chr concat concat_ws contains decode "
+    "encode endswith find_in_set format_number hex initcap instr lcase left len length levenshtein like ilike "
+    "locate lower lpad ltrim mask md5 octet_length overlay position printf regexp regexp_count regexp_extract "
+    "regexp_instr regexp_like regexp_replace regexp_substr replace reverse right rlike rpad rtrim sha sha1 sha2 "
+    "soundex split split_part startswith substr substring substring_index translate trim ucase unbase64 "
+    "unhex upper url_decode url_encode crc32 hash xxhash64 is_valid_utf8 "
+    # JSON text, and the lists that split makes
+    "get_json_object json_array_length json_object_keys array array_contains array_position array_size "
+    "cardinality element_at get size try_element_at "
+    # times
+    "add_months date date_add date_diff date_format date_from_unix_date date_part date_sub date_trunc dateadd "
+    "datediff datepart day dayname dayofmonth dayofweek dayofyear extract from_unixtime from_utc_timestamp "
+    "hour last_day make_date make_timestamp minute month monthname months_between next_day quarter second "
+    "timestamp timestamp_micros timestamp_millis timestamp_seconds to_date to_timestamp to_unix_timestamp "
+    "to_utc_timestamp trunc try_to_date try_to_timestamp unix_date unix_micros unix_millis unix_seconds "
+    "unix_timestamp weekday weekofyear year timestampadd timestampdiff convert_timezone "
+    # types, as functions and after AS
+    "cast try_cast bigint binary boolean decimal double float int smallint string tinyint to_number "
+    "try_to_number to_char to_varchar typeof"
+)
+"""Deterministic functions of the values they are given. What makes text of any length (`repeat`) is left out."""
+
+_KEYWORDS = _words(
+    "and or not in like ilike rlike regexp between is null true false case when then else end as div "
+    "distinct from for escape any all some both leading trailing "
+    "interval year years month months week weeks day days hour hours minute minutes second seconds "
+    "millisecond milliseconds microsecond microseconds to "
+    "timestamp_ntz timestamp_ltz integer long short byte real dec numeric char varchar"
+)
+"""Words of a condition that are neither functions nor columns: operators, units of time, names of types."""
+
+_TYPES = _words("bigint binary boolean date decimal double float int smallint string timestamp tinyint")
+_NO_COLUMNS = _KEYWORDS | _TYPES
+_MAY_OPEN = _KEYWORDS - {"null", "true", "false", "end"}
+"""Keywords that a bracket may follow: `in (`, `and (`, `numeric(`."""
+
+_QUERIES = _words("select with values table map reduce from")
+"""Words with which a query begins."""
+
+_CLOCK, _CHANCE, _MACHINE = (
+    "depends on the clock",
+    "depends on chance",
+    "depends on the session or the machine, not on the event",
+)
+_REASONS = {
+    **dict.fromkeys(_words("now current_date current_timestamp current_time curdate localtimestamp"), _CLOCK),
+    **dict.fromkeys(
+        _words("rand random randn randstr uniform shuffle uuid monotonically_increasing_id"), _CHANCE
+    ),
+    **dict.fromkeys(
+        _words(
+            "user current_user session_user current_catalog current_database current_schema current_timezone version "
+            "input_file_name input_file_block_start input_file_block_length spark_partition_id"
+        ),
+        _MACHINE,
+    ),
+    **dict.fromkeys(_words("java_method reflect try_reflect"), "calls Java methods"),
+    **dict.fromkeys(_words("read_files from_avro to_avro from_protobuf xpath from_xml"), "reads files"),
+    **dict.fromkeys(_words("repeat space sequence array_repeat"), "makes values of any length"),
+    **dict.fromkeys(_words("raise_error assert_true"), "stops the pipeline"),
+}
+_WITHOUT_BRACKETS = _words(
+    "current_date current_timestamp current_time localtimestamp user current_user session_user "
+    "current_catalog current_database current_schema"
+)
+_FIX = "write a condition with the functions that docs/where.md lists, or have it as a column of the source"
+
+# ſ, ı, İ and K are letters that become ASCII when Spark changes their case.
+_LEXED = re.compile(
+    r"""(?P<space>\s+)
+    | (?P<comment>--|/\*)
+    | (?P<other>->|=>|\|>)
+    | (?P<text>[rR]'[^']*' | [rR]"[^"]*" | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*")
+    | (?P<quoted>`(?:[^`]|``)+`)
+    | (?P<number>(?:\d+\.\d+|\.\d+|\d+)(?:[eE][+-]?\d+)?(?:[lLsSyYdDfF]|[bB][dD])?(?![\w.`]))
+    | (?P<word>(?:[^\W\u017f\u0131\u0130\u212a])+)
+    | (?P<sign><=>|<=|>=|<>|!=|==|\|\||::|[-+*/%=<>&|^~!(),\[\]])""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str
+    text: str
+
+    @property
+    def word(self) -> str:
+        """In lower case if it is a bare word, else nothing."""
+        return self.text.lower() if self.kind == "word" else ""
+
+
+_EDGE = _Token("edge", "")
+
+
+def check_where(written: str) -> None:
+    """Refuse a `where` that is more than a condition over columns. The message has the reason, then the fix.
+
+    >>> check_where("lower(status) in ('ok', 'done') and paise > 5")
+    >>> check_where("reflect('java.lang.Runtime', 'getRuntime') is not null")
+    Traceback (most recent call last):
+    ValueError: reflect may not be called in a where: it calls Java methods; write a condition with the \
+functions that docs/where.md lists, or have it as a column of the source
+    """
+    if not written.strip():
+        raise ValueError("an empty predicate; write an SQL condition over the source's columns")
+    if "${" in written:
+        raise ValueError(
+            "holds ${, with which Spark puts in settings and environment variables; write the value itself"
+        )
+    tokens = list(_tokens(written))
+    _check_brackets(tokens)
+    for before, token, after in zip([_EDGE, *tokens], tokens, [*tokens[1:], _EDGE], strict=False):
+        _check_token(before, token, after)
+
+
+def unknown_columns(written: str, columns: Iterable[str]) -> dict[str, str]:
+    """What a condition names as a column and is none, and the fix for each.
+
+    >>> unknown_columns("stats = 'OK' and paise > 0", ["status", "paise"])
+    {'stats': 'did you mean status? there are status, paise'}
+    """
+    known = dict.fromkeys(columns)
+    tokens = [*_tokens(written), _EDGE]
+    found = {}
+    for token, after in pairwise(tokens):
+        name = token.text[1:-1].replace("``", "`") if token.kind == "quoted" else token.text
+        is_word = token.word in _NO_COLUMNS or (token.word in FUNCTIONS and after.text == "(")
+        if token.kind in ("word", "quoted") and not is_word and name not in known:
+            found[name] = did_you_mean(name, known)
+    return found
+
+
+def column_mistake(written: str, columns: Iterable[str]) -> str | None:
+    """Why a condition does not fit the columns there are: the first name that is none, with its reason."""
+    for name, fix in unknown_columns(written, columns).items():
+        if name.lower() in _WITHOUT_BRACKETS:
+            return f"{name} {_REASONS[name.lower()]}; {_FIX}"
+        return f"the source has no column {name}; {fix}"
+    return None
+
+
+def _tokens(written: str) -> Iterator[_Token]:
+    at = 0
+    while at < len(written):
+        match = _LEXED.match(written, at)
+        if match is None or match.lastgroup == "other":
+            raise ValueError(
+                f"holds {written[at : at + 10]!r}, which a condition has no use for; compare columns and values, "
+                "with names that are no plain words in backticks"
+            )
+        kind = match.lastgroup or ""
+        if kind == "comment":
+            raise ValueError("holds a comment; write it in the pipeline file, after #")
+        if kind != "space":
+            yield _Token(kind, match[0])
+        at = match.end()
+
+
+def _check_brackets(tokens: Iterable[_Token]) -> None:
+    """Brackets pair up, and a comma stands within some: the condition is put into a longer expression."""
+    opened: list[str] = []
+    pairs = {")": "(", "]": "["}
+    for token in tokens:
+        if token.kind != "sign":
+            continue
+        if token.text in ("(", "["):
+            opened.append(token.text)
+        elif token.text in pairs and (not opened or opened.pop() != pairs[token.text]):
+            raise ValueError(f"has a {token.text} too many; close each bracket that was opened")
+        elif token.text == "," and not opened:
+            raise ValueError("has a comma outside of brackets; join conditions with and, or")
+    if opened:
+        raise ValueError(f"has a {opened[-1]} that is not closed; close each bracket that was opened")
+
+
+def _check_token(before: _Token, token: _Token, after: _Token) -> None:
+    called = after.text == "("
+    word = token.word
+    if token.kind in ("quoted", "text") and called:
+        raise ValueError(f"calls {token.text}; write the bare name of a function")
+    if word in _QUERIES and before.text in ("", "("):
+        raise ValueError(
+            f"holds {token.text} where a query begins; a condition looks at one event alone, and a column of that "
+            "name is written in backticks"
+        )
+    if word and called and word not in FUNCTIONS and word not in _MAY_OPEN:
+        reason = _REASONS.get(word)
+        why = f": it {reason}" if reason else ": it is not on the list of functions"
+        near = did_you_mean(word, sorted(FUNCTIONS)).partition("?")
+        hint = f"{near[0]}? or " if near[1] and not reason else ""
+        raise ValueError(f"{token.text} may not be called in a where{why}; {hint}{_FIX}")

@@ -1,0 +1,81 @@
+"""`pipeline.json`: what a store has written down about itself. Nothing in it is taken on trust: what reaches
+SQL (types of columns, numbers of batches) must be what latecomer writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from latecomer.config.columns import normal_type
+from latecomer.errors import StoreMismatch
+from latecomer.store.durable import make_folder, replace_text
+
+FORMAT = 1
+PINS = "pipeline.json"
+_PINNED = {"pipeline": str, "outputs": dict, "policies": dict, "columns": dict}
+"""What every store has written down, besides its format."""
+
+
+def is_store(root: Path) -> bool:
+    """Whether a store is there."""
+    return (root / PINS).is_file()
+
+
+def read_pins(root: Path) -> dict[str, Any] | None:
+    """What is written down, of the shape that it must have; None where there is no store."""
+    try:
+        pinned: Any = json.loads((root / PINS).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise StoreMismatch(f"store {root}: {PINS} cannot be read ({error}); restore it") from None
+    if not isinstance(pinned, dict):
+        raise StoreMismatch(f"store {root}: {PINS} is not what latecomer writes; restore it")
+    if pinned.get("format") != FORMAT:
+        raise StoreMismatch(
+            f"store {root} has format {pinned.get('format')}, this latecomer writes {FORMAT}; "
+            "use the latecomer that made it"
+        )
+    if missing := [key for key in _PINNED if not isinstance(pinned.get(key), _PINNED[key])]:
+        raise StoreMismatch(f"store {root}: {PINS} lacks {', '.join(missing)}; restore it")
+    if (wrong := _misshapen(pinned)) is not None:
+        raise StoreMismatch(f"store {root}: {PINS}: {wrong} is not what latecomer writes; restore it")
+    return pinned
+
+
+def write_pins(root: Path, pins: Mapping[str, Any]) -> None:
+    make_folder(root)
+    replace_text(root / PINS, json.dumps(pins, indent=2) + "\n")
+
+
+def _misshapen(pinned: Mapping[str, Any]) -> str | None:
+    """The first entry that latecomer cannot have written."""
+    for column, kind in pinned["columns"].items():
+        if not _is_type(kind):
+            return f"columns.{column} ({kind!r})"
+    for name, definition in pinned["outputs"].items():
+        if not isinstance(definition, dict):
+            return f"outputs.{name}"
+    for name, entries in pinned["policies"].items():
+        if not isinstance(entries, list) or not all(map(_is_period, entries)):
+            return f"policies.{name}"
+    return None
+
+
+def _is_type(kind: object) -> bool:
+    try:
+        return isinstance(kind, str) and normal_type(kind) == kind
+    except ValueError:
+        return False
+
+
+def _is_period(entry: object) -> bool:
+    """Whether it is a policy, since which batch, and perhaps what the output meant."""
+    return (
+        isinstance(entry, dict)
+        and type(entry.get("since")) is int
+        and isinstance(entry.get("policy"), dict)
+        and isinstance(entry.get("definition", {}), dict)
+    )
