@@ -42,6 +42,7 @@ from latecomer.source.files import SourceFile
 from latecomer.spark_errors import explained
 from latecomer.spark_predicates import check_predicates
 from latecomer.store.past import PastTable, ReplayStore
+from latecomer.store.private import keep_private
 from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.sql import quoted
 from latecomer.store.store import Store, joining, open_store
@@ -136,6 +137,7 @@ def replay(
     require_covered(origin, "a replay", RECONCILE)
     check_against(supposed, origin.columns)
     parts = _parts(origin, supposed, _chosen(origin, last, outputs), changes or {})
+    keep_private(supposed)
     with _folder(to, origin) as root:
         begun = {part.name: part.at(0) for part in parts if part.joined < 0 and not one_shot}
         there = supposed.model_copy(update={"store": str(root), "outputs": begun})

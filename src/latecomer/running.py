@@ -34,6 +34,7 @@ from latecomer.source.parts import parts_of, require_next
 from latecomer.spark_errors import SPARK_ERRORS, first_line
 from latecomer.spark_predicates import check_predicates
 from latecomer.store.pins import is_store
+from latecomer.store.private import keep_private
 from latecomer.store.recovery import held_for_run
 from latecomer.store.store import Store, source_columns
 from latecomer.timeline.keeper import TimelineKeeper
@@ -84,6 +85,7 @@ def run(
     problems = checks.check(pipeline)
     if problems:
         raise PipelineError(problems)
+    keep_private(pipeline)
     columns = source_columns(pipeline, file)
     check_against(pipeline, columns, file)
     store = Store(pipeline, columns)

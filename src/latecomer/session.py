@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -123,7 +125,8 @@ def build_session(pipeline: str, log: Path | None = None, **settings: str) -> Sp
         "spark.sql.shuffle.partitions": str(cores),
         "spark.driver.memory": os.environ.get("LATECOMER_MEMORY", "2g"),
         "spark.driver.extraJavaOptions": " ".join(JAVA_OPTIONS),
-        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir(), "latecomer-warehouse")),
+        "spark.hadoop.fs.permissions.umask-mode": f"{current_umask():03o}",
+        "spark.sql.warehouse.dir": _warehouse(),
         **settings,
     }
     builder = SparkSession.Builder().appName(f"latecomer {pipeline}")
@@ -146,6 +149,8 @@ def own_session(spark: SparkSession, **settings: str) -> SparkSession:
     for name, value in chosen.items():
         if name.startswith("spark.sql.") and value is not None and spark.conf.isModifiable(name):
             session.conf.set(name, value)
+    # Hadoop sets the modes of what it writes itself, whatever the umask of the process.
+    session.conf.set("fs.permissions.umask-mode", f"{current_umask():03o}")
     return session
 
 
@@ -161,27 +166,71 @@ def scheduled(spark: SparkSession, pool: str) -> None:
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
 
 
+@cache
+def _warehouse() -> str:
+    """A folder of this process alone for tables of Spark's own, of which there are none; Spark wants it there.
+    It goes with the process."""
+    folder = tempfile.mkdtemp(prefix="latecomer-warehouse-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 @contextlib.contextmanager
 def _noise_to(log: Path | None) -> Iterator[None]:
-    """Lend the JVM that is being started another stderr; it keeps it, Python gets its own back."""
+    """Have the JVM that is being started log to a file that is rotated, and lend it another stderr for the rest;
+    it keeps it, Python gets its own back."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = {fd: os.dup(fd) for fd in (1, 2)}
-    with _opened(log) as sink:
+    rotated = _rotated(log)
+    with _opened(log.with_suffix(".console.log") if rotated and log else log) as sink:
         for fd in kept:
             os.dup2(sink.fileno(), fd)
+    before = {name: os.environ.get(name) for name in rotated}
+    os.environ.update(rotated)
     try:
         yield
     finally:
         for fd, copy in kept.items():
             os.dup2(copy, fd)
             os.close(copy)
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _rotated(log: Path | None) -> dict[str, str]:
+    """The environment in which the JVM rotates its log; none where it cannot, and where the user has said how Spark
+    is to log."""
+    if log is None or "LOG4J_CONFIGURATION_FILE" in os.environ or re.search("[$%{}]", str(log)):
+        return {}
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.open("ab").close()
+    except OSError:
+        return {}
+    settings = Path(__file__).with_name("spark_log.properties")
+    return {"LOG4J_CONFIGURATION_FILE": str(settings), "LATECOMER_SPARK_LOG": str(log)}
 
 
 def _opened(log: Path | None) -> BinaryIO:
-    """The log, or nowhere: a store that can only be read is no reason not to read it."""
+    """The file, with what the last JVM left in it set aside; or nowhere: a store that can only be read is no
+    reason not to read it."""
     if log is not None:
         with contextlib.suppress(OSError):
             log.parent.mkdir(parents=True, exist_ok=True)
+            if log.exists() and log.stat().st_size:
+                log.replace(log.with_name(f"{log.name}.1"))
             return open(log, "ab")
     return open(os.devnull, "ab")
+
+
+def current_umask() -> int:
+    """Which permissions files of this process lack."""
+    with contextlib.suppress(OSError, StopIteration, ValueError):
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        return int(next(line for line in status.splitlines() if line.startswith("Umask:")).split()[1], 8)
+    found = os.umask(0o077)
+    os.umask(found)
+    return found

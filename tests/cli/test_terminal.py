@@ -66,9 +66,7 @@ def on_a_terminal(commands: list[list[str]]) -> list[str]:
     """What each command shows, with a terminal for standard output and standard error."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", LOOP, json.dumps(commands)]
-    with subprocess.Popen(
-        command, stdout=theirs, stderr=theirs, env={**os.environ, "COLUMNS": "400"}
-    ) as process:
+    with subprocess.Popen(command, stdout=theirs, stderr=theirs, env={**os.environ, "COLUMNS": "400"}):
         os.close(theirs)
         shown = b""
         while True:

@@ -230,6 +230,9 @@ class Pipeline(_Model):
     )
     ledger: tuple[str, ...] = Field((), description="exact numeric columns that the ledger sums up")
     retention: Retention = Retention()
+    private: bool = Field(
+        False, description="store, logs and sinks are for this user alone: modes 0700 and 0600"
+    )
 
     schedule: dict[str, Schedule] = Field(
         default_factory=dict, description="output: when to rebuild it, and how far back"

@@ -30,6 +30,7 @@ from latecomer.reader import Reader
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import TIMESTAMP, PaneLayout, arrow_type
 from latecomer.store.lock import exclusive
+from latecomer.store.private import keep_private
 from latecomer.store.sql import double_quoted, listed
 from latecomer.store.store import OutputTables
 from latecomer.store.table import APPLICATION, Table
@@ -232,6 +233,7 @@ def correct_and_count(
 ) -> Corrected:
     """The same as `correct`, and how many events that were."""
     ours = corrections_of(reader, output)
+    keep_private(reader.pipeline)
     reader.notes = ours.notes()
     late, table, span = ours.tables.late, ours.table, Span(since, until)
     nothing = Corrected(ours.schema.empty_table(), 0, 0)

@@ -36,6 +36,7 @@ from latecomer.spark_predicates import check_predicates
 from latecomer.spark_progress import Watch
 from latecomer.store.layout import PaneLayout
 from latecomer.store.lock import is_writable, require_writable
+from latecomer.store.private import keep_private
 from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.recovery import held_for_run
 from latecomer.store.store import Store, definition_of, open_store, under
@@ -145,6 +146,7 @@ def _opened(pipeline: Pipeline, output: str) -> Store:
     if problems:
         raise PipelineError(problems)
     checks.require_output(pipeline, output)
+    keep_private(pipeline)
     store = open_store(pipeline)
     check_against(pipeline, store.columns)
     if store.ledger.last_batch() < 0:

@@ -21,6 +21,7 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore, PipelineError, Problem, StoreInUse
 from latecomer.model.durations import MEND, UNITS, format_duration, parse_duration
 from latecomer.store.lock import BRIEFLY, exclusive, held_since
+from latecomer.store.private import keep_private
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import DataFile, Table, batch_of
 from latecomer.upkeep.coverage import DEAD_LETTERS, EVENTS, LATE, removals, removed_until
@@ -93,6 +94,8 @@ def compact(
     seconds = _kept(keep)
     if problems := checks.check(pipeline):
         raise PipelineError(problems)
+    if not dry_run:
+        keep_private(pipeline)
     store = open_store(pipeline)
     store.pins()
     last = store.ledger.last_batch()
