@@ -24,6 +24,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from latecomer.redacting import HIDDEN, is_secret, redacted, without_settings
+
 
 class LatecomerError(Exception):
     """The base of them all: catch this to catch everything latecomer raises on purpose."""
@@ -44,13 +46,20 @@ class Problem:
         place = self.file or "pipeline"
         if self.line is not None:
             place += f":{self.line}"
-        shown = "" if self.value is None else f" (value: {_shorten(self.value)})"
+        shown = "" if self.value is None else f" (value: {self._shown_value()})"
         mend = f"\n    mend: {self.mend}" if self.mend else ""
         return f"{place}: {self.field}: {self.message}{shown}{mend}"
 
+    def _shown_value(self) -> str:
+        """The value, without the secrets that somebody may have written there."""
+        if is_secret(self.field):
+            return HIDDEN
+        if isinstance(self.value, str):
+            return _shorten(repr(redacted(self.value)))
+        return _shorten(without_settings(repr(self.value)))
 
-def _shorten(value: object, limit: int = 120) -> str:
-    text = repr(value)
+
+def _shorten(text: str, limit: int = 120) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

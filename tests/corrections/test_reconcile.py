@@ -18,11 +18,11 @@ from deltalake import write_deltalake
 from cli.cli_kit import MINUTE, NOON, Lake, at, pane
 from corrections.reconcile_kit import against, csv, gap_of, lake_in, late, listed, row, start
 from latecomer.corrections.accounts import measure_in_raw
-from latecomer.corrections.databases import redacted
 from latecomer.corrections.gaps import Tolerance
 from latecomer.errors import NoStore, PipelineError
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
+from latecomer.redacting import redacted
 
 
 @pytest.fixture
@@ -456,6 +456,13 @@ def test_sources_that_are_not_there_or_not_meant(lake: Lake, tmp_path: Path) -> 
         "pragma journal_mode = wal",
         "select load_extension('{}')",
         "select 1 as window_start; vacuum into '{}'",
+        "pragma writable_schema = 1",
+        "select * from pragma_writable_schema",
+        "select fts3_tokenizer('{}', x'00')",
+        "with x as (select 1) insert into payments select * from x",
+        "delete from payments returning *",
+        "create temp table gone (a)",
+        "begin",
     ],
 )
 def test_a_query_on_sqlite_cannot_write_either(lake: Lake, tmp_path: Path, query: str) -> None:
@@ -496,6 +503,9 @@ def test_there_must_be_such_an_output_and_a_store(tmp_path: Path, lake: Lake) ->
         ("POSTGRESQL://ana:s3cret@db", "POSTGRESQL://ana:***@db"),
         ("postgresql:///books", "postgresql:///books"),
         ("books.csv", "books.csv"),
+        ("mysql://ana:s3cret@db/books", "mysql://ana:***@db/books"),
+        ("host=db user=ana password=s3cret", "host=db user=ana password=***"),
+        ("host=db PASSWORD = 's3 cret' port=1", "host=db PASSWORD = *** port=1"),
     ],
 )
 def test_a_password_is_not_shown(url: str, shown: str) -> None:

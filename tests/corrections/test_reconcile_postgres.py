@@ -89,6 +89,14 @@ def test_a_query_cannot_write(lake: Lake, postgres: Postgres, tmp_path: Path) ->
         "with gone as (delete from payments returning at) select at as window_start from gone",
         f"copy payments to '{copied}'",
         "set transaction read write",
+        "select set_config('transaction_read_only', 'off', true) as window_start",
+        "select at as window_start into other from payments",
+        "create table other as select 1 as window_start",
+        f"copy payments to program 'touch {copied}'",
+        "explain analyze delete from payments",
+        "do $$begin delete from payments; end$$",
+        "select at as window_start from payments for update",
+        "select query_to_xml('delete from payments', true, true, '') as window_start",
     ):
         with pytest.raises(PipelineError, match="Postgres cannot answer it"):
             against(lake, "totals", postgres.url_with_password, query=query)

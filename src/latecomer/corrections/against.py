@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 
-from latecomer.corrections.databases import ask_postgres, ask_sqlite, is_postgres, redacted
+from latecomer.corrections.databases import ask_postgres, ask_sqlite, is_postgres
 from latecomer.corrections.values import refused
 from latecomer.errors import did_you_mean
+from latecomer.redacting import redacted
 
 LOG = "log"
 SQLITE = "sqlite:"
@@ -63,14 +64,14 @@ class Against:
             return ask_postgres(self.source, self.query or "")
         path = Path(self.source).expanduser()
         if not path.exists():
-            raise refused("against", "there is no such file or folder", self.source, f"name {_KINDS}")
+            raise refused("against", "there is no such file or folder", self.told, f"name {_KINDS}")
         try:
             found = _read_path(path)
             found.validate(full=True)  # a file may call text what is not UTF-8
             return found
         except (pa.ArrowException, DeltaError, OSError) as error:
             reason = str(error).strip().splitlines()[0]
-            raise refused("against", f"cannot be read: {reason}", self.source, f"name {_KINDS}") from None
+            raise refused("against", f"cannot be read: {reason}", self.told, f"name {_KINDS}") from None
 
 
 def _read_path(path: Path) -> pa.Table:

@@ -16,38 +16,16 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import pyarrow as pa
 
 from latecomer.corrections.values import exact, refused
+from latecomer.redacting import HIDDEN, redacted
 from latecomer.store.layout import TIMESTAMP
 
-HIDDEN = "***"
 CONNECT_SECONDS = 10
 _URL = re.compile(r"postgres(ql)?://", re.IGNORECASE)
-_SETTINGS = re.compile(r"([?&]([^=&]*)=)[^&]*")
-_HARMLESS = frozenset({"user", "host", "port", "dbname", "sslmode", "connect_timeout", "application_name"})
 _TO_ENCODE = frozenset("/@:?#")
 
 
 def is_postgres(written: str) -> bool:
     return _URL.match(written) is not None
-
-
-def redacted(written: str) -> str:
-    """What may be shown of where the numbers come from.
-
-    >>> redacted("postgresql://ana:secret@db/books?password=x&sslmode=require")
-    'postgresql://ana:***@db/books?password=***&sslmode=require'
-    """
-    found = _URL.match(written)
-    if found is None:
-        return written
-    rest = _SETTINGS.sub(_shown_setting, written[found.end() :])
-    # Up to the last @: a password may hold one that nobody has encoded.
-    user, at, place = rest.rpartition("@")
-    name, colon, _ = user.partition(":")
-    return f"{found[0]}{name}{colon}{HIDDEN if colon else ''}{at}{place}"
-
-
-def _shown_setting(setting: re.Match[str]) -> str:
-    return setting[0] if setting[2].lower() in _HARMLESS else f"{setting[1]}{HIDDEN}"
 
 
 def ask_sqlite(path: Path, query: str) -> pa.Table:
@@ -68,9 +46,13 @@ _READING = frozenset(
 )
 
 
+_LOADING = ("load_extension", "fts3_tokenizer")
+"""Functions that bring code into the process."""
+
+
 def _only_reading(action: int, _: str | None, function: str | None, *__: str | None) -> int:
     """SQLite's authorizer: a file opened to be read alone can still ATTACH others, and VACUUM INTO them."""
-    allowed = action in _READING and function != "load_extension"
+    allowed = action in _READING and function not in _LOADING
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 

@@ -1,0 +1,53 @@
+"""Secrets in what people write by mistake: in a path, a URL or a setting. They are never shown."""
+
+from __future__ import annotations
+
+import re
+
+HIDDEN = "***"
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_SETTINGS = re.compile(r"([?&]([^=&]*)=)[^&]*")
+_HARMLESS = frozenset({"user", "host", "port", "dbname", "sslmode", "connect_timeout", "application_name"})
+_SECRET = r"\w*(?:passw(?:or)?d|passphrase|pwd|secret|token|access_?key|api_?key|credential)s?"  # noqa: S105
+_ASSIGNED = re.compile(rf"(?i)\b({_SECRET}['\"]?\s*[=:]\s*)('[^']*'|\"[^\"]*\"|[^\s&;,'\"]+)")
+_NAME = re.compile(rf"(?i){_SECRET}")
+
+
+def redacted(written: str) -> str:
+    """What may be shown of a text that may be a URL or a connection string.
+
+    >>> redacted("postgresql://ana:secret@db/books?password=x&sslmode=require")
+    'postgresql://ana:***@db/books?password=***&sslmode=require'
+    >>> redacted("host=db user=ana password='s3 cret' dbname=books")
+    'host=db user=ana password=*** dbname=books'
+    """
+    found = _URL.match(written)
+    if found is None:
+        return without_settings(written)
+    rest = _SETTINGS.sub(_shown_setting, written[found.end() :])
+    # Up to the last @: a password may hold one that nobody has encoded.
+    user, at, place = rest.rpartition("@")
+    name, colon, _ = user.partition(":")
+    return f"{found[0]}{name}{colon}{HIDDEN if colon else ''}{at}{place}"
+
+
+def without_settings(text: str) -> str:
+    """A text in which what is set to a secret is hidden.
+
+    >>> without_settings("{'path': 'x', 'password': 'y'}")
+    "{'path': 'x', 'password': ***}"
+    """
+    return _ASSIGNED.sub(rf"\1{HIDDEN}", text)
+
+
+def is_secret(name: str) -> bool:
+    """Whether a setting of this name would hold a secret.
+
+    >>> is_secret("sinks.0.password"), is_secret("outputs.totals.where")
+    (True, False)
+    """
+    return _NAME.fullmatch(name.rpartition(".")[2]) is not None
+
+
+def _shown_setting(setting: re.Match[str]) -> str:
+    return setting[0] if setting[2].lower() in _HARMLESS else f"{setting[1]}{HIDDEN}"

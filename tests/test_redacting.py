@@ -1,0 +1,63 @@
+"""Secrets that somebody wrote in the wrong place do not reach errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from latecomer.config.load import parse_pipeline
+from latecomer.corrections.against import Against
+from latecomer.errors import PipelineError, Problem
+
+PIPELINE = """
+name: secrets
+store: {store}
+source: {{files: {{path: in}}}}
+event: {{time: at}}
+watermark: {{delay: 1s}}
+outputs:
+  one:
+    window: {{tumbling: 1m}}
+    aggregates: {{rows: count(*)}}
+    sinks: [{sink}]
+"""
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"store": "s3://KEY:hunter2@bucket/lake"},
+        {"store": "s3://bucket/lake?secret=hunter2"},
+        {"sink": "{postgres: 'postgresql://ana:hunter2@db/books'}"},
+        {"sink": "{sqlite: {path: a.db, password: hunter2}}"},
+        {"sink": "{delta: 'abfss://a:hunter2@b/c'}"},
+        {"sink": "{sqlite: {path: a.db, table: 'password=hunter2'}}"},
+        {"store": "lake\npassword: hunter2"},
+        {"store": "lake\ncredentials: {token: hunter2}"},
+    ],
+)
+def test_no_mistake_in_a_pipeline_file_shows_a_secret(tmp_path: Path, written: dict[str, str]) -> None:
+    text = PIPELINE.format(**{"store": "lake", "sink": "{delta: one}", **written})
+    with pytest.raises(PipelineError) as refused:
+        parse_pipeline(text, tmp_path / "pipeline.yaml")
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "host=db user=ana password=hunter2",
+        "mysql://ana:hunter2@db/books",
+        "PWD=hunter2",
+    ],
+)
+def test_a_source_that_is_none_is_told_without_its_password(source: str) -> None:
+    with pytest.raises(PipelineError) as refused:
+        Against(source).rows()
+    assert "hunter2" not in str(refused.value)
+
+
+def test_other_values_are_shown_as_they_are() -> None:
+    assert "(value: 'status = 1')" in str(Problem("where", "is wrong", "status = 1"))
+    assert "(value: {'a': 1})" in str(Problem("where", "is wrong", {"a": 1}))
