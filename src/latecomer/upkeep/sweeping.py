@@ -59,11 +59,12 @@ def _remove_empty(folder: Path, data: Path) -> None:
 
 
 def _folders(table: Table, safe: Safe) -> Iterator[Path]:
-    """The folders that attempts and merges have made, less those that may be under way."""
+    """The folders that attempts and merges have made, less those that may be under way. None of them is a link:
+    one that somebody has put there may lead anywhere."""
     data = table.root / "data"
     for folder in sorted(data.iterdir()) if data.is_dir() else []:
         told = _FOLDER.match(folder.name)
-        if told is None or not folder.is_dir():
+        if told is None or folder.is_symlink() or not folder.is_dir():
             continue
         merged, last = told[2] is not None, int(told[2] or told[1])
         if merged or safe.under_way is None or last < safe.under_way:
