@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from latecomer.cli import options
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
 from latecomer.errors import StoreError
@@ -91,6 +92,12 @@ def test_what_cannot_be_tightened_is_told(
         StoreError, match=r"store cannot be made private: Operation not permitted; have its owner"
     ):
         keep_private(pipeline)
+
+
+def test_whatever_a_verb_writes_is_private_too(pipeline: Pipeline, tmp_path: Path) -> None:
+    options.load(tmp_path / "pipeline.yaml")
+    (tmp_path / "certificate.json").write_text("")
+    assert stat.S_IMODE((tmp_path / "certificate.json").stat().st_mode) == 0o600
 
 
 SCRIPT = """

@@ -127,11 +127,14 @@ def hush_spark() -> None:
 
 
 def load(file: Path) -> Pipeline:
-    """The pipeline in the file."""
+    """The pipeline in the file. Whatever the verb writes, certificates and pictures too, is private where it is."""
     from latecomer.config.load import load_pipeline
+    from latecomer.store.private import write_privately
 
     LOG.info("reading %s", file)
-    return load_pipeline(file)
+    pipeline = load_pipeline(file)
+    write_privately(pipeline)
+    return pipeline
 
 
 def print_warnings(pipeline: Pipeline, file: Path) -> None:

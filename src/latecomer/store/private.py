@@ -23,12 +23,18 @@ def keep_private(pipeline: Pipeline) -> None:
     """Where the pipeline is private, let nobody else read what is there and what is written from here on."""
     if not pipeline.private:
         return
-    os.umask(os.umask(UMASK) | UMASK)
+    write_privately(pipeline)
     places = [pipeline.store_path]
     places += [pipeline.resolve(sink.path) for output in pipeline.outputs.values() for sink in output.sinks]
     for place in places:
         for path in _within(place):
             _tighten(path)
+
+
+def write_privately(pipeline: Pipeline) -> None:
+    """Where the pipeline is private, let nobody else read what this process writes from here on."""
+    if pipeline.private:
+        os.umask(os.umask(UMASK) | UMASK)
 
 
 def _within(place: Path) -> Iterator[Path]:
