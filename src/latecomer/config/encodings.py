@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import codecs
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
@@ -77,6 +78,23 @@ def open_text(name: str | Path, encoding: str, newline: str | None = None) -> Te
         case ".bz2":
             return bz2.open(name, "rt", encoding=spelled, errors=errors, newline=newline)
     return open(name, encoding=spelled, errors=errors, newline=newline)
+
+
+def bounded_lines(text: TextIO, longest: int, most: int) -> Iterator[str]:
+    """The lines of a text without their ends, until `most` characters have been read. One of more than `longest`
+    is left out, and never held in memory.
+
+    >>> import io
+    >>> list(bounded_lines(io.StringIO("one\\ntoo long\\ntwo"), longest=4, most=100))
+    ['one', 'two']
+    """
+    within = False  # a line that is too long
+    while most > 0 and (piece := text.readline(longest + 1)):
+        most -= len(piece)
+        ended = piece.endswith(("\n", "\r"))
+        if not within and (ended or len(piece) <= longest):
+            yield piece.rstrip("\r\n")
+        within = not ended
 
 
 def is_text(text: str, encoding: str = UTF8) -> bool:

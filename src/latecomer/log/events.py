@@ -232,6 +232,8 @@ class EventLog:
         size = sum(file.size for file in files)
         cores = self.spark.sparkContext.defaultParallelism
         share = str(min(max(size // cores + 1, LEAST_BYTES), MOST_BYTES))
+        if self.source.in_one_piece(files):
+            share = str(size + LEAST_BYTES)
         self._reading.conf.set("spark.sql.files.maxPartitionBytes", share)
         self._reading.conf.set("spark.sql.files.openCostInBytes", share)
         least = 2 * cores if size > BIG else cores

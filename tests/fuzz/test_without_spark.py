@@ -1,0 +1,70 @@
+"""Mutated files, looked into without Spark: an answer or a reason, never anything else."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from fuzz.mutants import Mutant, mutants
+from latecomer.config.columns import infer_columns, source_warnings
+from latecomer.errors import SourceError
+from latecomer.source.files import FileSource, SourceFile
+from source.source_kit import pipeline_in
+
+SCHEMA = {"txn": "string", "at": "string", "paise": "bigint"}
+TOGETHER = 100
+GROWTH = 300 << 10
+"""By how many KiB the process may grow, whatever it has read."""
+
+
+def look_into(folder: Path, form: str, found: Iterable[Mutant]) -> tuple[int, int]:
+    """How many mutants a run would hand to Spark, and how many it would set aside with a reason."""
+    pipeline = pipeline_in(
+        folder, files={"format": form, "max_line": "1KiB", "max_unpacked": "1MiB"}, schema=SCHEMA
+    )
+    source, readable, aside, rest = FileSource(pipeline, SCHEMA), 0, 0, iter(found)
+    while some := list(islice(rest, TOGETHER)):
+        files = []
+        for mutant in some:
+            file = folder / "in" / mutant.name
+            file.write_bytes(mutant.content)
+            files.append(SourceFile(file.as_uri(), 0, len(mutant.content)))
+            try:
+                assert infer_columns([str(file)], form)
+            except SourceError as error:
+                assert "declare source.schema" in str(error)
+        good, bad = source.sorted_out(files, {})
+        assert all(reason.isprintable() or reason for _, reason in bad)
+        assert source.in_one_piece(files) in (True, False)
+        source_warnings(pipeline.source_path, form)
+        readable, aside = readable + len(good), aside + len(bad)
+        for each in files:
+            each.local.unlink()
+    return readable, aside
+
+
+CASES = [("parquet", True), ("parquet", False), ("json", False), ("csv", False)]
+
+
+@pytest.mark.parametrize(("form", "footers"), CASES)
+def test_some_mutants_are_answered_or_set_aside(tmp_path: Path, form: str, footers: bool) -> None:
+    count = 600 if footers else 120
+    readable, aside = look_into(tmp_path, form, mutants(form, 7, count, footers))
+    assert readable + aside == count
+    assert min(readable, aside) > count // 50, "the mutants are all alike"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("form", "footers"), CASES)
+def test_many_mutants_are_answered_or_set_aside(tmp_path: Path, form: str, footers: bool) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    count = 50_000 if footers else 10_000
+    readable, aside = look_into(tmp_path, form, mutants(form, 11, count, footers))
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    print(f"{form}: {readable} readable, {aside} set aside, {grown >> 10} MiB more")
+    assert readable + aside == count
+    assert grown < GROWTH
