@@ -56,7 +56,7 @@ def parquet_files() -> list[bytes]:
 
 
 def text_files(form: str) -> list[bytes]:
-    rows = [{"txn": f"t{nth}", "at": AT, "paise": nth, "note": "caf\u00e9, \"x\""} for nth in range(ROWS)]
+    rows = [{"txn": f"t{nth}", "at": AT, "paise": nth, "note": 'caf\u00e9, "x"'} for nth in range(ROWS)]
     if form == "json":
         return ["".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()]
     lines = ["txn,at,paise,note", *(f'{row["txn"]},{AT},{row["paise"]},"caf\u00e9 ""x"""' for row in rows)]

@@ -32,7 +32,8 @@ def run_over(spark: SparkSession, folder: Path, form: str, seed: int, count: int
     write_text(folder, f"good_b.{form}", good_file(form), count + 1)
     store = run_once(pipeline, spark)
     read = rows_of(
-        store.events, "select origin, count(*) as n, sum(paise) as total from t where origin like '%good%' group by origin"
+        store.events,
+        "select origin, count(*) as n, sum(paise) as total from t where origin like '%good%' group by origin",
     )
     assert [(row["n"], int(row["total"])) for row in read] == [(ROWS, sum(range(ROWS)))] * 2
     assert check_ledger(pipeline, spark) == []

@@ -102,7 +102,9 @@ def test_a_line_that_is_too_long_is_a_dead_letter_and_those_after_it_are_read(
     start = content("b", long).index(long)
     for row in found[:3]:
         assert (row["position"], row["raw_bytes"]) == (start, long[:4096])
-        assert row["detail"].startswith(f"the line has 10001 bytes from byte {start} on, and source.files.max_line")
+        assert row["detail"].startswith(
+            f"the line has 10001 bytes from byte {start} on, and source.files.max_line"
+        )
     assert "unpacks to more than 64KiB" in found[4]["raw"]
     assert ledger_lines(store, "totals")[0, "events"] == {"received": 16, "on_time": 10, "dead_letter": 6}
     assert check_ledger(pipeline, spark) == []
@@ -110,7 +112,13 @@ def test_a_line_that_is_too_long_is_a_dead_letter_and_those_after_it_are_read(
 
 def test_json_nested_without_end_is_a_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
-    rows = [deep, b"[" * 100_000, b'{"txn": %s, "at": 1}' % deep, b'{"txn":' * 100_000, b'{"at": 1%s}' % (b"0" * 9_999)]
+    rows = [
+        deep,
+        b"[" * 100_000,
+        b'{"txn": %s, "at": 1}' % deep,
+        b'{"txn":' * 100_000,
+        b'{"at": 1%s}' % (b"0" * 9_999),
+    ]
     write_text(tmp_path, "a.json", line("a") + b"\n".join(rows) + b"\n" + line("b"))
     store = run_once(pipeline_in(tmp_path), spark)  # the columns are inferred from it
     assert transactions(store) == ["a", "b"]
@@ -118,7 +126,9 @@ def test_json_nested_without_end_is_a_dead_letter(spark: SparkSession, tmp_path:
 
 
 def test_parquet_pages_that_claim_any_size_are_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
-    pipeline = pipeline_in(tmp_path, files={"format": "parquet"}, schema={"txn": "string"}, event={"time": "txn"})
+    pipeline = pipeline_in(
+        tmp_path, files={"format": "parquet"}, schema={"txn": "string"}, event={"time": "txn"}
+    )
     most = (1 << 31) - 1
     plain, zstd, listed = (
         one_page([AT] * 100, use_dictionary=False, compression="none"),

@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from latecomer.config import columns
 from latecomer.config.columns import infer_columns
 from latecomer.errors import SourceError
 from latecomer.log import events as log
@@ -142,6 +143,24 @@ def test_columns_are_inferred_from_compressed_files(tmp_path: Path) -> None:
     rows = write_text(tmp_path, "c.csv.bz2", bz2.compress(b"paise\n5\n"))
     assert infer_columns([str(good), str(cut)], "json") == {"txn": "string", "at": "string"}
     assert infer_columns([str(rows)], "csv") == {"paise": "bigint"}
+
+
+def test_columns_are_inferred_beside_lines_that_no_memory_would_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "SAMPLE_LINE", 1_000)
+    long, deep = b"x" * 5_000, b"[" * 900
+    lines = write_text(tmp_path, "a.json", b"\n".join([long, deep, b'{"a": 1}', long, b'{"b": 1.5}']))
+    assert infer_columns([str(lines)], "json") == {"a": "bigint", "b": "double"}
+    rows = write_text(tmp_path, "b.csv", b"a,b\n1,2\n" + long + b'\n3,"never closed\n5,x\n')
+    assert infer_columns([str(rows)], "csv") == {"a": "bigint", "b": "string"}
+    nested = write_text(tmp_path, "c.json", b"[" * 100_000 + b"\n" + b'{"a": 1, "\\ud800": 2}\n')
+    monkeypatch.setattr(columns, "SAMPLE_LINE", 1 << 20)
+    assert infer_columns([str(nested)], "json") == {"a": "bigint"}
+    monkeypatch.setattr(columns, "SAMPLE_SIZE", 10_000)
+    endless = write_text(tmp_path, "d.json.gz", gzip.compress(b"\n" * 20_000 + b'{"a": 1}\n'))
+    with pytest.raises(SourceError, match=r"declare source\.schema"):
+        infer_columns([str(endless)], "json")
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "parquet"])
