@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -33,12 +34,10 @@ def look_into(folder: Path, form: str, found: Iterable[Mutant]) -> tuple[int, in
             file = folder / "in" / mutant.name
             file.write_bytes(mutant.content)
             files.append(SourceFile(file.as_uri(), 0, len(mutant.content)))
-            try:
+            with suppress(SourceError):
                 assert infer_columns([str(file)], form)
-            except SourceError as error:
-                assert "declare source.schema" in str(error)
         good, bad = source.sorted_out(files, {})
-        assert all(reason.isprintable() or reason for _, reason in bad)
+        assert all(reason for _, reason in bad)
         assert source.in_one_piece(files) in (True, False)
         source_warnings(pipeline.source_path, form)
         readable, aside = readable + len(good), aside + len(bad)
