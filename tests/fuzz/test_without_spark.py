@@ -38,7 +38,6 @@ def look_into(folder: Path, form: str, found: Iterable[Mutant]) -> tuple[int, in
                 assert infer_columns([str(file)], form)
         good, bad = source.sorted_out(files, {})
         assert all(reason for _, reason in bad)
-        assert source.in_one_piece(files) in (True, False)
         source_warnings(pipeline.source_path, form)
         readable, aside = readable + len(good), aside + len(bad)
         for each in files:

@@ -117,9 +117,11 @@ def test_a_csv_file_that_spark_gives_up_on_is_one_dead_letter(spark: SparkSessio
     write_text(tmp_path, "a.csv", content("csv", "a1"))
     write_text(tmp_path, "b_wide.csv", content("csv", "b1") + b"," * 30_000 + b"\n", 1)
     write_text(tmp_path, "c_long_header.csv", f"txn,at,{'x' * 200_000}\nc1,{AT},1\n", 2)
+    write_text(tmp_path, "d_no_header.csv", "\n" * (1 << 20) + f"txn,at\nd1,{AT}\n", 3)
     store = run_once(pipeline, spark)
     assert transactions(store) == ["a1"]
-    (wide, long_header) = dead_letters(store)
+    (wide, long_header, no_header) = dead_letters(store)
+    assert "the header cannot be read: it is not in the first 1048576 characters" in no_header[1]
     assert wide[0] == long_header[0] == "unreadable_file"
     assert len(wide[1]) < 400
     assert "the header cannot be read" in long_header[1]

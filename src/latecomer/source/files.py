@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from latecomer.config.checks import PRIVATE
 from latecomer.config.columns import csv_row
 from latecomer.config.damage import DamagedFile, damage_found
-from latecomer.config.encodings import UTF8, bounded_lines, file_encoding, is_text, open_text, other_encoding
+from latecomer.config.encodings import UTF8, file_encoding, is_text, open_text, other_encoding
 from latecomer.config.models import Pipeline
 from latecomer.config.parquet import ParquetColumns, parquet_columns
 from latecomer.config.paths import SourcePath, fits, special_kind
@@ -62,6 +62,7 @@ _FOREVER = "100000d"
 _PATH = "input_file_name()"
 _LONGEST_LINE = "mapreduce.input.linerecordreader.line.maxlength"
 """Lines of so many bytes or more are passed over by Hadoop. It is right only in files that are read in one piece."""
+_LONGEST_HEADER, _BYTES_OF_A_CHARACTER = 1 << 20, 4
 _PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
 
@@ -99,6 +100,8 @@ class Rows:
     frame: DataFrame
     counts: Sequence[Observation]
     broken: int
+    in_one_piece: bool = False
+    """Whether files must not be split among tasks: a line that is passed over would leave a piece of it."""
 
     def counted(self) -> int:
         """How many rows there were, once they have been read; a file set aside is one."""
@@ -168,7 +171,7 @@ class FileSource:
         if set_aside or not parts:
             parts.append(self._unreadable(spark, set_aside))
         frame = reduce(lambda left, right: left.unionByName(right), parts)
-        return Rows(frame, counts, len(set_aside))
+        return Rows(frame, counts, len(set_aside), any(each.line for each in set_aside))
 
     def long_lines(self, file: SourceFile) -> tuple[LongLine, ...]:
         """The lines of a text file that are longer than the pipeline allows; `DamagedFile` if it cannot be told."""
@@ -176,11 +179,10 @@ class FileSource:
         if settings.format == "parquet":
             return ()
         limits = Limits(settings.max_line, settings.max_unpacked)
-        return _long_lines_of(file, limits, self.encoding_of(file))
-
-    def in_one_piece(self, files: Sequence[SourceFile]) -> bool:
-        """Whether the files must not be split among tasks: a line that is to be passed over would leave a piece."""
-        return any(self._misfit(file) is None and self.long_lines(file) for file in files)
+        found = _long_lines_of(file, limits, self.encoding_of(file))
+        if isinstance(found, str):
+            raise DamagedFile(found)
+        return found
 
     def unreadable(self, spark: SparkSession, files: Sequence[SourceFile]) -> dict[SourceFile, str]:
         """The files that Spark cannot read to the end, with the reason, found by halving."""
@@ -292,9 +294,14 @@ class FileSource:
         if not settings.header:
             return self._headless(file)
         with damage_found("csv"), open_text(file.local, settings.encoding, newline="") as text:
-            first = bounded_lines(text, settings.max_line, settings.max_line)
-            rows = (csv_row(line, settings.delimiter) for line in first)
-            return tuple(next(filter(None, rows), ()))
+            left = longest = min(settings.max_line // _BYTES_OF_A_CHARACTER, _LONGEST_HEADER)
+            while line := text.readline(left):
+                left -= len(line)
+                if left == 0:
+                    raise DamagedFile(f"it is not in the first {longest} characters")
+                if row := csv_row(line.rstrip("\r\n"), settings.delimiter):
+                    return tuple(row)
+        return ()
 
     def _numbered(self, part: DataFrame, files: Sequence[SourceFile]) -> DataFrame:
         """Add where each row stands: file, position in it, and, if asked for, when the file landed. Columns
@@ -440,8 +447,12 @@ def _columns_of(file: SourceFile) -> ParquetColumns:
 
 
 @lru_cache(maxsize=4096)
-def _long_lines_of(file: SourceFile, limits: Limits, encoding: str) -> tuple[LongLine, ...]:
-    return limits.long_lines(file.local, encoding)
+def _long_lines_of(file: SourceFile, limits: Limits, encoding: str) -> tuple[LongLine, ...] | str:
+    """The lines, or why they cannot be told: a batch may be read several times, and unpacking takes long."""
+    try:
+        return limits.long_lines(file.local, encoding)
+    except DamagedFile as error:
+        return str(error)
 
 
 def _told(reason: str) -> str:
