@@ -63,7 +63,9 @@ def text_files(form: str) -> list[bytes]:
     return ["\n".join(lines).encode(), "\r\n".join(lines).encode("utf-8-sig")]
 
 
-def mutants(form: str, seed: int, count: int, footers: bool = False) -> Iterator[Mutant]:
+def mutants(
+    form: str, seed: int, count: int, footers: bool = False, encoding: str = "utf-8"
+) -> Iterator[Mutant]:
     """Mutants of good files. With `footers`, only what comes after the pages of a Parquet file is touched."""
     random = Random(f"{form} {seed}")
     if form == "parquet":
@@ -71,7 +73,8 @@ def mutants(form: str, seed: int, count: int, footers: bool = False) -> Iterator
             yield Mutant(f"m{nth:06}.parquet", content)
         return
     packed = {"": bytes, ".gz": lambda content: gzip.compress(content, mtime=0), ".bz2": bz2.compress}
-    files = [(suffix, pack(file)) for suffix, pack in packed.items() for file in text_files(form)]
+    texts = [text.decode().encode(encoding) for text in text_files(form)]
+    files = [(suffix, pack(text)) for suffix, pack in packed.items() for text in texts]
     for nth in range(count):
         suffix, whole = random.choice(files)
         yield Mutant(f"m{nth:06}.{form}{suffix}", mutated(random, whole))

@@ -22,11 +22,10 @@ GROWTH = 300 << 10
 """By how many KiB the process may grow, whatever it has read."""
 
 
-def look_into(folder: Path, form: str, found: Iterable[Mutant]) -> tuple[int, int]:
+def look_into(folder: Path, form: str, found: Iterable[Mutant], encoding: str = "utf-8") -> tuple[int, int]:
     """How many mutants a run would hand to Spark, and how many it would set aside with a reason."""
-    pipeline = pipeline_in(
-        folder, files={"format": form, "max_line": "1KiB", "max_unpacked": "1MiB"}, schema=SCHEMA
-    )
+    limits = {"max_line": "1KiB", "max_unpacked": "1MiB"}
+    pipeline = pipeline_in(folder, files={"format": form, "encoding": encoding, **limits}, schema=SCHEMA)
     source, readable, aside, rest = FileSource(pipeline, SCHEMA), 0, 0, iter(found)
     while some := list(islice(rest, TOGETHER)):
         files = []
@@ -35,7 +34,7 @@ def look_into(folder: Path, form: str, found: Iterable[Mutant]) -> tuple[int, in
             file.write_bytes(mutant.content)
             files.append(SourceFile(file.as_uri(), 0, len(mutant.content)))
             with suppress(SourceError):
-                assert infer_columns([str(file)], form)
+                assert infer_columns([str(file)], form, encoding=encoding)
         good, bad = source.sorted_out(files, {})
         assert all(reason for _, reason in bad)
         source_warnings(pipeline.source_path, form)
@@ -45,24 +44,36 @@ def look_into(folder: Path, form: str, found: Iterable[Mutant]) -> tuple[int, in
     return readable, aside
 
 
-CASES = [("parquet", True), ("parquet", False), ("json", False), ("csv", False)]
+CASES = [
+    ("parquet", True, "utf-8"),
+    ("parquet", False, "utf-8"),
+    ("json", False, "utf-8"),
+    ("json", False, "utf-16"),
+    ("csv", False, "utf-8"),
+    ("csv", False, "utf-16"),
+]
+each_case = pytest.mark.parametrize(("form", "footers", "encoding"), CASES)
 
 
-@pytest.mark.parametrize(("form", "footers"), CASES)
-def test_some_mutants_are_answered_or_set_aside(tmp_path: Path, form: str, footers: bool) -> None:
+@each_case
+def test_some_mutants_are_answered_or_set_aside(
+    tmp_path: Path, form: str, footers: bool, encoding: str
+) -> None:
     count = 600 if footers else 120
-    readable, aside = look_into(tmp_path, form, mutants(form, 7, count, footers))
+    readable, aside = look_into(tmp_path, form, mutants(form, 7, count, footers, encoding), encoding)
     assert readable + aside == count
     assert min(readable, aside) > count // 50, "the mutants are all alike"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("form", "footers"), CASES)
-def test_many_mutants_are_answered_or_set_aside(tmp_path: Path, form: str, footers: bool) -> None:
+@each_case
+def test_many_mutants_are_answered_or_set_aside(
+    tmp_path: Path, form: str, footers: bool, encoding: str
+) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     count = 50_000 if footers else 10_000
-    readable, aside = look_into(tmp_path, form, mutants(form, 11, count, footers))
+    readable, aside = look_into(tmp_path, form, mutants(form, 11, count, footers, encoding), encoding)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    print(f"{form}: {readable} readable, {aside} set aside, {grown >> 10} MiB more")
+    print(f"{form} {encoding}: {readable} readable, {aside} set aside, {grown >> 10} MiB more")
     assert readable + aside == count
     assert grown < GROWTH

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
+from latecomer.config.damage import DamagedFile, damage_found
+
 UTF8 = "utf-8"
 UTF16 = "utf-16"
 ENCODINGS = (
@@ -55,9 +57,9 @@ def file_encoding(name: str | Path, encoding: str) -> str:
     if encoding != UTF16:
         return encoding
     try:
-        with _open_bytes(name) as content:
+        with damage_found("text"), _open_bytes(name) as content:
             return "utf-16be" if content.read(2) == _BIG_ENDIAN_MARK else "utf-16le"
-    except (OSError, EOFError):
+    except DamagedFile:
         return "utf-16le"  # it will be found out when it is read
 
 
