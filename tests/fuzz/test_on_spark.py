@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import os
 import resource
 from pathlib import Path
 
@@ -9,11 +12,12 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from fuzz.mutants import ROWS, mutants, parquet_files, text_files
+from fuzz.mutants import AT, ROWS, mutants, parquet_files, text_files
 from latecomer.ledger.check import check_ledger
 from source.source_kit import pipeline_in, rows_of, run_once, write_text
 
 SCHEMA = {"txn": "string", "at": "string", "paise": "bigint", "note": "string"}
+GIGABYTE = 1 << 30
 FORMS = ["parquet", "json", "csv"]
 
 
@@ -60,9 +64,43 @@ def test_some_mutants_in_a_run(spark: SparkSession, tmp_path: Path, form: str) -
 @pytest.mark.parametrize("form", FORMS)
 def test_many_mutants_in_a_run(spark: SparkSession, tmp_path: Path, form: str) -> None:
     found = run_over(spark, tmp_path, form, seed=5, count=300)
+    print(f"{form}: 300 mutants, {found}, {require_little_memory(spark)}")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_a_line_of_a_gigabyte_and_bombs(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    row = f'{{"txn": "a", "at": "{AT}"}}\n'.encode() if form == "json" else f"a,{AT}\n".encode()
+    head = b"" if form == "json" else b"txn,at\n"
+    pipeline = pipeline_in(
+        tmp_path, files={"format": form, "max_unpacked": "2GiB"}, schema={"txn": "string", "at": "string"}
+    )
+    long = tmp_path / "in" / f"a_long.{form}"
+    with open(long, "wb") as content:
+        content.write(head + row + b'"')
+        content.truncate(GIGABYTE)
+        content.seek(0, os.SEEK_END)
+        content.write(b"\n" + row)
+    for suffix, opened in ((".gz", gzip.open), (".bz2", bz2.open)):
+        with opened(tmp_path / "in" / f"b_long.{form}{suffix}", "wb") as packed:
+            packed.write(head + row)
+            for _ in range(GIGABYTE >> 20):
+                packed.write(bytes(1 << 20))
+            packed.write(b"\n" + row)
+    (tmp_path / "in" / f"c_bomb.{form}.bz2").write_bytes(bz2.compress(b"\n" * (64 << 20)) * 40)
+    (tmp_path / "in" / f"d_bomb.{form}.gz").write_bytes(gzip.compress(row * 100_000) * 1_000)
+    store = run_once(pipeline, spark)
+    assert rows_of(store.events, "select count(*) as n from t")[0]["n"] == 6
+    told = rows_of(store.dead_letters, "select reason, count(*) as n from t group by reason order by reason")
+    assert told == [{"reason": "too_long", "n": 3}, {"reason": "unreadable_file", "n": 2}]
+    print(f"{form}: lines of a gigabyte, {require_little_memory(spark)}")
+
+
+def require_little_memory(spark: SparkSession) -> str:
+    """The memory of both processes, which is bounded whatever they have read."""
     jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
     memory = psutil.Process(jvm).memory_info().rss >> 20
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    print(f"{form}: 300 mutants, {found}, JVM {memory} MiB, Python {own} MiB")
     assert memory < 3_000  # its heap is 1,500 MiB
     assert own < 1_500
+    return f"JVM {memory} MiB, Python {own} MiB"
