@@ -57,7 +57,7 @@ def run_over(spark: SparkSession, folder: Path, form: str, seed: int, count: int
 
 @pytest.mark.parametrize("form", FORMS)
 def test_some_mutants_in_a_run(spark: SparkSession, tmp_path: Path, form: str) -> None:
-    run_over(spark, tmp_path, form, seed=3, count=12)
+    run_over(spark, tmp_path, form, seed=3, count=6)
 
 
 @pytest.mark.long

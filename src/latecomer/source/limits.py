@@ -187,7 +187,7 @@ def _gunzipped(read: Callable[[int], bytes], most: int) -> Iterator[bytes]:
     while rest := unpacker.decompress(b"", most):
         yield rest
     if not (whole or unpacker.eof):
-        raise EOFError("the compressed file ends before its end was marked")
+        raise EOFError("the compressed file is cut short")
 
 
 def _bunzipped(read: Callable[[int], bytes], most: int) -> Iterator[bytes]:
@@ -202,4 +202,4 @@ def _bunzipped(read: Callable[[int], bytes], most: int) -> Iterator[bytes]:
         elif unpacker.needs_input:
             data = read(_CHUNK)
     if not unpacker.eof:
-        raise EOFError("the compressed file ends before its end was marked")
+        raise EOFError("the compressed file is cut short")
