@@ -96,6 +96,20 @@ def test_a_line_of_a_gigabyte_and_bombs(spark: SparkSession, tmp_path: Path, for
     print(f"{form}: lines of a gigabyte, {require_little_memory(spark)}")
 
 
+@pytest.mark.long
+def test_rows_of_many_megabytes_are_events(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = pipeline_in(tmp_path, schema={"at": "string", "note": "string"})
+    with open(tmp_path / "in" / "a.json", "wb") as lines:
+        for nth in range(40):
+            lines.write(b'{"at": "%s", "note": "%s"}\n' % (AT.encode(), bytes([97 + nth % 26]) * 15_000_000))
+            lines.write(b"x" * 15_000_000 + b"\n" if nth % 4 == 0 else b"")
+    store = run_once(pipeline, spark)
+    read = rows_of(store.events, "select count(*) as n, sum(length(note)) as size from t")
+    assert [(row["n"], int(row["size"])) for row in read] == [(40, 40 * 15_000_000)]
+    assert rows_of(store.dead_letters, "select count(*) as n from t")[0]["n"] == 10
+    print(f"rows of 15 MB, {require_little_memory(spark)}")
+
+
 def require_little_memory(spark: SparkSession) -> str:
     """The memory of both processes, which is bounded whatever they have read."""
     jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
