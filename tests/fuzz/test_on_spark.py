@@ -18,6 +18,7 @@ from source.source_kit import pipeline_in, rows_of, run_once, write_text
 
 SCHEMA = {"txn": "string", "at": "string", "paise": "bigint", "note": "string"}
 GIGABYTE = 1 << 30
+MANY = 150
 FORMS = ["parquet", "json", "csv"]
 
 
@@ -63,8 +64,8 @@ def test_some_mutants_in_a_run(spark: SparkSession, tmp_path: Path, form: str) -
 @pytest.mark.long
 @pytest.mark.parametrize("form", FORMS)
 def test_many_mutants_in_a_run(spark: SparkSession, tmp_path: Path, form: str) -> None:
-    found = run_over(spark, tmp_path, form, seed=5, count=300)
-    print(f"{form}: 300 mutants, {found}, {require_little_memory(spark)}")
+    found = run_over(spark, tmp_path, form, seed=5, count=MANY)
+    print(f"{form}: {MANY} mutants, {found}, {require_little_memory(spark)}")
 
 
 @pytest.mark.long
