@@ -54,7 +54,7 @@ def test_exactly_the_lines_that_are_too_long_are_found(
     file = tmp_path / name
 
     @given(SOME_TEXT, st.integers(4, 12), st.booleans())
-    @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
     def check(text: bytes, longest: int, marked: bool) -> None:
         content = (b"\xef\xbb\xbf" if marked else b"") + text
         file.write_bytes(PACKED[name](content))

@@ -12,7 +12,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 from latecomer.config.damage import DamagedFile, damage_found
@@ -91,16 +91,9 @@ class Limits:
 
     def _in_compressed(self, file: Path, ends: Ends) -> Iterator[LongLine]:
         """Only the first and the last line end of a chunk matter: what is between them is shorter than a chunk."""
-        start, at, first, held = 0, 0, b"", b""
-        goes_on = b"\r" if ends == _PLAIN_ENDS else ends[0][:1]
+        start, at, first = 0, 0, b""
         with open(file, "rb") as content:
-            for piece in chain(_unpacked(content.read, file.suffix, min(_CHUNK, self.line)), [b""]):
-                chunk = held + piece
-                if at == 0 and piece and len(chunk) < len(_MARK):
-                    held = chunk
-                    continue
-                held = goes_on if piece and chunk.endswith(goes_on) else b""  # its end may be in the next
-                chunk = chunk[: len(chunk) - len(held)]
+            for chunk in _chunks(_unpacked(content.read, file.suffix, min(_CHUNK, self.line)), ends):
                 if at + len(chunk) > self.unpacked:
                     limit = format_size(self.unpacked)
                     raise DamagedFile(f"it unpacks to more than {limit} (source.files.max_unpacked)")
@@ -155,6 +148,21 @@ class _Text:
     def _is_split(self, place: int) -> bool:
         """Whether a place is between the two bytes of one line end."""
         return self.ends == _PLAIN_ENDS and self.read(place - 1, 2) == b"\r\n"
+
+
+def _chunks(pieces: Iterator[bytes], ends: Ends) -> Iterator[bytes]:
+    """The pieces, put together so that a byte order mark is in the first, and no line end in two of them."""
+    goes_on = b"\r" if ends == _PLAIN_ENDS else ends[0][:1]
+    held, is_first = b"", True
+    for piece in filter(None, pieces):
+        chunk = held + piece
+        if is_first and len(chunk) < len(_MARK):
+            held = chunk
+            continue
+        held = goes_on if chunk.endswith(goes_on) else b""
+        yield chunk[: len(chunk) - len(held)]
+        is_first = False
+    yield held
 
 
 def _first_end(data: bytes, ends: Ends) -> int | None:
