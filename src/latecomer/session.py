@@ -47,6 +47,13 @@ SETTINGS = {
     "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A damaged file may claim to unpack to any size. Then its task fails, and not all of Spark (ADR 0029).
+    "spark.executor.killOnFatalError.depth": "0",
+    # Rows of many megabytes: look at what is in memory after each of the first, not only after a hundred.
+    "spark.hadoop.parquet.page.size.row.check.min": "1",
+    "spark.hadoop.parquet.page.size.row.check.max": "100",
+    "spark.hadoop.parquet.block.size.row.check.min": "1",
+    "spark.hadoop.parquet.block.size.row.check.max": "100",
     # Without it every function call asks the JVM several times for the sake of error messages.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.config.load import check_against, check_renames, parse_pipeline, warnings
+from latecomer.config.load import check_against, check_renames, load_pipeline, parse_pipeline, warnings
 from latecomer.errors import PipelineError
 
 GOOD = """\
@@ -395,6 +395,32 @@ def test_json_is_accepted_as_yaml(tmp_path: Path) -> None:
 
 def test_a_file_that_refers_to_itself_is_refused(tmp_path: Path) -> None:
     assert "refers to itself" in problems("a: &x [*x]\n", tmp_path)[0]
+
+
+@pytest.mark.parametrize("deep", ["[" * 5_000 + "]" * 5_000, "{a: " * 5_000 + "}" * 5_000])
+def test_a_file_nested_without_end_is_refused(tmp_path: Path, deep: str) -> None:
+    assert "is nested too deeply" in problems(f"a: {deep}\n", tmp_path)[0]
+
+
+def test_aliases_that_multiply_are_refused(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{nth}: &a{nth} [{', '.join([f'*a{nth - 1}'] * 10)}]" for nth in range(1, 12)]
+    assert "has too many entries" in problems("\n".join(lines), tmp_path)[0]
+
+
+def test_a_device_is_no_pipeline_file() -> None:
+    with pytest.raises(PipelineError, match="is too large for a pipeline file"):
+        load_pipeline("/dev/zero")
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [("max_line: 16 MB", "write one such as 512KiB"), ("max_line: 1", "from 1KiB to 1GiB")],
+)
+def test_sizes_are_checked(tmp_path: Path, setting: str, told: str) -> None:
+    (problem,) = problems(GOOD.replace("order_by:", f"{setting}, order_by:"), tmp_path)
+    assert "source.files.max_line" in problem
+    assert told in problem
 
 
 def test_dropping_what_returns_from_silence_is_warned_of(tmp_path: Path) -> None:

@@ -53,6 +53,24 @@ def test_a_record_of_an_earlier_version_says_less_and_is_enough(tmp_path: Path) 
         require_next(tmp_path, 6, 3, 1)
 
 
+def test_files_behind_a_link_that_leads_back_are_left_out_also_after_it_has_gone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, store = tmp_path / "in", tmp_path / "store"
+    folder.mkdir()
+    store.mkdir()
+    (folder / "loop").symlink_to(".")
+    found, path = files(folder, "a", "loop/a", "loop/loop/a", "b"), f"{folder}/**/*"
+    (parts,) = parts_of(store, 0, found, path, 9)
+    assert [file.local.name for file in parts] == ["a", "b"]
+    assert caplog.messages == [
+        f"{folder}/loop is a link to a folder that it lies in: nothing below it is read; remove it"
+    ]
+    (folder / "loop").unlink()
+    assert parts_of(store, 0, found, path, 9) == [parts]
+    assert len(caplog.messages) == 1
+
+
 def test_a_run_goes_on_after_files_that_are_not_its_own(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = pipeline_in(tmp_path, files={"order_by": "at"})
     for nth, folder in enumerate((tmp_path / "in", tmp_path / "in" / "deep", tmp_path / "in")):

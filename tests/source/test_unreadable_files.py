@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from latecomer.config import columns
 from latecomer.config.columns import infer_columns
 from latecomer.errors import SourceError
 from latecomer.log import events as log
@@ -107,7 +108,7 @@ def test_a_compressed_file_damaged_in_the_middle_is_one_dead_letter(
     assert [(reason, file[0]) for reason, _, file, _ in dead_letters(store)] == [
         ("unreadable_file", name) for name in "bcdef"
     ]
-    assert "Unexpected end of input stream" in dead_letters(store)[0][1]
+    assert dead_letters(store)[0][1] == "the compressed file is cut short"
     assert ledger_lines(store, "totals")[0, "events"] == {"received": 8, "on_time": 3, "dead_letter": 5}
 
 
@@ -116,9 +117,11 @@ def test_a_csv_file_that_spark_gives_up_on_is_one_dead_letter(spark: SparkSessio
     write_text(tmp_path, "a.csv", content("csv", "a1"))
     write_text(tmp_path, "b_wide.csv", content("csv", "b1") + b"," * 30_000 + b"\n", 1)
     write_text(tmp_path, "c_long_header.csv", f"txn,at,{'x' * 200_000}\nc1,{AT},1\n", 2)
+    write_text(tmp_path, "d_no_header.csv", "\n" * (1 << 20) + f"txn,at\nd1,{AT}\n", 3)
     store = run_once(pipeline, spark)
     assert transactions(store) == ["a1"]
-    (wide, long_header) = dead_letters(store)
+    (wide, long_header, no_header) = dead_letters(store)
+    assert "the header cannot be read: it is not in the first 1048576 characters" in no_header[1]
     assert wide[0] == long_header[0] == "unreadable_file"
     assert len(wide[1]) < 400
     assert "the header cannot be read" in long_header[1]
@@ -142,6 +145,24 @@ def test_columns_are_inferred_from_compressed_files(tmp_path: Path) -> None:
     rows = write_text(tmp_path, "c.csv.bz2", bz2.compress(b"paise\n5\n"))
     assert infer_columns([str(good), str(cut)], "json") == {"txn": "string", "at": "string"}
     assert infer_columns([str(rows)], "csv") == {"paise": "bigint"}
+
+
+def test_columns_are_inferred_beside_lines_that_no_memory_would_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "SAMPLE_LINE", 1_000)
+    long, deep = b"x" * 5_000, b"[" * 900
+    lines = write_text(tmp_path, "a.json", b"\n".join([long, deep, b'{"a": 1}', long, b'{"b": 1.5}']))
+    assert infer_columns([str(lines)], "json") == {"a": "bigint", "b": "double"}
+    rows = write_text(tmp_path, "b.csv", b"a,b\n1,2\n" + long + b'\n3,"never closed\n5,x\n')
+    assert infer_columns([str(rows)], "csv") == {"a": "bigint", "b": "string"}
+    nested = write_text(tmp_path, "c.json", b"[" * 100_000 + b"\n" + b'{"a": 1, "\\ud800": 2}\n')
+    monkeypatch.setattr(columns, "SAMPLE_LINE", 1 << 20)
+    assert infer_columns([str(nested)], "json") == {"a": "bigint"}
+    monkeypatch.setattr(columns, "SAMPLE_SIZE", 10_000)
+    endless = write_text(tmp_path, "d.json.gz", gzip.compress(b"\n" * 20_000 + b'{"a": 1}\n'))
+    with pytest.raises(SourceError, match=r"declare source\.schema"):
+        infer_columns([str(endless)], "json")
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "parquet"])

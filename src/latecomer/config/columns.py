@@ -11,16 +11,19 @@ import csv
 import json
 import os
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from latecomer.config.encodings import UTF8, is_text, open_text
-from latecomer.config.paths import list_files, misnamed_files
+from latecomer.config.damage import DamagedFile, damage_found
+from latecomer.config.encodings import UTF8, bounded_lines, is_text, open_text
+from latecomer.config.paths import list_files, misnamed_files, special_files
 from latecomer.errors import SourceError
 
 SAMPLE_FILES = 20
 SAMPLE_ROWS = 2_000
+SAMPLE_LINE = 1 << 20
+SAMPLE_SIZE = 32 << 20
+"""How many characters of a line, and of a file, are looked at."""
 
 _ALIASES = {
     "long": "bigint",
@@ -87,11 +90,14 @@ def is_numeric(kind: str) -> bool:
 
 
 def source_warnings(pattern: str, file_format: str) -> list[str]:
-    """What of the files that are there now cannot be read, a sentence each: files with names that are not
+    """What of the files that are there now cannot be read, a sentence each: what is no file, names that are not
     text, and in Parquet the columns that are left out."""
     said = [
         f"{os.fsencode(name)!r} is not read: its name is not UTF-8; rename it"
         for name in misnamed_files(pattern)
+    ]
+    said += [
+        f"{name!r} is not read: it is {kind}; take it away" for name, kind in special_files(pattern).items()
     ]
     if file_format != "parquet":
         return said
@@ -110,9 +116,10 @@ def infer_columns(
     columns: dict[str, str] = {}
     for name in files[:SAMPLE_FILES]:
         try:
-            found = _INFER[file_format](name, delimiter, encoding)
-        except (OSError, EOFError, ValueError, csv.Error, zlib.error):
-            continue  # an unreadable file becomes dead letters, it does not decide the columns
+            with damage_found(file_format):
+                found = _INFER[file_format](name, delimiter, encoding)
+        except DamagedFile:
+            continue  # it becomes a dead letter, it does not decide the columns
         for column, kind in found.items():
             if column:  # one without a name cannot be named, and is left out
                 columns[column] = _common(columns.get(column), kind)
@@ -126,30 +133,48 @@ def infer_columns(
 
 def _infer_json(name: str, _: str, encoding: str) -> dict[str, str]:
     columns: dict[str, str] = {}
-    with open_text(name, encoding) as lines:
-        for line in islice(lines, SAMPLE_ROWS):
-            try:
-                row = json.loads(line) if is_text(line, encoding) else None
-            except ValueError:
-                continue
-            if isinstance(row, dict):
-                for column, value in row.items():
+    for line in _sample(name, encoding):
+        try:
+            row = json.loads(line) if is_text(line, encoding) else None
+        except (ValueError, RecursionError):  # not JSON, or nested more deeply than Python and Spark go
+            continue
+        if isinstance(row, dict):
+            for column, value in row.items():
+                if is_text(column):  # JSON may escape half a character
                     columns[column] = _common(columns.get(column), _kind_of(value))
     return columns
 
 
 def _infer_csv(name: str, delimiter: str, encoding: str) -> dict[str, str]:
-    with open_text(name, encoding, newline="") as lines:
-        rows: Iterator[list[str]] = csv.reader(lines, delimiter=delimiter)
-        header = next(rows, None)
-        if not header or not all(is_text(column, encoding) for column in header):
-            return {}
-        columns = dict.fromkeys(header, "null")
-        for row in islice(rows, SAMPLE_ROWS):
-            if len(row) == len(header) and all(is_text(text, encoding) for text in row):
-                for column, text in zip(header, row, strict=True):
-                    columns[column] = _common(columns[column], _kind_of_text(text))
+    lines = _sample(name, encoding)
+    header = csv_row(next(lines, ""), delimiter)
+    if not header or not all(is_text(column, encoding) for column in header):
+        return {}
+    columns = dict.fromkeys(header, "null")
+    for line in lines:
+        try:
+            row = csv_row(line, delimiter)
+        except csv.Error:
+            continue  # that line becomes a dead letter
+        if len(row) == len(header) and all(is_text(text, encoding) for text in row):
+            for column, text in zip(header, row, strict=True):
+                columns[column] = _common(columns[column], _kind_of_text(text))
     return columns
+
+
+def _sample(name: str, encoding: str) -> Iterator[str]:
+    """The first lines of a file, as much of it as fits in memory, whatever it holds."""
+    with open_text(name, encoding, newline="") as text:
+        yield from islice(bounded_lines(text, SAMPLE_LINE, SAMPLE_SIZE), SAMPLE_ROWS + 1)
+
+
+def csv_row(line: str, delimiter: str) -> list[str]:
+    """The fields of a line, as Spark reads them: a quote that is never closed ends with its line.
+
+    >>> csv_row('a,"b,c', ",")
+    ['a', 'b,c']
+    """
+    return next(csv.reader([line], delimiter=delimiter), [])
 
 
 def _infer_parquet(name: str, _: str, __: str) -> dict[str, str]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import bz2
 import codecs
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
+
+from latecomer.config.damage import DamagedFile, damage_found
 
 UTF8 = "utf-8"
 UTF16 = "utf-16"
@@ -54,9 +57,9 @@ def file_encoding(name: str | Path, encoding: str) -> str:
     if encoding != UTF16:
         return encoding
     try:
-        with _open_bytes(name) as content:
+        with damage_found("text"), _open_bytes(name) as content:
             return "utf-16be" if content.read(2) == _BIG_ENDIAN_MARK else "utf-16le"
-    except (OSError, EOFError):
+    except DamagedFile:
         return "utf-16le"  # it will be found out when it is read
 
 
@@ -77,6 +80,23 @@ def open_text(name: str | Path, encoding: str, newline: str | None = None) -> Te
         case ".bz2":
             return bz2.open(name, "rt", encoding=spelled, errors=errors, newline=newline)
     return open(name, encoding=spelled, errors=errors, newline=newline)
+
+
+def bounded_lines(text: TextIO, longest: int, most: int) -> Iterator[str]:
+    """The lines of a text without their ends, until `most` characters have been read. One of more than `longest`
+    is left out, and never held in memory.
+
+    >>> import io
+    >>> list(bounded_lines(io.StringIO("one\\ntoo long\\ntwo"), longest=4, most=100))
+    ['one', 'two']
+    """
+    within = False  # a line that is too long
+    while most > 0 and (piece := text.readline(longest + 1)):
+        most -= len(piece)
+        ended = piece.endswith(("\n", "\r"))
+        if not within and (ended or len(piece) <= longest):
+            yield piece.rstrip("\r\n")
+        within = not ended
 
 
 def is_text(text: str, encoding: str = UTF8) -> bool:

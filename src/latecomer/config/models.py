@@ -31,6 +31,7 @@ from latecomer.config.paths import escaped
 from latecomer.config.renames import WrittenColumn, seen_columns, source_name
 from latecomer.config.schedule import Schedule
 from latecomer.config.sinks import AnySink
+from latecomer.config.sizes import FileSize, LineSize
 from latecomer.model.aggregates import WrittenAggregate
 from latecomer.model.base import Model
 from latecomer.model.durations import Duration, PositiveDuration
@@ -69,6 +70,13 @@ class Files(_Model):
     header: bool = Field(True, description="csv: the first line names the columns")
     delimiter: str = Field(",", min_length=1, max_length=1)
     encoding: str = Field(UTF8, description="csv, json: such as utf-8, latin-1, windows-1252 or utf-16")
+
+    max_line: LineSize = Field(
+        16 << 20, description="csv, json: a longer line is a dead letter that keeps its first bytes"
+    )
+    max_unpacked: FileSize = Field(
+        32 << 30, description="csv, json: a compressed file that unpacks to more is a dead letter"
+    )
 
     @field_validator("encoding")
     @classmethod

@@ -14,6 +14,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from latecomer.config.damage import PARQUET, DamagedFile, damage_found
+
 _KINDS = {
     "int8": "tinyint",
     "int16": "smallint",
@@ -53,12 +55,22 @@ class ParquetColumns:
 
 
 def parquet_columns(file: str | Path) -> ParquetColumns:
-    """The columns of a file, from its footer alone."""
+    """The columns of a file, from its footer alone; `DamagedFile` where it cannot be read."""
+    with damage_found(PARQUET):
+        return _columns(*_footer(file))
+
+
+def _footer(file: str | Path) -> tuple[pa.Schema, dict[str, str]]:
+    """The schema as Arrow sees it, and the physical type of each stored column."""
     with pq.ParquetFile(file) as opened:
-        schema, stored = opened.schema_arrow, opened.schema
+        stored = opened.schema
         physical = {
             stored.column(place).path: stored.column(place).physical_type for place in range(len(stored))
         }
+        return opened.schema_arrow, physical
+
+
+def _columns(schema: pa.Schema, physical: Mapping[str, str]) -> ParquetColumns:
     kinds: dict[str, str] = {}
     left_out: dict[str, str] = {}
     int96 = {name for name, kind in physical.items() if kind == "INT96"}
@@ -98,7 +110,7 @@ def columns_left_out(files: Iterable[str]) -> dict[str, tuple[str, str]]:
     for file in files:
         try:
             left_out = parquet_columns(file).left_out
-        except (OSError, pa.ArrowException):
+        except DamagedFile:
             continue  # it becomes a dead letter
         for column, kind in left_out.items():
             nested = kind.startswith(("list", "large_list", "fixed_size_list", "struct", "map"))

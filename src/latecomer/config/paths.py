@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -21,6 +22,13 @@ from latecomer.errors import SourceError
 
 _MARKS = "*?[]{}\\"
 _ANY_DEPTH = "**"
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -105,16 +113,30 @@ class SourcePath:
                 f"({self.written})"
             )
 
+    def require_end(self) -> None:
+        """One link that leads back is walked some forty times; of two, Spark's walk through them has no end."""
+        loops = folder_loops(self.written)
+        if len(loops) > 1:
+            raise SourceError(
+                f"{loops[0]} and {loops[1]} are links to folders that they lie in, and a walk through them never ends; "
+                "remove them"
+            )
+
     def files(self) -> list[str]:
         """The files that are there now, in reading order: by modification time, then by path."""
         found = []
-        for path in _below(self.base) if self.is_folder or self.many_folders else _within(self.base):
-            if self.matches(path):
-                try:
-                    found.append((os.stat(path).st_mtime_ns // 1_000_000, path))
-                except FileNotFoundError:
-                    continue
+        for path in self._listed_now():
+            try:
+                about = os.stat(path)
+            except OSError:  # it has gone, or is a link to nothing
+                continue
+            if stat.S_ISREG(about.st_mode):
+                found.append((about.st_mtime_ns // 1_000_000, path))
         return [path for _, path in sorted(found)]
+
+    def _listed_now(self) -> Iterator[str]:
+        deep = self.is_folder or self.many_folders
+        return filter(self.matches, _below(self.base) if deep else _within(self.base))
 
     @cached_property
     def _parts(self) -> list[str]:
@@ -144,6 +166,44 @@ def list_files(path: str) -> list[str]:
 def misnamed_files(path: str) -> list[str]:
     """Files whose names are not UTF-8: neither Java nor Spark can open them."""
     return [file for file in SourcePath(path).files() if not is_text(file)]
+
+
+def special_files(path: str) -> dict[str, str]:
+    """What a path names and is no file that could be read, and what it is instead. None of it is opened: a pipe
+    that nobody writes to would keep its reader waiting."""
+    source = SourcePath(path)
+    kinds = {name: special_kind(name) for name in source._listed_now() if is_text(name)}
+    found = {name: kind for name, kind in kinds.items() if kind is not None}
+    return found | dict.fromkeys(filter(is_text, folder_loops(path)), "a link to a folder that it lies in")
+
+
+def special_kind(path: str | Path) -> str | None:
+    """What a path is if not a file: `a pipe`, say. None for a file, and for what has gone."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return "a link to nothing" if os.path.islink(path) else None
+    except OSError:  # a link to itself
+        return "a link that leads nowhere" if os.path.islink(path) else None
+    return None if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "no file")
+
+
+def loops_back(folder: str) -> bool:
+    """Whether a folder is a link to one that is on its own path: whoever follows it comes by again."""
+    if not os.path.islink(folder):
+        return False
+    target = os.path.realpath(folder)
+    around = (os.path.realpath(parent) for parent in Path(folder).parents)
+    return os.path.isdir(target) and any(_lies_in(parent, target) for parent in around)
+
+
+def _lies_in(folder: str, other: str) -> bool:
+    return folder == other or folder.startswith(other.rstrip("/") + "/")
+
+
+def folder_loops(path: str) -> list[str]:
+    """The links below a path's folder that lead back to a folder they lie in."""
+    return sorted(filter(loops_back, _links(SourcePath(path).base)))
 
 
 def folder_columns(path: str, files: Iterable[str]) -> dict[str, str]:
@@ -187,15 +247,28 @@ def _is_hidden_folder(name: str) -> bool:
 def _within(folder: str) -> Iterator[str]:
     try:
         with os.scandir(folder) as entries:
-            yield from (entry.path for entry in entries if entry.is_file())
+            yield from (entry.path for entry in entries)
     except OSError:
         return
 
 
 def _below(folder: str) -> Iterator[str]:
-    for parent, folders, names in os.walk(folder, followlinks=True):  # as Spark does
-        folders[:] = [name for name in folders if not _is_hidden_folder(name)]
+    """Everything in a folder and those below it that is no folder; links are followed, as Spark does, but for those
+    that lead back."""
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = [
+            name
+            for name in folders
+            if not _is_hidden_folder(name) and not loops_back(os.path.join(parent, name))
+        ]
         yield from (os.path.join(parent, name) for name in names)
+
+
+def _links(folder: str) -> Iterator[str]:
+    """The links to folders in a folder and those below it."""
+    for parent, folders, _ in os.walk(folder):
+        paths = (os.path.join(parent, name) for name in folders if not _is_hidden_folder(name))
+        yield from filter(os.path.islink, paths)
 
 
 def escaped(folder: str) -> str:

@@ -42,9 +42,11 @@ TimesAsText.add_implicit_resolver(f"{_SCALARS}float", re.compile(r"-?[0-9]+\.[0-
 def read_text(file: Path, what: str = PIPELINE) -> str:
     """The text of a file that is of a sensible size."""
     try:
-        if file.stat().st_size > MAX_BYTES:
+        with open(file, "rb") as content:
+            written = content.read(MAX_BYTES + 1)  # a device has no size, and perhaps no end
+        if len(written) > MAX_BYTES:
             raise whole_file(file, f"is too large for a {what}", "keep it under 1 MB", what)
-        return file.read_text(encoding="utf-8")
+        return written.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise whole_file(file, "there is no such file", "check the path", what) from None
     except (OSError, UnicodeDecodeError) as error:
@@ -74,7 +76,8 @@ def compose(
         )
         raise PipelineError([problem]) from None
     except RecursionError:
-        raise whole_file(file, "refers to itself", "write every value out, without anchors", what) from None
+        told = "is nested too deeply, or refers to itself"
+        raise whole_file(file, told, "write every value out, without anchors", what) from None
     except (yaml.YAMLError, ValueError, TypeError) as error:
         raise whole_file(file, f"is not valid YAML: {error}", "check the file", what) from None
     finally:

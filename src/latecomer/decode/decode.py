@@ -20,6 +20,9 @@ LANE = f"{PRIVATE}lane"
 REASON, RAW = f"{PRIVATE}reason", f"{PRIVATE}raw"
 """What only dead letters have, under names that no column of a source can have."""
 
+TOO_LONG = "too_long"
+"""The reason of a line that is longer than allowed, of which only the first bytes are kept."""
+
 EVENTS, BEHIND, DUPLICATES, DEAD_LETTERS = "events", "behind", "duplicates", "dead_letters"
 """The lanes of a batch. Events behind the watermark are kept in files of their own, so that they do
 not widen the time range of every file."""
@@ -142,7 +145,7 @@ def _reason(layout: EventLayout) -> str:
     pipeline = layout.pipeline
     order_by, max_future = pipeline.source.files.order_by, pipeline.watermark.max_future
     cases = [
-        f"when {BROKEN} is not null then 'unreadable_file'",
+        f"when {BROKEN} is not null then if({CORRUPT} is null, 'unreadable_file', '{TOO_LONG}')",
         f"when {CORRUPT} is not null then 'unreadable'",
         _unreadable(TIME, pipeline.event.time, "event_time"),
     ]
@@ -166,4 +169,4 @@ def _raw(layout: EventLayout) -> str:
     named = {layout.pipeline.source_name(column): column for column in layout.columns}
     fields = ", ".join(f"{quoted(column)} as {quoted(name)}" for name, column in named.items())
     whole = f"to_json(struct({fields}), map('ignoreNullFields', 'false'))"
-    return f"case when {REASON} is not null then cast(coalesce({BROKEN}, {CORRUPT}, {whole}) as binary) end"
+    return f"case when {REASON} is not null then cast(coalesce({CORRUPT}, {BROKEN}, {whole}) as binary) end"

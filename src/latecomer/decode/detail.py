@@ -18,6 +18,7 @@ from typing import Any
 from latecomer.config import columns as types
 from latecomer.config.encodings import UTF8, other_encoding
 from latecomer.config.models import Pipeline
+from latecomer.config.sizes import format_size
 from latecomer.model.durations import format_duration
 
 LONGEST = 60
@@ -70,6 +71,14 @@ class Explainer:
             return f"{where} is not {UTF8}; write text as {UTF8}, or the column as binary"
         return f"{where} is not {encoding}; {other_encoding(encoding)}"
 
+    def too_long(self, size: int, start: int) -> str:
+        """How long a line is that was not read."""
+        limit = format_size(self.pipeline.source.files.max_line)
+        return (
+            f"the line has {size} bytes from byte {start} on, and source.files.max_line is {limit}; its first "
+            "bytes are kept"
+        )
+
     def _misread(self, raw: str, header: Sequence[str]) -> str | None:
         if self.pipeline.source.files.format == "csv":
             return self._misread_csv(raw, header)
@@ -111,7 +120,7 @@ def _fields(raw: str) -> Mapping[str, Any]:
     """The columns of a row that could be parsed: its raw text is JSON."""
     try:
         found = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -146,7 +155,8 @@ def _fits_text(text: str, kind: str) -> bool:
     if not text:
         return True
     if kind in _BITS:
-        return re.fullmatch(r"[-+]?\d+", text) is not None and _in_range(int(text), kind)
+        # Python reads no number of thousands of digits.
+        return re.fullmatch(r"[-+]?0{0,99}\d{1,20}", text) is not None and _in_range(int(text), kind)
     if kind in types.FLOATS:
         return text.lower() in _NUMBERS_IN_WORDS or _is_number(text)
     if kind == "boolean":

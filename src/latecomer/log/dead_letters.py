@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from latecomer.config.encodings import UTF8
-from latecomer.decode.decode import RAW, REASON
+from latecomer.decode.decode import RAW, REASON, TOO_LONG
 from latecomer.decode.detail import Explainer
 from latecomer.source.files import FileSource, SourceFile
 from latecomer.store.layout import DEAD_LETTERS
@@ -40,11 +40,17 @@ class Filing:
         columns = {REASON if name == "reason" else name: name for name in DEAD_LETTERS.names}
         kept = {private: name for private, name in columns.items() if name not in _MADE}
         with pq.ParquetFile(written) as lane, pq.ParquetWriter(home, DEAD_LETTERS) as letters:
-            for rows in lane.iter_batches(10_000, columns=[*kept, RAW]):
+            # By group: its size is bounded, whatever that of its rows.
+            batches = (
+                rows
+                for group in range(lane.num_row_groups)
+                for rows in lane.iter_batches(10_000, row_groups=[group], columns=[*kept, RAW])
+            )
+            for rows in batches:
                 found = {name: _valid(rows.column(private)) for private, name in kept.items()}
                 raw = rows.column(RAW).cast(pa.binary()).to_pylist()
-                places = zip(found["reason"].to_pylist(), raw, found["origin"].to_pylist(), strict=True)
-                made = [self._filed(*place) for place in places]
+                where = (found[name].to_pylist() for name in ("reason", "origin", "position"))
+                made = [self._filed(*place) for place in zip(raw, *where, strict=True)]
                 found |= _columns(made, ("raw", "raw_bytes", "detail"))
                 letters.write_table(
                     pa.table({name: found[name] for name in DEAD_LETTERS.names}, DEAD_LETTERS)
@@ -52,18 +58,33 @@ class Filing:
         written.unlink()
         return home
 
-    def _filed(self, reason: str, raw: bytes, origin: str) -> tuple[str, bytes | None, str | None]:
+    def _filed(
+        self, raw: bytes, reason: str, origin: str, position: int
+    ) -> tuple[str, bytes | None, str | None]:
         """Text, the bytes where the text does not say them, and the detail."""
-        encoding, header = self._file_of(origin) if reason == UNREADABLE else (UTF8, ())
+        encoding, header = self._file_of(origin) if reason in (UNREADABLE, TOO_LONG) else (UTF8, ())
         text = raw.decode(encoding, "replace")
+        if reason == TOO_LONG:
+            same = text.encode(encoding, "replace") == raw
+            return text, None if same else raw, self._too_long(origin, position)
         if text.encode(encoding, "replace") == raw:
             return text, None, self.explainer.detail(reason, text, header)
         return text, raw, self.explainer.undecodable(raw, encoding)
 
+    def _too_long(self, origin: str, position: int) -> str | None:
+        """How long a line is of which only the first bytes are kept."""
+        file = self._found(origin)
+        lines = self.source.long_lines(file) if file is not None else ()
+        sizes = (line.size for line in lines if line.start == position)
+        return next(map(self.explainer.too_long, sizes, [position]), None)
+
+    def _found(self, origin: str) -> SourceFile | None:
+        return self._by_path.get(_path(origin)) or self._by_path.get(unquote(_path(origin)))
+
     def _file_of(self, origin: str) -> tuple[str, tuple[str, ...]]:
         """Encoding and header of the file that a dead letter comes from."""
         if origin not in self._known:
-            found = self._by_path.get(_path(origin)) or self._by_path.get(unquote(_path(origin)))
+            found = self._found(origin)
             is_csv = self.source.pipeline.source.files.format == "csv"
             self._known[origin] = (
                 (self.source.encoding_of(found), self.source.header(found) if is_csv else ())

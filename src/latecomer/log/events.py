@@ -203,8 +203,8 @@ class EventLog:
         by_line: bool = False,
     ) -> tuple[Path, int]:
         """Write all lanes into a folder that no commit names; tells it, and how many rows were read."""
-        tasks = self._share_out(files)
         rows = self.source.read(self._reading, files, aside, by_line)
+        tasks = self._share_out(files, rows.in_one_piece)
         decodes = decoded(rows.frame, self.store.layout, self._params(batch, files, timeline))
         folder = self.store.events.new_folder(batch)
         if len(files) > tasks:
@@ -226,12 +226,14 @@ class EventLog:
             pa.table({name: pa.array([value], pa.int64()) for name, value in row.items()})
         )
 
-    def _share_out(self, files: Sequence[SourceFile]) -> int:
+    def _share_out(self, files: Sequence[SourceFile], in_one_piece: bool) -> int:
         """Set how much a task reads: one file, or one part of a large file, never two, so that a row's
         number within its task says where it stands in its file. Returns how many tasks there should be."""
         size = sum(file.size for file in files)
         cores = self.spark.sparkContext.defaultParallelism
         share = str(min(max(size // cores + 1, LEAST_BYTES), MOST_BYTES))
+        if in_one_piece:
+            share = str(size + LEAST_BYTES)
         self._reading.conf.set("spark.sql.files.maxPartitionBytes", share)
         self._reading.conf.set("spark.sql.files.openCostInBytes", share)
         least = 2 * cores if size > BIG else cores

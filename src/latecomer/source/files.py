@@ -7,11 +7,13 @@ positions kept), and can set aside a file that cannot be read.
 
 from __future__ import annotations
 
-import csv
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, lru_cache, partial, reduce
 from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
@@ -22,17 +24,21 @@ from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
+from latecomer.config.columns import csv_row
+from latecomer.config.damage import DamagedFile, damage_found
 from latecomer.config.encodings import UTF8, file_encoding, is_text, open_text, other_encoding
 from latecomer.config.models import Pipeline
 from latecomer.config.parquet import ParquetColumns, parquet_columns
-from latecomer.config.paths import SourcePath, fits
+from latecomer.config.paths import SourcePath, fits, special_kind
 from latecomer.errors import SourceError
 from latecomer.source import lines
+from latecomer.source.limits import Limits, LongLine
 from latecomer.source.lines import METADATA
 from latecomer.source.parquet import from_nanos, not_text
 from latecomer.spark_errors import SPARK_ERRORS, root_cause
 from latecomer.store.sql import ddl, quoted, some_bytes
 
+LOG = logging.getLogger(__name__)
 CORRUPT = f"{PRIVATE}corrupt"
 ORIGIN = f"{PRIVATE}origin"
 FULL_ORIGIN = f"{PRIVATE}full_origin"
@@ -54,6 +60,9 @@ _WIDENINGS = {("float", "double"), *combinations(_INTEGERS, 2)}
 _PATTERN = set("*?[]{}\\")
 _FOREVER = "100000d"
 _PATH = "input_file_name()"
+_LONGEST_LINE = "mapreduce.input.linerecordreader.line.maxlength"
+"""Lines of so many bytes or more are passed over by Hadoop. It is right only in files that are read in one piece."""
+_LONGEST_HEADER, _BYTES_OF_A_CHARACTER = 1 << 20, 4
 _PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
 
@@ -70,7 +79,18 @@ class SourceFile:
         return Path("/" + self.path.removeprefix("file:").lstrip("/"))
 
 
+NewReader = Callable[[], DataFrameReader]
+"""Makes a reader: whatever is set on one stays set on it."""
 NONE: Mapping[SourceFile, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class _Aside:
+    """What is a dead letter before Spark reads anything: a file, with the reason, or a line of it."""
+
+    file: SourceFile
+    reason: str
+    line: LongLine | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +100,8 @@ class Rows:
     frame: DataFrame
     counts: Sequence[Observation]
     broken: int
+    in_one_piece: bool = False
+    """Whether files must not be split among tasks: a line that is passed over would leave a piece of it."""
 
     def counted(self) -> int:
         """How many rows there were, once they have been read; a file set aside is one."""
@@ -110,6 +132,7 @@ class FileSource:
         """The stream that finds new files. No file is ever too old to be found; `files_of_batch` tells which ones
         a batch has, and `parts_of` which of them are read, and in which order."""
         self.path.require_folder()
+        self.path.require_end()
         reader = (
             spark.readStream.format("binaryFile")
             .schema("path string, modificationTime timestamp, length bigint, content binary")
@@ -134,17 +157,32 @@ class FileSource:
         """
         for file in files:
             _require_present(file)
-        readable, broken = self._sorted_out(files, aside)
+        readable, broken = self.sorted_out(files, aside)
         counts, parts = [], []
         by_line = by_line or self.pipeline.source.files.encoding != UTF8
-        for part in self._parts(spark, readable, by_line):
-            counts.append(Observation())
-            counted = self._counted(part, counts[-1], by_line)
-            parts.append(self._numbered(counted, readable))
-        if broken or not parts:
-            parts.append(self._unreadable(spark, broken))
+        for limited, group in _grouped(readable, lambda file: bool(self.long_lines(file))).items():
+            longest = self.pipeline.source.files.max_line if limited else None
+            for part in self._parts(partial(_reader, spark, longest), group, by_line):
+                counts.append(Observation())
+                counted = self._counted(part, counts[-1], by_line)
+                parts.append(self._numbered(counted, readable))
+        set_aside = [_Aside(file, reason) for file, reason in broken]
+        set_aside += [_Aside(file, "", line) for file in readable for line in self.long_lines(file)]
+        if set_aside or not parts:
+            parts.append(self._unreadable(spark, set_aside))
         frame = reduce(lambda left, right: left.unionByName(right), parts)
-        return Rows(frame, counts, len(broken))
+        return Rows(frame, counts, len(set_aside), any(each.line for each in set_aside))
+
+    def long_lines(self, file: SourceFile) -> tuple[LongLine, ...]:
+        """The lines of a text file that are longer than the pipeline allows; `DamagedFile` if it cannot be told."""
+        settings = self.pipeline.source.files
+        if settings.format == "parquet":
+            return ()
+        limits = Limits(settings.max_line, settings.max_unpacked)
+        found = _long_lines_of(file, limits, self.encoding_of(file))
+        if isinstance(found, str):
+            raise DamagedFile(found)
+        return found
 
     def unreadable(self, spark: SparkSession, files: Sequence[SourceFile]) -> dict[SourceFile, str]:
         """The files that Spark cannot read to the end, with the reason, found by halving."""
@@ -152,7 +190,7 @@ class FileSource:
             self.read(spark, files).frame.write.format("noop").mode("overwrite").save()
         except SPARK_ERRORS as error:
             if len(files) == 1:
-                return {files[0]: f"Spark cannot read it to the end: {root_cause(error)}"}
+                return {files[0]: _told(root_cause(error))}
             half = len(files) // 2
             return self.unreadable(spark, files[:half]) | self.unreadable(spark, files[half:])
         return {}
@@ -166,31 +204,29 @@ class FileSource:
         marked = part.withColumn(DOUBTFUL, lines.holds_replacement(part))
         return marked.observe(counts, rows, F.count_if(DOUBTFUL).alias(DOUBTFUL))
 
-    def _parts(self, spark: SparkSession, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
+    def _parts(self, reader: NewReader, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
         if not files:
             return []
         match self.pipeline.source.files.format:
             case "parquet":
-                return self._parquet_parts(spark, files)
+                return self._parquet_parts(reader, files)
             case "json" if not by_line:
-                reader = (
-                    _reader(spark)
-                    .options(**_PERMISSIVE)
-                    .schema(ddl({**self.read_columns, CORRUPT: "string"}))
-                )
-                return [reader.json(paths) for paths in _together(files)]
+                columns = ddl({**self.read_columns, CORRUPT: "string"})
+                return [
+                    reader().options(**_PERMISSIVE).schema(columns).json(paths) for paths in _together(files)
+                ]
             case "json":
                 return [
-                    lines.json_lines(_reader(spark), paths, encoding, self.read_columns, CORRUPT, _PERMISSIVE)
+                    lines.json_lines(reader(), paths, encoding, self.read_columns, CORRUPT, _PERMISSIVE)
                     for encoding, group in _grouped(files, self.encoding_of).items()
                     for paths in _together(group)
                 ]
-        return self._csv_parts(spark, files, by_line)
+        return self._csv_parts(reader, files, by_line)
 
     def encoding_of(self, file: SourceFile) -> str:
         return file_encoding(file.local, self.pipeline.source.files.encoding)
 
-    def _parquet_parts(self, spark: SparkSession, files: Sequence[SourceFile]) -> list[DataFrame]:
+    def _parquet_parts(self, reader: NewReader, files: Sequence[SourceFile]) -> list[DataFrame]:
         """Files grouped by the columns that hold nanoseconds, which Spark hands over as numbers."""
 
         def nanoseconds(file: SourceFile) -> frozenset[str]:
@@ -203,11 +239,11 @@ class FileSource:
             }
             converted = {name: F.expr(from_nanos(name, self.read_columns[name])) for name in sorted(in_nanos)}
             for paths in _together(group):
-                part = _reader(spark).schema(ddl(stored)).parquet(*paths).withColumns(converted)
+                part = reader().schema(ddl(stored)).parquet(*paths).withColumns(converted)
                 parts.append(part.withColumn(CORRUPT, F.expr(not_text(self.read_columns))))
         return parts
 
-    def _csv_parts(self, spark: SparkSession, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
+    def _csv_parts(self, reader: NewReader, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
         """Files grouped by header and encoding: a column is found by its name, wherever it stands."""
         settings, columns = self.pipeline.source.files, self.read_columns
         options = {
@@ -229,11 +265,11 @@ class FileSource:
             for paths in _together(group):
                 if by_line:
                     part = lines.csv_lines(
-                        _reader(spark), paths, encoding, layout, CORRUPT, options, settings.header
+                        reader(), paths, encoding, layout, CORRUPT, options, settings.header
                     )
                 else:
                     part = (
-                        _reader(spark)
+                        reader()
                         .schema(ddl({**layout, CORRUPT: "string"}))
                         .options(**options)
                         .option("header", settings.header)
@@ -252,15 +288,20 @@ class FileSource:
         return tuple(column for column in self.read_columns if column not in said)
 
     def header(self, file: SourceFile) -> tuple[str, ...]:
-        """The names of a CSV file's columns, in their order; none where it has only blank lines."""
+        """The names of a CSV file's columns, in their order; none where it has only blank lines. `DamagedFile`
+        where they cannot be read."""
         settings = self.pipeline.source.files
         if not settings.header:
             return self._headless(file)
-        try:
-            with open_text(file.local, settings.encoding, newline="") as written:
-                return tuple(next(filter(None, csv.reader(written, delimiter=settings.delimiter)), ()))
-        except (OSError, EOFError, zlib.error):
-            return tuple(self.read_columns)  # Spark trips over it too, and then it is set aside
+        with damage_found("csv"), open_text(file.local, settings.encoding, newline="") as text:
+            left = longest = min(settings.max_line // _BYTES_OF_A_CHARACTER, _LONGEST_HEADER)
+            while line := text.readline(left):
+                left -= len(line)
+                if left == 0:
+                    raise DamagedFile(f"it is not in the first {longest} characters")
+                if row := csv_row(line.rstrip("\r\n"), settings.delimiter):
+                    return tuple(row)
+        return ()
 
     def _numbered(self, part: DataFrame, files: Sequence[SourceFile]) -> DataFrame:
         """Add where each row stands: file, position in it, and, if asked for, when the file landed. Columns
@@ -317,13 +358,15 @@ class FileSource:
         pipeline = self.pipeline
         return pipeline.source.files.order_by is None or pipeline.watermark.every == "event"
 
-    def _sorted_out(
+    def sorted_out(
         self, files: Sequence[SourceFile], aside: Mapping[SourceFile, str]
     ) -> tuple[list[SourceFile], list[tuple[SourceFile, str]]]:
         """The files that Spark can read, and those it cannot, with the reason."""
         readable, broken = [], []
-        for file in files:
-            reason = aside.get(file) or self._misfit(file)
+        with ThreadPoolExecutor(os.cpu_count(), "latecomer-files") as pool:
+            # Compressed files are unpacked for it, which leaves the cores to others.
+            reasons = list(pool.map(lambda file: aside.get(file) or self._misfit(file), files))
+        for file, reason in zip(files, reasons, strict=True):
             if reason is None:
                 readable.append(file)
             else:
@@ -332,11 +375,17 @@ class FileSource:
 
     def _misfit(self, file: SourceFile) -> str | None:
         settings = self.pipeline.source.files
+        if (kind := special_kind(file.local)) is not None:
+            return f"it is {kind}, not a file"
         for key, value in self.path.folder_values(str(file.local)).items():
             if not fits(value, self.read_columns.get(key, "string")):
                 return f"its folder says {key}={value}, and {key} is {self.read_columns[key]}"
         if settings.format == "parquet":
             return self._misshapen(file)
+        try:
+            self.long_lines(file)
+        except DamagedFile as error:
+            return str(error)
         return self._misled(file) if settings.format == "csv" and settings.header else None
 
     def _misled(self, file: SourceFile) -> str | None:
@@ -344,7 +393,7 @@ class FileSource:
         encoding = self.pipeline.source.files.encoding
         try:
             header = self.header(file)
-        except csv.Error as error:
+        except DamagedFile as error:
             return f"the header cannot be read: {error}"
         if not all(is_text(name, encoding) for name in header):
             return f"the header is not {encoding}; {other_encoding(encoding)}"
@@ -359,7 +408,7 @@ class FileSource:
         """Why Spark could not read a Parquet file as pinned."""
         try:
             found = _columns_of(file)
-        except (OSError, pa.ArrowException) as error:
+        except DamagedFile as error:
             return f"not a readable Parquet file: {error}"
         return next(self._misfits(found), None)
 
@@ -371,19 +420,19 @@ class FileSource:
             if kind is not None and kind != pinned and (kind, pinned) not in _WIDENINGS:
                 yield f"column {column} is {kind}, pinned as {pinned}"
 
-    def _unreadable(self, spark: SparkSession, broken: Iterable[tuple[SourceFile, str]]) -> DataFrame:
-        """One row for each file that cannot be read, to be filed as a dead letter."""
-        told = list(broken)
+    def _unreadable(self, spark: SparkSession, aside: Sequence[_Aside]) -> DataFrame:
+        """One row for each file that cannot be read, and each line that is too long, to be filed as a dead letter."""
         columns = {
-            BROKEN: pa.array([reason for _, reason in told], pa.string()),
-            ORIGIN: pa.array([file.path for file, _ in told], pa.string()),
-            POSITION: pa.array([0] * len(told), pa.int64()),
-            "landed": pa.array([file.landed for file, _ in told], pa.int64()),
+            BROKEN: pa.array([each.reason for each in aside], pa.string()),
+            CORRUPT: pa.array([each.line and each.line.first for each in aside], pa.binary()),
+            ORIGIN: pa.array([each.file.path for each in aside], pa.string()),
+            POSITION: pa.array([each.line.start if each.line else 0 for each in aside], pa.int64()),
+            "landed": pa.array([each.file.landed for each in aside], pa.int64()),
         }
         reasons = spark.createDataFrame(pa.table(columns))
         return reasons.select(
             *(F.lit(None).cast(kind).alias(column) for column, kind in self.columns.items()),
-            F.lit(None).cast("string").alias(CORRUPT),
+            F.col(CORRUPT).cast("string"),
             BROKEN,
             ORIGIN,
             F.col(ORIGIN).alias(FULL_ORIGIN),
@@ -395,6 +444,25 @@ class FileSource:
 @lru_cache(maxsize=4096)
 def _columns_of(file: SourceFile) -> ParquetColumns:
     return parquet_columns(file.local)
+
+
+@lru_cache(maxsize=4096)
+def _long_lines_of(file: SourceFile, limits: Limits, encoding: str) -> tuple[LongLine, ...] | str:
+    """The lines, or why they cannot be told: a batch may be read several times, and unpacking takes long."""
+    try:
+        return limits.long_lines(file.local, encoding)
+    except DamagedFile as error:
+        return str(error)
+
+
+def _told(reason: str) -> str:
+    """Why Spark gave up on a file."""
+    if "OutOfMemoryError" in reason:
+        return (
+            "Spark runs out of memory over it: it is damaged, or too large for LATECOMER_MEMORY "
+            f"({reason.partition('OutOfMemoryError: ')[2]})"
+        )
+    return f"Spark cannot read it to the end: {reason}"
 
 
 _Group = TypeVar("_Group")
@@ -409,9 +477,10 @@ def _grouped(
     return groups
 
 
-def _reader(spark: SparkSession) -> DataFrameReader:
-    """A reader that takes a path for what it is, not for a pattern."""
-    return spark.read.option("__globPaths__", "false")
+def _reader(spark: SparkSession, longest: int | None) -> DataFrameReader:
+    """A reader that takes a path for what it is, not for a pattern, and passes over lines longer than that."""
+    reader = spark.read.option("__globPaths__", "false")
+    return reader if longest is None else reader.option(_LONGEST_LINE, longest + 1)
 
 
 def _together(files: Sequence[SourceFile]) -> list[list[str]]:
@@ -434,12 +503,18 @@ def _below_base(files: Sequence[SourceFile], base: str) -> str:
 
 
 def _require_present(file: SourceFile) -> None:
-    """What is damaged can be set aside; what is not there may come back, and is waited for."""
+    """What is damaged can be set aside; what is not there may come back, and is waited for. What is no file is not
+    opened: a pipe would keep us waiting."""
     try:
-        with open(file.local, "rb"):
-            return
+        descriptor = os.open(file.local, os.O_RDONLY | os.O_NONBLOCK) if _is_file(file) else None
     except OSError as error:
         raise SourceError(
             f"{file.local} was found, and now it cannot be opened ({error.strerror}); bring it back and run "
             "again, or put an empty file in its place to go on without it"
         ) from None
+    if descriptor is not None:
+        os.close(descriptor)
+
+
+def _is_file(file: SourceFile) -> bool:
+    return stat.S_ISREG(os.stat(file.local).st_mode)

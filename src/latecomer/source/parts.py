@@ -9,15 +9,18 @@ interrupted batch is cut in the same places again, whatever the pipeline file sa
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 
-from latecomer.config.paths import SourcePath
+from latecomer.config.paths import SourcePath, loops_back, special_kind
 from latecomer.errors import StoreError, StoreMismatch
 from latecomer.source.files import SourceFile
 from latecomer.store.durable import replace_text
 
+LOG = logging.getLogger(__name__)
 RECORD = "parts.json"
 
 
@@ -30,6 +33,8 @@ class Cut:
     size: int
     parts: int = 0
     """How many parts there are: none, if the path names no file of the batch. Not known of older ones."""
+    loops: tuple[str, ...] = ()
+    """Links to folders that they lie in. Spark finds every file again below them."""
 
 
 def parts_of(
@@ -41,9 +46,15 @@ def parts_of(
     """
     recorded = _recorded(root)
     if recorded is not None and recorded.source_batch == source_batch:
-        return _cut(files, recorded.path, recorded.size)
-    parts = _cut(files, path, most)
-    cut = Cut(source_batch, path, most, len(parts))
+        return _cut(files, recorded.path, recorded.size, recorded.loops)
+    loops = _loops(files, path)
+    for link in loops:
+        LOG.warning("%s is a link to a folder that it lies in: nothing below it is read; remove it", link)
+    parts = _cut(files, path, most, loops)
+    for file in chain.from_iterable(parts):
+        if (kind := special_kind(file.local)) is not None:
+            LOG.warning("%s is not read: it is %s; it is a dead letter", file.local, kind)
+    cut = Cut(source_batch, path, most, len(parts), loops)
     replace_text(root / RECORD, json.dumps(asdict(cut)) + "\n")
     return parts
 
@@ -70,17 +81,36 @@ def require_next(root: Path, source_batch: int, last: int, parts: int) -> None:
     )
 
 
-def _cut(files: Sequence[SourceFile], path: str, size: int) -> list[Sequence[SourceFile]]:
-    source = SourcePath(path)
-    matching = {file for file in files if source.matches(str(file.local))}
+def _cut(
+    files: Sequence[SourceFile], path: str, size: int, loops: Sequence[str]
+) -> list[Sequence[SourceFile]]:
+    source, looped = SourcePath(path), tuple(f"{link}/" for link in loops)
+    matching = {
+        file for file in files if source.matches(str(file.local)) and not str(file.local).startswith(looped)
+    }
     ordered = sorted(matching, key=lambda file: (file.landed, file.path))
     return [ordered[first : first + size] for first in range(0, len(ordered), size)]
+
+
+def _loops(files: Iterable[SourceFile], path: str) -> tuple[str, ...]:
+    """The outermost links on the files' paths that lead back."""
+    base = Path(SourcePath(path).base)
+    folders = {file.local.parent for file in files}
+    below = {each for folder in folders for each in (folder, *folder.parents) if base in each.parents}
+    found = sorted(str(folder) for folder in below if loops_back(str(folder)))
+    return tuple(link for link in found if not any(link.startswith(f"{other}/") for other in found))
 
 
 def _recorded(root: Path) -> Cut | None:
     try:
         kept = json.loads((root / RECORD).read_text(encoding="utf-8"))
-        return Cut(int(kept["source_batch"]), kept["path"], int(kept["size"]), int(kept.get("parts", 0)))
+        return Cut(
+            int(kept["source_batch"]),
+            kept["path"],
+            int(kept["size"]),
+            int(kept.get("parts", 0)),
+            tuple(kept.get("loops", ())),
+        )
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -1,0 +1,61 @@
+"""Sizes in bytes: parsing, printing."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+_UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_WRITTEN = re.compile(r"([0-9]{1,12}) ?(KiB|MiB|GiB|TiB)")
+
+
+def parse_size(value: object) -> int:
+    """Bytes from a size as people write it.
+
+    >>> parse_size("16MiB"), parse_size("1 KiB")
+    (16777216, 1024)
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    match = _WRITTEN.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("not a size; write one such as 512KiB, 16MiB or 32GiB")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def format_size(size: int) -> str:
+    """A size, exact if it can be written in a unit, else in bytes.
+
+    >>> format_size(16777216), format_size(1025)
+    ('16MiB', '1025 bytes')
+    """
+    for unit, worth in reversed(_UNITS.items()):
+        if size and size % worth == 0:
+            return f"{size // worth}{unit}"
+    return f"{size} bytes"
+
+
+def _between(least: int, most: int) -> BeforeValidator:
+    def checked(value: object) -> int:
+        size = parse_size(value)
+        if not least <= size <= most:
+            raise ValueError(
+                f"is out of range; write a size from {format_size(least)} to {format_size(most)}"
+            )
+        return size
+
+    return BeforeValidator(checked)
+
+
+_SCHEMA: dict[str, Any] = {
+    "anyOf": [{"type": "string", "pattern": r"^[0-9]{1,12} ?(KiB|MiB|GiB|TiB)$"}, {"type": "integer"}],
+    "examples": ["16MiB", "32GiB"],
+}
+_stored = WithJsonSchema(_SCHEMA)
+_printed = PlainSerializer(lambda size: size, return_type=int)
+
+LineSize = Annotated[int, _between(1 << 10, 1 << 30), _printed, _stored]
+"""Spark holds a line whole, and an array of Java's ends at 2 GiB."""
+FileSize = Annotated[int, _between(1 << 10, 1 << 50), _printed, _stored]

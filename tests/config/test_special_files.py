@@ -1,0 +1,61 @@
+"""Pipes, devices, links and folders among the files of a source: they are named, and never opened."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from latecomer.config.columns import infer_columns, source_warnings
+from latecomer.config.paths import SourcePath, folder_loops, list_files, special_files
+from latecomer.errors import SourceError
+
+
+def test_what_is_no_file_is_named_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "good.json").write_text('{"a": 1}\n')
+    (tmp_path / "folder.json").mkdir()
+    os.mkfifo(tmp_path / "pipe.json")
+    os.symlink("/dev/zero", tmp_path / "zero.json")
+    os.symlink("nowhere", tmp_path / "dangling.json")
+    os.symlink("itself.json", tmp_path / "itself.json")
+    os.symlink("good.json", tmp_path / "link.json")
+    monkeypatch.chdir(tmp_path)  # the name of a socket must be short
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket.json")
+        found = special_files(f"{tmp_path}/*.json")
+    assert {Path(name).name: kind for name, kind in found.items()} == {
+        "pipe.json": "a pipe",
+        "socket.json": "a socket",
+        "zero.json": "a device",
+        "folder.json": "a folder",
+        "dangling.json": "a link to nothing",
+        "itself.json": "a link that leads nowhere",
+    }
+    files = list_files(f"{tmp_path}/*.json")
+    assert sorted(Path(name).name for name in files) == ["good.json", "link.json"]
+    assert infer_columns(files, "json") == {"a": "bigint"}
+    warned = source_warnings(f"{tmp_path}/*.json", "json")
+    assert f"'{tmp_path}/pipe.json' is not read: it is a pipe; take it away" in warned
+
+
+def test_a_link_that_leads_back_is_not_followed(tmp_path: Path) -> None:
+    for name in ("x", "y"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.json").write_text("{}\n")
+    os.symlink(tmp_path / "y", tmp_path / "x" / "to_y")
+    pattern = f"{tmp_path}/**/*.json"
+    assert len(list_files(pattern)) == 3  # a link to another folder is
+    os.symlink(tmp_path / "x", tmp_path / "y" / "to_x")
+    found = [str(Path(name).relative_to(tmp_path)) for name in list_files(pattern)]
+    assert sorted(found) == ["x/a.json", "x/to_y/a.json", "y/a.json", "y/to_x/a.json"]
+    os.symlink(".", tmp_path / "here")
+    assert len(list_files(pattern)) == 4
+    assert folder_loops(pattern) == [str(tmp_path / "here")]
+    SourcePath(pattern).require_end()
+    os.symlink("..", tmp_path / "x" / "up")
+    with pytest.raises(
+        SourceError, match=r"here and .*up are links to folders that they lie in.*; remove them"
+    ):
+        SourcePath(pattern).require_end()

@@ -1,0 +1,79 @@
+"""Mutated files, looked into without Spark: an answer or a reason, never anything else."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from fuzz.mutants import Mutant, mutants
+from latecomer.config.columns import infer_columns, source_warnings
+from latecomer.errors import SourceError
+from latecomer.source.files import FileSource, SourceFile
+from source.source_kit import pipeline_in
+
+SCHEMA = {"txn": "string", "at": "string", "paise": "bigint"}
+TOGETHER = 100
+GROWTH = 300 << 10
+"""By how many KiB the process may grow, whatever it has read."""
+
+
+def look_into(folder: Path, form: str, found: Iterable[Mutant], encoding: str = "utf-8") -> tuple[int, int]:
+    """How many mutants a run would hand to Spark, and how many it would set aside with a reason."""
+    limits = {"max_line": "1KiB", "max_unpacked": "1MiB"}
+    pipeline = pipeline_in(folder, files={"format": form, "encoding": encoding, **limits}, schema=SCHEMA)
+    source, readable, aside, rest = FileSource(pipeline, SCHEMA), 0, 0, iter(found)
+    while some := list(islice(rest, TOGETHER)):
+        files = []
+        for mutant in some:
+            file = folder / "in" / mutant.name
+            file.write_bytes(mutant.content)
+            files.append(SourceFile(file.as_uri(), 0, len(mutant.content)))
+            with suppress(SourceError):
+                assert infer_columns([str(file)], form, encoding=encoding)
+        good, bad = source.sorted_out(files, {})
+        assert all(reason for _, reason in bad)
+        source_warnings(pipeline.source_path, form)
+        readable, aside = readable + len(good), aside + len(bad)
+        for each in files:
+            each.local.unlink()
+    return readable, aside
+
+
+CASES = [
+    ("parquet", True, "utf-8"),
+    ("parquet", False, "utf-8"),
+    ("json", False, "utf-8"),
+    ("json", False, "utf-16"),
+    ("csv", False, "utf-8"),
+    ("csv", False, "utf-16"),
+]
+each_case = pytest.mark.parametrize(("form", "footers", "encoding"), CASES)
+
+
+@each_case
+def test_some_mutants_are_answered_or_set_aside(
+    tmp_path: Path, form: str, footers: bool, encoding: str
+) -> None:
+    count = 600 if footers else 120
+    readable, aside = look_into(tmp_path, form, mutants(form, 7, count, footers, encoding), encoding)
+    assert readable + aside == count
+    assert min(readable, aside) > count // 50, "the mutants are all alike"
+
+
+@pytest.mark.long
+@each_case
+def test_many_mutants_are_answered_or_set_aside(
+    tmp_path: Path, form: str, footers: bool, encoding: str
+) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    count = 50_000 if footers else 10_000
+    readable, aside = look_into(tmp_path, form, mutants(form, 11, count, footers, encoding), encoding)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    print(f"{form} {encoding}: {readable} readable, {aside} set aside, {grown >> 10} MiB more")
+    assert readable + aside == count
+    assert grown < GROWTH
