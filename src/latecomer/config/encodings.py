@@ -56,8 +56,12 @@ def file_encoding(name: str | Path, encoding: str) -> str:
     try:
         with _open_bytes(name) as content:
             return "utf-16be" if content.read(2) == _BIG_ENDIAN_MARK else "utf-16le"
-    except (OSError, EOFError):
+    except EOFError:
         return "utf-16le"  # it will be found out when it is read
+    except OSError as error:
+        if error.errno is not None:  # not the bytes, but the disk: another attempt may say otherwise
+            raise
+        return "utf-16le"
 
 
 def open_text(name: str | Path, encoding: str, newline: str | None = None) -> TextIO:

@@ -29,7 +29,8 @@ from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.session import no_rows, own_session
 from latecomer.source.files import LANDED, NONE, SETTINGS, FileSource, SourceFile
-from latecomer.spark_errors import SPARK_ERRORS
+from latecomer.source.retrying import PassingError, may_pass, patiently, require_unchanged, states_of
+from latecomer.spark_errors import SPARK_ERRORS, causes, in_words
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import Store
@@ -185,14 +186,24 @@ class EventLog:
     def _write_readable(
         self, batch: int, files: Sequence[SourceFile], timeline: Timeline
     ) -> tuple[Path, int]:
-        """Write all lanes; a file that cannot be read to the end is set aside."""
-        try:
-            return self._write_lanes(batch, files, timeline)
-        except SPARK_ERRORS:
-            aside = self.source.unreadable(self._reading, files)
-            if not aside:
-                raise
-            return self._write_lanes(batch, files, timeline, aside)
+        """Write all lanes; a file that cannot be read to the end is set aside, and one that cannot be got at is
+        tried again."""
+
+        def attempt() -> tuple[Path, int]:
+            before = states_of(file.local for file in files)
+            try:
+                written = self._write_lanes(batch, files, timeline)
+            except SPARK_ERRORS as error:
+                aside = self.source.unreadable(self._reading, files)
+                if not aside:
+                    if may_pass(list(causes(error))):  # and it has passed: all of them can be read now
+                        raise PassingError(f"batch {batch}: {in_words(error, [self.store.root])}") from error
+                    raise
+                written = self._write_lanes(batch, files, timeline, aside)
+            require_unchanged(before)
+            return written
+
+        return patiently(attempt)
 
     def _write_lanes(
         self,

@@ -1,5 +1,6 @@
 """Spark's checkpoint: which files each batch of the stream is made of. Spark writes it and does not sync it.
 
+metadata          the id of the query, for whoever watches it
 offsets/N         that batch N is to be run, up to which entry of the source's log
 sources/0/N       an entry of the source's log: the files that were found together
 commits/N         that batch N was run
@@ -8,14 +9,16 @@ commits/N         that batch N was run
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
 from latecomer.errors import StoreError
 from latecomer.source.files import SourceFile
-from latecomer.store.durable import sync, sync_files, sync_folder
+from latecomer.store.durable import replace_text, sync, sync_files, sync_folder
 
+METADATA = "metadata"
 OFFSETS, COMMITS, FOUND = "offsets", "commits", "sources/0"
 _VERSION = b"v1\n"
 _RESTORE = "restore the store from a backup, or start a new store and read the source again"
@@ -74,6 +77,7 @@ def repair_checkpoint(checkpoint: Path, accepted: int) -> None:
     A batch that Spark forgets to have run is handed in again, and is known by its number. What it must not
     forget is which files belong to that number.
     """
+    _renew_torn_metadata(checkpoint / METADATA)
     _remove_torn(checkpoint / COMMITS, needed=-1)
     _remove_torn(checkpoint / OFFSETS, needed=accepted)
     known = max((number for number, _ in _entries(checkpoint / OFFSETS)), default=-1)
@@ -88,6 +92,17 @@ def repair_checkpoint(checkpoint: Path, accepted: int) -> None:
 def next_batch(checkpoint: Path) -> int:
     """The first batch of the stream that Spark may hand in: all before it were run, as far as it knows."""
     return max((number for number, _ in _entries(checkpoint / COMMITS)), default=-1) + 1
+
+
+def _renew_torn_metadata(file: Path) -> None:
+    """Give the query another id where its own is torn: no batch rests on it, and Spark does not start without."""
+    try:
+        json.loads(file.read_bytes())["id"]
+    except FileNotFoundError:
+        return
+    except (ValueError, KeyError, TypeError):
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+        replace_text(file, json.dumps({"id": str(uuid.uuid4())}))
 
 
 def _remove_torn(folder: Path, needed: int) -> None:

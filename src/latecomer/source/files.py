@@ -26,12 +26,21 @@ from latecomer.config.encodings import UTF8, file_encoding, is_text, open_text, 
 from latecomer.config.models import Pipeline
 from latecomer.config.parquet import ParquetColumns, parquet_columns
 from latecomer.config.paths import SourcePath, fits
-from latecomer.errors import SourceError
 from latecomer.source import lines
 from latecomer.source.lines import METADATA
 from latecomer.source.parquet import from_nanos, not_text
-from latecomer.spark_errors import SPARK_ERRORS, root_cause
+from latecomer.source.retrying import (
+    State,
+    cannot_be_opened,
+    may_pass,
+    reading,
+    require_readable,
+    require_unchanged,
+    states_of,
+)
+from latecomer.spark_errors import SPARK_ERRORS, causes, root_cause
 from latecomer.store.sql import ddl, quoted, some_bytes
+from latecomer.system_errors import refusal_of
 
 CORRUPT = f"{PRIVATE}corrupt"
 ORIGIN = f"{PRIVATE}origin"
@@ -147,11 +156,16 @@ class FileSource:
         return Rows(frame, counts, len(broken))
 
     def unreadable(self, spark: SparkSession, files: Sequence[SourceFile]) -> dict[SourceFile, str]:
-        """The files that Spark cannot read to the end, with the reason, found by halving."""
+        """The files that Spark cannot read to the end, with the reason, found by halving.
+
+        A `PassingError` where it is not the bytes of a file that are to blame.
+        """
+        before = states_of(file.local for file in files)
         try:
             self.read(spark, files).frame.write.format("noop").mode("overwrite").save()
         except SPARK_ERRORS as error:
             if len(files) == 1:
+                _require_format_error(files[0].local, error, before)
                 return {files[0]: f"Spark cannot read it to the end: {root_cause(error)}"}
             half = len(files) // 2
             return self.unreadable(spark, files[:half]) | self.unreadable(spark, files[half:])
@@ -188,7 +202,8 @@ class FileSource:
         return self._csv_parts(spark, files, by_line)
 
     def encoding_of(self, file: SourceFile) -> str:
-        return file_encoding(file.local, self.pipeline.source.files.encoding)
+        with reading(file.local):
+            return file_encoding(file.local, self.pipeline.source.files.encoding)
 
     def _parquet_parts(self, spark: SparkSession, files: Sequence[SourceFile]) -> list[DataFrame]:
         """Files grouped by the columns that hold nanoseconds, which Spark hands over as numbers."""
@@ -257,7 +272,7 @@ class FileSource:
         if not settings.header:
             return self._headless(file)
         try:
-            with open_text(file.local, settings.encoding, newline="") as written:
+            with reading(file.local), open_text(file.local, settings.encoding, newline="") as written:
                 return tuple(next(filter(None, csv.reader(written, delimiter=settings.delimiter)), ()))
         except (OSError, EOFError, zlib.error):
             return tuple(self.read_columns)  # Spark trips over it too, and then it is set aside
@@ -358,7 +373,8 @@ class FileSource:
     def _misshapen(self, file: SourceFile) -> str | None:
         """Why Spark could not read a Parquet file as pinned."""
         try:
-            found = _columns_of(file)
+            with reading(file.local):
+                found = _columns_of(file)
         except (OSError, pa.ArrowException) as error:
             return f"not a readable Parquet file: {error}"
         return next(self._misfits(found), None)
@@ -435,11 +451,17 @@ def _below_base(files: Sequence[SourceFile], base: str) -> str:
 
 def _require_present(file: SourceFile) -> None:
     """What is damaged can be set aside; what is not there may come back, and is waited for."""
-    try:
-        with open(file.local, "rb"):
-            return
-    except OSError as error:
-        raise SourceError(
-            f"{file.local} was found, and now it cannot be opened ({error.strerror}); bring it back and run "
-            "again, or put an empty file in its place to go on without it"
-        ) from None
+    with reading(file.local), open(file.local, "rb"):
+        return
+
+
+def _require_format_error(file: Path, error: BaseException, before: Mapping[Path, State]) -> None:
+    """See that it is the bytes of a file that Spark cannot read: that it can be got at, and is what it was."""
+    _columns_of.cache_clear()
+    require_readable(file)
+    require_unchanged(before)
+    chain = list(causes(error))
+    if may_pass(chain):
+        raise cannot_be_opened(file, root_cause(error))
+    if any(map(refusal_of, chain)):
+        raise error

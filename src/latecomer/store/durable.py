@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -49,6 +50,16 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for each in reversed(missing):
         sync_folder(each.parent)
+
+
+def require_room(folder: Path, size: int) -> None:
+    """Refuse to begin what the disk has no room for, as far as it can be asked without writing."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP):
+                raise OSError(error.errno, error.strerror, str(folder)) from None
 
 
 def replace_text(file: Path, text: str) -> None:

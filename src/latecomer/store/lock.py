@@ -12,6 +12,7 @@ from typing import IO
 
 from latecomer.errors import StoreError, StoreInUse
 from latecomer.store.durable import make_folder
+from latecomer.system_errors import refusal_of, told
 
 LOCK = ".lock"
 BRIEFLY = "compact in process"
@@ -32,7 +33,10 @@ def exclusive(store: Path, name: str = LOCK, holder: str = "process") -> Iterato
         handle = open(store / name, "a+", encoding="utf-8")  # noqa: SIM115 - held for the whole run
         folder = os.open(store, os.O_RDONLY) if name == LOCK else None
     except OSError as error:
-        raise _not_writable(store, error.strerror) from None
+        refused = refusal_of(error)
+        if refused is None:
+            raise _not_writable(store, error.strerror) from None
+        raise StoreError(f"store {store} cannot be written: {told(refused, error.filename)}") from None
     with handle:
         try:
             for lock in (folder, handle.fileno()):

@@ -8,7 +8,6 @@ committed once, and files that no commit names do not exist for readers.
 
 from __future__ import annotations
 
-import errno
 import json
 import time
 import uuid
@@ -31,6 +30,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from latecomer.errors import StoreError, TornCheckpoint, TornCommit, first_line
 from latecomer.store.commits import commit_file, last_version, sync_commits, torn_checkpoints, torn_commits
 from latecomer.store.durable import make_folder, sync_files
+from latecomer.system_errors import refusal_of, told
 
 APPLICATION = "latecomer"
 _COUNTED = (int, datetime, date)
@@ -234,9 +234,9 @@ class Table:
         Hadoop's checksum beside a file goes: torn, it would make a whole file unreadable.
         """
         found = [(file, self.describe(file)) for file in files]
-        for file, _ in found:
-            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
         with self.explained():
+            for file, _ in found:
+                file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
             sync_files((file for file, described in found if described.rows), self.root)
         return [described for _, described in found if described.rows]
 
@@ -290,12 +290,9 @@ def there(*tables: Table) -> Iterator[list[Table]]:
 
 
 def _in_one_sentence(root: Path, error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC):
-        reason, fix = (
-            f"cannot be written: {error.strerror}",
-            "see that you may write there, and that the disk has room",
-        )
-    elif isinstance(error, CommitFailedError):
+    if (refused := refusal_of(error)) is not None:
+        return f"table {root} cannot be used: {told(refused, None)}"
+    if isinstance(error, CommitFailedError):
         reason = f"was changed by somebody else meanwhile ({first_line(error)})"
         fix = "let only one run write to it, and run again"
     elif not root.is_dir():
