@@ -296,7 +296,7 @@ class _Runner:
     def _start(self, bounded: bool) -> StreamingQuery:
         store = self.engine.store
         keeper = self.engine.keeper
-        repair_checkpoint(store.checkpoint, keeper.last_source_batch)
+        repair_checkpoint(store.checkpoint, keeper.last_source_batch, logged=self.engine.half_logged)
         require_next(store.root, next_batch(store.checkpoint), keeper.last_source_batch, keeper.parts)
         source = FileSource(store.pipeline, store.columns)
         writer = (

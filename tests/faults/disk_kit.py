@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -56,26 +58,33 @@ def small_disk(root: Path, megabytes: int) -> Iterator[SmallDisk]:
 
 @dataclass
 class Steps:
-    """Does something when a run first comes to a step of its own, one step in each run."""
+    """Disturbs a run where it first comes to a step; one step in each run, until each has had its turn."""
 
     disturb: Callable[[], None]
+    chosen: Collection[str] | None = None
     begun: list[str] = field(default_factory=list)
     armed: bool = False
 
-    def arm(self) -> None:
-        self.armed = True
-
-    def reached(self, name: str, batch: int) -> None:
-        if self.armed and name not in self.begun:
+    def reached(self, name: str, batch: int = 0) -> None:
+        if self.armed and name not in self.begun and (self.chosen is None or name in self.chosen):
             self.armed = False
             self.begun.append(name)
             self.disturb()
 
-    def listen(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Listen at every failpoint."""
-        for module in list(sys.modules.values()):
-            if vars(module).get("failpoint") is failpoints.failpoint and module is not failpoints:
-                monkeypatch.setattr(module, "failpoint", self.reached)
+    def listen(self, monkeypatch: pytest.MonkeyPatch, module: ModuleType, functions: Iterable[str]) -> None:
+        """Listen at every failpoint, and at some functions of a module before they are called."""
+        for each in list(sys.modules.values()):
+            if vars(each).get("failpoint") is failpoints.failpoint and each is not failpoints:
+                monkeypatch.setattr(each, "failpoint", self.reached)
+        for name in functions:
+            monkeypatch.setattr(module, name, self._announced(name, getattr(module, name)))
+
+    def _announced(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def announced(*given: Any, **named: Any) -> Any:
+            self.reached(name)
+            return function(*given, **named)
+
+        return announced
 
 
 def failing_syncs(nth: int, number: int, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from latecomer.errors import LatecomerError, StoreError, TornCheckpoint, TornCom
 from latecomer.log.ids import IdIndex
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.running import run
-from latecomer.store.commits import commit_file, set_aside
+from latecomer.store.commits import LOG, commit_file, set_aside
 from latecomer.store.recovery import held_for_run, require_unbroken, set_aside_torn
 from latecomer.store.store import open_store, read_pins
 from latecomer.store.table import Table, moments
@@ -33,15 +34,32 @@ class Recording:
     whole: dict[str, list[str]]
 
     def different(self, names_survive: bool) -> list[int]:
-        """The moments that leave something else on the disk than the one before."""
-        left = [cut.files(names_survive) for cut in self.cuts]
-        return [nth for nth, files in enumerate(left) if nth == 0 or files != left[nth - 1]]
+        """The moments that leave something else than all before them, as far as a run can see it: a file of rows
+        that no commit names does not exist for it."""
+        seen: set[frozenset[tuple[Path, bytes]]] = set()
+        found = []
+        for nth, cut in enumerate(self.cuts):
+            left = frozenset(_visible(cut.files(names_survive)))
+            if left not in seen:
+                seen.add(left)
+                found.append(nth)
+        return found
 
     def reopened(self, folder: Path, cut: Cut, names_survive: bool) -> Path:
         cut.lay_out(folder, names_survive)
         file = folder / "pipeline.yaml"
         file.write_text(self.text, encoding="utf-8")
         return file
+
+
+def _visible(files: Mapping[Path, bytes | None]) -> Iterator[tuple[Path, bytes]]:
+    commits = b"".join(written or b"" for place, written in files.items() if place.parent.name == LOG)
+    for place, written in files.items():
+        if written is None or place.suffix == ".crc" or "logs" in place.parts:
+            continue
+        if "data" in place.parts and place.name.encode() not in commits:
+            continue
+        yield place, written
 
 
 @pytest.fixture(scope="module")

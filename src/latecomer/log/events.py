@@ -34,7 +34,15 @@ from latecomer.spark_errors import SPARK_ERRORS, causes, in_words
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile, Table, batch_of, batches_of, is_merged, parquet_files
+from latecomer.store.table import (
+    NOTHING_REACHED,
+    DataFile,
+    Table,
+    batch_of,
+    batches_of,
+    is_merged,
+    parquet_files,
+)
 
 UNIQUE = {
     f"parquet.enable.dictionary#{column}": "false"
@@ -281,7 +289,9 @@ class EventLog:
             return 0
         if table.holds(batch):
             return self._rows_of(table, batch)
-        committed = table.commit(batch, files)
+        aside = (self.store.dead_letters, self.store.duplicates)
+        reached = self.store.reached(aside) if table is self.store.events else NOTHING_REACHED
+        committed = table.commit(batch, files, reached=reached)
         if table is self.store.events:
             self._files = {batch: committed}
         return sum(file.rows for file in committed)

@@ -11,13 +11,15 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,6 +35,8 @@ from latecomer.store.durable import make_folder, sync_files
 from latecomer.system_errors import refusal_of, told
 
 APPLICATION = "latecomer"
+_REACHED = "latecomer reached "
+NOTHING_REACHED: Mapping[str, int] = MappingProxyType({})
 _COUNTED = (int, datetime, date)
 _NUMBERED = frozenset({"INT32", "INT64", "INT96"})
 _LEVELS = 3
@@ -90,6 +94,10 @@ class Table:
         with self.explained():
             return -1 if delta is None else _reached(delta, application)
 
+    def reached_by(self, name: str) -> int:
+        """The last batch that another table had when this one was last committed, as it is written down here."""
+        return self.last_batch(_REACHED + name)
+
     def holds(self, batch: int, application: str = APPLICATION) -> bool:
         """Whether this batch is committed: its step can be skipped."""
         return self.last_batch(application) >= batch
@@ -117,8 +125,12 @@ class Table:
         files: Iterable[Path],
         remove: Iterable[DataFile] = (),
         application: str = APPLICATION,
+        reached: Mapping[str, int] = NOTHING_REACHED,
     ) -> list[DataFile]:
-        """Make the files of a batch visible, and take others out, in one step. Twice is once."""
+        """Make the files of a batch visible, and take others out, in one step. Twice is once.
+
+        `reached` is written down with it: the last batch of other tables, which this step rests on.
+        """
         delta = self._create_or_open()
         if self.holds(batch, application):
             return []
@@ -131,7 +143,12 @@ class Table:
                 _actions(described, replaced, data_change=True),
                 "append",
                 self.schema,
-                commit_properties=CommitProperties(app_transactions=[Transaction(application, batch)]),
+                commit_properties=CommitProperties(
+                    app_transactions=[
+                        *(Transaction(_REACHED + name, last) for name, last in reached.items() if last >= 0),
+                        Transaction(application, batch),  # the last line: with it the commit is whole
+                    ]
+                ),
             )
         return described
 
@@ -146,7 +163,13 @@ class Table:
             )
         return described
 
-    def append(self, batch: int, rows: pa.Table, application: str = APPLICATION) -> None:
+    def append(
+        self,
+        batch: int,
+        rows: pa.Table,
+        application: str = APPLICATION,
+        reached: Mapping[str, int] = NOTHING_REACHED,
+    ) -> None:
         """Write and commit a small table from the driver."""
         if self.holds(batch, application):
             return
@@ -156,7 +179,7 @@ class Table:
         with self.explained():
             folder.mkdir(parents=True)
             pq.write_table(cast, file)
-        self.commit(batch, [file], application=application)
+        self.commit(batch, [file], application=application, reached=reached)
 
     def files(self) -> list[DataFile]:
         """Every file that the table is made of now."""
@@ -248,6 +271,17 @@ class Table:
             yield
             delta.update_incremental()
             sync_commits(self.root, range(before + 1, delta.version() + 1))
+
+    def missing_file(self) -> DataFile | None:
+        """A file that the table is made of and that is not there, or not as long as it was; none if all is well."""
+        for file in self.files():
+            try:
+                if (self.root / unquote(file.path)).stat().st_size == file.size:
+                    continue
+            except FileNotFoundError:
+                pass
+            return file
+        return None
 
     def _require_there(self, files: Sequence[DataFile]) -> None:
         """Delta does not mind if a file is taken out twice, and what came in its place would count twice."""
