@@ -22,7 +22,8 @@ from latecomer.store.table import Table
 LOG = logging.getLogger(__name__)
 _TABLES = ("*", "outputs/*/*")
 """Where a store's tables are."""
-_LOGS = ("dead_letters", "duplicates", "events", "watermarks")
+_ASIDE = ("dead_letters", "duplicates")
+_LOGS = (*_ASIDE, "events", "watermarks")
 _PUBLISHED = ("panes", "late", "partials")
 RESTORE = (
     "if this is a copy of a store in use, copy it again while no run holds it; else restore the store from a backup, "
@@ -68,14 +69,14 @@ def require_whole_tables(root: Path) -> None:
 def require_unbroken(store: Store) -> None:
     """Refuse a store that lacks a batch in one table that another has, or a file that a commit names.
 
-    A copy made of a store in use is like that: its tables are of different moments.
+    A copy made of a store in use is like that: its tables are of different moments. What rests on others is asked
+    before them, so that a run may go on beside.
     """
-    complete, timeline, logged = (
-        table.last_batch() for table in (store.ledger, store.watermarks, store.events)
-    )
+    complete, timeline = (table.last_batch() for table in (store.ledger, store.watermarks))
     if complete > timeline:
         raise StoreError(_lacks(store, complete, "ledger", "timeline"))
-    require_reached(store, _LOGS)
+    _require_reached(store, store.ledger, _LOGS)
+    _require_reached(store, store.events, _ASIDE)
     for output in store.pipeline.outputs:
         require_output(store, output)
     for table in _tables(store.root):
@@ -85,29 +86,29 @@ def require_unbroken(store: Store) -> None:
         return
     found = store.watermarks.query("select max(batch) as last from t where kind = 'tick'").to_pylist()
     last_data = found[0]["last"]
-    if last_data is not None and last_data > logged:
+    store.events.refresh()
+    if last_data is not None and last_data > store.events.last_batch():
         raise StoreError(_lacks(store, last_data, "timeline", "log"))
 
 
 def require_output(store: Store, output: str) -> None:
     """Refuse what an output has published where it is behind the ledger."""
-    require_reached(store, [f"outputs/{output}/{name}" for name in _PUBLISHED])
+    _require_reached(store, store.ledger, [f"outputs/{output}/{name}" for name in _PUBLISHED])
 
 
-def require_reached(store: Store, names: Iterable[str]) -> None:
-    """Refuse tables that are not as far as the log and the ledger say that they were.
+def _require_reached(store: Store, witness: Table, names: Iterable[str]) -> None:
+    """Refuse tables that are not as far as another says that they were.
 
-    Those two are asked first: whoever reads beside a run finds the tables as far, or further.
+    The witness is asked first: whoever reads beside a run finds the tables as far, or further.
     """
-    for witness in (store.ledger, store.events):
-        expected = {name: witness.reached_by(name) for name in names}
-        for name, batch in expected.items():
-            last = Table(store.root / name, None).last_batch() if batch >= 0 else batch
-            if last < batch:
-                raise StoreError(
-                    f"store {store.root}: {witness.root.name} says that {name} has batch {batch}, and it ends with "
-                    f"batch {last}; {RESTORE}"
-                )
+    expected = {name: witness.reached_by(name) for name in names}
+    for name, batch in expected.items():
+        last = Table(store.root / name, None).last_batch() if batch >= 0 else batch
+        if last < batch:
+            raise StoreError(
+                f"store {store.root}: {witness.root.name} says that {name} has batch {batch}, and it ends with "
+                f"batch {last}; {RESTORE}"
+            )
 
 
 def _tables(root: Path) -> list[Path]:

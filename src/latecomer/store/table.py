@@ -19,7 +19,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -276,11 +275,11 @@ class Table:
         """A file that the table is made of and that is not there, or not as long as it was; none if all is well."""
         for file in self.files():
             try:
-                if (self.root / unquote(file.path)).stat().st_size == file.size:
-                    continue
+                size = (self.root / file.path).stat().st_size
             except FileNotFoundError:
-                pass
-            return file
+                return file
+            if size != file.size:
+                return file
         return None
 
     def _require_there(self, files: Sequence[DataFile]) -> None:
