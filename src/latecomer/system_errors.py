@@ -51,7 +51,8 @@ _BY_TEXT = {os.strerror(number): number for number in _WORDS} | {
     "Stale NFS file handle": errno.ESTALE,
 }
 _RUST = re.compile(r"\(os error (\d+)\)")
-_PATH = re.compile(r"(?<![\w/.])/[^\s:()]+/[^\s:()]+")
+_PATH = re.compile(r"(?<![\w/.])/[^\n]*?(?=#\d|\x20\(|:\x20|\n|$)")
+"""A path within a text, up to what is said of it."""
 _ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 

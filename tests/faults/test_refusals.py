@@ -52,8 +52,13 @@ def test_the_place_is_the_one_that_the_error_names(tmp_path: Path) -> None:
         "the disk is full: /store/pipeline.json; make room there, and run again. "
         "Nothing is lost: the next run continues where this one stopped"
     )
-    java = "FileNotFoundException: /store/data/part.parquet (Permission denied)"
-    assert "permission is denied: /store/data/part.parquet; give" in str(refused_sentence(java, [tmp_path]))
+    for told in (
+        "FileNotFoundException: /my store/part.parquet (Permission denied)",
+        "FileSystemException: /my store/part.parquet: Permission denied",
+        "Unable to open file /my store/part.parquet#1\n ↳ Permission denied (os error 13)",
+        "AccessDeniedException: /my store/part.parquet",
+    ):
+        assert "permission is denied: /my store/part.parquet; give" in str(refused_sentence(told, [tmp_path]))
     assert refused_sentence("RuntimeException: something else", [tmp_path]) is None
 
 
