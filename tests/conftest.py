@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.cli import steps
 from latecomer.session import build_session
+from latecomer.source import retrying
 
 # Latecomer starts no Python workers: Spark would take them from whatever python3 is on the PATH.
 os.environ["PYSPARK_PYTHON"] = "/no/python/worker/is/needed"
@@ -30,6 +31,12 @@ hypothesis_settings.load_profile("repeated")
 def no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """How long a step takes depends on the machine: what a verb prints does not, but for the steps it shows."""
     monkeypatch.setattr(steps, "MOMENT", 3600.0)
+
+
+@pytest.fixture(autouse=True)
+def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that cannot be read is tried again at once."""
+    monkeypatch.setattr(retrying, "sleep", lambda _: None)
 
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}

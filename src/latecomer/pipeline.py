@@ -173,7 +173,7 @@ class Engine:
         """Let silence count: a batch without data, if it publishes anything."""
         self.settle()
         beat = self.keeper.heartbeat(at)
-        if beat is None or self._half_logged:
+        if beat is None or self.half_logged:
             return False
         stretch = Stretch([(self.last + 1, beat[1])], self.keeper.reached(self.last))
         if not any(output.would_fire(stretch) for output in self.outputs):
@@ -209,7 +209,7 @@ class Engine:
         """
         self.settle()
         record = rebuild.record
-        if self._half_logged:
+        if self.half_logged:
             raise StoreError(
                 f"batch {self.last + 1} was interrupted while it was logged, and no rebuild can come before "
                 "it; run the pipeline once (latecomer run FILE --once), then rebuild"
@@ -265,7 +265,7 @@ class Engine:
         return next((each for each in found if each is not None), None)
 
     @property
-    def _half_logged(self) -> bool:
+    def half_logged(self) -> bool:
         """Whether the next batch is in the log already, and not yet on the timeline: its number is taken."""
         return self.store.events.last_batch() > self.last
 
@@ -314,7 +314,7 @@ class Engine:
     def _finish(self, accepted: Accepted, entries: Sequence[Entry]) -> None:
         """Close a batch in the ledger, hand it to the sinks, and tell whoever watches."""
         batch = accepted.batch
-        self.store.ledger.append(batch.number, as_table(entries))
+        self.store.ledger.append(batch.number, as_table(entries), reached=self._reached())
         failpoint("ledger.committed", batch.number)
         self.sinks.apply(batch.number)
         failpoint("sinks.applied", batch.number)
@@ -332,6 +332,18 @@ class Engine:
                 entries,
                 accepted.out_of_step,
             )
+        )
+
+    def _reached(self) -> dict[str, int]:
+        """How far every table is: a copy of the store in which one is behind can be told by it."""
+        store = self.store
+        published = [
+            table
+            for output in self.outputs
+            for table in (output.tables.panes, output.tables.late, output.tables.partials)
+        ]
+        return store.reached(
+            [store.dead_letters, store.duplicates, store.events, store.watermarks, *published]
         )
 
     def _prepared(self, output: OutputLogic, batch: Batch) -> Prepared:
@@ -394,7 +406,7 @@ class Engine:
         entries = self._past_entries(output, batch, repeats.among(logged))
         require_balance(entries)
         self._publish(output, batch, prepared)
-        self.store.ledger.append(self.last, as_table(entries), joining(output.name))
+        self.store.ledger.append(self.last, as_table(entries), joining(output.name), self._reached())
 
     def _past_entries(self, output: OutputLogic, batch: Batch, repeats: DataFrame) -> list[Entry]:
         past = self.store.past_ledger.query(

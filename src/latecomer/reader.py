@@ -28,6 +28,7 @@ from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.pins import read_pins
 from latecomer.store.publication import publication_order
+from latecomer.store.recovery import require_output
 from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
 from latecomer.store.state_types import state_parts
 from latecomer.store.store import OutputTables, Store, definition_of, open_store, require_wall_clock
@@ -213,6 +214,7 @@ class Reader:
                 f"output {name} was computed with another {' and '.join(changed)} than the file says now; restore "
                 f"the file, or {store.fix_for_definition(name, pinned)}"
             )
+        require_output(store, name)
         layout = PaneLayout(output, store.layout)
         return _Book(output, layout, store.output_tables(name, layout.published))
 

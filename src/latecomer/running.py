@@ -31,7 +31,7 @@ from latecomer.sink.keeper import check_sinks
 from latecomer.source.checkpoint import files_of_batch, next_batch, repair_checkpoint, sync_checkpoint
 from latecomer.source.files import FileSource
 from latecomer.source.parts import parts_of, require_next
-from latecomer.spark_errors import SPARK_ERRORS, first_line
+from latecomer.spark_errors import SPARK_ERRORS, first_line, refusal
 from latecomer.spark_predicates import check_predicates
 from latecomer.store.pins import is_store
 from latecomer.store.private import keep_private
@@ -90,7 +90,7 @@ def run(
     check_against(pipeline, columns, file)
     store = Store(pipeline, columns)
     stopping = stop or threading.Event()
-    with held_for_run(store.root):
+    with _refusals_told(store), held_for_run(store.root):
         check_store(store, drain)
         session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "spark.log"))
         # PySpark takes SIGINT for itself when it starts, so ours comes after.
@@ -146,8 +146,22 @@ def _run(
         engine.close()
 
 
+@contextmanager
+def _refusals_told(store: Store) -> Iterator[None]:
+    """What the operating system refuses while a run is prepared, in one sentence."""
+    try:
+        yield
+    except (*SPARK_ERRORS, OSError) as error:
+        sentence = refusal(error, places_of(store))
+        if sentence is None:
+            raise
+        raise StoreError(sentence) from error
+
+
 def _told(error: BaseException, store: Store) -> BaseException:
     """The error behind it: latecomer's own as it is, Spark's and the file system's in one sentence."""
+    if isinstance(error, (*SPARK_ERRORS, OSError)) and (sentence := refusal(error, places_of(store))):
+        return StoreError(sentence)
     if isinstance(error, Exception) and not is_store(store.root):
         return StoreError(
             f"store {store.root} was moved or removed while it was in use; put it back and run again, or run "
@@ -161,6 +175,13 @@ def _told(error: BaseException, store: Store) -> BaseException:
     return SourceError(
         f"Spark stopped the batch: {first_line(error)} (details in logs/spark.log of the store)"
     )
+
+
+def places_of(store: Store) -> list[Path]:
+    """Every folder that a run writes to, besides those of Spark."""
+    pipeline = store.pipeline
+    sinks = [pipeline.resolve(sink.path) for output in pipeline.outputs.values() for sink in output.sinks]
+    return [store.root, *sinks]
 
 
 def check_zones(spark: SparkSession, pipeline: Pipeline, file: str | Path | None) -> None:
@@ -228,7 +249,7 @@ class _Runner:
     def _start(self, bounded: bool) -> StreamingQuery:
         store = self.engine.store
         keeper = self.engine.keeper
-        repair_checkpoint(store.checkpoint, keeper.last_source_batch)
+        repair_checkpoint(store.checkpoint, keeper.last_source_batch, logged=self.engine.half_logged)
         require_next(store.root, next_batch(store.checkpoint), keeper.last_source_batch, keeper.parts)
         source = FileSource(store.pipeline, store.columns)
         writer = (

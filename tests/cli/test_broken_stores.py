@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from cli_kit import ON_SPARK, VERBS, Cli, Lake, words
 
@@ -133,6 +134,45 @@ def test_on_spark_too_and_before_it_starts(damage: Callable[[Lake], None], fille
         said = cli(*words(filled, verb))
         assert (said.status, said.err.count("\n")) == (1, 1), (name, said.err)
         assert said.err.startswith("error: ")
+
+
+TORN: dict[str, Callable[[bytes], bytes]] = {
+    "emptied": lambda _: b"",
+    "cut off": lambda whole: whole[: len(whole) // 2],
+    "without its last line": lambda whole: whole[: whole.rindex(b"\n")],
+    "full of zeros": lambda whole: b"\0" * len(whole),
+}
+
+
+@pytest.mark.parametrize("torn", TORN.values(), ids=TORN)
+def test_checking_the_ledger_names_a_torn_commit_of_any_table(
+    torn: Callable[[bytes], bytes], filled: Lake, cli: Cli
+) -> None:
+    """Before Spark starts, and with what to do: an emptied commit would pass for one in which nothing happened."""
+    events = filled.store.events
+    events.append(1, pa.Table.from_pylist([{"batch": 1}], events.schema))
+    checked = 0
+    for table in tables(filled):
+        newest = max(table.glob("_delta_log/*.json"))
+        whole = newest.read_bytes()
+        newest.write_bytes(torn(whole))
+        said = cli("ledger", str(filled.file), "--check")
+        assert (said.status, said.err.count("\n")) == (1, 1), (table, said.err)
+        assert f"table {table}: commit {newest.name} is incomplete" in said.err
+        assert "run the pipeline (latecomer run FILE), which sets it aside" in said.err
+        newest.write_bytes(whole)
+        checked += 1
+    assert checked > 5
+
+
+def test_checking_the_ledger_names_a_torn_commit_that_others_rest_on(filled: Lake, cli: Cli) -> None:
+    filled.ledger(1, [{"output": "minute_totals", "unit": "events"}])
+    older = sorted((filled.store.root / "ledger").glob("_delta_log/*.json"))[-2]
+    older.write_bytes(b"")
+    said = cli("ledger", str(filled.file), "--check")
+    assert (said.status, said.err.count("\n")) == (1, 1)
+    assert f"commit {older.name} is incomplete" in said.err
+    assert "later commits rest on it: restore the store from a backup" in said.err
 
 
 def test_a_store_that_is_missing_is_told_before_spark_starts(filled: Lake, cli: Cli) -> None:

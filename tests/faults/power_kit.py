@@ -33,17 +33,28 @@ class Cut:
     seen: Mapping[int, Names]
     """Folder → its names as the process sees them."""
 
-    def lay_out(self, target: Path, names_survive: bool) -> None:
-        """The folder as it is found again. Where names survive, files that were not synced are empty."""
-        self._lay_out(self.root, target, self.seen if names_survive else self.synced)
+    def files(self, names_survive: bool) -> dict[Path, bytes | None]:
+        """What is found again, by its place below the folder; a folder has no bytes. Where names survive,
+        files that were not synced are empty."""
+        return dict(self._found(self.root, Path(), self.seen if names_survive else self.synced))
 
-    def _lay_out(self, folder: int, target: Path, names: Mapping[int, Names]) -> None:
-        target.mkdir(parents=True, exist_ok=True)
+    def _found(
+        self, folder: int, place: Path, names: Mapping[int, Names]
+    ) -> Iterator[tuple[Path, bytes | None]]:
+        yield place, None
         for name, inode in names.get(folder, {}).items():
             if inode in self.seen:
-                self._lay_out(inode, target / name, names)
+                yield from self._found(inode, place / name, names)
             else:
-                (target / name).write_bytes(self.contents.get(inode, b""))
+                yield place / name, self.contents.get(inode, b"")
+
+    def lay_out(self, target: Path, names_survive: bool) -> None:
+        """The folder as it is found again."""
+        for place, written in self.files(names_survive).items():
+            if written is None:
+                (target / place).mkdir(parents=True, exist_ok=True)
+            else:
+                (target / place).write_bytes(written)
 
 
 @dataclass

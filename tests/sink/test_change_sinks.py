@@ -167,7 +167,7 @@ def test_a_file_in_place_of_the_folder_is_refused(kind: str, tmp_path: Path) -> 
     path.write_text("")
     assert refused_opening(kind, path) == (
         f"{kind} sink {path}: the folder cannot be used ([Errno 17] File exists: '{path}'); make it a folder "
-        "you may write to with room on the disk, or give the sink another path. "
+        "you may write to, or give the sink another path. "
         "Nothing is lost: the next run catches this sink up."
     )
 

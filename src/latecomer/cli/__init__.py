@@ -37,6 +37,7 @@ from latecomer.cli.options import WrongUsage
 from latecomer.cli.steps import reporting
 from latecomer.cli.terminal import escape_formulas, shielded_terminal
 from latecomer.errors import LatecomerError, PipelineError
+from latecomer.system_errors import refusal_of
 from latecomer.zoned import use_zone
 
 __all__ = ["app", "main"]
@@ -141,7 +142,9 @@ def _status(arguments: list[str], debug: bool) -> int:
         return FAILED
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _told(error, f"error: {where}{error.strerror or error}", FAILED, debug)
+        refused = refusal_of(error)
+        reason = f"{where}{error.strerror or error}" + (f"; {refused.fix}" if refused else "")
+        return _told(error, f"error: {reason}", FAILED, debug)
     except Exception as error:
         if isinstance(error, _USAGE_ERROR):
             return _told(error, f"error: {error.format_message().replace('Value error, ', '')}", USAGE, debug)

@@ -118,8 +118,8 @@ def infer_columns(
         try:
             with damage_found(file_format):
                 found = _INFER[file_format](name, delimiter, encoding)
-        except DamagedFile:
-            continue  # it becomes a dead letter, it does not decide the columns
+        except (DamagedFile, OSError):
+            continue  # what cannot be read does not decide the columns
         for column, kind in found.items():
             if column:  # one without a name cannot be named, and is left out
                 columns[column] = _common(columns.get(column), kind)

@@ -1,12 +1,14 @@
 """What a damaged source file is, for each format: the one place, for all who look into files without Spark.
 
-Whatever the bytes of a file, looking into it gives an answer or `DamagedFile`. Then it is a dead letter, or left out
+Whatever the bytes of a file, looking into it gives an answer or `DamagedFile`. What the operating system says of the
+disk stays an `OSError`: it may pass (`source/retrying.py`). Then it is a dead letter, or left out
 where columns are inferred. `tests/fuzz` holds this to account with mutated files.
 """
 
 from __future__ import annotations
 
 import csv
+import errno
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +16,8 @@ from contextlib import contextmanager
 PARQUET = "parquet"
 _TEXT = (OSError, EOFError, UnicodeError, csv.Error, zlib.error)
 _LONGEST = 300
+_OF_THE_BYTES = (None, errno.EINVAL, errno.EOVERFLOW)
+"""Decoders raise an `OSError` without a number; a footer that points nowhere has Arrow seek there in vain."""
 
 
 class DamagedFile(Exception):
@@ -26,6 +30,8 @@ def damage_found(file_format: str) -> Iterator[None]:
     try:
         yield
     except _errors(file_format) as error:
+        if isinstance(error, OSError) and error.errno not in _OF_THE_BYTES:
+            raise
         told = " ".join(str(error).split()) or type(error).__name__
         raise DamagedFile(told[:_LONGEST]) from None
 

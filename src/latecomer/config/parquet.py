@@ -110,8 +110,8 @@ def columns_left_out(files: Iterable[str]) -> dict[str, tuple[str, str]]:
     for file in files:
         try:
             left_out = parquet_columns(file).left_out
-        except DamagedFile:
-            continue  # it becomes a dead letter
+        except (DamagedFile, OSError):
+            continue  # the run says what is wrong with it
         for column, kind in left_out.items():
             nested = kind.startswith(("list", "large_list", "fixed_size_list", "struct", "map"))
             found[column] = (kind, "write its fields as columns of their own" if nested else _CAST)

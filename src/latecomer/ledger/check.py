@@ -28,6 +28,7 @@ from latecomer.spark_errors import explained
 from latecomer.spark_predicates import check_predicates
 from latecomer.store.layout import FATE_COLUMNS
 from latecomer.store.rebuilds import Rebuilds
+from latecomer.store.recovery import require_unbroken, require_whole_tables
 from latecomer.store.sql import double_quoted, moment_literal, quoted
 from latecomer.store.store import Store, joining, open_store
 from latecomer.store.table import Table
@@ -60,6 +61,8 @@ def check_ledger(
     `notes` is told what had to be taken as it is written, because retention has removed the events.
     """
     store = open_store(pipeline)
+    require_whole_tables(store.root)
+    require_unbroken(store)
     last = store.ledger.last_batch()
     if last < 0:
         raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")

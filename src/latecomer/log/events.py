@@ -29,11 +29,20 @@ from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.session import no_rows, own_session
 from latecomer.source.files import LANDED, NONE, SETTINGS, FileSource, SourceFile
-from latecomer.spark_errors import SPARK_ERRORS
+from latecomer.source.retrying import PassingError, may_pass, patiently, require_unchanged, states_of
+from latecomer.spark_errors import SPARK_ERRORS, causes, in_words
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile, Table, batch_of, batches_of, is_merged, parquet_files
+from latecomer.store.table import (
+    NOTHING_REACHED,
+    DataFile,
+    Table,
+    batch_of,
+    batches_of,
+    is_merged,
+    parquet_files,
+)
 
 UNIQUE = {
     f"parquet.enable.dictionary#{column}": "false"
@@ -185,14 +194,24 @@ class EventLog:
     def _write_readable(
         self, batch: int, files: Sequence[SourceFile], timeline: Timeline
     ) -> tuple[Path, int]:
-        """Write all lanes; a file that cannot be read to the end is set aside."""
-        try:
-            return self._write_lanes(batch, files, timeline)
-        except SPARK_ERRORS:
-            aside = self.source.unreadable(self._reading, files)
-            if not aside:
-                raise
-            return self._write_lanes(batch, files, timeline, aside)
+        """Write all lanes; a file that cannot be read to the end is set aside, and one that cannot be got at is
+        tried again."""
+
+        def attempt() -> tuple[Path, int]:
+            before = states_of(file.local for file in files)
+            try:
+                written = self._write_lanes(batch, files, timeline)
+            except SPARK_ERRORS as error:
+                aside = self.source.unreadable(self._reading, files)
+                if not aside:
+                    if may_pass(list(causes(error))):  # and it has passed: all of them can be read now
+                        raise PassingError(f"batch {batch}: {in_words(error, [self.store.root])}") from error
+                    raise
+                written = self._write_lanes(batch, files, timeline, aside)
+            require_unchanged(before)
+            return written
+
+        return patiently(attempt)
 
     def _write_lanes(
         self,
@@ -272,7 +291,9 @@ class EventLog:
             return 0
         if table.holds(batch):
             return self._rows_of(table, batch)
-        committed = table.commit(batch, files)
+        aside = (self.store.dead_letters, self.store.duplicates)
+        reached = self.store.reached(aside) if table is self.store.events else NOTHING_REACHED
+        committed = table.commit(batch, files, reached=reached)
         if table is self.store.events:
             self._files = {batch: committed}
         return sum(file.rows for file in committed)

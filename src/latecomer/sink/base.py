@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from latecomer.errors import SinkError
 from latecomer.model.durations import iso
+from latecomer.system_errors import refusal_of
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,11 @@ class SinkLogic(ABC):
     def close(self) -> None:
         """Let go of the sink; most hold nothing between two batches."""
         return
+
+    def _system_refusal(self, error: Exception, batch: int | None = None) -> SinkError | None:
+        """The error to raise where it was the operating system that refused."""
+        found = refusal_of(error)
+        return None if found is None else self._refusal(found.reason, found.fix, batch)
 
     def _refusal(self, reason: str, mend: str, batch: int | None = None) -> SinkError:
         """The error to raise; while opening, no batch is known yet."""

@@ -102,9 +102,9 @@ class ChangesLogic(SinkLogic):
         try:
             yield
         except OSError as error:
-            raise self._refusal(
+            raise self._system_refusal(error, batch) or self._refusal(
                 f"the folder cannot be used ({first_line(error)})",
-                "make it a folder you may write to with room on the disk, or give the sink another path",
+                "make it a folder you may write to, or give the sink another path",
                 batch,
             ) from error
 

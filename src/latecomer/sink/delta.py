@@ -24,9 +24,12 @@ from latecomer.errors import first_line
 from latecomer.model.panes import Op, Pane, Place, Timing, surviving
 from latecomer.sink.base import PaneShape, SinkLogic, bounds, differing, micros
 from latecomer.store.commits import commit_file, set_aside, sync_added, sync_commits
-from latecomer.store.durable import make_folder, sync_files
+from latecomer.store.durable import make_folder, require_room, sync_files
 from latecomer.store.failpoints import failpoint
 
+_ROOM = 256 << 10
+"""What a commit may take beside the panes. delta-rs panics on a full disk before it raises, for all to see; so it is
+asked for first."""
 _NAN = float("nan")
 _PUTS, _STORED = "_lc_puts", "_lc_stored"
 
@@ -64,6 +67,7 @@ class DeltaLogic(SinkLogic):
             changes = settle(_places(panes, self.shape), panes, stored)
             rows = pa.array([change.row for change in changes], pa.int64())
             source = panes.select(self.shape.standing.names).take(rows)
+            require_room(self.path, panes.nbytes + _ROOM)
             properties = CommitProperties(app_transactions=[Transaction(self._application, batch)])
             if all(change.stored is None for change in changes):
                 failpoint("sink.delta.written", batch)
@@ -172,7 +176,7 @@ class DeltaLogic(SinkLogic):
                 f"another writer was faster ({first_line(error)})", "let only one run write to it", batch
             ) from error
         except (DeltaError, OSError, pa.ArrowException) as error:
-            raise self._refusal(
+            raise self._system_refusal(error, batch) or self._refusal(
                 f"the Delta table cannot be used ({first_line(error)})",
                 "make the folder readable and writable, or give the sink another path",
                 batch,

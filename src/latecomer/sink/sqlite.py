@@ -21,6 +21,7 @@ from latecomer.model.panes import Op
 from latecomer.sink.base import PaneShape, SinkLogic, differing, plain
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import double_quoted
+from latecomer.system_errors import refused
 
 BUSY_SECONDS = 5.0
 PROGRESS = "latecomer_progress"
@@ -40,7 +41,7 @@ class SqliteLogic(SinkLogic):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise self._refusal(
+            raise self._system_refusal(error) or self._refusal(
                 f"its folder cannot be made ({first_line(error)})", "give the sink another path"
             ) from error
         with self._transaction("rwc") as database:
@@ -153,11 +154,16 @@ class SqliteLogic(SinkLogic):
             case sqlite3.SQLITE_NOTADB:
                 return "the file is not a SQLite database", "move it away, or give the sink another path"
             case sqlite3.SQLITE_CANTOPEN:
-                return "the file cannot be opened", "see that it is a file in a folder you may write to"
+                why = next((why for _, why in refused([self.path.parent])), None)
+                return (
+                    ("the file cannot be opened", "see that it is a file in a folder you may write to")
+                    if why is None
+                    else (why.reason, why.fix)
+                )
             case sqlite3.SQLITE_READONLY:
                 return "the database is read-only", "make the file and its folder writable"
             case sqlite3.SQLITE_FULL:
-                return "the disk is full", "make room"
+                return "the disk is full", "make room there"
         return (
             f"the database refused ({first_line(error)})",
             "run again, after mending the file or giving the sink another path",

@@ -1,5 +1,6 @@
 """Spark's checkpoint: which files each batch of the stream is made of. Spark writes it and does not sync it.
 
+metadata          the id of the query, for whoever watches it
 offsets/N         that batch N is to be run, up to which entry of the source's log
 sources/0/N       an entry of the source's log: the files that were found together
 commits/N         that batch N was run
@@ -8,17 +9,19 @@ commits/N         that batch N was run
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
 from latecomer.errors import StoreError
 from latecomer.source.files import SourceFile
-from latecomer.store.durable import sync, sync_files, sync_folder
+from latecomer.store.durable import replace_text, sync, sync_files, sync_folder
+from latecomer.store.recovery import RESTORE
 
+METADATA = "metadata"
 OFFSETS, COMMITS, FOUND = "offsets", "commits", "sources/0"
 _VERSION = b"v1\n"
-_RESTORE = "restore the store from a backup, or start a new store and read the source again"
 
 
 def files_of_batch(checkpoint: Path, batch: int) -> list[SourceFile]:
@@ -27,11 +30,13 @@ def files_of_batch(checkpoint: Path, batch: int) -> list[SourceFile]:
     A file that is gone by the time a batch is run, or run again, is left out of it without a word.
     The checkpoint still names it.
     """
-    log = checkpoint / FOUND
     found = []
-    for number in range(_offset(checkpoint, batch - 1) + 1, _offset(checkpoint, batch) + 1):
-        plain = log / str(number)
-        lines = (plain if plain.exists() else log / f"{number}.compact").read_text("utf-8").splitlines()
+    for entry in _found_in(checkpoint, batch):
+        try:
+            lines = entry.read_text("utf-8").splitlines()
+        except FileNotFoundError:
+            raise _files_unknown(batch, entry) from None
+        number = entry.name.removesuffix(".compact")
         found += [json.loads(line) for line in lines if line.endswith(f'"batchId":{number}}}')]
     named = [(unquote(entry["path"]), entry["timestamp"] * 1000) for entry in found]
     return [SourceFile(path, landed, _size(path)) for path, landed in named]
@@ -58,31 +63,59 @@ def sync_checkpoint(checkpoint: Path, batch: int) -> None:
     if batch == 0:
         sync_files((path for path in checkpoint.rglob("*") if path.is_file()), checkpoint.parent)
         return
-    found = range(_offset(checkpoint, batch - 1) + 1, _offset(checkpoint, batch) + 1)
-    for folder, number in (*((FOUND, each) for each in found), (OFFSETS, batch), (COMMITS, batch - 1)):
-        for name in (f"{number}", f"{number}.compact"):
-            for file in (checkpoint / folder / name, checkpoint / folder / f".{name}.crc"):
-                if file.exists():
-                    sync(file)
-        if (checkpoint / folder).exists():
-            sync_folder(checkpoint / folder)
+    written = [
+        *_found_in(checkpoint, batch),
+        checkpoint / OFFSETS / str(batch),
+        checkpoint / COMMITS / str(batch - 1),
+    ]
+    for file in written:
+        for each in (file, file.with_name(f".{file.name}.crc")):
+            if each.exists():
+                sync(each)
+    for folder in dict.fromkeys(file.parent for file in written):
+        if folder.exists():
+            sync_folder(folder)
 
 
-def repair_checkpoint(checkpoint: Path, accepted: int) -> None:
-    """Remove what a power cut left incomplete; refuse a checkpoint that lacks an accepted batch.
+def repair_checkpoint(checkpoint: Path, accepted: int, logged: bool = False) -> None:
+    """Remove what a power cut left incomplete; refuse a checkpoint that lacks an accepted batch, or one that is
+    `logged` and was not accepted yet.
 
     A batch that Spark forgets to have run is handed in again, and is known by its number. What it must not
     forget is which files belong to that number.
     """
+    _renew_torn_metadata(checkpoint / METADATA)
     _remove_torn(checkpoint / COMMITS, needed=-1)
     _remove_torn(checkpoint / OFFSETS, needed=accepted)
     known = max((number for number, _ in _entries(checkpoint / OFFSETS)), default=-1)
     if known < accepted:
         raise StoreError(
             f"Spark's checkpoint {checkpoint} knows batches of the source up to {known}, and the store has accepted "
-            f"batch {accepted}: files would be left out; {_RESTORE}"
+            f"batch {accepted}: files would be left out; {RESTORE}"
         )
     _remove_torn(checkpoint / FOUND, needed=_offset(checkpoint, accepted))
+    _remove_without_files(checkpoint, range(accepted + 1, known + 1), logged)
+
+
+def _remove_without_files(checkpoint: Path, batches: Sequence[int], logged: bool) -> None:
+    """Forget batches of which the checkpoint does not say which files they have: their files are found anew."""
+    for nth, batch in enumerate(batches):
+        if batch and not (checkpoint / OFFSETS / str(batch - 1)).exists():  # Spark has cleared it away
+            continue
+        lost = next((each for each in _found_in(checkpoint, batch) if not each.exists()), None)
+        if lost is None:
+            continue
+        if logged:
+            raise _files_unknown(batch, lost)
+        for later in batches[nth:]:
+            _remove(checkpoint / OFFSETS / str(later))
+        return
+
+
+def _files_unknown(batch: int, lost: Path) -> StoreError:
+    return StoreError(
+        f"Spark's checkpoint does not say which files batch {batch} of the source has: {lost} is missing; {RESTORE}"
+    )
 
 
 def next_batch(checkpoint: Path) -> int:
@@ -90,14 +123,36 @@ def next_batch(checkpoint: Path) -> int:
     return max((number for number, _ in _entries(checkpoint / COMMITS)), default=-1) + 1
 
 
+def _renew_torn_metadata(file: Path) -> None:
+    """Give the query another id where its own is torn: no batch rests on it, and Spark does not start without."""
+    try:
+        json.loads(file.read_bytes())["id"]
+    except FileNotFoundError:
+        return
+    except (ValueError, KeyError, TypeError):
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+        replace_text(file, json.dumps({"id": str(uuid.uuid4())}))
+
+
+def _found_in(checkpoint: Path, batch: int) -> list[Path]:
+    """The entries of the source's log that belong to a batch."""
+    numbers = range(_offset(checkpoint, batch - 1) + 1, _offset(checkpoint, batch) + 1)
+    compacted = (checkpoint / FOUND / f"{number}.compact" for number in numbers)
+    return [file if file.exists() else file.with_suffix("") for file in compacted]
+
+
+def _remove(file: Path) -> None:
+    file.unlink()
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
 def _remove_torn(folder: Path, needed: int) -> None:
     for number, file in _entries(folder):
         if file.read_bytes().startswith(_VERSION):
             continue
         if number <= needed:
-            raise StoreError(f"{file} is incomplete, as after a power cut; {_RESTORE}")
-        file.unlink()
-        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+            raise StoreError(f"{file} is incomplete, as after a power cut; {RESTORE}")
+        _remove(file)
 
 
 def _entries(folder: Path) -> Iterator[tuple[int, Path]]:

@@ -30,13 +30,22 @@ from latecomer.config.encodings import UTF8, file_encoding, is_text, open_text, 
 from latecomer.config.models import Pipeline
 from latecomer.config.parquet import ParquetColumns, parquet_columns
 from latecomer.config.paths import SourcePath, fits, special_kind
-from latecomer.errors import SourceError
 from latecomer.source import lines
 from latecomer.source.limits import Limits, LongLine
 from latecomer.source.lines import METADATA
 from latecomer.source.parquet import from_nanos, not_text
-from latecomer.spark_errors import SPARK_ERRORS, root_cause
+from latecomer.source.retrying import (
+    State,
+    cannot_be_opened,
+    may_pass,
+    reading,
+    require_readable,
+    require_unchanged,
+    states_of,
+)
+from latecomer.spark_errors import SPARK_ERRORS, causes, root_cause
 from latecomer.store.sql import ddl, quoted, some_bytes
+from latecomer.system_errors import refusal_of
 
 LOG = logging.getLogger(__name__)
 CORRUPT = f"{PRIVATE}corrupt"
@@ -179,17 +188,23 @@ class FileSource:
         if settings.format == "parquet":
             return ()
         limits = Limits(settings.max_line, settings.max_unpacked)
-        found = _long_lines_of(file, limits, self.encoding_of(file))
+        with reading(file.local):
+            found = _long_lines_of(file, limits, self.encoding_of(file))
         if isinstance(found, str):
             raise DamagedFile(found)
         return found
 
     def unreadable(self, spark: SparkSession, files: Sequence[SourceFile]) -> dict[SourceFile, str]:
-        """The files that Spark cannot read to the end, with the reason, found by halving."""
+        """The files that Spark cannot read to the end, with the reason, found by halving.
+
+        A `PassingError` where it is not the bytes of a file that are to blame.
+        """
+        before = states_of(file.local for file in files)
         try:
             self.read(spark, files).frame.write.format("noop").mode("overwrite").save()
         except SPARK_ERRORS as error:
             if len(files) == 1:
+                _require_format_error(files[0].local, error, before)
                 return {files[0]: _told(root_cause(error))}
             half = len(files) // 2
             return self.unreadable(spark, files[:half]) | self.unreadable(spark, files[half:])
@@ -224,7 +239,8 @@ class FileSource:
         return self._csv_parts(reader, files, by_line)
 
     def encoding_of(self, file: SourceFile) -> str:
-        return file_encoding(file.local, self.pipeline.source.files.encoding)
+        with reading(file.local):
+            return file_encoding(file.local, self.pipeline.source.files.encoding)
 
     def _parquet_parts(self, reader: NewReader, files: Sequence[SourceFile]) -> list[DataFrame]:
         """Files grouped by the columns that hold nanoseconds, which Spark hands over as numbers."""
@@ -293,7 +309,11 @@ class FileSource:
         settings = self.pipeline.source.files
         if not settings.header:
             return self._headless(file)
-        with damage_found("csv"), open_text(file.local, settings.encoding, newline="") as text:
+        with (
+            reading(file.local),
+            damage_found("csv"),
+            open_text(file.local, settings.encoding, newline="") as text,
+        ):
             left = longest = min(settings.max_line // _BYTES_OF_A_CHARACTER, _LONGEST_HEADER)
             while line := text.readline(left):
                 left -= len(line)
@@ -407,7 +427,8 @@ class FileSource:
     def _misshapen(self, file: SourceFile) -> str | None:
         """Why Spark could not read a Parquet file as pinned."""
         try:
-            found = _columns_of(file)
+            with reading(file.local):
+                found = _columns_of(file)
         except DamagedFile as error:
             return f"not a readable Parquet file: {error}"
         return next(self._misfits(found), None)
@@ -505,16 +526,19 @@ def _below_base(files: Sequence[SourceFile], base: str) -> str:
 def _require_present(file: SourceFile) -> None:
     """What is damaged can be set aside; what is not there may come back, and is waited for. What is no file is not
     opened: a pipe would keep us waiting."""
-    try:
-        descriptor = os.open(file.local, os.O_RDONLY | os.O_NONBLOCK) if _is_file(file) else None
-    except OSError as error:
-        raise SourceError(
-            f"{file.local} was found, and now it cannot be opened ({error.strerror}); bring it back and run "
-            "again, or put an empty file in its place to go on without it"
-        ) from None
-    if descriptor is not None:
-        os.close(descriptor)
+    with reading(file.local):
+        if stat.S_ISREG(os.stat(file.local).st_mode):
+            os.close(os.open(file.local, os.O_RDONLY | os.O_NONBLOCK))
 
 
-def _is_file(file: SourceFile) -> bool:
-    return stat.S_ISREG(os.stat(file.local).st_mode)
+def _require_format_error(file: Path, error: BaseException, before: Mapping[Path, State]) -> None:
+    """See that it is the bytes of a file that Spark cannot read: that it can be got at, and is what it was."""
+    _columns_of.cache_clear()
+    _long_lines_of.cache_clear()
+    require_readable(file)
+    require_unchanged(before)
+    chain = list(causes(error))
+    if may_pass(chain):
+        raise cannot_be_opened(file, root_cause(error))
+    if any(map(refusal_of, chain)):
+        raise error

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -16,9 +18,19 @@ def sync(path: Path) -> None:
     """Bring a file's bytes, or a folder's list of names, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        with _named(path):
+            os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """What goes wrong with an open file does not say which: name it."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def sync_files(files: Iterable[Path], root: Path) -> None:
@@ -51,10 +63,20 @@ def make_folder(folder: Path) -> None:
         sync_folder(each.parent)
 
 
+def require_room(folder: Path, size: int) -> None:
+    """Refuse to begin what the disk has no room for, as far as it can be asked without writing."""
+    with tempfile.TemporaryFile(dir=folder) as file, _named(folder):
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP):
+                raise
+
+
 def replace_text(file: Path, text: str) -> None:
     """Put a text into a file: whole or not at all, and for good once this returns."""
     draft = file.with_name(f".{file.name}")
-    with open(draft, "w", encoding="utf-8") as opened:
+    with _named(draft), open(draft, "w", encoding="utf-8") as opened:
         opened.write(text)
         opened.flush()
         os.fsync(opened.fileno())

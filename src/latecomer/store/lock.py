@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from latecomer.errors import StoreError, StoreInUse
 from latecomer.store.durable import make_folder
+from latecomer.system_errors import refusal_of, told
 
 LOCK = ".lock"
 BRIEFLY = "compact in process"
@@ -32,19 +34,22 @@ def exclusive(store: Path, name: str = LOCK, holder: str = "process") -> Iterato
         handle = open(store / name, "a+", encoding="utf-8")  # noqa: SIM115 - held for the whole run
         folder = os.open(store, os.O_RDONLY) if name == LOCK else None
     except OSError as error:
-        raise _not_writable(store, error.strerror) from None
+        raise _not_writable(store, error) from None
     with handle:
         try:
             for lock in (folder, handle.fileno()):
                 if lock is not None:
                     _take(lock, handle, store, patient=not holder.startswith(BRIEFLY))
-            handle.truncate(0)
-            handle.write(f"{holder} {os.getpid()}")
-            handle.flush()
+            try:
+                os.ftruncate(handle.fileno(), 0)
+                os.write(handle.fileno(), f"{holder} {os.getpid()}".encode())
+            except OSError as error:
+                raise _not_writable(store, error) from None
             try:
                 yield
             finally:
-                handle.truncate(0)
+                with suppress(OSError):  # what went wrong before is the news
+                    os.ftruncate(handle.fileno(), 0)
         finally:
             if folder is not None:
                 os.close(folder)
@@ -58,11 +63,16 @@ def is_writable(store: Path) -> bool:
 def require_writable(store: Path) -> None:
     """Refuse what has to write to a store that can only be read."""
     if not is_writable(store):
-        raise _not_writable(store, "it can only be read")
+        raise _not_writable(store, OSError(errno.EACCES, "it can only be read", str(store)))
 
 
-def _not_writable(store: Path, reason: str | None) -> StoreError:
-    return StoreError(f"store {store} cannot be written: {reason}; check the path and its permissions")
+def _not_writable(store: Path, error: OSError) -> StoreError:
+    refused = refusal_of(error)
+    if refused is None:
+        return StoreError(
+            f"store {store} cannot be written: {error.strerror}; check the path and its permissions"
+        )
+    return StoreError(f"store {store} cannot be written: {told(refused, error.filename)}")
 
 
 def held_since(store: Path) -> float | None:

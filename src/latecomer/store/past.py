@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Never
@@ -14,7 +14,7 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import StoreError
 from latecomer.store.layout import DEAD_LETTERS, LEDGER, WATERMARKS
 from latecomer.store.store import Store
-from latecomer.store.table import APPLICATION, DataFile, Table, batches_of
+from latecomer.store.table import APPLICATION, NOTHING_REACHED, DataFile, Table, batches_of
 
 
 class PastTable(Table):
@@ -36,6 +36,7 @@ class PastTable(Table):
         files: Iterable[Path],
         remove: Iterable[DataFile] = (),
         application: str = APPLICATION,
+        reached: Mapping[str, int] = NOTHING_REACHED,
     ) -> list[DataFile]:
         self._refuse()
 

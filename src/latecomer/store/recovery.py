@@ -9,7 +9,7 @@ made while it was in use), and is refused.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,11 +17,18 @@ from latecomer.errors import StoreError
 from latecomer.store import commits
 from latecomer.store.lock import exclusive
 from latecomer.store.store import Store
+from latecomer.store.table import Table
 
 LOG = logging.getLogger(__name__)
 _TABLES = ("*", "outputs/*/*")
 """Where a store's tables are."""
-_RESTORE = "restore the store from a backup, or start a new store and read the source again"
+_ASIDE = ("dead_letters", "duplicates")
+_LOGS = (*_ASIDE, "events", "watermarks")
+_PUBLISHED = ("panes", "late", "partials")
+RESTORE = (
+    "if this is a copy of a store in use, copy it again while no run holds it; else restore the store from a backup, "
+    "or start a new store and read the source again"
+)
 
 
 @contextmanager
@@ -43,8 +50,7 @@ def held_for_run(root: Path) -> Iterator[list[Path]]:
 
 def set_aside_torn(root: Path) -> list[Path]:
     """Move torn commits out of the way, each the newest of its table. Gives where they are now."""
-    tables = (log.parent for pattern in _TABLES for log in sorted(root.glob(f"{pattern}/{commits.LOG}")))
-    moved = (commits.set_aside(table) for table in tables)
+    moved = (commits.set_aside(table) for table in _tables(root))
     aside = [file for file in moved if file is not None]
     for file in aside:
         LOG.warning(
@@ -54,20 +60,60 @@ def set_aside_torn(root: Path) -> list[Path]:
     return aside
 
 
+def require_whole_tables(root: Path) -> None:
+    """Refuse a store in which a commit is torn, and say what to do about it."""
+    for table in _tables(root):
+        Table(table, None).last_batch()
+
+
 def require_unbroken(store: Store) -> None:
-    """Refuse a store whose log or timeline lacks a batch that what follows from it has."""
-    complete, timeline, logged = (
-        table.last_batch() for table in (store.ledger, store.watermarks, store.events)
-    )
+    """Refuse a store that lacks a batch in one table that another has, or a file that a commit names.
+
+    A copy made of a store in use is like that: its tables are of different moments. What rests on others is asked
+    before them, so that a run may go on beside.
+    """
+    complete, timeline = (table.last_batch() for table in (store.ledger, store.watermarks))
     if complete > timeline:
         raise StoreError(_lacks(store, complete, "ledger", "timeline"))
+    _require_reached(store, store.ledger, _LOGS)
+    _require_reached(store, store.events, _ASIDE)
+    for output in store.pipeline.outputs:
+        require_output(store, output)
+    for table in _tables(store.root):
+        if (file := Table(table, None).missing_file()) is not None:
+            raise StoreError(f"table {table}: the file {file.path} is missing, or not whole; {RESTORE}")
     if timeline < 0:
         return
     found = store.watermarks.query("select max(batch) as last from t where kind = 'tick'").to_pylist()
     last_data = found[0]["last"]
-    if last_data is not None and last_data > logged:
+    store.events.refresh()
+    if last_data is not None and last_data > store.events.last_batch():
         raise StoreError(_lacks(store, last_data, "timeline", "log"))
 
 
+def require_output(store: Store, output: str) -> None:
+    """Refuse what an output has published where it is behind the ledger."""
+    _require_reached(store, store.ledger, [f"outputs/{output}/{name}" for name in _PUBLISHED])
+
+
+def _require_reached(store: Store, witness: Table, names: Iterable[str]) -> None:
+    """Refuse tables that are not as far as another says that they were.
+
+    The witness is asked first: whoever reads beside a run finds the tables as far, or further.
+    """
+    expected = {name: witness.reached_by(name) for name in names}
+    for name, batch in expected.items():
+        last = Table(store.root / name, None).last_batch() if batch >= 0 else batch
+        if last < batch:
+            raise StoreError(
+                f"store {store.root}: {witness.root.name} says that {name} has batch {batch}, and it ends with "
+                f"batch {last}; {RESTORE}"
+            )
+
+
+def _tables(root: Path) -> list[Path]:
+    return [log.parent for pattern in _TABLES for log in sorted(root.glob(f"{pattern}/{commits.LOG}"))]
+
+
 def _lacks(store: Store, batch: int, there: str, missing: str) -> str:
-    return f"store {store.root}: batch {batch} is in the {there} and not in the {missing}; {_RESTORE}"
+    return f"store {store.root}: batch {batch} is in the {there} and not in the {missing}; {RESTORE}"

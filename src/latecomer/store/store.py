@@ -14,7 +14,7 @@ store/
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -104,6 +104,14 @@ class Store:
             Table(root / "panes", schema),
             Table(root / "late", self.layout.late_schema),
         )
+
+    def reached(self, tables: Iterable[Table]) -> dict[str, int]:
+        """The last batch of each of some tables, by its place in this store; those of another are left out."""
+        return {
+            table.root.relative_to(self.root).as_posix(): table.last_batch()
+            for table in tables
+            if table.root.is_relative_to(self.root)
+        }
 
     def measures(self) -> dict[str, str]:
         """The ledger's measures and their types."""

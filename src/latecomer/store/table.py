@@ -8,16 +8,16 @@ committed once, and files that no commit names do not exist for readers.
 
 from __future__ import annotations
 
-import errno
 import json
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -31,8 +31,11 @@ from deltalake.transaction import AddAction, RemoveAction
 from latecomer.errors import StoreError, TornCheckpoint, TornCommit, first_line
 from latecomer.store.commits import commit_file, last_version, sync_commits, torn_checkpoints, torn_commits
 from latecomer.store.durable import make_folder, sync_files
+from latecomer.system_errors import refusal_of, told
 
 APPLICATION = "latecomer"
+_REACHED = "latecomer reached "
+NOTHING_REACHED: Mapping[str, int] = MappingProxyType({})
 _COUNTED = (int, datetime, date)
 _NUMBERED = frozenset({"INT32", "INT64", "INT96"})
 _LEVELS = 3
@@ -90,6 +93,10 @@ class Table:
         with self.explained():
             return -1 if delta is None else _reached(delta, application)
 
+    def reached_by(self, name: str) -> int:
+        """The last batch that another table had when this one was last committed, as it is written down here."""
+        return self.last_batch(_REACHED + name)
+
     def holds(self, batch: int, application: str = APPLICATION) -> bool:
         """Whether this batch is committed: its step can be skipped."""
         return self.last_batch(application) >= batch
@@ -117,8 +124,12 @@ class Table:
         files: Iterable[Path],
         remove: Iterable[DataFile] = (),
         application: str = APPLICATION,
+        reached: Mapping[str, int] = NOTHING_REACHED,
     ) -> list[DataFile]:
-        """Make the files of a batch visible, and take others out, in one step. Twice is once."""
+        """Make the files of a batch visible, and take others out, in one step. Twice is once.
+
+        `reached` is written down with it: the last batch of other tables, which this step rests on.
+        """
         delta = self._create_or_open()
         if self.holds(batch, application):
             return []
@@ -131,7 +142,12 @@ class Table:
                 _actions(described, replaced, data_change=True),
                 "append",
                 self.schema,
-                commit_properties=CommitProperties(app_transactions=[Transaction(application, batch)]),
+                commit_properties=CommitProperties(
+                    app_transactions=[
+                        *(Transaction(_REACHED + name, last) for name, last in reached.items() if last >= 0),
+                        Transaction(application, batch),  # the last line: with it the commit is whole
+                    ]
+                ),
             )
         return described
 
@@ -146,7 +162,13 @@ class Table:
             )
         return described
 
-    def append(self, batch: int, rows: pa.Table, application: str = APPLICATION) -> None:
+    def append(
+        self,
+        batch: int,
+        rows: pa.Table,
+        application: str = APPLICATION,
+        reached: Mapping[str, int] = NOTHING_REACHED,
+    ) -> None:
         """Write and commit a small table from the driver."""
         if self.holds(batch, application):
             return
@@ -156,7 +178,7 @@ class Table:
         with self.explained():
             folder.mkdir(parents=True)
             pq.write_table(cast, file)
-        self.commit(batch, [file], application=application)
+        self.commit(batch, [file], application=application, reached=reached)
 
     def files(self) -> list[DataFile]:
         """Every file that the table is made of now."""
@@ -234,9 +256,9 @@ class Table:
         Hadoop's checksum beside a file goes: torn, it would make a whole file unreadable.
         """
         found = [(file, self.describe(file)) for file in files]
-        for file, _ in found:
-            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
         with self.explained():
+            for file, _ in found:
+                file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
             sync_files((file for file, described in found if described.rows), self.root)
         return [described for _, described in found if described.rows]
 
@@ -248,6 +270,17 @@ class Table:
             yield
             delta.update_incremental()
             sync_commits(self.root, range(before + 1, delta.version() + 1))
+
+    def missing_file(self) -> DataFile | None:
+        """A file that the table is made of and that is not there, or not as long as it was; none if all is well."""
+        for file in self.files():
+            try:
+                size = (self.root / file.path).stat().st_size
+            except FileNotFoundError:
+                return file
+            if size != file.size:
+                return file
+        return None
 
     def _require_there(self, files: Sequence[DataFile]) -> None:
         """Delta does not mind if a file is taken out twice, and what came in its place would count twice."""
@@ -290,12 +323,9 @@ def there(*tables: Table) -> Iterator[list[Table]]:
 
 
 def _in_one_sentence(root: Path, error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC):
-        reason, fix = (
-            f"cannot be written: {error.strerror}",
-            "see that you may write there, and that the disk has room",
-        )
-    elif isinstance(error, CommitFailedError):
+    if (refused := refusal_of(error)) is not None:
+        return f"table {root} cannot be used: {told(refused, None)}"
+    if isinstance(error, CommitFailedError):
         reason = f"was changed by somebody else meanwhile ({first_line(error)})"
         fix = "let only one run write to it, and run again"
     elif not root.is_dir():

@@ -1,0 +1,119 @@
+"""A source file that cannot be read: is it the file, or is it the moment?
+
+Only what is wrong with a file's bytes sets it aside for good. A disk or network that stumbles, too many open
+files, a file that is just being replaced: all of that may pass, so the batch is read again, a few times and
+after longer and longer waits. If it does not pass, the run stops, and the next one reads the batch again.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from latecomer.errors import SourceError
+from latecomer.system_errors import refusal_of
+
+LOG = logging.getLogger(__name__)
+WAITS = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Seconds before each further attempt: a quarter of a minute in all."""
+sleep = time.sleep
+_PASSING = (
+    # Java's kinds of "the file cannot be got at"; what the bytes are like, others say.
+    "FileNotFoundException",
+    "NoSuchFileException",
+    "AccessDeniedException",
+    "FileSystemException",
+    "ClosedChannelException",
+    "ClosedByInterruptException",
+    "InterruptedIOException",
+    "SocketTimeoutException",
+    "FILE_NOT_EXIST",
+)
+_LASTING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+_Result = TypeVar("_Result")
+State = tuple[int, int, int]
+"""What tells a file from one that has taken its place, or that has been written on."""
+
+
+class PassingError(SourceError):
+    """A file cannot be read for a reason that may pass."""
+
+
+def patiently(work: Callable[[], _Result]) -> _Result:
+    """What the work comes to; it is done again after a wait while it fails for a reason that may pass."""
+    for wait in WAITS:
+        try:
+            return work()
+        except PassingError as error:
+            LOG.warning("%s; trying again in %g s", error.args[0].split(";")[0], wait)
+            sleep(wait)
+    try:
+        return work()
+    except PassingError as error:
+        raise SourceError(
+            f"{error}. It was tried {len(WAITS) + 1} times within {sum(WAITS):g} s; the next run reads it again"
+        ) from error
+
+
+@contextmanager
+def reading(file: Path) -> Iterator[None]:
+    """While a file is read: what the operating system says may pass, what a decoder says does not.
+
+    Arrow and gzip raise an `OSError` for bytes that they do not understand, too: one without a number.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise cannot_be_opened(file, error.strerror) from None
+
+
+def cannot_be_opened(file: Path, reason: str | None) -> PassingError:
+    return PassingError(
+        f"{file} was found, and now it cannot be opened ({reason}); bring it back and run again, or put an empty "
+        "file in its place to go on without it"
+    )
+
+
+def may_pass(causes: Sequence[str]) -> bool:
+    """Whether errors of Java's, each with its kind and message, say that a file could not be got at.
+
+    A full disk does not pass by waiting, and it is not the file that is read.
+    """
+    refused = [refusal_of(cause) for cause in causes]
+    return any(each is not None and each.number not in _LASTING for each in refused) or any(
+        kind in cause for cause in causes for kind in _PASSING
+    )
+
+
+def states_of(files: Iterable[Path]) -> dict[Path, State]:
+    """What each file is at this moment."""
+    found = {}
+    for file in files:
+        with reading(file):
+            status = file.stat()
+            found[file] = (status.st_ino, status.st_size, status.st_mtime_ns)
+    return found
+
+
+def require_unchanged(before: Mapping[Path, State]) -> None:
+    """Refuse what was read of files that have been replaced, or written on, meanwhile: part of it may be missing."""
+    for file, state in states_of(before).items():
+        if state != before[file]:
+            raise PassingError(
+                f"{file} was changed while it was read; let files come whole: write them elsewhere or under a "
+                "name that begins with a dot, then rename them, and run again"
+            )
+
+
+def require_readable(file: Path) -> None:
+    """Read a file to its end, whatever its bytes say."""
+    with reading(file), open(file, "rb") as opened:
+        while opened.read(1 << 20):
+            pass

@@ -1,0 +1,142 @@
+"""What the operating system refuses, in words: what is wrong, and the fix.
+
+The same refusal comes in many shapes: as an `OSError` of Python's or Arrow's, as a text of delta-rs
+(`… (os error 28)`) or of Java (`… (No space left on device)`). All of them are told alike.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+GOES_ON = "Nothing is lost: the next run continues where this one stopped"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why the operating system did not do what it was asked."""
+
+    number: int
+    reason: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.fix}"
+
+
+_MORE_FILES = "allow more of them (ulimit -n 4096, or LimitNOFILE in a unit of systemd)"
+_RIGHTS = "give whoever runs latecomer the right to read and write there"
+_WORDS = {
+    errno.ENOSPC: ("the disk is full", "make room there"),
+    errno.EDQUOT: ("the user's quota is used up", "make room there, or raise the quota"),
+    errno.EROFS: (
+        "the file system can only be read",
+        "mount it for writing again; the kernel may have found errors on the disk, so check it first",
+    ),
+    errno.EACCES: ("permission is denied", _RIGHTS),
+    errno.EPERM: ("permission is denied", _RIGHTS),
+    errno.EMFILE: ("too many files are open", _MORE_FILES),
+    errno.ENFILE: ("too many files are open on this machine", "close other programs, or raise fs.file-max"),
+    errno.EIO: ("the disk reports an input/output error", "check the disk and how it is attached"),
+    errno.ESTALE: ("the network file system has lost the file", "mount it again"),
+}
+_BY_TEXT = {os.strerror(number): number for number in _WORDS} | {
+    # Java's exception for it says the path and nothing else.
+    "AccessDeniedException": errno.EACCES,
+    "Stale NFS file handle": errno.ESTALE,
+}
+_RUST = re.compile(r"\(os error (\d+)\)")
+_PATH = re.compile(r"(?<![\w/.])/[^\n]*?(?=#\d|\x20\(|:\x20|\n|$)")
+"""A path within a text, up to what is said of it."""
+_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+def refusal_of(error: BaseException | str) -> Refusal | None:
+    """What the operating system refused, as an error of Python's or the text of another's tells it.
+
+    >>> str(refusal_of("Unable to open file: No space left on device (os error 28)"))
+    'the disk is full; make room there'
+    """
+    number = None if isinstance(error, str) else _number(error)
+    if number is None:
+        number = _number_in(str(error))
+    return None if number is None else Refusal(number, *_WORDS[number])
+
+
+def _number(error: BaseException) -> int | None:
+    number = error.errno if isinstance(error, OSError) else None
+    return number if number in _WORDS else None
+
+
+def _number_in(text: str) -> int | None:
+    told = _RUST.search(text)
+    if told is not None and int(told[1]) in _WORDS:
+        return int(told[1])
+    return next((number for words, number in _BY_TEXT.items() if words in text), None)
+
+
+def refused(places: Iterable[Path]) -> Iterator[tuple[Path, Refusal]]:
+    """Which of some folders cannot be written now, and why: for errors that do not say so."""
+    for place in places:
+        if (found := _tried(place)) is not None:
+            yield place, found
+
+
+def _tried(place: Path) -> Refusal | None:
+    try:
+        with tempfile.NamedTemporaryFile(dir=_nearest(place), prefix=".latecomer-") as file:
+            file.write(b"\0" * 65536)
+            file.flush()
+    except OSError as error:
+        return refusal_of(error)
+    return None
+
+
+def fullest(places: Iterable[Path]) -> Path:
+    """The folder whose file system has the least room left."""
+    return min(places, key=_room)
+
+
+def _room(place: Path) -> int:
+    try:
+        system = os.statvfs(_nearest(place))
+    except OSError:
+        return 0
+    # Where the file system counts files, it may run out of those instead.
+    return 0 if system.f_files and not system.f_favail else system.f_bavail * system.f_frsize
+
+
+def _nearest(place: Path) -> Path:
+    """The folder itself, or the first above it that is there."""
+    return next(each for each in (place, *place.parents) if each.is_dir())
+
+
+def refused_sentence(error: BaseException | str, places: Iterable[Path]) -> str | None:
+    """One sentence on what was refused, where and what to do, if it was the operating system that refused.
+
+    The place is the file that the error names. Java names none when it runs out of room: then it is the fullest
+    of `places`, which are all that may have been written.
+    """
+    found = refusal_of(error)
+    return None if found is None else told(found, _place(error, found, list(places)))
+
+
+def told(found: Refusal, place: object) -> str:
+    """A refusal at a place, in one sentence."""
+    where = "" if place is None else f": {place}"
+    return f"{found.reason}{where}; {found.fix}, and run again. {GOES_ON}"
+
+
+def _place(error: BaseException | str, found: Refusal, places: list[Path]) -> object:
+    if isinstance(error, OSError) and error.filename is not None:
+        return os.fsdecode(error.filename)
+    if (named := _PATH.search(str(error))) is not None:
+        return named[0]
+    if found.number in _ROOM and places:
+        return fullest(places)
+    return next((place for place, why in refused(places) if why == found), None)
