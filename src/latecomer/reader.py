@@ -23,7 +23,9 @@ from latecomer.errors import NoStore, PipelineError, Problem, StoreMismatch, did
 from latecomer.folding import folded
 from latecomer.model.aggregates import SKETCHED, Aggregate
 from latecomer.model.durations import to_micros
+from latecomer.model.holding import Holding
 from latecomer.model.panes import Accumulation
+from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.publication import publication_order
@@ -176,6 +178,17 @@ class Reader:
         # A table of an earlier version, not written to since, lacks the later ones.
         there = [name if name in table.columns else f"null as {name}" for name in columns]
         return alignment_of(_ask(table, f"select {', '.join(there)} from t order by batch, tick", schema))
+
+    def holding(self) -> list[Holding]:
+        """The silent partitions for whose sake the watermark waits now, the longest silent first.
+
+        None with `watermark.idle_after`: then a partition holds the watermark for so long and no longer.
+        """
+        carry = "select carry from t where carry is not null order by batch desc limit 1"
+        found = _ask(self._store().watermarks, carry, pa.schema([WATERMARKS.field("carry")]))
+        if not found.num_rows:
+            return []
+        return Timeline.restore(self.pipeline.watermark, found["carry"][0].as_py()).holding()
 
     def ledger(self) -> pa.Table:
         """Every line of the ledger: batch, output, unit, received, and what became of it."""

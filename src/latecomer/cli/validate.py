@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def validate(file: File) -> None:
     """Check the pipeline file and the source's columns, and say in words what the pipeline does."""
-    from latecomer.config.load import check_against
+    from latecomer.config.load import check_against, waits_for_ever
     from latecomer.config.paths import list_files
     from latecomer.store.store import read_pins, source_columns
 
@@ -39,6 +39,8 @@ def validate(file: File) -> None:
     for line in _described(pipeline, len(files), columns, origin):
         typer.echo(line)
     print_warnings(pipeline, file)
+    for warning in waits_for_ever(pipeline, file):
+        typer.echo(f"warning: {warning}", err=True)
 
 
 def _described(
