@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from latecomer.config import columns as types
+from latecomer.config.checks import PRIVATE
 from latecomer.model.aggregates import ADDITIVE, SKETCHED, TALLIED, Aggregate
 
 WHOLE = "decimal(38,0)"
@@ -65,3 +66,13 @@ def state_parts(aggregate: Aggregate, kind: str) -> dict[str, str]:
         return {"count": "bigint", "mean": "double", "spread": "double"}
     rough = dict.fromkeys(("rough_sum", "rough_squares"), "double")
     return {"count": "bigint", "sum": WHOLE, "squares": WHOLE, **rough}
+
+
+def beyond_column(column: str) -> str:
+    """Where a sum of whole numbers is kept that its column of 64 bits cannot hold; null where it can."""
+    return f"{column if column.startswith(PRIVATE) else PRIVATE + column}_beyond"
+
+
+def beyond_halves(column: str) -> tuple[str, str]:
+    """Where the upper and the lower half of a sum are kept that needs more than 38 digits; null where it does not."""
+    return f"{beyond_column(column)}_high", f"{beyond_column(column)}_low"
