@@ -18,7 +18,7 @@ from latecomer.corrections.states import STATES, gathered_states, state_columns
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.store.sql import double_quoted, quoted
-from latecomer.store.state_types import beyond_column
+from latecomer.store.state_types import LOW_DIGITS, beyond_column, beyond_halves
 
 BASE, MORE = f"{PRIVATE}base_", f"{PRIVATE}more_"
 _LATE, _TOLD, _NTH, _BACK, _NEWEST, _MARK, _REBUILD = (
@@ -134,13 +134,24 @@ def _held(sql: Sql, ours: Corrections, name: str) -> str:
 
 def _beyond(sql: Sql, ours: Corrections, name: str) -> str | None:
     """A sum with all its digits; None where there is no more to it than its column."""
-    beyond = beyond_column(name)
-    if sql.states == "unknown" or beyond not in ours.panes.columns:
+    column, there = sql.quote(name), set(ours.panes.columns)
+    beyond, (high, low) = beyond_column(name), beyond_halves(name)
+    if sql.states == "unknown" or not there & {beyond, high}:
         return None
-    room = f"arrow_cast({sql.quote(name)}, 'Decimal128(38, 0)')"
-    if sql.checks_sums:
-        room = f"cast({sql.quote(name)} as {sql.kind('decimal(38,0)')})"
-    return f"coalesce({sql.quote(beyond)}, {room})"
+    if beyond in there:
+        room = f"arrow_cast({column}, 'Decimal128(38, 0)')"
+        if sql.checks_sums:
+            room = f"cast({column} as {sql.kind('decimal(38,0)')})"
+        return f"coalesce({sql.quote(beyond)}, {room})"
+    kind = ours.layout.values[name]
+    high, low = sql.quote(high), sql.quote(low)
+    if sql.checks_sums:  # no type has room for it: an error, and no other number
+        told = f"concat('a sum beyond 38 digits: ', cast({high} as {sql.kind('string')}))"
+        return f"case when {high} is null then {column} else cast({told} as {sql.kind(kind)}) end"
+    scale = types.scale_of(kind)
+    base = f"arrow_cast('{10 ** (LOW_DIGITS - scale)}', 'Decimal256(21, 0)')"
+    whole = f"arrow_cast({high}, 'Decimal256(38, 0)') * {base} + {wide(low, kind)}"
+    return f"coalesce({whole}, {wide(column, kind)})"
 
 
 def _added_up(sql: Sql, ours: Corrections, panes: str) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.store.sql import quoted
-from latecomer.store.state_types import beyond_column, beyond_halves
+from latecomer.store.state_types import LOW_DIGITS, beyond_column, beyond_halves
 from latecomer.windowing.state_logic import StateLogic
 
 EXACT = "decimal(38,0)"
@@ -21,8 +21,6 @@ LOW, HIGH = "low", "high"
 _MASK, _BASE = (1 << 32) - 1, 1 << 32
 SAFE_DIGITS = 28
 """Ten billion decimals of so many digits add up within 38: their sums need no halves."""
-_LOW_DIGITS = 20
-"""So many digits of a longer decimal are its lower half."""
 
 
 def half(column: str, which: str) -> str:
@@ -62,13 +60,13 @@ def whole_sum(column: str, term: str, kind: str) -> StateLogic:
 def is_long(kind: str) -> bool:
     """Whether a few decimals of this type may need more than 38 digits together."""
     digits, scale = types.whole_digits(kind) + types.scale_of(kind), types.scale_of(kind)
-    return types.is_decimal(kind) and digits > SAFE_DIGITS and scale <= _LOW_DIGITS
+    return types.is_decimal(kind) and digits > SAFE_DIGITS and scale <= LOW_DIGITS
 
 
 def long_sum(column: str, term: str, kind: str) -> StateLogic:
     """The sum of decimals of nearly 38 digits; `kind` is that of the sum."""
     scale = types.scale_of(kind)
-    base = f"cast({10 ** (_LOW_DIGITS - scale)} as decimal({_LOW_DIGITS + 1 - scale},0))"
+    base = f"cast({10 ** (LOW_DIGITS - scale)} as decimal({LOW_DIGITS + 1 - scale},0))"
     low, high = quoted(half(column, LOW)), quoted(half(column, HIGH))
     kept_high, kept_low = beyond_halves(column)
 
@@ -77,7 +75,7 @@ def long_sum(column: str, term: str, kind: str) -> StateLogic:
 
     carried, rest = halves(low)
     top = f"({high} + {carried})"
-    value = _put_together(top, f"cast({rest} as decimal({_LOW_DIGITS},{scale}))", base, kind)
+    value = _put_together(top, f"cast({rest} as decimal({LOW_DIGITS},{scale}))", base, kind)
     outgrown = f"{high} is not null and {value} is null"
     of_term, of_state = halves(f"cast({term} as {kind})"), halves(quoted(column))
     return StateLogic(
@@ -103,9 +101,9 @@ def _put_together(top: str, rest: str, base: str, kind: str) -> str:
     borrowed = f"case when {top} > 0 and {rest} < 0 then 1 when {top} < 0 and {rest} > 0 then -1 else 0 end"
     above = f"abs({top} - {borrowed})"
     below = f"abs({rest} + cast({borrowed} as decimal(1,0)) * {base})"
-    digits = f"cast(cast({below} * cast({10**scale} as decimal({scale + 1},0)) as decimal({_LOW_DIGITS},0)) as string)"
+    digits = f"cast(cast({below} * cast({10**scale} as decimal({scale + 1},0)) as decimal({LOW_DIGITS},0)) as string)"
     sign = f"if({top} < 0 or {rest} < 0 and {top} = 0, '-', '')"
-    text = f"concat({sign}, cast(cast({above} as {EXACT}) as string), lpad({digits}, {_LOW_DIGITS}, '0'), 'E-{scale}')"
+    text = f"concat({sign}, cast(cast({above} as {EXACT}) as string), lpad({digits}, {LOW_DIGITS}, '0'), 'E-{scale}')"
     return f"try_cast({text} as {kind})"
 
 
