@@ -16,6 +16,7 @@ import pyarrow as pa
 from latecomer.config import columns as types
 from latecomer.model import meaning
 from latecomer.model.aggregates import SKETCHED, TALLIED, Aggregate
+from latecomer.model.written_numbers import fits
 from latecomer.store.sketches import estimate, sketch_of
 
 State = Mapping[str, Any]
@@ -118,10 +119,18 @@ def _of_tallies(aggregate: Aggregate, states: Sequence[State]) -> Any:
 
 
 def _average(sums: Sequence[Any], count: int, published: pa.DataType) -> Any:
-    if not pa.types.is_decimal(published):
-        return float(meaning.float_sum(sums) if isinstance(sums[0], float) else sum(sums)) / count
     with localcontext(prec=76):
-        return (sum(sums) / count).quantize(Decimal(1).scaleb(-published.scale), ROUND_HALF_UP)
+        total = meaning.float_sum(sums) if isinstance(sums[0], float) else sum(sums)
+    return quotient(total, count, published)
+
+
+def quotient(total: Any, count: int, published: pa.DataType) -> Any:
+    """An average from its sum; None where its type has too few digits for it, as on Spark."""
+    if not pa.types.is_decimal(published):
+        return float(total) / count
+    with localcontext(prec=76):
+        rounded = (total / count).quantize(Decimal(1).scaleb(-published.scale), ROUND_HALF_UP)
+    return rounded if fits(rounded, published.precision - published.scale) else None
 
 
 def _exact_moments(values: Sequence[Any], scale: int) -> dict[str, Any]:

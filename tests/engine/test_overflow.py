@@ -103,10 +103,24 @@ def test_a_sum_that_outgrows_64_bits_through_late_events_goes_on(
     assert check_ledger(pipeline, spark) == []
 
 
-def test_a_decimal_beyond_38_digits_names_output_column_and_mend(spark: SparkSession, tmp_path: Path) -> None:
-    write(tmp_path, "a.json", NINES, NINES)
+def test_a_decimal_beyond_38_digits_is_null_with_a_warning_and_stops_nothing(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, "a.json", NINES, NINES, 1)
+    pipeline = pipeline_in(tmp_path, "decimal(38,0)")
+    run(pipeline, drain=True, spark=spark)
+    store = open_store(pipeline)
+    assert values(store, "totals", "total") == [None]
+    assert values(store, "counts", "n") == [3]
+    assert "output totals: total does not fit decimal(38,0) in 1 places and is null there" in caplog.text
+
+
+def test_too_many_digits_after_the_point_name_output_column_and_mend(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    write(tmp_path, "a.json", 9_999_999, 9_999_999)
     with pytest.raises(PipelineError, match="declare paise with fewer digits after the point, or as double"):
-        run(pipeline_in(tmp_path, "decimal(38,0)"), drain=True, spark=spark)
+        run(pipeline_in(tmp_path, "decimal(38,31)"), drain=True, spark=spark)
 
 
 def test_an_overflow_within_a_predicate_is_not_blamed_on_a_sum(spark: SparkSession, tmp_path: Path) -> None:
