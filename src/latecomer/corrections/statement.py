@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Literal
 
 from latecomer.config import columns as types
@@ -149,7 +150,7 @@ def _beyond(sql: Sql, ours: Corrections, name: str) -> str | None:
         told = f"concat('a sum beyond 38 digits: ', cast({high} as {sql.kind('string')}))"
         return f"case when {high} is null then {column} else cast({told} as {sql.kind(kind)}) end"
     scale = types.scale_of(kind)
-    base = f"arrow_cast('{10 ** (LOW_DIGITS - scale)}', 'Decimal256(21, 0)')"
+    base = f"arrow_cast('{Decimal(1).scaleb(LOW_DIGITS - scale):f}', 'Decimal256(21, {max(scale - LOW_DIGITS, 0)})')"
     whole = f"arrow_cast({high}, 'Decimal256(38, 0)') * {base} + {wide(low, kind)}"
     return f"coalesce({whole}, {wide(column, kind)})"
 

@@ -21,6 +21,8 @@ LOW, HIGH = "low", "high"
 _MASK, _BASE = (1 << 32) - 1, 1 << 32
 SAFE_DIGITS = 28
 """Ten billion decimals of so many digits add up within 38: their sums need no halves."""
+_MOST_SCALE = 35
+"""With more digits after the point Spark has no type for what is computed on the way."""
 
 
 def half(column: str, which: str) -> str:
@@ -60,13 +62,14 @@ def whole_sum(column: str, term: str, kind: str) -> StateLogic:
 def is_long(kind: str) -> bool:
     """Whether a few decimals of this type may need more than 38 digits together."""
     digits, scale = types.whole_digits(kind) + types.scale_of(kind), types.scale_of(kind)
-    return types.is_decimal(kind) and digits > SAFE_DIGITS and scale <= LOW_DIGITS
+    return types.is_decimal(kind) and digits > SAFE_DIGITS and scale <= _MOST_SCALE
 
 
 def long_sum(column: str, term: str, kind: str) -> StateLogic:
     """The sum of decimals of nearly 38 digits; `kind` is that of the sum."""
     scale = types.scale_of(kind)
-    base = f"cast({10 ** (LOW_DIGITS - scale)} as decimal({LOW_DIGITS + 1 - scale},0))"
+    above, below = max(LOW_DIGITS - scale, 0), max(scale - LOW_DIGITS, 0)
+    base = f"cast('1e{above - below}' as decimal({above + below + 1},{below}))"
     low, high = quoted(half(column, LOW)), quoted(half(column, HIGH))
     kept_high, kept_low = beyond_halves(column)
 
@@ -75,7 +78,7 @@ def long_sum(column: str, term: str, kind: str) -> StateLogic:
 
     carried, rest = halves(low)
     top = f"({high} + {carried})"
-    value = _put_together(top, f"cast({rest} as decimal({LOW_DIGITS},{scale}))", base, kind)
+    value = _put_together(top, f"cast({rest} as decimal({max(LOW_DIGITS, scale)},{scale}))", base, kind)
     outgrown = f"{high} is not null and {value} is null"
     of_term, of_state = halves(f"cast({term} as {kind})"), halves(quoted(column))
     return StateLogic(
