@@ -69,7 +69,7 @@ def long_sum(column: str, term: str, kind: str) -> StateLogic:
     """The sum of decimals of nearly 38 digits; `kind` is that of the sum."""
     scale = types.scale_of(kind)
     above, below = max(LOW_DIGITS - scale, 0), max(scale - LOW_DIGITS, 0)
-    base = f"cast('1e{above - below}' as decimal({above + below + 1},{below}))"
+    base = f"cast('1e{above - below}' as decimal({below or above + 1},{below}))"
     low, high = quoted(half(column, LOW)), quoted(half(column, HIGH))
     kept_high, kept_low = beyond_halves(column)
 
