@@ -16,6 +16,7 @@ import pyarrow as pa
 from latecomer.config import columns as types
 from latecomer.model import meaning
 from latecomer.model.aggregates import SKETCHED, TALLIED, Aggregate
+from latecomer.model.written_numbers import fits
 from latecomer.store.sketches import estimate, sketch_of
 
 State = Mapping[str, Any]
@@ -55,7 +56,8 @@ def folded(aggregate: Aggregate, states: Sequence[State], kind: str, published: 
     known = [state for state in states if state["count"]]
     count = sum(state["count"] for state in known)
     if aggregate.function == "avg":
-        return _average([state["sum"] for state in known], count, published) if count else None
+        sums = [state["sum"] for state in known]
+        return _average(sums, count, published) if count and None not in sums else None
     less = 1 if aggregate.function in ("variance", "stddev") else 0
     if count <= less:
         return None
@@ -117,10 +119,18 @@ def _of_tallies(aggregate: Aggregate, states: Sequence[State]) -> Any:
 
 
 def _average(sums: Sequence[Any], count: int, published: pa.DataType) -> Any:
-    if not pa.types.is_decimal(published):
-        return float(math.fsum(sums) if isinstance(sums[0], float) else sum(sums)) / count
     with localcontext(prec=76):
-        return (sum(sums) / count).quantize(Decimal(1).scaleb(-published.scale), ROUND_HALF_UP)
+        total = meaning.float_sum(sums) if isinstance(sums[0], float) else sum(sums)
+    return quotient(total, count, published)
+
+
+def quotient(total: Any, count: int, published: pa.DataType) -> Any:
+    """An average from its sum; None where its type has too few digits for it, as on Spark."""
+    if not pa.types.is_decimal(published):
+        return float(total) / count
+    with localcontext(prec=76):
+        rounded = (total / count).quantize(Decimal(1).scaleb(-published.scale), ROUND_HALF_UP)
+    return rounded if fits(rounded, published.precision - published.scale) else None
 
 
 def _exact_moments(values: Sequence[Any], scale: int) -> dict[str, Any]:
@@ -131,8 +141,8 @@ def _exact_moments(values: Sequence[Any], scale: int) -> dict[str, Any]:
         "count": len(values),
         "sum": _unless_lost(sum(whole)),
         "squares": _unless_lost(sum(value * value for value in whole)),
-        "rough_sum": math.fsum(doubles),
-        "rough_squares": math.fsum(value * value for value in doubles),
+        "rough_sum": meaning.float_sum(doubles),
+        "rough_squares": meaning.float_sum([value * value for value in doubles]),
     }
 
 
@@ -143,11 +153,11 @@ def _unless_lost(whole: int) -> Decimal | None:
 def _moments(values: Sequence[float]) -> dict[str, Any]:
     if not values:
         return {"count": 0, "mean": None, "spread": None}
-    mean = math.fsum(values) / len(values)
+    mean = meaning.float_sum(values) / len(values)
     return {
         "count": len(values),
         "mean": mean,
-        "spread": math.fsum((value - mean) ** 2 for value in values),
+        "spread": meaning.float_sum([(value - mean) * (value - mean) for value in values]),
     }
 
 
@@ -158,7 +168,7 @@ def _exact_spread(states: Sequence[State], count: int, scale: int) -> float:
     """
     if any(state[part] is None for state in states for part in ("sum", "squares")):
         rough_sum, rough_squares = (
-            math.fsum(state[part] for state in states) for part in ("rough_sum", "rough_squares")
+            meaning.float_sum([state[part] for state in states]) for part in ("rough_sum", "rough_squares")
         )
         return max(rough_squares - rough_sum * rough_sum / count, 0.0)
     total, squares = (sum(int(state[part]) for state in states) for part in ("sum", "squares"))

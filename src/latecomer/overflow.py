@@ -1,4 +1,6 @@
-"""A sum that outgrows its type, told by output and column instead of by Spark's expression."""
+"""A sum that outgrows its type, told by output and column instead of by Spark's expression.
+
+Few can: decimals with more than 35 digits after the point (ADR 0028)."""
 
 from __future__ import annotations
 
@@ -22,11 +24,10 @@ def overflow_told(name: str, layout: PaneLayout, measures: Collection[str]) -> I
         told = [context.fragment() for context in error.getQueryContext()]
         if any(fragment and fragment in where for fragment in told):
             raise
-        problem = _problem(name, layout, measures, whole="long overflow" in str(error))
-        raise PipelineError([problem]) from error
+        raise PipelineError([_problem(name, layout, measures)]) from error
 
 
-def _problem(name: str, layout: PaneLayout, measures: Collection[str], whole: bool) -> Problem:
+def _problem(name: str, layout: PaneLayout, measures: Collection[str]) -> Problem:
     kinds = layout.events.types
     sums = {
         aggregate.column: str(aggregate)
@@ -34,18 +35,12 @@ def _problem(name: str, layout: PaneLayout, measures: Collection[str], whole: bo
         if aggregate.column and aggregate.function in ("sum", "avg")
     }
     sums |= {measure: f"the ledger's {measure}" for measure in measures}
-    outgrown = [
-        column
-        for column in sums
-        if (kinds[column] in types.INTEGERS if whole else types.is_decimal(kinds[column]))
-    ]
-    room = "with fewer digits after the point, or as double"
-    if whole:
-        room = f"as decimal({32 if set(outgrown) & set(measures) else 38},0)"
+    outgrown = [column for column in sums if types.is_decimal(kinds[column])]
     return Problem(
         f"outputs.{name}.aggregates",
         "a sum outgrew its type; the batch is logged, and waits",
         ", ".join(sums[column] for column in outgrown),
-        f"declare {' and '.join(outgrown)} {room} in source.schema and start a new store, "
+        f"declare {' and '.join(outgrown)} with fewer digits after the point, or as double, in source.schema and "
+        "start a new store, "
         "or leave the sum out and give the output a new name",
     )

@@ -38,6 +38,7 @@ from latecomer.ledger.book import (
 )
 from latecomer.log.events import NOTHING, EventLog, Received
 from latecomer.log.repeats import repeats_in
+from latecomer.model.holding import Holding, holding_in_words
 from latecomer.model.ledger import Entry
 from latecomer.model.timeline import OutOfStep, Row
 from latecomer.model.verdicts import END_OF_TIME
@@ -71,6 +72,8 @@ class BatchReport:
     entries: Sequence[Entry] = field(default_factory=list)
     out_of_step: OutOfStep | None = None
     """What arrived clearly before what earlier batches had read, and may be late for that alone."""
+    holding: Sequence[Holding] = ()
+    """The silent partitions for whose sake the watermark waits."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ class Accepted:
     watermark: int
     newest_arrival: int
     out_of_step: OutOfStep | None = None
+    holding: Sequence[Holding] = ()
 
 
 class Engine:
@@ -107,6 +111,7 @@ class Engine:
         self._completed_at = 0.0
         self.computed: dict[str, float] = {}
         """The outputs that were computed from the log, and how many seconds each took."""
+        self._warned_of: set[str] = set()
 
     @property
     def pipeline(self) -> Pipeline:
@@ -150,8 +155,19 @@ class Engine:
         failpoint("watermarks.committed", number)
         batch = Batch(number, stretch, events if received.events else None, heads.earliest, heads.latest)
         self.last = number
-        accepted = replace(self._accepted(batch, "data", began, received, taken), out_of_step=out_of_step)
+        holding = self.keeper.timeline.holding()
+        self._warn_of(holding)
+        accepted = replace(
+            self._accepted(batch, "data", began, received, taken), out_of_step=out_of_step, holding=holding
+        )
         self._under_way = self._completing.submit(self._complete, accepted, self.outputs)
+
+    def _warn_of(self, holding: Sequence[Holding]) -> None:
+        """Warn of the partitions that hold the watermark, of each once a run."""
+        news = [each for each in holding if each.partition not in self._warned_of]
+        if news:
+            self._warned_of.update(each.partition for each in news)
+            LOG.warning("%s", holding_in_words(news))
 
     def settle(self) -> None:
         """Wait for the batch under way; what went wrong in it is raised here."""
@@ -331,6 +347,7 @@ class Engine:
                 accepted.newest_arrival,
                 entries,
                 accepted.out_of_step,
+                accepted.holding,
             )
         )
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from latecomer.alignment import alignment_of
 from latecomer.arguments import require_flags, require_key, require_kind, require_moments, require_pipeline
+from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output, Pipeline
 from latecomer.corrections.asof import holds, known_at
@@ -23,14 +24,16 @@ from latecomer.errors import NoStore, PipelineError, Problem, StoreMismatch, did
 from latecomer.folding import folded
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
+from latecomer.model.holding import Holding
 from latecomer.model.panes import Accumulation
+from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.pins import read_pins
 from latecomer.store.publication import publication_order
 from latecomer.store.recovery import require_output
 from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
-from latecomer.store.state_types import state_parts
+from latecomer.store.state_types import beyond_column, beyond_halves, state_parts
 from latecomer.store.store import OutputTables, Store, definition_of, open_store, require_wall_clock
 from latecomer.store.table import Table
 
@@ -172,6 +175,17 @@ class Reader:
         there = [name if name in table.columns else f"null as {name}" for name in columns]
         return alignment_of(_ask(table, f"select {', '.join(there)} from t order by batch, tick", schema))
 
+    def holding(self) -> list[Holding]:
+        """The silent partitions for whose sake the watermark waits now, the longest silent first.
+
+        None with `watermark.idle_after`: then a partition holds the watermark for so long and no longer.
+        """
+        carry = "select carry from t where carry is not null order by batch desc limit 1"
+        found = _ask(self._store().watermarks, carry, pa.schema([WATERMARKS.field("carry")]))
+        if not found.num_rows:
+            return []
+        return Timeline.restore(self.pipeline.watermark, found["carry"][0].as_py()).holding()
+
     def ledger(self) -> pa.Table:
         """Every line of the ledger: batch, output, unit, received, and what became of it."""
         return _ask(self._store().ledger, f"select * from t order by batch, output, {_UNIT_ORDER}", LEDGER)
@@ -283,7 +297,7 @@ def _added_up(book: _Book, rows: str = "t", **others: Table) -> pa.Table:
     taken_back = f"bool_or(op = 'retract') over (partition by {place}, sequence)"
     parts = f"select *, {taken_back} as {double_quoted(_BACK)} from {rows}"
     sums = ", ".join(
-        f"{_PLAIN[aggregate.function]}({double_quoted(name)}) as {double_quoted(name)}"
+        f"{_folded(book, book.tables.panes, name, aggregate)} as {double_quoted(name)}"
         for name, aggregate in book.output.aggregates.items()
     )
     newest = "max(sequence) as sequence, first_value(timing order by sequence desc) as timing"
@@ -292,6 +306,25 @@ def _added_up(book: _Book, rows: str = "t", **others: Table) -> pa.Table:
         f"group by {place} order by {place}"
     )
     return _ask(book.tables.panes, sql, book.schema, **others)
+
+
+def _folded(book: _Book, table: Table, name: str, aggregate: Aggregate) -> str:
+    """A value over several panes or states, in SQL; a sum is null where its column could not hold it."""
+    column, kind = double_quoted(name), book.layout.values[name]
+    if aggregate.function != "sum" or kind not in ("bigint", f"decimal(38,{types.scale_of(kind)})"):
+        return f"{_PLAIN.get(aggregate.function, 'max')}({column})"
+    # DataFusion's own sums would wrap around unseen.
+    room = f"Decimal256(76, {types.scale_of(kind)})"
+    total, lost = f"sum(arrow_cast({column}, '{room}'))", "false"
+    beyond, (high, _) = beyond_column(name), beyond_halves(name)
+    if beyond in table.columns:
+        held = f"coalesce({double_quoted(beyond)}, arrow_cast({column}, 'Decimal128(38, 0)'))"
+        total = f"sum(arrow_cast({held}, '{room}'))"
+    if high in table.columns:
+        lost = f"count({double_quoted(high)}) > 0"
+    most = 2**63 if kind == "bigint" else 10 ** types.whole_digits(kind)
+    limit = f"arrow_cast('{most}', '{room}')"
+    return f"case when not ({lost}) and {total} < {limit} and {total} > -{limit} then {total} end"
 
 
 # Windows still open: their partial states, merged
@@ -304,9 +337,7 @@ def _open_windows(book: _Book, notes: list[str], chosen: str = "true") -> pa.Tab
         return book.schema.empty_table()
     merged = [f"count(*) as {double_quoted(_ROWS)}"]
     for name, aggregate in book.output.aggregates.items():
-        merged.append(
-            f"{_PLAIN.get(aggregate.function, 'max')}({double_quoted(name)}) as {double_quoted(name)}"
-        )
+        merged.append(f"{_folded(book, partials, name, aggregate)} as {double_quoted(name)}")
         if parts := _parts(book, aggregate):
             fields = ", ".join(f"'{part}', {double_quoted(f'{PRIVATE}{name}_{part}')}" for part in parts)
             merged.append(f"array_agg(named_struct({fields})) as {double_quoted(PRIVATE + name)}")

@@ -16,6 +16,8 @@ from latecomer.cli import main
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
 from latecomer.model.durations import UNITS
+from latecomer.model.strategies import Bounded
+from latecomer.model.timeline import Timeline
 from latecomer.store.layout import DEAD_LETTERS, LEDGER, WATERMARKS, PaneLayout, arrow_type
 from latecomer.store.store import OutputTables, Store
 from latecomer.windowing.states import states_of
@@ -110,7 +112,8 @@ class Lake:
         table.append(batch, rows_of(table.schema, [{"batch": batch, **row} for row in rows]))
 
     def watermarks(self, batch: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        filled = [{"batch": batch, "kind": "tick", "carry": "{}", **row} for row in rows]
+        carry = Timeline(Bounded("0s")).carry()
+        filled = [{"batch": batch, "kind": "tick", "carry": carry, **row} for row in rows]
         self.store.watermarks.append(batch, rows_of(WATERMARKS, filled))
 
     def dead_letters(self, batch: int, rows: Sequence[Mapping[str, Any]]) -> None:

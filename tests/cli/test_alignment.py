@@ -76,6 +76,22 @@ def test_one_a_little_less_behind_does_not_hide_how_far_it_is(lake: Lake) -> Non
     assert (first["partition"], first["behind"]) == ("a", timedelta(minutes=58))
 
 
+def test_the_verb_warns_of_a_silent_partition_that_holds_the_watermark_now(lake: Lake, cli: Cli) -> None:
+    heads = [Head(0, 0, name, 1, 0) for name in ("berlin", "mumbai", "mumbay")]
+    heads += [
+        Head(minute, minute * MINUTE, name, 1, minute * MINUTE)
+        for minute in range(1, 60)
+        for name in ("berlin", "mumbai")
+    ]
+    TimelineKeeper(lake.store.watermarks, Bounded("0s", every="1m")).extend(0, 0, heads)
+    told = cli("watermarks", lake.file, "--alignment")
+    assert told.status == 0
+    assert "warning: partition 'mumbay' holds the watermark: silent for 58m" in told.err
+    assert "2 partitions wait" in told.err
+    lake.file.write_text(lake.file.read_text().replace("{delay: 30s}", "{delay: 30s, idle_after: 2m}"))
+    assert "warning" not in cli("watermarks", lake.file).err
+
+
 def test_the_verb_in_every_format(lake: Lake, cli: Cli) -> None:
     assert cli("watermarks", lake.file, "--alignment").out == "no partition has held the watermark back\n"
     fill(lake)

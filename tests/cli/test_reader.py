@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 import statistics
 import tempfile
@@ -450,3 +451,20 @@ def test_a_reader_sees_what_was_committed_since(lake: Lake) -> None:
     assert reader.results("minute_totals").num_rows == 1
     lake.panes("minute_totals", 1, [pane(1, 0, merchant="a", paise=5)])
     assert reader.results("minute_totals").num_rows == 2
+
+
+def as_before(lake: Lake) -> None:
+    """Let the store be one of a version that summed whole numbers up in 64 bits."""
+    pins = lake.pipeline.store_path / "pipeline.json"
+    kept = {key: value for key, value in json.loads(pins.read_text()).items() if key != "sums"}
+    pins.write_text(json.dumps(kept))
+
+
+@pytest.mark.parametrize(("old", "total"), [(False, 2**63), (True, None)])
+def test_the_sum_of_an_open_window_does_not_wrap_around(lake: Lake, old: bool, total: int | None) -> None:
+    if old:
+        as_before(lake)
+    for batch in (0, 1):
+        lake.partials("minute_totals", batch, [pane(0, None, merchant="a", paise=2**62, payments=1)])
+    (row,) = Reader(lake.pipeline).results("minute_totals", include_open=True).to_pylist()
+    assert (row["paise"], row["payments"]) == (total, 2)

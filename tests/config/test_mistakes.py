@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.config.load import check_against, check_renames, load_pipeline, parse_pipeline, warnings
+from latecomer.config.load import (
+    check_against,
+    check_renames,
+    load_pipeline,
+    parse_pipeline,
+    waits_for_ever,
+    warnings,
+)
 from latecomer.errors import PipelineError
 
 GOOD = """\
@@ -445,3 +452,17 @@ def test_a_window_that_closes_silently_cannot_be_told_from_an_empty_one(tmp_path
     silent = "    trigger: {early: 1m, on_time: if_changed}\n    emit_empty: true\n"
     (told,) = problems(GOOD.replace("    sinks:", f"{silent}    sinks:"), tmp_path)
     assert "pipeline.yaml:16: outputs.totals.trigger.on_time: a window that closes without a pane" in told
+
+
+def test_partitions_without_idle_after_are_warned_of_by_validate(tmp_path: Path) -> None:
+    """One row with a wrong name in the partition column would hold the watermark for ever."""
+    file = tmp_path / "pipeline.yaml"
+
+    def warned(text: str) -> list[str]:
+        file.write_text(text, encoding="utf-8")
+        return [str(problem) for problem in waits_for_ever(parse_pipeline(text, file), file)]
+
+    assert warned(GOOD) == []
+    (one,) = warned(GOOD.replace(", idle_after: 2m", ""))
+    assert "watermark.idle_after: is not set, so the watermark waits for every" in one
+    assert "idle_after: 5m" in one

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 import tempfile
 from collections.abc import Mapping
@@ -253,12 +254,12 @@ def test_a_name_that_the_output_uses_itself_gives_way(lake: Lake) -> None:
     assert (row["origin"], row["origin_"]) == (5, "corrected")
 
 
-def test_a_sum_that_outgrows_its_type_is_told(lake: Lake) -> None:
+def test_a_sum_beyond_64_bits_is_served_exactly(lake: Lake) -> None:
     publish(lake, "totals", 0, [late(0, "a", paise=2**62)])
     lake.late("totals", 1, [late(0, "a", paise=2**62)])
     correct(reader(lake), "totals")
-    with pytest.raises(PipelineError, match="paise outgrew its type"):
-        serving(reader(lake), "totals")
+    rows = serving(reader(lake), "totals").to_pylist()
+    assert served(rows, "paise", "paise_base", "paise_correction") == {(0, "a"): (2**63, 2**62, 2**62)}
 
 
 def test_discarding_panes_are_added_up_before_they_are_corrected(lake: Lake) -> None:
@@ -455,3 +456,28 @@ def test_a_run_corrected_is_a_group_by_over_the_log(spark: SparkSession, tmp_pat
     assert spreads == {
         place: None if row["spread"] is None else pytest.approx(row["spread"]) for place, row in shown.items()
     }
+
+
+def test_in_an_old_store_a_base_beyond_64_bits_is_never_taken_for_no_base(lake: Lake) -> None:
+    """Its column is null, and what is kept beside it counts: the correction alone would be a wrong number."""
+    pins = lake.pipeline.store_path / "pipeline.json"
+    kept = {key: value for key, value in json.loads(pins.read_text()).items() if key != "sums"}
+    pins.write_text(json.dumps(kept))
+    lake.panes("totals", 0, [pane(0, 0, merchant="a", paise=None, _lc_paise_beyond=2**63)])
+    lake.late("totals", 1, [late(0, "a", paise=-1)])
+    correct(reader(lake), "totals")
+    with pytest.raises(PipelineError, match="paise_base outgrew its type, int64"):
+        serving(reader(lake), "totals")
+    assert preferred(reader(lake), "totals", Origin.CORRECTED)["paise"].to_pylist() == [2**63 - 1]
+
+
+def test_a_base_beyond_38_digits_is_never_taken_for_no_base(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path)
+    for file in (lake.file, lake.pipeline.store_path / "pipeline.json"):
+        file.write_text(file.read_text().replace("decimal(18,2)", "decimal(38,2)"))
+    beyond = {"_lc_fees_beyond_high": 10**18, "_lc_fees_beyond_low": Decimal("0.05")}
+    lake.panes("totals", 0, [pane(0, 0, merchant="a", fees=None, **beyond)])
+    lake.late("totals", 1, [late(0, "a", fee=Decimal("-0.10"))])
+    correct(reader(lake), "totals")
+    rows = preferred(reader(lake), "totals", Origin.CORRECTED)["fees"].to_pylist()
+    assert rows == [Decimal("9" * 36 + ".95")]

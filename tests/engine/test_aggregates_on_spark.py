@@ -46,7 +46,7 @@ AGGREGATES = {
         for column in ("whole", "money", "real", "city", "when")
         for function in ("count", "min", "max")
     },
-    **{f"{function}_huge": f"{function}(huge)" for function in NUMBERS if function != "sum"},
+    **{f"{function}_huge": f"{function}(huge)" for function in NUMBERS},
     **{
         f"{function}_{column}": f"{function}({column})"
         for column in ("money", "real", "city", "when")

@@ -1,4 +1,4 @@
-"""What outgrows all bounds stops the batch with the output's name and the mend; nothing is lost."""
+"""Sums grow without end and stop nothing; what outgrows all bounds is named, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError, SourceError
+from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.store.store import Store, open_store
 
@@ -49,67 +51,76 @@ def values(store: Store, output: str, column: str) -> list[Any]:
     return panes.query(f"select {column} from t").column(0).to_pylist() if panes.exists else []
 
 
-def test_a_sum_beyond_64_bits_names_output_column_and_mend(spark: SparkSession, tmp_path: Path) -> None:
+def as_before(pipeline: Pipeline) -> None:
+    """Let the store be one of a version that summed whole numbers up in 64 bits."""
+    pipeline.store_path.mkdir(parents=True, exist_ok=True)
+    pins = {"format": 1, "pipeline": pipeline.name, "outputs": {}, "policies": {}, "columns": {}}
+    pins["columns"] = dict(pipeline.source.columns or {})
+    (pipeline.store_path / "pipeline.json").write_text(json.dumps(pins))
+
+
+def test_a_sum_beyond_64_bits_is_a_decimal_and_nothing_stops(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path, "a.json", LARGEST, LARGEST)
-    pipeline = pipeline_in(tmp_path, "bigint")
-    for _ in range(2):
-        with pytest.raises(PipelineError) as stopped:
-            run(pipeline, drain=True, spark=spark)
-        (problem,) = stopped.value.problems
-        assert (problem.field, problem.value) == ("outputs.totals.aggregates", "sum(paise)")
-        assert problem.message == "a sum outgrew its type; the batch is logged, and waits"
-        assert problem.mend is not None
-        assert "declare paise as decimal(38,0) in source.schema and start a new store" in problem.mend
+    pipeline = pipeline_in(tmp_path, "bigint", ledger=["paise"])
+    run(pipeline, drain=True, spark=spark)
     store = open_store(pipeline)
-    assert store.events.query("select paise from t").num_rows == 2
-    assert not store.ledger.exists
-    assert values(store, "totals", "total") == values(store, "counts", "n") == []
-
-    wider = pipeline_in(tmp_path, "decimal(38,0)", store="wider")
-    run(wider, drain=True, spark=spark)
-    assert values(open_store(wider), "totals", "total") == [2 * LARGEST]
+    assert values(store, "totals", "total") == [2 * LARGEST]
+    assert values(store, "counts", "n") == [2]
+    assert check_ledger(pipeline, spark) == []
+    (row,) = store.ledger.query("select * from t where output = 'totals' and unit = 'paise'").to_pylist()
+    assert row["received"] == row["on_time"] == 2 * LARGEST
 
 
-def test_the_batch_goes_on_in_its_store_without_the_sum(spark: SparkSession, tmp_path: Path) -> None:
-    write(tmp_path, "a.json", LARGEST, LARGEST)
-    with pytest.raises(PipelineError, match="outgrew"):
-        run(pipeline_in(tmp_path, "bigint"), drain=True, spark=spark)
-    averages = {"window": {"tumbling": "1m"}, "aggregates": {"mean": "avg(paise)"}}
-    mended = pipeline_in(tmp_path, "bigint", outputs={"averages": averages})
-    run(mended, drain=True, spark=spark)
-    assert values(open_store(mended), "averages", "mean") == [float(LARGEST)]
+LATE = {
+    "window": {"tumbling": "1m"},
+    "aggregates": {"total": "sum(paise)"},
+    "allowed_lateness": "1d",
+    "late": "update",
+}
 
 
-def test_a_sum_that_outgrows_its_type_through_late_events_is_told_too(
-    spark: SparkSession, tmp_path: Path
+@pytest.mark.parametrize(("old", "outgrown"), [(False, 2 * LARGEST), (True, None)])
+def test_a_sum_that_outgrows_64_bits_through_late_events_goes_on(
+    spark: SparkSession, tmp_path: Path, old: bool, outgrown: int | None
 ) -> None:
-    late = {
-        "window": {"tumbling": "1m"},
-        "aggregates": {"total": "sum(paise)"},
-        "allowed_lateness": "1d",
-        "late": "update",
-    }
-    pipeline = pipeline_in(tmp_path, "bigint", outputs={"totals": late})
+    """In a store of an earlier version its column cannot hold the sum: it is null there until it fits again."""
+    pipeline = pipeline_in(tmp_path, "bigint", outputs={"totals": LATE}, ledger=["paise"])
+    if old:
+        as_before(pipeline)
     write(tmp_path, "a.json", LARGEST)
     write(tmp_path, "b.json", 1, at="14:05", landed=10)
     write(tmp_path, "c.json", 1, at="14:05", landed=20)
     run(pipeline, once=True, spark=spark)
     write(tmp_path, "d.json", LARGEST, landed=30)
-    with pytest.raises(PipelineError, match=r"outputs\.totals\.aggregates: a sum outgrew"):
-        run(pipeline, once=True, spark=spark)
-    assert values(open_store(pipeline), "totals", "total") == [LARGEST]
+    run(pipeline, once=True, spark=spark)
+    write(tmp_path, "e.json", -LARGEST, landed=40)
+    run(pipeline, once=True, spark=spark)
+    store = open_store(pipeline)
+    panes = "select total from t where window_start = timestamp '2026-11-08T14:00:00Z' order by sequence"
+    found = store.output_tables("totals", None).panes.query(panes).column(0)
+    assert found.to_pylist() == [LARGEST, outgrown, LARGEST]
+    assert found.type == (pa.int64() if old else pa.decimal128(38, 0))
+    assert check_ledger(pipeline, spark) == []
 
 
-def test_a_decimal_beyond_38_digits_names_output_column_and_mend(spark: SparkSession, tmp_path: Path) -> None:
-    write(tmp_path, "a.json", NINES, NINES)
+def test_a_decimal_beyond_38_digits_is_null_with_a_warning_and_stops_nothing(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, "a.json", NINES, NINES, 1)
+    pipeline = pipeline_in(tmp_path, "decimal(38,0)")
+    run(pipeline, drain=True, spark=spark)
+    store = open_store(pipeline)
+    assert values(store, "totals", "total") == [None]
+    assert values(store, "counts", "n") == [3]
+    assert "output totals: total does not fit decimal(38,0) in 1 places and is null there" in caplog.text
+
+
+def test_too_many_digits_after_the_point_name_output_column_and_mend(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    write(tmp_path, "a.json", 9, 9)
     with pytest.raises(PipelineError, match="declare paise with fewer digits after the point, or as double"):
-        run(pipeline_in(tmp_path, "decimal(38,0)"), drain=True, spark=spark)
-
-
-def test_a_ledger_column_is_advised_what_the_ledger_can_hold(spark: SparkSession, tmp_path: Path) -> None:
-    write(tmp_path, "a.json", LARGEST, LARGEST)
-    with pytest.raises(PipelineError, match=r"declare paise as decimal\(32,0\)"):
-        run(pipeline_in(tmp_path, "bigint", ledger=["paise"]), drain=True, spark=spark)
+        run(pipeline_in(tmp_path, "decimal(38,37)"), drain=True, spark=spark)
 
 
 def test_an_overflow_within_a_predicate_is_not_blamed_on_a_sum(spark: SparkSession, tmp_path: Path) -> None:

@@ -58,6 +58,10 @@ class Totals:
                 sums[fate] += count
 
 
+_MOST_HOLDING = 10
+"""So many silent partitions that hold the watermark are named in a batch's line of JSON."""
+
+
 def by_output(report: BatchReport) -> dict[str, tuple[Decimal, Mapping[Fate, Decimal]]]:
     """For each output what it received and what became of it, in events."""
     return {entry.output: (entry.received, entry.fates) for entry in report.entries if entry.unit == EVENTS}
@@ -91,6 +95,14 @@ def as_json(report: BatchReport) -> dict[str, Any]:
         "newest_arrival": moment(report.newest_arrival),
         "lag_seconds": None if behind is None else behind / 1_000_000,
         "out_of_step": 0 if report.out_of_step is None else report.out_of_step.events,
+        "holding": [
+            {
+                "partition": each.partition,
+                "silent_seconds": each.silent_for / 1_000_000,
+                "waiting": each.waiting,
+            }
+            for each in report.holding[:_MOST_HOLDING]
+        ],
         "outputs": {
             output: {"received": int(count), **{fate.value: int(fates.get(fate, 0)) for fate in Fate}}
             for output, (count, fates) in by_output(report).items()

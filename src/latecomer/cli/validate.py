@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def validate(file: File) -> None:
     """Check the pipeline file and the source's columns, and say in words what the pipeline does."""
-    from latecomer.config.load import check_against
+    from latecomer.config.load import check_against, waits_for_ever
     from latecomer.config.paths import list_files
     from latecomer.store.pins import read_pins
     from latecomer.store.store import Store, source_columns
@@ -42,6 +42,8 @@ def validate(file: File) -> None:
     for line in _described(pipeline, len(files), columns, origin):
         typer.echo(harmless(line))
     print_warnings(pipeline, file)
+    for warning in waits_for_ever(pipeline, file):
+        typer.echo(f"warning: {warning}", err=True)
 
 
 def _described(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated
 
 import typer
 
 from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, choose_zone, open_reader
+from latecomer.model.holding import holding_in_words
+
+LOG = logging.getLogger(__name__)
 
 
 def watermarks(
@@ -26,6 +30,8 @@ def watermarks(
 
     choose_zone(zone, file)
     reader = open_reader(file)
+    if holding := reader.holding():
+        LOG.warning("%s", holding_in_words(holding))
     if alignment:
         show(reader.alignment(), form, "no partition has held the watermark back", limit)
         return

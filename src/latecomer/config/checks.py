@@ -303,6 +303,22 @@ def warnings(pipeline: Pipeline) -> list[Problem]:
     ]
 
 
+def waits_for_ever(pipeline: Pipeline) -> list[Problem]:
+    """Partitions without `idle_after`: one row with a new name, never heard of again, holds the watermark."""
+    partition = pipeline.partition_column
+    if partition is None or pipeline.watermark.idle_after is not None:
+        return []
+    return [
+        Problem(
+            "watermark.idle_after",
+            f"is not set, so the watermark waits for every {partition} that was ever heard of: one that falls "
+            "silent, were it a single row with a wrong name, holds it for ever, and no window closes",
+            None,
+            "write idle_after: 5m or longer than any usual pause, and whoever is silent for so long holds nobody back",
+        )
+    ]
+
+
 def _delays_without_partitions(pipeline: Pipeline) -> Iterator[Problem]:
     delays = getattr(pipeline.watermark, "delays", {})
     if delays and pipeline.partition_column is None:

@@ -83,7 +83,15 @@ def _require_none(problems: Sequence[Problem], file: str | Path | None) -> None:
 
 def warnings(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem]:
     """What is allowed and may lose events, each with its line."""
-    found = checks.warnings(pipeline)
+    return _with_lines(checks.warnings(pipeline), file)
+
+
+def waits_for_ever(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem]:
+    """That a silent partition would hold the watermark for ever, with the line."""
+    return _with_lines(checks.waits_for_ever(pipeline), file)
+
+
+def _with_lines(found: list[Problem], file: str | Path | None) -> list[Problem]:
     if not found or file is None:
         return found
     _, lines = compose(Path(file).read_text(encoding="utf-8"), Path(file))

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -23,9 +23,10 @@ from latecomer.config.renames import Renames
 from latecomer.corrections.values import numbers, together
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
-from latecomer.model.ledger import ASSIGNMENTS
+from latecomer.model.ledger import ASSIGNMENTS, WHOLE_DIGITS
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.windows import Session, Sliding
+from latecomer.model.written_numbers import fits, written_number
 from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.store import OutputTables, Store
@@ -351,7 +352,7 @@ def _added(fields: Mapping[str, Any], aggregate: Aggregate) -> Decimal | None:
 
 def _fields(raw: str | None) -> Mapping[str, Any]:
     try:
-        found = json.loads(raw or "", parse_float=Decimal)
+        found = json.loads(raw or "", parse_float=str)
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -364,10 +365,7 @@ def measure_in_raw(fields: Mapping[str, Any], measure: str) -> Decimal | None:
     Decimal('12.5')
     """
     value = fields.get(measure)
-    if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
+    if isinstance(value, bool) or not isinstance(value, int | str):
         return None
-    try:
-        number = Decimal(value)
-    except InvalidOperation:
-        return None
-    return number if number.is_finite() and abs(number) < 10**32 else None
+    number = written_number(str(value).strip())
+    return number if number is not None and fits(number, WHOLE_DIGITS) else None

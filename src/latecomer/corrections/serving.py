@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from latecomer.corrections.statement import (
     standing,
 )
 from latecomer.corrections.states import STATES, merged
+from latecomer.folding import quotient
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, Session
 from latecomer.reader import Reader
@@ -145,20 +145,15 @@ def _with_averages(ours: Corrections, rows: pa.Table) -> pa.Table:
         field = rows.schema.field(name)
         columns = (rows[each].to_pylist() for each in (name, total, count))
         values = [
-            _quotient(total_value, count_value, field.type) if late else value
+            _average(total_value, count_value, field.type) if late else value
             for late, value, total_value, count_value in zip(corrected, *columns, strict=True)
         ]
         rows = rows.set_column(rows.schema.get_field_index(name), field, pa.array(values, field.type))
     return rows
 
 
-def _quotient(total: Any, count: int | None, kind: pa.DataType) -> Any:
-    if not count or total is None:
-        return None
-    if not pa.types.is_decimal(kind):
-        return float(total) / count
-    with localcontext(prec=76):
-        return (total / count).quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP)
+def _average(total: Any, count: int | None, kind: pa.DataType) -> Any:
+    return None if not count or total is None else quotient(total, count, kind)
 
 
 def _notes(ours: Corrections, rows: pa.Table) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Literal
 
 from latecomer.config import columns as types
@@ -18,6 +19,7 @@ from latecomer.corrections.states import STATES, gathered_states, state_columns
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.store.sql import double_quoted, quoted
+from latecomer.store.state_types import LOW_DIGITS, beyond_column, beyond_halves
 
 BASE, MORE = f"{PRIVATE}base_", f"{PRIVATE}more_"
 _LATE, _TOLD, _NTH, _BACK, _NEWEST, _MARK, _REBUILD = (
@@ -121,10 +123,36 @@ def standing(sql: Sql, ours: Corrections, panes: str) -> str:
     # 'retract' sorts after 'insert', so with `op desc` a retracted sequence is led by its retract.
     nth = f"row_number() over (partition by {place} order by sequence desc, op desc)"
     ranked = f"select *, {nth} as {_NTH} from {panes} as panes"
-    return (
-        f"select {sql.listed([*base_columns(ours), *merged_columns(sql, ours)])} from ({ranked}) as ranked "
-        f"where {_NTH} = 1 and op = 'insert'"
-    )
+    columns = [_held(sql, ours, name) for name in (*base_columns(ours), *merged_columns(sql, ours))]
+    return f"select {', '.join(columns)} from ({ranked}) as ranked where {_NTH} = 1 and op = 'insert'"
+
+
+def _held(sql: Sql, ours: Corrections, name: str) -> str:
+    """A column of a pane; of a sum that its column cannot hold, what is kept beside it (ADR 0028)."""
+    exact = _beyond(sql, ours, name)
+    return sql.quote(name) if exact is None else f"{exact} as {sql.quote(name)}"
+
+
+def _beyond(sql: Sql, ours: Corrections, name: str) -> str | None:
+    """A sum with all its digits; None where there is no more to it than its column."""
+    column, there = sql.quote(name), set(ours.panes.columns)
+    beyond, (high, low) = beyond_column(name), beyond_halves(name)
+    if sql.states == "unknown" or not there & {beyond, high}:
+        return None
+    if beyond in there:
+        room = f"arrow_cast({column}, 'Decimal128(38, 0)')"
+        if sql.checks_sums:
+            room = f"cast({column} as {sql.kind('decimal(38,0)')})"
+        return f"coalesce({sql.quote(beyond)}, {room})"
+    kind = ours.layout.values[name]
+    high, low = sql.quote(high), sql.quote(low)
+    if sql.checks_sums:  # no type has room for it: an error, and no other number
+        told = f"concat('a sum beyond 38 digits: ', cast({high} as {sql.kind('string')}))"
+        return f"case when {high} is null then {column} else cast({told} as {sql.kind(kind)}) end"
+    scale = types.scale_of(kind)
+    base = f"arrow_cast('{Decimal(1).scaleb(LOW_DIGITS - scale):f}', 'Decimal256(21, {max(scale - LOW_DIGITS, 0)})')"
+    whole = f"arrow_cast({high}, 'Decimal256(38, 0)') * {base} + {wide(low, kind)}"
+    return f"coalesce({whole}, {wide(column, kind)})"
 
 
 def _added_up(sql: Sql, ours: Corrections, panes: str) -> str:
@@ -144,7 +172,8 @@ def _added_up(sql: Sql, ours: Corrections, panes: str) -> str:
 
 def _part(sql: Sql, ours: Corrections, name: str, aggregate: Aggregate) -> str:
     kind, column = ours.layout.values[name], sql.quote(name)
-    value = sql.roomy(column, kind) if _adds(aggregate) else column
+    held = _beyond(sql, ours, name) or column
+    value = sql.roomy(held, kind) if _adds(aggregate) else column
     folded = sql.fold("sum" if _adds(aggregate) else aggregate.function, kind, value)
     return f"{sql.narrow(folded, kind)} as {column}"
 

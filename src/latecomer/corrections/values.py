@@ -7,17 +7,20 @@ decimals, so that no digit is lost; where one side is floating point, both are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal, InvalidOperation, localcontext
+from decimal import Decimal, localcontext
 from typing import Any
 
 import pyarrow as pa
 
 from latecomer.errors import PipelineError, Problem
+from latecomer.model.written_numbers import fits, written_number
 from latecomer.model.zones import to_utc
 from latecomer.store.layout import TIMESTAMP
 from latecomer.zoned import read
 
 MOST_DIGITS = 38
+_NO_NUMBERS = frozenset({"nan", "inf", "infinity", "-inf", "-infinity", "+inf", "+infinity"})
+_LONGEST = 60
 
 
 def refused(field: str, message: str, value: object = None, mend: str | None = None) -> PipelineError:
@@ -92,10 +95,17 @@ def numbers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 
 
 def _number(text: str, name: str) -> Decimal:
-    try:
-        return Decimal(text.strip())
-    except InvalidOperation:
-        raise refused(f"column {name}", "holds what is not a number", text, "correct the source") from None
+    stripped = text.strip()
+    if stripped.lower() in _NO_NUMBERS:
+        return Decimal(stripped)
+    number = written_number(stripped)
+    if number is None:
+        raise refused(f"column {name}", "holds what is not a number", _short(text), "correct the source")
+    return number
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def exact(values: Sequence[Decimal | int | None], name: str) -> pa.Array:
@@ -107,6 +117,10 @@ def exact(values: Sequence[Decimal | int | None], name: str) -> pa.Array:
     found = [None if value is None else Decimal(value) for value in values]
     if not all(value.is_finite() for value in found if value is not None):
         return pa.array([None if value is None else float(value) for value in found], pa.float64())
+    longest = next((value for value in found if value is not None and not fits(value, MOST_DIGITS)), None)
+    if longest is not None:
+        mend = "correct the source"
+        raise refused(f"column {name}", f"has more digits than {MOST_DIGITS}", _short(f"{longest:e}"), mend)
     with localcontext(prec=1000):
         found = [None if value is None else value.normalize() for value in found]
         scale = max((-int(value.as_tuple().exponent) for value in found if value), default=0)
@@ -115,7 +129,9 @@ def exact(values: Sequence[Decimal | int | None], name: str) -> pa.Array:
     except pa.ArrowInvalid:
         longest = max((value for value in found if value), key=lambda value: len(str(value)))
         mend = "round it in the source"
-        raise refused(f"column {name}", f"has more digits than {MOST_DIGITS}", f"{longest:f}", mend) from None
+        raise refused(
+            f"column {name}", f"has more digits than {MOST_DIGITS}", _short(f"{longest:f}"), mend
+        ) from None
 
 
 def together(columns: Iterable[pa.ChunkedArray], name: str) -> list[pa.ChunkedArray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -12,6 +12,7 @@ from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Unit
 from latecomer.model.durations import EARLIEST, LATEST
+from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.source.files import BROKEN, CORRUPT, FULL_ORIGIN, LANDED, ORIGIN, POSITION
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import quoted, some_bytes
@@ -153,7 +154,16 @@ def _reason(layout: EventLayout) -> str:
         cases.append(_unreadable(ARRIVAL, order_by, "arrival_time"))
     if max_future is not None:
         cases.append(f"when {TIME} - {ARRIVAL} > {max_future}L then 'too_far_ahead'")
+    cases += [
+        f"when abs({quoted(measure)}) >= {10**WHOLE_DIGITS}BD then 'beyond_the_ledger'"
+        for measure in beyond_the_ledger(layout.columns, pipeline.ledger)
+    ]
     return f"case {' '.join(cases)} end"
+
+
+def beyond_the_ledger(columns: Mapping[str, str], measures: Sequence[str]) -> list[str]:
+    """The measures whose type holds amounts that the ledger could not add up."""
+    return [name for name in measures if types.whole_digits(columns[name]) > WHOLE_DIGITS]
 
 
 def _unreadable(micros_column: str, column: str, what: str) -> str:

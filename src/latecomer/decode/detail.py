@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from latecomer.config import columns as types
@@ -20,6 +19,9 @@ from latecomer.config.encodings import UTF8, other_encoding
 from latecomer.config.models import Pipeline
 from latecomer.config.sizes import format_size
 from latecomer.model.durations import format_duration
+from latecomer.model.ledger import WHOLE_DIGITS
+from latecomer.model.written_numbers import LONGEST as LONGEST_NUMBER
+from latecomer.model.written_numbers import fits, written_number
 
 LONGEST = 60
 MOST = 3
@@ -58,7 +60,17 @@ class Explainer:
                 allowed = format_duration(self.pipeline.watermark.max_future or 0)
                 said = _shown(event, _fields(raw).get(event))
                 return f"{said} is more than {allowed} ahead of its arrival (watermark.max_future)"
+            case "beyond_the_ledger":
+                return self._beyond_the_ledger(_fields(raw))
         return None
+
+    def _beyond_the_ledger(self, row: Mapping[str, Any]) -> str:
+        said = [
+            _shown(name, row.get(name))
+            for name in map(self.pipeline.source_name, self.pipeline.ledger)
+            if not _fits_decimal(str(row.get(name) or 0), f"decimal({WHOLE_DIGITS},0)")
+        ]
+        return f"{'; '.join(said)} has more than the {WHOLE_DIGITS} digits before the point that the ledger adds up"
 
     def undecodable(self, raw: bytes, encoding: str) -> str:
         """Which byte of a row is not in its encoding."""
@@ -83,7 +95,7 @@ class Explainer:
         if self.pipeline.source.files.format == "csv":
             return self._misread_csv(raw, header)
         try:
-            found = json.loads(raw)
+            found = _parsed(raw)
         except ValueError as error:
             if raw.count("\0") * 3 > len(raw):
                 return "it looks like UTF-16; set source.files.encoding: utf-16"
@@ -116,17 +128,29 @@ class Explainer:
         return "; ".join(wrong[:MOST]) + more or None
 
 
+class _Number(str):
+    """A number as it is written, too long or too large for Python to be bothered with it."""
+
+
+def _parsed(raw: str) -> Any:
+    def whole(text: str) -> int | _Number:
+        return int(text) if len(text) <= LONGEST_NUMBER else _Number(text)
+
+    return json.loads(raw, parse_float=_Number, parse_int=whole)
+
+
 def _fields(raw: str) -> Mapping[str, Any]:
     """The columns of a row that could be parsed: its raw text is JSON."""
     try:
-        found = json.loads(raw)
+        found = _parsed(raw)
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
 def _shown(column: str, value: object) -> str:
-    return f"column {column}: {_short(json.dumps(value, ensure_ascii=False))}"
+    shown = str(value) if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
+    return f"column {column}: {_short(shown)}"
 
 
 def _short(text: str) -> str:
@@ -135,9 +159,13 @@ def _short(text: str) -> str:
 
 def _fits_json(value: Any, kind: str) -> bool:
     """Whether Spark takes a JSON value for a column of this type."""
+    if isinstance(value, _Number) and not (kind in types.FLOATS or types.is_decimal(kind)):
+        return kind == "string"
     if kind in _BITS:
         return isinstance(value, int) and not isinstance(value, bool) and _in_range(value, kind)
     if kind in types.FLOATS:
+        if isinstance(value, _Number):
+            return True
         if isinstance(value, str):
             return value.lower() in _NUMBERS_IN_WORDS
         return isinstance(value, int | float) and not isinstance(value, bool)
@@ -180,11 +208,8 @@ def _is_number(text: str) -> bool:
 
 
 def _fits_decimal(text: str, kind: str) -> bool:
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        return False
-    return number.is_finite() and abs(number) < 10 ** types.whole_digits(kind)
+    number = written_number(text)
+    return number is not None and fits(number, types.whole_digits(kind))
 
 
 def _fits_moment(text: str, kind: str) -> bool:

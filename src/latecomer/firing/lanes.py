@@ -82,15 +82,19 @@ class Lanes:
         notes = dict.fromkeys(noted, 0)
         for lane, files in self.files.items():
             for file in files:
-                columns = ["timing", *dict.fromkeys([*units.values(), *noted.values()])]
+                summed = [each for column in units.values() for each in self.merger.exact_columns(column)]
+                columns = ["timing", *dict.fromkeys([*summed, *noted.values()])]
                 table = pq.read_table(file, columns=columns, partitioning=None)
                 for name, column in noted.items():
                     notes[name] += int(_sum(table.column(column)))
                 for fate, rows in _by_fate(lane, table):
                     for unit, column in units.items():
                         counted = fates[unit].get(fate, Decimal(0))
-                        fates[unit][fate] = counted + _sum(rows.column(column))
+                        fates[unit][fate] = counted + self._amount(rows, column)
         return Counts(fates, **notes)
+
+    def _amount(self, rows: pa.Table, column: str) -> Decimal:
+        return sum((_sum(rows.column(each)) for each in self.merger.exact_columns(column)), Decimal(0))
 
     @cached_property
     def touched(self) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -42,6 +43,7 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.model.windows import Global, Session, Sliding
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import TIMESTAMP, PaneLayout
+from latecomer.store.state_types import beyond_column, beyond_halves
 from latecomer.store.store import Store
 from latecomer.store.table import DataFile, batch_of, kind_of, parquet_files
 from latecomer.timeline.keeper import Stretch
@@ -52,6 +54,7 @@ from latecomer.windowing.merge import Counts, Merger
 from latecomer.windowing.states import SINCE
 from latecomer.windowing.tally import counts_by_batch
 
+LOG = logging.getLogger(__name__)
 FOLD_AT = 24
 """So many files of open states, or of late panes, are merged into one."""
 SMALL = 8 << 20
@@ -95,6 +98,7 @@ class OutputLogic:
         self.tables = store.output_tables(name, self.merger.schema)
         self.open_states: list[DataFile] = []
         self.recent_panes: list[DataFile] = []
+        self._outgrown: set[str] = set()
         self.remember()
         self.known_keys = KnownKeys(self.merger, self.tables.panes) if self.output.emit_empty else None
 
@@ -257,6 +261,7 @@ class OutputLogic:
             files += self._closing_panes(batch, files, params)
         failpoint(f"{self.name}.panes.written", number)
         added = panes.commit(number, files, folded)
+        self._warn_of_outgrown(added)
         if self.output.replaces:
             gone = {file.path for file in folded}
             reach = batch.stretch.fires_at - self.output.allowed_lateness
@@ -265,6 +270,31 @@ class OutputLogic:
                 for file in [*self.recent_panes, *added]
                 if file.path not in gone and to_micros(file.maximum["window_end"]) > reach
             ]
+
+    def _warn_of_outgrown(self, added: Sequence[DataFile]) -> None:
+        """Warn, once for each sum, that it did not fit its column somewhere: it is null there."""
+        kinds = self.merger.state_columns
+        kept = {
+            name: column
+            for name in self.layout.values
+            for column in (beyond_column(name), beyond_halves(name)[0])
+            if column in kinds and name not in self._outgrown
+        }
+        if not kept or not added:
+            return
+        rows = pq.ParquetDataset(self.tables.panes.paths(added)).read(columns=list(kept.values()))
+        for name, column in kept.items():
+            if places := rows.num_rows - rows[column].null_count:
+                self._outgrown.add(name)
+                LOG.warning(
+                    "output %s: %s does not fit %s in %d places and is null there; the exact sum is kept, and "
+                    "published once it fits. In a new store sums of whole numbers have 38 digits; decimals need "
+                    "fewer digits in source.schema",
+                    self.name,
+                    name,
+                    self.layout.values[name],
+                    places,
+                )
 
     def _closing_panes(
         self, batch: Batch, new: Sequence[Path], params: DataFrame, told: Sequence[str] = ()

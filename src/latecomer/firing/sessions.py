@@ -116,16 +116,20 @@ class SessionLanes(Lanes):
 
         for lane in (OPEN, FIRED, WAITING, REST):
             for file in self.files[lane]:
-                table = pq.read_table(file, columns=["timing", NEW_BEHIND, *news, *lates], partitioning=None)
+                summed = [each for column in (*news, *lates) for each in self.merger.exact_columns(column)]
+                table = pq.read_table(file, columns=["timing", NEW_BEHIND, *summed], partitioning=None)
                 behind += int(_sum(table.column(NEW_BEHIND)))
                 parts = _by_fate(table) if lane == REST else {Fate.ON_TIME: table}
                 for fate, rows in parts.items():
                     for unit, new, late in zip(sums, news, lates, strict=True):
-                        came_late = _sum(rows.column(late))
-                        add(unit, fate, _sum(rows.column(new)) - came_late)
+                        came_late = self._amount(rows, late)
+                        add(unit, fate, self._amount(rows, new) - came_late)
                         if lane != REST:
                             add(unit, Fate.LATE_ACCEPTED, came_late)
         return Counts({**fates, ASSIGNMENTS: fates[EVENT_UNIT]}, late_at_source=behind)
+
+    def _amount(self, rows: pa.Table, column: str) -> Decimal:
+        return sum((_sum(rows.column(each)) for each in self.merger.exact_columns(column)), Decimal(0))
 
 
 def _by_fate(table: pa.Table) -> dict[Fate, pa.Table]:

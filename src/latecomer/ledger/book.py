@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 
 from latecomer.errors import LedgerError
 from latecomer.log.events import Received
-from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, unbalanced
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS, WHOLE_DIGITS, Entry, unbalanced
 from latecomer.model.verdicts import Fate
+from latecomer.source.decimals import number
 from latecomer.store.layout import LEDGER
 from latecomer.store.sql import ddl, quoted
 from latecomer.windowing.merge import Counts
@@ -131,9 +132,12 @@ def amounts_by_batch(rows: DataFrame, columns: Mapping[str, str]) -> dict[int, d
 
 
 def measure_in_raw(column: str) -> str:
-    """A number read out of a dead letter's raw text, as far as it can be; `column` as the source names it."""
+    """A number read out of a dead letter's raw text, as far as it can be; `column` as the source names it.
+
+    One that is larger than an event's may be is not read: it would stop the batch when the sum outgrew the ledger.
+    """
     found = f"get_json_object(raw, \"$['{column}']\")"
     if not re.fullmatch(r"[\w .-]+", column):  # there is no way to write it in a path
         shape = ddl({column: "string"}).replace("\\", "\\\\").replace("'", "\\'")
         found = f"from_json(raw, '{shape}').{quoted(column)}"
-    return f"try_cast({found} as decimal(38,6))"
+    return number(f"trim({found})", f"decimal({WHOLE_DIGITS + 6},6)")

@@ -30,6 +30,7 @@ from latecomer.store.layout import FATE_COLUMNS
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.recovery import require_unbroken, require_whole_tables
 from latecomer.store.sql import double_quoted, moment_literal, quoted
+from latecomer.store.state_types import beyond_column
 from latecomer.store.store import Store, joining, open_store
 from latecomer.store.table import Table
 from latecomer.timeline.keeper import TimelineKeeper
@@ -252,7 +253,7 @@ class _Check:
     def _standing(self, output: OutputLogic, column: str) -> Decimal:
         """What stands in panes, an early one left out (its window is open, and counted there), and in
         open windows. Panes that hold no more than was new are counted all."""
-        total, held = Decimal(0), double_quoted(column)
+        total = Decimal(0)
         place = ", ".join(map(double_quoted, ("window_start", "window_end", *output.layout.keys)))
         ranked = f"row_number() over (partition by {place} order by sequence desc, op desc)"
         sign = "case when op = 'insert' then 1 else -1 end"
@@ -265,14 +266,13 @@ class _Check:
         back = f"case when op = 'insert' then 1 when {early} then 0 else -1 end"
         if output.output.accumulation is Accumulation.DISCARDING:
             kept, back = "true", "case when op = 'insert' then 1 else 0 end"
-        queries = {
-            output.tables.partials: f"select sum({held} * {back}) as s from t",
-            output.tables.panes: f"select sum({held} * {sign}) as s from (select {held}, op, timing, window_end, "
-            f"{ranked} as nth from t where batch <= {self.last}) where {kept}",
-        }
-        for table, sql in queries.items():
+        standing = f"(select *, {ranked} as nth from t where batch <= {self.last}) where {kept}"
+        tables = {output.tables.partials: (back, "t"), output.tables.panes: (sign, standing)}
+        for table, (counts, rows) in tables.items():
             if table.exists:
-                total += Decimal(table.query(sql).column("s")[0].as_py() or 0)
+                held = _exactly(table, column)
+                found = table.query(f"select sum({held} * {counts}) as s from {rows}")
+                total += Decimal(found.column("s")[0].as_py() or 0)
         return total
 
     def _watermark(self) -> int:
@@ -372,3 +372,11 @@ def _pairs(tally: Tally) -> dict[int, Decimal]:
 
 _NOTES = ("partly_late", "late_at_source")
 _JUDGED = tuple(fate for fate in FATE_COLUMNS if fate not in (Fate.DUPLICATE.value, Fate.DEAD_LETTER.value))
+
+
+def _exactly(table: Table, column: str) -> str:
+    """A private sum in SQL, where it is kept in two columns too."""
+    held, beyond = double_quoted(column), beyond_column(column)
+    if beyond not in table.columns:
+        return held
+    return f"coalesce({double_quoted(beyond)}, arrow_cast({held}, 'Decimal128(38, 0)'))"

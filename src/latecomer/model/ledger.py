@@ -10,6 +10,9 @@ from latecomer.model.verdicts import Fate
 
 EVENTS = "events"
 ASSIGNMENTS = "assignments"
+WHOLE_DIGITS = 22
+"""An amount with more digits than these before the point does not enter the ledger: its sums have 32, so that ten
+billion of the largest amounts add up."""
 EXACT = 80
 """Digits enough for any sum of amounts of 38 digits."""
 

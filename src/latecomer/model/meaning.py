@@ -21,8 +21,20 @@ Meaning = Callable[[Sequence[Any], Any], Any]
 def total(values: Sequence[Any]) -> Any:
     """The sum, exact; of floating point numbers, rounded once."""
     if isinstance(values[0], float):
-        return math.fsum(values)
+        return float_sum(values)
     with localcontext(prec=80):
+        return sum(values)
+
+
+def float_sum(values: Sequence[float]) -> float:
+    """The sum of floating point numbers, rounded once; infinite where it is too large, and NaN where infinities cancel.
+
+    >>> float_sum([1e308, 1e308]), float_sum([0.1] * 10)
+    (inf, 1.0)
+    """
+    try:
+        return math.fsum(values)
+    except (OverflowError, ValueError):  # beyond the largest number on the way, or infinities of both signs
         return sum(values)
 
 

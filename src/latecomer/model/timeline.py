@@ -17,6 +17,7 @@ from operator import attrgetter
 from typing import Any, Literal
 
 from latecomer.model.asking import advanced, lag_of, mark_of, storable
+from latecomer.model.holding import PATIENCE, Holding
 from latecomer.model.strategies import Head, State, Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
@@ -100,6 +101,40 @@ class Timeline:
         known, every = self.partitions.get(partition), self.strategy.every
         lag = lag_of(self.strategy, known.state if known else None, partition)
         return max(lag, 1_000_000 if every == "event" else every)
+
+    def holding(self) -> list[Holding]:
+        """The partitions that are silent and for whose sake the watermark waits, the longest silent first.
+
+        With `idle_after` none holds it for ever; where all are silent, none waits for another.
+        """
+        if self.strategy.idle_after is not None or len(self.partitions) < 2:
+            return []
+        marks = {name: self._mark(name, known) for name, known in self.partitions.items()}
+        heard = {head.partition for head in self.open_heads}
+        silent = {
+            name
+            for name, known in self.partitions.items()
+            if name not in heard and self.last_at - known.seen_at >= self._patience(name)
+        }
+        speaking = sorted(mark for name, mark in marks.items() if name not in silent)
+        if not speaking:
+            return []
+        held = [
+            Holding(
+                name,
+                (since := self.partitions[name].seen_at),
+                self.last_at - since,
+                self.watermark,
+                sum(mark > marks[name] for mark in speaking),
+                self._patience(name),
+            )
+            for name in silent
+            if marks[name] < speaking[0]
+        ]
+        return sorted(held, key=lambda each: (each.since, each.partition))
+
+    def _patience(self, name: str) -> int:
+        return max(PATIENCE, lag_of(self.strategy, self.partitions[name].state, name))
 
     def heartbeat(self, at: int) -> Row | None:
         """A tick without events: the open tick is over, and silence counts as far as it lasted.

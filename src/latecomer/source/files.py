@@ -20,17 +20,18 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.columns import csv_row
+from latecomer.config.columns import csv_row, is_decimal
 from latecomer.config.damage import DamagedFile, damage_found
 from latecomer.config.encodings import UTF8, file_encoding, is_text, open_text, other_encoding
 from latecomer.config.models import Pipeline
 from latecomer.config.parquet import ParquetColumns, parquet_columns
 from latecomer.config.paths import SourcePath, fits, special_kind
 from latecomer.source import lines
+from latecomer.source.decimals import decimals_as_text, misfits, number, numbers
 from latecomer.source.limits import Limits, LongLine
 from latecomer.source.lines import METADATA
 from latecomer.source.parquet import from_nanos, not_text
@@ -117,7 +118,7 @@ class Rows:
         return self.broken + sum(int(count.get[READ]) for count in self.counts)
 
     def doubtful(self) -> bool:
-        """Whether any text has U+FFFD, which may stand for bytes that were not UTF-8: once they have been read."""
+        """Whether any row's bytes are needed after all: once they have been read."""
         return any(count.get.get(DOUBTFUL) for count in self.counts)
 
 
@@ -174,7 +175,7 @@ class FileSource:
             for part in self._parts(partial(_reader, spark, longest), group, by_line):
                 counts.append(Observation())
                 counted = self._counted(part, counts[-1], by_line)
-                parts.append(self._numbered(counted, readable))
+                parts.append(self._numbered(counted, readable, by_line))
         set_aside = [_Aside(file, reason) for file, reason in broken]
         set_aside += [_Aside(file, "", line) for file in readable for line in self.long_lines(file)]
         if set_aside or not parts:
@@ -211,13 +212,29 @@ class FileSource:
         return {}
 
     def _counted(self, part: DataFrame, counts: Observation, by_line: bool) -> DataFrame:
-        """Note in passing how many rows there are and, in CSV, how many of them are doubtful."""
-        rows = F.count(F.lit(1)).alias(READ)
-        if self.pipeline.source.files.format != "csv" or by_line:
+        """Note in passing how many rows there are, and how many of them are doubtful."""
+        rows, doubt = F.count(F.lit(1)).alias(READ), self._doubt(part)
+        if doubt is None or by_line:
             return part.observe(counts, rows)
         # As a column it is part of the generated code, which an observation by itself is not.
-        marked = part.withColumn(DOUBTFUL, lines.holds_replacement(part))
+        marked = part.withColumn(DOUBTFUL, doubt)
         return marked.observe(counts, rows, F.count_if(DOUBTFUL).alias(DOUBTFUL))
+
+    def _doubt(self, part: DataFrame) -> Column | None:
+        """Whether the bytes of a row are needed, which Spark's readers do not keep: for text in CSV that may not
+        be UTF-8, and for a number that its decimal column does not take."""
+        kind, doubt = self.pipeline.source.files.format, None
+        if kind != "parquet" and self._decimals:
+            doubt = F.expr(misfits(self._decimals))
+        if kind == "csv":
+            replaced = lines.holds_replacement(part)
+            doubt = replaced if doubt is None else replaced | doubt
+        return doubt
+
+    @cached_property
+    def _decimals(self) -> dict[str, str]:
+        """The decimal columns under the source's names for them."""
+        return {name: kind for name, kind in self.read_columns.items() if is_decimal(kind)}
 
     def _parts(self, reader: NewReader, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
         if not files:
@@ -226,7 +243,7 @@ class FileSource:
             case "parquet":
                 return self._parquet_parts(reader, files)
             case "json" if not by_line:
-                columns = ddl({**self.read_columns, CORRUPT: "string"})
+                columns = ddl({**decimals_as_text(self.read_columns), CORRUPT: "string"})
                 return [
                     reader().options(**_PERMISSIVE).schema(columns).json(paths) for paths in _together(files)
                 ]
@@ -286,7 +303,7 @@ class FileSource:
                 else:
                     part = (
                         reader()
-                        .schema(ddl({**layout, CORRUPT: "string"}))
+                        .schema(ddl({**decimals_as_text(layout), CORRUPT: "string"}))
                         .options(**options)
                         .option("header", settings.header)
                         .option("columnPruning", False)  # or a row too short or too long would pass
@@ -323,7 +340,7 @@ class FileSource:
                     return tuple(row)
         return ()
 
-    def _numbered(self, part: DataFrame, files: Sequence[SourceFile]) -> DataFrame:
+    def _numbered(self, part: DataFrame, files: Sequence[SourceFile], by_line: bool) -> DataFrame:
         """Add where each row stands: file, position in it, and, if asked for, when the file landed. Columns
         get the names that the pipeline has for them.
 
@@ -336,9 +353,14 @@ class FileSource:
         if self.pipeline.source.files.format == "parquet":
             position = about.getField("row_index")
         named = self.pipeline.source_name
+        # By line they are numbers already, as in Parquet.
+        in_text = {} if by_line or self.pipeline.source.files.format == "parquet" else numbers(self._decimals)
         origin = _PATH if self.path.many_folders else _below_base(files, self.path.base)
         numbered = part.select(
-            *(F.col(quoted(named(column))).alias(column) for column in self.columns),
+            *(
+                F.expr(in_text.get(named(column), quoted(named(column)))).alias(column)
+                for column in self.columns
+            ),
             CORRUPT,
             F.lit(None).cast("string").alias(BROKEN),
             F.expr(origin).alias(ORIGIN),
@@ -365,7 +387,7 @@ class FileSource:
         }
         folders = rows.sparkSession.createDataFrame(pa.table({**places, **values}))
         filled = {
-            column: f"coalesce({quoted(column)}, try_cast({quoted(_FOLDER + column)} as {self.columns[column]}))"
+            column: f"coalesce({quoted(column)}, {_of_folder(quoted(_FOLDER + column), self.columns[column])})"
             for column in columns
         }
         return rows.join(F.broadcast(folders), FULL_ORIGIN, "left").select(
@@ -496,6 +518,11 @@ def _grouped(
     for file in files:
         groups.setdefault(group_of(file), []).append(file)
     return groups
+
+
+def _of_folder(text: str, kind: str) -> str:
+    """What a folder says, in the column's type."""
+    return number(text, kind) if is_decimal(kind) else f"try_cast({text} as {kind})"
 
 
 def _reader(spark: SparkSession, longest: int | None) -> DataFrameReader:

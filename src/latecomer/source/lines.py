@@ -3,7 +3,8 @@
 Spark's CSV reader puts U+FFFD in the place of what it cannot decode and does not say so; and neither of its
 readers takes every encoding. Here each line is decoded in sight: one that is not in the encoding is a
 corrupt row with its bytes. That costs more than Spark's own readers, so it is done where it must be:
-for files in another encoding than UTF-8, and for CSV files in which U+FFFD has been seen.
+for files in another encoding than UTF-8, for CSV files in which U+FFFD has been seen, and where a number does not
+fit its decimal column, so that the dead letter has the bytes of its row.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.encodings import UTF8, UTF16
+from latecomer.source.decimals import decimals_as_text, misfits, numbers
 from latecomer.store.sql import ddl, quoted
 
 REPLACEMENT = "\ufffd"
@@ -42,7 +44,7 @@ def json_lines(
 ) -> DataFrame:
     """One JSON object a line."""
     lines = _lines(reader, paths, encoding).where(F.col(_TEXT).rlike(_BLANK_IN_JSON))
-    parsed = F.from_json(_TEXT, ddl({**columns, corrupt: "string"}), dict(options))
+    parsed = F.from_json(_TEXT, ddl({**decimals_as_text(columns), corrupt: "string"}), dict(options))
     return _rows(lines, parsed, encoding, columns, corrupt)
 
 
@@ -61,7 +63,7 @@ def csv_lines(
         # A task reads one file, or one part of one.
         first = F.expr(f"input_file_block_start() = 0 and {_NTH} % (1L << 33) = 0")
         lines = lines.withColumn(_NTH, F.monotonically_increasing_id()).where(~first)
-    parsed = F.from_csv(F.col(_TEXT), ddl({**columns, corrupt: "string"}), dict(options))
+    parsed = F.from_csv(F.col(_TEXT), ddl({**decimals_as_text(columns), corrupt: "string"}), dict(options))
     return _rows(lines, parsed, encoding, columns, corrupt)
 
 
@@ -99,9 +101,11 @@ def _rows(
         again = F.expr(f"encode(decode(cast({_VALUE} as binary), '{encoding}'), '{encoding}')")
         whole = ~F.contains(_TEXT, F.lit(REPLACEMENT)) | (again == F.col(_VALUE).cast("binary"))
     found = lines.withColumn(_PARSED, parsed)
-    broken = ~whole | F.col(_PARSED)[corrupt].isNotNull()
+    within = f"{_PARSED}."
+    broken = ~whole | F.col(_PARSED)[corrupt].isNotNull() | F.expr(misfits(columns, within))
+    decimals = numbers(columns, within)
     return found.select(
-        *(F.col(_PARSED)[name].alias(name) for name in columns),
+        *(F.expr(decimals.get(name, within + quoted(name))).alias(name) for name in columns),
         F.when(broken, F.col(_VALUE)).alias(corrupt),
         METADATA,
     )

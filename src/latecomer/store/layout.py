@@ -17,7 +17,7 @@ from latecomer.config import columns as types
 from latecomer.config.checks import UNSTORABLE
 from latecomer.config.models import Output, Pipeline
 from latecomer.model.aggregates import Aggregate
-from latecomer.store.state_types import fields_of
+from latecomer.store.state_types import WHOLE, fields_of
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 AMOUNT = pa.decimal128(38, 6)
@@ -136,6 +136,8 @@ class EventLayout:
 
     pipeline: Pipeline
     columns: Mapping[str, str]
+    wide_sums: bool = True
+    """Whether whole numbers are summed up as decimals, which no sum outgrows; in an old store they are not."""
 
     @cached_property
     def view(self) -> dict[str, str]:
@@ -213,6 +215,11 @@ class PaneLayout:
     def values(self) -> dict[str, str]:
         return {name: self.value_type(aggregate) for name, aggregate in self.output.aggregates.items()}
 
+    @property
+    def whole_sum_type(self) -> str:
+        """The type of a sum of whole numbers."""
+        return WHOLE if self.events.wide_sums else "bigint"
+
     def value_type(self, aggregate: Aggregate) -> str:
         """The type of an aggregate's result."""
         kind = self.events.types.get(aggregate.column or "", "bigint")
@@ -226,7 +233,9 @@ class PaneLayout:
             case "median" if types.is_exact(kind):
                 return f"decimal(38,{types.scale_of(kind) + 1})"
             case "sum" if types.is_exact(kind):
-                return f"decimal(38,{types.scale_of(kind)})" if types.is_decimal(kind) else "bigint"
+                return (
+                    f"decimal(38,{types.scale_of(kind)})" if types.is_decimal(kind) else self.whole_sum_type
+                )
             case "avg" if types.is_decimal(kind):
                 return f"decimal(38,{min(types.scale_of(kind) + 4, 20)})"
             case "approx_percentile" if kind in types.INTEGERS:

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from latecomer.config.models import Pipeline
 from latecomer.errors import StoreError
-from latecomer.store.layout import DEAD_LETTERS, LEDGER, WATERMARKS
+from latecomer.store.layout import DEAD_LETTERS, LEDGER, WATERMARKS, EventLayout
 from latecomer.store.store import Store
 from latecomer.store.table import APPLICATION, NOTHING_REACHED, DataFile, Table, batches_of
 
@@ -59,6 +59,8 @@ class ReplayStore(Store):
 
     def __init__(self, pipeline: Pipeline, origin: Store, last: int, new_timeline: bool) -> None:
         super().__init__(pipeline, origin.columns)
+        self.wide_sums = origin.wide_sums  # numbers that are held side by side are of one type
+        self.layout = EventLayout(pipeline, self.columns, self.wide_sums)
         self.replay_of = origin.root
         self.logged_every = origin.pipeline.watermark.every
         schema = self.layout.schema

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from latecomer.config import columns as types
+from latecomer.config.checks import PRIVATE
 from latecomer.model.aggregates import ADDITIVE, SKETCHED, TALLIED, Aggregate
 from latecomer.store.sketches import can_sketch
 
 WHOLE = "decimal(38,0)"
+LOW_DIGITS = 20
+"""So many digits of a decimal of nearly 38 are its lower half, where sums are made of halves."""
 _EVENT = "t: bigint, a: bigint, o: string, p: bigint"
 """Event time, arrival time, origin and position: the order of events."""
 
@@ -68,3 +71,13 @@ def state_parts(aggregate: Aggregate, kind: str) -> dict[str, str]:
         return {"count": "bigint", "mean": "double", "spread": "double"}
     rough = dict.fromkeys(("rough_sum", "rough_squares"), "double")
     return {"count": "bigint", "sum": WHOLE, "squares": WHOLE, **rough}
+
+
+def beyond_column(column: str) -> str:
+    """Where a sum of whole numbers is kept that its column of 64 bits cannot hold; null where it can."""
+    return f"{column if column.startswith(PRIVATE) else PRIVATE + column}_beyond"
+
+
+def beyond_halves(column: str) -> tuple[str, str]:
+    """Where the upper and the lower half of a sum are kept that needs more than 38 digits; null where it does not."""
+    return f"{beyond_column(column)}_high", f"{beyond_column(column)}_low"

@@ -33,13 +33,15 @@ from latecomer.model.base import in_own_words
 from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import column_mistake
 from latecomer.model.windows import Tumbling
-from latecomer.store import layout
+from latecomer.store import layout, state_types
 from latecomer.store.pins import FORMAT, PINS, read_pins, write_pins
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.redefining import fix_for
 from latecomer.store.sql import text_literal
 from latecomer.store.table import Table
 
+SUMS = "sums"
+"""Under this is pinned in which type whole numbers are summed up; nothing in a store of an earlier version."""
 WALL_CLOCK = "wall"
 """What the windows of a zone within its days follow, as it is written in their definition."""
 
@@ -65,7 +67,8 @@ class Store:
         self.pipeline = pipeline
         self.root = pipeline.store_path
         self.columns = dict(columns)
-        self.layout = layout.EventLayout(pipeline, self.columns)
+        self.wide_sums = _has_wide_sums(self.root)
+        self.layout = layout.EventLayout(pipeline, self.columns, self.wide_sums)
 
     @cached_property
     def events(self) -> Table:
@@ -130,6 +133,8 @@ class Store:
         pinned = self._pinned()
         if pinned is None:
             pinned = {"format": FORMAT, "pipeline": self.pipeline.name, "outputs": {}, "policies": {}}
+            if self.wide_sums:
+                pinned[SUMS] = state_types.WHOLE
         if pinned["pipeline"] != self.pipeline.name:
             raise StoreMismatch(
                 f"store {self.root} belongs to pipeline {pinned['pipeline']}, not {self.pipeline.name}; "
@@ -246,6 +251,12 @@ class Store:
                 "restore it, or start a new store"
             )
         return definition
+
+
+def _has_wide_sums(root: Path) -> bool:
+    """Whether the sums of whole numbers are decimals: in every store that does not exist yet (ADR 0028)."""
+    pinned = read_pins(root)
+    return pinned is None or pinned.get(SUMS) == state_types.WHOLE
 
 
 def open_store(pipeline: Pipeline) -> Store:

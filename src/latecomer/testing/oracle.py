@@ -11,6 +11,7 @@ from latecomer.model.arrivals import Arrival, Drain, Heartbeat, Judged, Watermar
 from latecomer.model.interpreter import interpret
 from latecomer.model.panes import Pane
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.model.written_numbers import fits
 from latecomer.testing.notation import Late
 from latecomer.testing.outcome import Assigned, Outcome, Told
 from latecomer.testing.predicates import predicate
@@ -79,9 +80,12 @@ def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
 
 
 def _as_published(pane: Pane, output: str, shape: Shape) -> Pane:
-    """The pane with averages of decimals rounded as their column holds them."""
+    """The pane as its columns hold it: averages of decimals rounded, and no sum of more than 38 digits."""
     values = dict(pane.values)
     for name, aggregate in shape.pipeline.outputs[output].aggregates.items():
+        if isinstance(values[name], Decimal) and aggregate.function == "sum":
+            whole_digits = 38 - scale_of(shape.columns[aggregate.column or ""])
+            values[name] = values[name] if fits(values[name], whole_digits) else None
         if isinstance(values[name], Decimal) and aggregate.function == "avg":
             digits = min(scale_of(shape.columns[aggregate.column or ""]) + 4, 20)
             with localcontext(prec=60):

@@ -10,6 +10,7 @@ from typing import Any
 
 from latecomer.config import columns as types
 from latecomer.model.durations import UNITS, iso, to_micros, to_moment
+from latecomer.model.written_numbers import written_number
 from latecomer.model.zones import day_of, midnight, to_local, to_utc
 from latecomer.testing.times import Times
 
@@ -33,7 +34,10 @@ def typed(value: Any, kind: str, times: Times) -> Any:
         return float(value) if kind == "double" else unpack("<f", pack("<f", float(value)))[0]
     if types.is_decimal(kind):
         step = Decimal(1).scaleb(-types.scale_of(kind))
-        exact = Decimal(str(value)).quantize(step, ROUND_HALF_UP, _EXACT)
+        written = written_number(str(value))
+        if written is None:
+            raise ValueError
+        exact = written.quantize(step, ROUND_HALF_UP, _EXACT)
         if abs(exact) >= 10 ** types.whole_digits(kind):
             raise ValueError
         return exact

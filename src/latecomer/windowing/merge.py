@@ -18,6 +18,7 @@ from latecomer.model.panes import Timing
 from latecomer.model.verdicts import Fate
 from latecomer.store.layout import PaneLayout, arrow_type
 from latecomer.store.sql import ddl, quoted
+from latecomer.store.state_types import beyond_column, beyond_halves
 from latecomer.windowing.assign import END, LEADING, START, TIME
 from latecomer.windowing.judge import ARRIVAL, CODES, FATE, ORIGIN, PARTLY, POSITION, WATERMARK
 from latecomer.windowing.state_logic import StateLogic
@@ -113,8 +114,7 @@ class Merger:
             f"unix_micros(fired_at) as {LAST_ARRIVAL}",
             f"unix_micros(watermark) as {LAST_WATERMARK}",
             f"sequence as {LAST_SEQUENCE}",
-            *(map(quoted, self.new_columns) if fresh else ()),
-            *self._inputs("from_state", without=self.new_columns if fresh else ()),
+            *self._inputs("fresh" if fresh else "from_state"),
             *more,
         )
 
@@ -152,8 +152,7 @@ class Merger:
             *(f"{quoted(key)} as {quoted(_KEY + key)}" for key in self.layout.keys),
             FATE,
             *_LASTS,
-            *map(quoted, self.new_columns),
-            *self._inputs("from_state", without=self.new_columns),
+            *self._inputs("fresh"),
         )
 
     def merge(
@@ -222,9 +221,12 @@ class Merger:
         counts = {name for name, each in self.output.aggregates.items() if each.function == "count"}
         sums = {EVENTS, *map(measure_column, self.measures)}
         kinds = {**self.layout.values, **self.state_columns}
+        names = (*self.layout.values, *sums)
+        kept = [column for name in names for column in (beyond_column(name), *beyond_halves(name))]
+        beyond = [column for column in kept if column in self.state_columns]
         return {
             name: f"cast({0 if name in counts | sums else 'null'} as {kinds[name]})"
-            for name in (*self.layout.values, *sums)
+            for name in (*names, *beyond)
         }
 
     def of_sequences(self, panes: DataFrame) -> DataFrame:
@@ -237,15 +239,22 @@ class Merger:
     def new_columns(self) -> list[str]:
         """The private columns that hold what a batch added, for the ledger."""
         summed = (EVENTS, *map(measure_column, self.measures))
-        some = (NEW_BEHIND, NEW_ASSIGNMENTS, NEW_PARTLY, *map(late_column, summed))
+        some = [NEW_BEHIND, NEW_ASSIGNMENTS, NEW_PARTLY, *map(late_column, summed)]
+        some += map(beyond_column, (*map(new_column, summed), *map(late_column, summed)))
         return [*map(new_column, summed), *(column for column in some if column in self.state_columns)]
 
-    def _inputs(self, origin: Literal["from_event", "from_state"], without: Sequence[str] = ()) -> list[str]:
+    def exact_columns(self, column: str) -> list[str]:
+        """The columns that add up to a private sum: itself, and what it has where its type is too narrow."""
+        beyond = beyond_column(column)
+        return [column, beyond] if beyond in self.state_columns else [column]
+
+    def _inputs(self, origin: Literal["from_event", "from_state", "fresh"]) -> list[str]:
         return [
             f"{sql} as {quoted(name)}"
             for state in self.states
-            for name, sql in getattr(state, origin).items()
-            if name not in without
+            for name, sql in (
+                {**state.from_state, **state.fresh} if origin == "fresh" else getattr(state, origin)
+            ).items()
         ]
 
     def ddl(self) -> str:

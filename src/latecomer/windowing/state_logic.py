@@ -20,3 +20,5 @@ class StateLogic:
     """Aggregations over the inputs."""
     finish: Mapping[str, str] = field(default_factory=dict)
     """State and value columns, over the merged inputs; those not named pass through."""
+    fresh: Mapping[str, str] = field(default_factory=dict)
+    """Inputs of a state that still counts as what this batch added, where they are not those of any state."""

@@ -5,15 +5,16 @@ aggregation together: each row, whether an event or a state, brings its *inputs*
 inputs of a group; *finish* turns the folded inputs into the new state and the value. So a pane is the
 merge of whatever was known, in any order and in any number of steps.
 
-Sums, counts, minima and maxima are their own state. Averages keep sum and count. Variances of exact
-numbers keep count, sum and sum of squares as whole numbers, so that no digit is lost; of floating
-point numbers, count, mean and squared distance. Approximations keep a sketch; what needs the values
-themselves keeps those (kept_values.py).
+Sums, counts, minima and maxima are their own state; whole numbers are added up so that no sum overflows
+(exact_sums.py). Averages keep sum and count. Variances of exact numbers keep count, sum and sum of squares as whole
+numbers, so that no digit is lost; of floating point numbers, count, mean and squared distance. Approximations keep a
+sketch; what needs the values themselves keeps those (kept_values.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
@@ -23,6 +24,7 @@ from latecomer.model.windows import Session, Sliding
 from latecomer.store.layout import PaneLayout
 from latecomer.store.sql import quoted
 from latecomer.windowing.assign import LEADING, TIME
+from latecomer.windowing.exact_sums import LOW, half, is_long, long_sum, whole_sum
 from latecomer.windowing.judge import CODES, FATE, PARTLY, WATERMARK
 from latecomer.windowing.kept_values import ordered, tallied
 from latecomer.windowing.state_logic import StateLogic
@@ -36,7 +38,7 @@ def states_of(layout: PaneLayout, measures: Mapping[str, str]) -> list[StateLogi
     leads = LEADING if sliding else "true"
     logics = [_summed(EVENTS, "1L", "bigint", leads)]
     logics += [
-        _summed(measure_column(measure), f"coalesce({quoted(measure)}, 0)", kind, leads)
+        _measured(measure_column(measure), f"coalesce({quoted(measure)}, 0)", kind, leads, layout)
         for measure, kind in measures.items()
     ]
     logics.append(_counted(NEW_BEHIND, f"{leads} and {TIME} < {WATERMARK}"))
@@ -48,7 +50,7 @@ def states_of(layout: PaneLayout, measures: Mapping[str, str]) -> list[StateLogi
         logics += [_kept_count(UNSETTLED, _ON_TIME), _kept_count(WAITING, _LATE)]
         logics.append(_late_share(EVENTS, "1L", "bigint"))
         logics += [
-            _late_share(measure_column(measure), f"coalesce({quoted(measure)}, 0)", kind)
+            _late_measure(measure_column(measure), f"coalesce({quoted(measure)}, 0)", kind, layout)
             for measure, kind in measures.items()
         ]
     logics += [_state(name, aggregate, layout) for name, aggregate in layout.output.aggregates.items()]
@@ -100,6 +102,7 @@ def _counted(column: str, when: str) -> StateLogic:
         {column: "cast(null as bigint)"},
         {column: merged},
         {column: quoted(column)},
+        fresh={column: quoted(column)},
     )
 
 
@@ -116,31 +119,65 @@ def _kept_count(column: str, when: str = "true") -> StateLogic:
 
 def _summed(column: str, event: str, kind: str, leads: str) -> StateLogic:
     """A private sum, with the share that came from events of this batch beside it, each event once."""
-    kind, new = _summed_type(kind), new_column(column)
-    once = event if leads == "true" else f"if({leads}, {event}, 0)"
+    new = new_column(column)
     return StateLogic(
         {column: kind, new: kind},
-        {column: f"cast({event} as {kind})", new: f"cast({once} as {kind})"},
+        {column: f"cast({event} as {kind})", new: f"cast({_once(event, leads)} as {kind})"},
         {column: quoted(column), new: f"cast(null as {kind})"},
         {name: f"cast(sum({quoted(name)}) as {kind})" for name in (column, new)},
         {column: quoted(column), new: f"coalesce({quoted(new)}, cast(0 as {kind}))"},
+        fresh={new: quoted(new)},
     )
+
+
+def _once(event: str, leads: str) -> str:
+    return event if leads == "true" else f"if({leads}, {event}, 0)"
+
+
+def _measured(column: str, event: str, kind: str, leads: str, layout: PaneLayout) -> StateLogic:
+    """The same of a measure of the ledger."""
+    if kind not in types.INTEGERS:
+        return _summed(column, event, f"decimal(38,{types.scale_of(kind)})", leads)
+    held = whole_sum(column, event, layout.whole_sum_type)
+    return _together(held, _of_this_batch(new_column(column), _once(event, leads), layout.whole_sum_type))
+
+
+def _late_measure(column: str, event: str, kind: str, layout: PaneLayout) -> StateLogic:
+    if kind not in types.INTEGERS:
+        return _late_share(column, event, f"decimal(38,{types.scale_of(kind)})")
+    return _of_this_batch(late_column(column), f"if({_LATE}, {event}, 0)", layout.whole_sum_type)
 
 
 def _late_share(column: str, event: str, kind: str) -> StateLogic:
     """How much of a private sum this batch's late events brought; states say nothing of it."""
-    kind, late = _summed_type(kind), late_column(column)
+    late = late_column(column)
     return StateLogic(
         {late: kind},
         {late: f"cast(if({_LATE}, {event}, 0) as {kind})"},
         {late: f"cast(null as {kind})"},
         {late: f"cast(sum({quoted(late)}) as {kind})"},
         {late: f"coalesce({quoted(late)}, cast(0 as {kind}))"},
+        fresh={late: quoted(late)},
     )
 
 
-def _summed_type(kind: str) -> str:
-    return "bigint" if kind in types.INTEGERS else f"decimal(38,{types.scale_of(kind)})"
+def _of_this_batch(column: str, event: str, kind: str) -> StateLogic:
+    """A sum of whole numbers to which only what is new adds."""
+    logic = whole_sum(column, event, kind)
+    nothing = dict.fromkeys(logic.from_state, "cast(null as bigint)")
+    value = f"if({quoted(half(column, LOW))} is null, cast(0 as {kind}), {logic.finish[column]})"
+    return replace(logic, from_state=nothing, finish={**logic.finish, column: value}, fresh=logic.from_state)
+
+
+def _together(first: StateLogic, second: StateLogic) -> StateLogic:
+    return StateLogic(
+        {**first.columns, **second.columns},
+        {**first.from_event, **second.from_event},
+        {**first.from_state, **second.from_state},
+        {**first.merge, **second.merge},
+        {**first.finish, **second.finish},
+        {**first.fresh, **second.fresh},
+    )
 
 
 def _state(name: str, aggregate: Aggregate, layout: PaneLayout) -> StateLogic:
@@ -148,6 +185,10 @@ def _state(name: str, aggregate: Aggregate, layout: PaneLayout) -> StateLogic:
     value_type = layout.values[name]
     column = "1" if aggregate.column is None else quoted(aggregate.column)
     match aggregate.function:
+        case "sum" if kind in types.INTEGERS:
+            return whole_sum(name, column, value_type)
+        case "sum" if is_long(kind):
+            return long_sum(name, column, value_type)
         case "sum":
             return _plain(
                 name, f"cast({column} as {value_type})", f"cast(sum({quoted(name)}) as {value_type})"
@@ -183,6 +224,9 @@ def _average(name: str, column: str, kind: str, value_type: str) -> StateLogic:
     total, count = _part(name, "sum"), _part(name, "count")
     held = f"decimal(38,{types.scale_of(kind)})" if types.is_exact(kind) else "double"
     t, n = quoted(total), quoted(count)
+    nothing = f"cast(0 as {held})"
+    # Beyond 38 digits the sum is null, and stays so.
+    merged = _unless_lost(t, held) if types.is_exact(kind) else f"sum({t})"
     ratio = f"try_divide(cast({t} as double), {n})"
     if types.is_decimal(kind):
         # Spark gives a quotient the fewer digits the longer its terms may be.
@@ -191,10 +235,17 @@ def _average(name: str, column: str, kind: str, value_type: str) -> StateLogic:
         ratio = f"coalesce(try_cast({short} as {value_type}), try_cast({whole} as {value_type}))"
     return StateLogic(
         {total: held, count: "bigint"},
-        {total: f"cast({column} as {held})", count: f"if({column} is null, 0L, 1L)"},
-        {total: quoted(total), count: quoted(count)},
-        {total: f"cast(sum({quoted(total)}) as {held})", count: f"sum({quoted(count)})"},
-        {total: quoted(total), count: quoted(count), name: f"cast({ratio} as {value_type})"},
+        {
+            total: f"if({column} is null, {nothing}, cast({column} as {held}))",
+            count: f"if({column} is null, 0L, 1L)",
+        },
+        {total: f"if({n} = 0, {nothing}, {t})", count: n},
+        {total: merged, count: f"sum({n})"},
+        {
+            total: f"if({n} = 0, null, {t})",
+            count: n,
+            name: f"if({n} = 0, null, cast({ratio} as {value_type}))",
+        },
     )
 
 
@@ -238,9 +289,9 @@ def _exact_moment(name: str, column: str, scale: int, function: str) -> StateLog
     )
 
 
-def _unless_lost(column: str) -> str:
+def _unless_lost(column: str, kind: str = WHOLE) -> str:
     """A sum that is null, and stays null, once a term or the sum itself had too many digits."""
-    return f"if(count(1) = count({column}), cast(try_sum({column}) as {WHOLE}), null)"
+    return f"if(count(1) = count({column}), try_cast(try_sum({column}) as {kind}), null)"
 
 
 def _float_moment(name: str, column: str, function: str) -> StateLogic:

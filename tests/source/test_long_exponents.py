@@ -1,0 +1,83 @@
+"""A number of ten bytes does not stall the pipeline: what a decimal column does not take never reaches a cast."""
+
+from __future__ import annotations
+
+import json
+import time
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from latecomer.model.written_numbers import LONGEST, fits, written_number
+from source.source_kit import dead_letters, ledger_lines, pipeline_in, rows_of, run_once, write_text
+
+AT = "2026-11-08T14:00:00Z"
+STALLING = ["1e3000000", "-1E+2147483647", "1e-3000000", "1e-999999999", "0e999999999", "1e99999999999"]
+"""Each took Spark's cast seconds to minutes, or more memory than there is."""
+MANY = 200
+SECONDS = 120.0
+"""For all of them at once, with room for a slow machine: a single one had taken longer than a second."""
+
+
+def as_json(written: str, amount: str = "5.005") -> str:
+    return f'{{"at":"{AT}","fare":{written},"paise":{amount}}}'
+
+
+def run_timed(
+    folder: Path, spark: SparkSession, **files: object
+) -> tuple[list[tuple[str, str]], list[object]]:
+    schema = {"at": "string", "fare": "decimal(18,2)", "paise": "decimal(18,2)"}
+    pipeline = pipeline_in(folder, files=files, schema=schema, ledger=["paise", "fare"])
+    began = time.monotonic()
+    store = run_once(pipeline, spark, drain=True)
+    assert time.monotonic() - began < SECONDS
+    fares = rows_of(store.events, "select fare from t order by position")
+    lines = ledger_lines(store, "totals")
+    assert lines[0, "paise"]["received"] == lines[0, "paise"]["on_time"] + lines[0, "paise"]["dead_letter"]
+    return [(reason, raw) for reason, raw, *_ in dead_letters(store)], [row["fare"] for row in fares]
+
+
+def test_json_numbers_and_texts_that_would_stall_are_dead_letters_with_their_bytes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    bad = [as_json(each) for each in STALLING] * MANY + [as_json(json.dumps(each)) for each in STALLING]
+    bad += [
+        as_json('"1\\u00653000000"'),
+        as_json(f'"{"9" * (LONGEST + 1)}"'),
+        as_json("1e999"),
+        as_json("true"),
+    ]
+    twice = f'{{"at":"{AT}","fare":1e3000000,"fare":1,"paise":1}}'
+    good = ["12.345", '"1,000.5"', "1.5e3", "1e-999", "null", '"7"']
+    write_text(tmp_path, "a.json", "\n".join([*bad, twice, *map(as_json, good)]) + "\n")
+    letters, fares = run_timed(tmp_path, spark)
+    assert [raw for reason, raw in letters if reason == "unreadable"] == bad
+    assert fares == [Decimal(1), Decimal("12.35"), Decimal("1000.5"), 1500, 0, None, 7]
+
+
+def test_csv_fields_that_would_stall_are_dead_letters_with_their_bytes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    bad = [f"{AT},{each},5" for each in STALLING]
+    good = [f"{AT},{each},5" for each in ("12.345", '"1,000.5"', "1e-999", "")]
+    write_text(tmp_path, "a.csv", "\n".join(["at,fare,paise", *bad, *good]) + "\n")
+    letters, fares = run_timed(tmp_path, spark, format="csv")
+    assert [raw for _, raw in letters] == bad
+    assert fares == [Decimal("12.35"), Decimal("1000.5"), 0, None]
+
+
+@pytest.mark.parametrize(
+    "text", [*STALLING, "", "-", "NaN", "Infinity", "1_000", "١", "0x1", " 1", "9" * (LONGEST + 1)]
+)
+def test_what_a_decimal_column_does_not_take(text: str) -> None:
+    assert written_number(text) is None
+
+
+def test_what_a_decimal_column_takes_is_compared_by_its_size() -> None:
+    for text, number in {"1e999": "1e999", "+1,000.50": "1000.5", ".5E-0003": "0.0005", "1.": "1"}.items():
+        assert written_number(text) == Decimal(number)
+    assert fits(Decimal("99.9"), 2)
+    assert not fits(Decimal("1e3000000"), 38)  # Decimal's own abs() would raise Overflow here
+    assert fits(Decimal("0e3000000"), 1)
