@@ -117,9 +117,9 @@ def test_a_column_that_is_not_there_is_told_with_its_line(undeclared: Path, cli:
 
 
 def test_declared_and_pinned_columns(unrun: Lake, cli: Cli) -> None:
-    assert "payer string (declared)" in cli("validate", unrun.file).out
+    assert "token binary (declared)" in cli("validate", unrun.file).out
     unrun.store.pin()
-    assert "payer string (pinned by the store)" in cli("validate", unrun.file).out
+    assert "token binary (pinned by the store)" in cli("validate", unrun.file).out
     unrun.file.write_text(PIPELINE.replace("km: double", "km: float"), encoding="utf-8")
     said = cli("validate", unrun.file)
     assert said.status == 1
