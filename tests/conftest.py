@@ -1,4 +1,4 @@
-"""One Spark session for each test process, as small as it can be; docs/testing.md says why.
+"""One Spark session for each test process, as small as it can be: see Tests in ARCHITECTURE.md.
 
 Random examples are the same in every run of `make test`, so that it says something of the change and not
 of the day; `make test-long` draws new ones each time.
