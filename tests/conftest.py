@@ -28,7 +28,7 @@ hypothesis_settings.load_profile("repeated")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Coverage slows pure Python by half, and properties are what takes long in it: the transcripts and the
+    """Coverage doubles what pure Python costs, and properties are what takes long in it: the transcripts and the
     examples are what coverage is measured by."""
     for item in items:
         if hasattr(getattr(item, "obj", None), "hypothesis"):

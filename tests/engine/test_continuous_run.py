@@ -90,7 +90,7 @@ def payments(cli: Cli, file: Path, output: str) -> list[int]:
     return [row["payments"] for row in ask(cli, file, "results", output)]
 
 
-def until(true: Callable[[], bool], seconds: float = 90) -> bool:
+def until(true: Callable[[], bool], seconds: float = 300) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if true():
@@ -132,7 +132,7 @@ def test_a_running_pipeline_closes_its_last_window_in_silence_and_stops_cleanly(
     assert published == [("retract", "CORRECTION", 10), ("insert", "CORRECTION", 11)]
 
     process.send_signal(signal.SIGTERM)
-    out, told = process.communicate(timeout=60)
+    out, told = process.communicate(timeout=120)
     assert process.returncode == 0, told
     assert "Traceback" not in told
     assert "stopped after batch" in out + told
