@@ -28,10 +28,11 @@ hypothesis_settings.load_profile("repeated")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Coverage doubles what pure Python costs, and properties are what takes long in it: the transcripts and the
-    examples are what coverage is measured by."""
+    """Coverage doubles what pure Python costs, and properties are what takes long in it: coverage is measured
+    by the transcripts, the examples, and what runs on Spark."""
     for item in items:
-        if hasattr(getattr(item, "obj", None), "hypothesis"):
+        is_property = hasattr(getattr(item, "obj", None), "hypothesis")
+        if is_property and "spark" not in getattr(item, "fixturenames", ()):
             item.add_marker("no_cover")
 
 
