@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -122,40 +123,47 @@ def endurance(source: Path, rows: int) -> None:
     console.print(table)
 
 
-def ids(source: Path, rows: int, rows_a_file: int, rounds: int) -> None:
+def ids(source: Path, rows: int, rows_a_file: int, rounds: int, kinds: Sequence[str]) -> None:
     """The same events, once without ids and once with each kind of ids, and that several times over."""
-    found: dict[str, list[list[float]]] = {name: [] for name in ("nothing", *IDS)}
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in ("nothing", *kinds)}
     for _ in range(rounds):
         for name, runs in found.items():
-            result = contend(
-                "latecomer", source, rows, rows_a_file=rows_a_file, lateness="24h", identified_by=name
+            runs.append(
+                contend(
+                    "latecomer", source, rows, rows_a_file=rows_a_file, lateness="24h", identified_by=name
+                )
             )
-            runs.append(result["batches"])
-            console.print(f"{name}: {' '.join(f'{each:.2f}' for each in result['batches'])}")
-    count = min(len(batches) for runs in found.values() for batches in runs)
-    around = [batch for batch in (5, 10, 15, 20, 60, 100, 200) if batch + 3 < count]
-    table = Table(title=f"ids: {count} batches of {rows:,}, 24 h of lateness, {rounds} rounds")
-    for column in ("identified by", "s a batch", "against none", *(f"around {each}" for each in around)):
+            console.print(f"{name}: {' '.join(f'{each:.2f}' for each in runs[-1]['batches'])}")
+    for measure, unit in (("batches", "seconds"), ("worked", "processor seconds")):
+        sides = {name: [run[measure] for run in runs] for name, runs in found.items()}
+        console.print(
+            against_none(sides, f"ids, {unit}: batches of {rows:,}, 24 h of lateness, {rounds} rounds")
+        )
+
+
+def against_none(sides: dict[str, list[list[float]]], title: str) -> Table:
+    """What each kind of ids costs a batch, as a ratio to the run without ids of the same round."""
+    count = min(len(batches) for runs in sides.values() for batches in runs)
+    around = [batch for batch in (5, 10, 15, 20, 60, 100, 150, 200) if batch + 3 < count]
+    table = Table(title=title)
+    for column in ("identified by", "a batch", "against none", *(f"around {each}" for each in around)):
         table.add_column(column, justify="right")
-    plain = found["nothing"]
-    for name, runs in found.items():
+    plain = sides["nothing"]
+    for name, runs in sides.items():
+        pairs = list(zip(runs, plain, strict=True))
         ratios = [
-            statistics.median(
-                median_of(run, each) / median_of(other, each) for run, other in zip(runs, plain, strict=True)
-            )
+            statistics.median(mean_of(run, each) / mean_of(other, each) for run, other in pairs)
             for each in around
         ]
-        whole = statistics.median(
-            sum(run[3:]) / sum(other[3:]) for run, other in zip(runs, plain, strict=True)
-        )
+        whole = statistics.median(sum(run[3:]) / sum(other[3:]) for run, other in pairs)
         typical = statistics.median(each for run in runs for each in run[3:])
         table.add_row(name, f"{typical:.2f}", f"{whole:.2f}", *(f"{each:.2f}" for each in ratios))
-    console.print(table)
+    return table
 
 
-def median_of(batches: list[float], around: int) -> float:
-    """What a batch takes, from it and its neighbours: two before it and two after it."""
-    return statistics.median(batches[around - 2 : around + 3])
+def mean_of(batches: list[float], around: int) -> float:
+    """What a batch takes, from it and its neighbours: a whole cycle of four, where some are resent."""
+    return statistics.mean(batches[around - 2 : around + 2])
 
 
 def rebuild(source: Path, events: int) -> None:
@@ -183,6 +191,7 @@ def main() -> None:
     )
     parser.add_argument("--rows", type=int, default=250_000, help="rows a batch, for ids")
     parser.add_argument("--rounds", type=int, default=1, help="how often each side is run, for ids")
+    parser.add_argument("--kinds", nargs="+", choices=IDS, default=IDS, help="kinds of ids, for ids")
     asked = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="latecomer-events-"))
     try:
@@ -204,7 +213,7 @@ def main() -> None:
             "windows": lambda: windows(folder / "large", asked.events, min(asked.events // 4, 1_000_000)),
             "lateness": lambda: lateness(folder / "large"),
             "endurance": lambda: endurance(folder / "small", 10_000),
-            "ids": lambda: ids(folder / "ids", asked.rows, asked.rows // 2, asked.rounds),
+            "ids": lambda: ids(folder / "ids", asked.rows, asked.rows // 2, asked.rounds, asked.kinds),
             "rebuild": lambda: rebuild(folder / "days", asked.events),
         }
         for name, part in parts.items():

@@ -6,6 +6,8 @@ import argparse
 import json
 import threading
 import time
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -15,6 +17,7 @@ from pyspark.sql import functions as F
 from bench.workload import COLUMNS, DELAY, IDS, ROWS_A_FILE
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
 from latecomer.model.strategies import Bounded
+from latecomer.pipeline import BatchReport
 from latecomer.running import run
 from latecomer.session import build_session
 from latecomer.store.sql import ddl
@@ -44,6 +47,22 @@ class Memory:
                 continue
 
 
+def processor_seconds() -> float:
+    """What this process and the JVM below it have used so far: steadier than the clock on a busy machine."""
+    me = psutil.Process()
+    times = [process.cpu_times() for process in (me, *me.children(recursive=True))]
+    return sum(each.user + each.system for each in times)
+
+
+@dataclass
+class Measured:
+    """How long a contender took, and each of its batches; processor seconds by batch where they are known."""
+
+    seconds: float
+    batches: list[float]
+    worked: list[float] = field(default_factory=list)
+
+
 def latecomer(
     spark: SparkSession,
     source: Path,
@@ -52,7 +71,7 @@ def latecomer(
     lateness: str,
     window: str,
     identified_by: str,
-) -> tuple[float, list[float]]:
+) -> Measured:
     """`identified_by` is one of IDS, or `nothing` where they are there and not used; empty without them."""
     ids = dict.fromkeys(IDS, "string") if identified_by else {}
     pipeline = Pipeline(
@@ -76,14 +95,18 @@ def latecomer(
         ledger=("paise",),
     )
     batches: list[float] = []
+    marks = [processor_seconds()]
+
+    def watch(report: BatchReport) -> None:
+        batches.append(report.seconds)
+        marks.append(processor_seconds())
+
     began = time.monotonic()
-    run(pipeline, once=True, spark=spark, watch=lambda report: batches.append(report.seconds))
-    return time.monotonic() - began, batches
+    run(pipeline, once=True, spark=spark, watch=watch)
+    return Measured(time.monotonic() - began, batches, [after - before for before, after in pairwise(marks)])
 
 
-def native(
-    spark: SparkSession, source: Path, work: Path, files_a_batch: int, *_: str
-) -> tuple[float, list[float]]:
+def native(spark: SparkSession, source: Path, work: Path, files_a_batch: int, *_: str) -> Measured:
     """Spark's aggregation, and beside it the archive that a user needs to be able to correct later."""
 
     def rows() -> F.DataFrame:
@@ -122,7 +145,7 @@ def native(
         for progress in totals.recentProgress
         if progress["numInputRows"]
     ]
-    return seconds, batches
+    return Measured(seconds, batches)
 
 
 def main() -> None:
@@ -140,7 +163,7 @@ def main() -> None:
     settings = {"spark.driver.memory": "4g", "spark.sql.streaming.numRecentProgressUpdates": "1000"}
     spark = build_session(asked.name, **settings)
     contender = {"latecomer": latecomer, "native": native}[asked.name]
-    seconds, batches = contender(
+    measured = contender(
         spark,
         asked.source,
         asked.work,
@@ -152,7 +175,7 @@ def main() -> None:
     runtime = spark._jvm.java.lang.Runtime.getRuntime()  # type: ignore[union-attr]
     spark._jvm.java.lang.System.gc()  # type: ignore[union-attr]
     held = runtime.totalMemory() - runtime.freeMemory()
-    print(json.dumps({"seconds": seconds, "batches": batches, "peak": memory.peak, "heap": held}))
+    print(json.dumps({**asdict(measured), "peak": memory.peak, "heap": held}))
 
 
 if __name__ == "__main__":

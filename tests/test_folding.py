@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from latecomer.folding import folded, state_of
 from latecomer.model.aggregates import Aggregate, parse_aggregate
 from latecomer.store.layout import arrow_type
+from latecomer.store.state_types import state_parts
 from scenarios import quick
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -22,7 +23,9 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "binary": st.sampled_from((b"\x00", b"\xff")),
 }
 NUMBERS = ("avg", "variance", "var_pop", "stddev", "stddev_pop", "median")
-ANY = ("count(distinct x)", "first(x)", "last(x)", "top_k(x, 2)", "collect(x, 3)")
+FEW = "approx_percentile(x, 0.5)"
+"""Exact of so few values."""
+ANY = ("count(distinct x)", "first(x)", "last(x)", "top_k(x, 2)", "collect(x, 3)", "approx_count_distinct(x)")
 PUBLISHED = {
     ("avg", "decimal(18,2)"): "decimal(38,6)",
     ("median", "bigint"): "decimal(38,1)",
@@ -35,7 +38,8 @@ def cases(draw: st.DrawFn) -> tuple[Aggregate, str, list[list[dict[str, Any]]]]:
     """An aggregate, the type of its column, and events in parts, each with its own place in the order."""
     kind = draw(st.sampled_from(sorted(VALUES)))
     numeric = kind not in ("string", "binary")
-    written = draw(st.sampled_from([*ANY, *(f"{each}(x)" for each in NUMBERS if numeric)]))
+    possible = [*ANY, *(f"{each}(x)" for each in NUMBERS if numeric), *([FEW] if numeric else [])]
+    written = draw(st.sampled_from([each for each in possible if state_parts(parse_aggregate(each), kind)]))
     values = draw(st.lists(st.none() | VALUES[kind], max_size=20))
     times = draw(st.lists(st.integers(0, 5), min_size=len(values), max_size=len(values)))
     events = [

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from latecomer.config import columns as types
 from latecomer.model import meaning
-from latecomer.model.aggregates import TALLIED, Aggregate
+from latecomer.model.aggregates import SKETCHED, TALLIED, Aggregate
+from latecomer.store.sketches import estimate, sketch_of
 
 State = Mapping[str, Any]
 Event = Mapping[str, Any]
@@ -30,6 +31,8 @@ def state_of(aggregate: Aggregate, events: Sequence[Event], kind: str) -> dict[s
     values = [event["v"] for event in held]
     if aggregate.function in TALLIED:
         return {"tally": [{"v": value, "n": count} for value, count in meaning.tally(values)]}
+    if aggregate.function in SKETCHED:
+        return {"sketch": sketch_of(aggregate, values, kind)}
     match aggregate.function:
         case "first" | "last" | "collect":
             return _kept(aggregate, held)
@@ -42,11 +45,13 @@ def folded(aggregate: Aggregate, states: Sequence[State], kind: str, published: 
     """The value of several states, over a column of this type; None where one of them is not known."""
     if aggregate.function in ("first", "last", "collect"):
         return _of_events(aggregate, states)
-    first = "tally" if aggregate.function in TALLIED else "count"
+    first = _first_part(aggregate)
     if any(state[first] is None for state in states):
         return None
     if aggregate.function in TALLIED:
         return _of_tallies(aggregate, states)
+    if aggregate.function in SKETCHED:
+        return estimate(aggregate, [state["sketch"] for state in states], kind)
     known = [state for state in states if state["count"]]
     count = sum(state["count"] for state in known)
     if aggregate.function == "avg":
@@ -57,6 +62,13 @@ def folded(aggregate: Aggregate, states: Sequence[State], kind: str, published: 
     spread = _exact_spread(known, count, types.scale_of(kind)) if types.is_exact(kind) else _spread(known)
     variance = spread / (count - less)
     return math.sqrt(variance) if aggregate.function.startswith("stddev") else variance
+
+
+def _first_part(aggregate: Aggregate) -> str:
+    """The part of a state that is never empty where the state is known."""
+    if aggregate.function in SKETCHED:
+        return "sketch"
+    return "tally" if aggregate.function in TALLIED else "count"
 
 
 # Events in their order

@@ -21,7 +21,7 @@ from latecomer.corrections.asof import holds, known_at
 from latecomer.corrections.choices import Clock
 from latecomer.errors import NoStore, PipelineError, Problem, StoreMismatch, did_you_mean
 from latecomer.folding import folded
-from latecomer.model.aggregates import SKETCHED, Aggregate
+from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import END_OF_TIME
@@ -348,10 +348,10 @@ def _finished(
     values = rows[name].to_pylist()
     kind = book.schema.field(name).type
     several = [index for index, count in enumerate(counted) if count > 1]
-    if aggregate.function in SKETCHED:
+    if not _parts(book, aggregate):
         notes.append(
             f"{name}: {aggregate.function} is known for {len(several)} open windows only when they close "
-            "(its sketches are merged by Spark)"
+            "(Spark alone counts distinct bytes)"
         )
         for index in several:
             values[index] = None

@@ -39,6 +39,7 @@ source:
     km: double
     shop: int
     payer: string
+    token: binary
 event: {time: event_time, id: txn_id}
 watermark: {delay: 30s}
 outputs:
@@ -64,6 +65,7 @@ outputs:
       spread_km: stddev_pop(km)
       payers: approx_count_distinct(payer)
       median: approx_percentile(paise, 0.5)
+      tokens: approx_count_distinct(token)
   by_shop:
     window: {tumbling: 1m}
     by: [merchant, shop]

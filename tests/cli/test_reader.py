@@ -16,10 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latecomer.errors import NoStore, PipelineError, StoreMismatch
+from latecomer.model.aggregates import parse_aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Op, Pane, Timing, surviving
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.reader import Reader
+from latecomer.store.sketches import sketch_of
 
 
 def test_a_window_shows_its_largest_sequence(lake: Lake) -> None:
@@ -201,15 +203,37 @@ def test_states_of_an_open_window_are_merged_exactly(lake: Lake) -> None:
     assert row["spread_km"] == pytest.approx(statistics.pstdev([1.5, 2.5, -4.0]))
 
 
-def test_sketches_of_several_states_are_left_to_spark_with_a_note(lake: Lake) -> None:
-    lake.partials("everything", 0, [state(ROWS[0], payers=2, median=1.0)])
+def sketched(payers: list[str], paise: list[int]) -> dict[str, Any]:
+    """The values and the sketches of both approximations."""
+    return {
+        "payers": len(payers),
+        "median": sorted(paise)[(len(paise) - 1) // 2],
+        "_lc_payers_sketch": sketch_of(parse_aggregate("approx_count_distinct(payer)"), payers, "string"),
+        "_lc_median_sketch": sketch_of(parse_aggregate("approx_percentile(paise, 0.5)"), paise, "bigint"),
+    }
+
+
+def test_sketches_of_several_states_are_merged(lake: Lake) -> None:
+    lake.partials("everything", 0, [state(ROWS[0], **sketched(["ann", "bob"], [1, 2, 3]))])
     reader = Reader(lake.pipeline)
     (alone,) = reader.results("everything", include_open=True).to_pylist()
-    assert (alone["payers"], alone["median"], reader.notes) == (2, 1.0, [])
-    lake.partials("everything", 1, [state(ROWS[1], payers=1, median=7.0)])
+    assert (alone["payers"], alone["median"]) == (2, 2)
+    lake.partials("everything", 1, [state(ROWS[1], **sketched(["bob", "cem"], [7, 9]))])
     (merged,) = reader.results("everything", include_open=True).to_pylist()
-    assert (merged["payers"], merged["median"]) == (None, None)
-    assert [remark.split(":")[0] for remark in reader.notes] == ["payers", "median"]
+    assert (merged["payers"], merged["median"]) == (3, 3)
+    assert [remark.split(":")[0] for remark in reader.notes] == ["tokens"]
+    lake.partials("everything", 2, [state(ROWS[1], payers=1, median=7)])
+    (unknown,) = reader.results("everything", include_open=True).to_pylist()
+    assert (unknown["payers"], unknown["median"]) == (None, None)
+
+
+def test_what_cannot_be_merged_is_left_to_spark_with_a_note(lake: Lake) -> None:
+    for batch in range(2):
+        lake.partials("everything", batch, [state(ROWS[0], tokens=1)])
+    reader = Reader(lake.pipeline)
+    (merged,) = reader.results("everything", include_open=True).to_pylist()
+    assert merged["tokens"] is None
+    assert [remark.split(":")[0] for remark in reader.notes] == ["tokens"]
 
 
 def test_a_window_without_a_value_has_none(lake: Lake) -> None:

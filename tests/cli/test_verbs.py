@@ -37,10 +37,10 @@ def test_results_before_a_window_closes_point_to_the_open_ones(lake: Lake, cli: 
 
 def test_a_sketch_that_cannot_be_merged_is_a_note_on_stderr(lake: Lake, cli: Cli) -> None:
     for batch in range(2):
-        lake.partials("everything", batch, [pane(0, None, payers=1)])
+        lake.partials("everything", batch, [pane(0, None, tokens=1)])
     said = cli("results", lake.file, "everything", "--open", "--format", "json")
-    assert json.loads(said.out)[0]["payers"] is None
-    assert "note: payers: approx_count_distinct" in said.err
+    assert json.loads(said.out)[0]["tokens"] is None
+    assert "note: tokens: approx_count_distinct" in said.err
 
 
 def test_panes_of_one_window_and_key(lake: Lake, cli: Cli) -> None:

@@ -28,6 +28,7 @@ source:
     verdict: bigint
     ok: boolean
     payer: string
+    token: binary
 event: {time: event_time}
 watermark: {delay: 30s}
 outputs:
@@ -51,7 +52,7 @@ outputs:
       mean: avg(paise)
       mean_fee: avg(fee)
       spread: variance(paise)
-      payers: approx_count_distinct(payer)
+      tokens: approx_count_distinct(token)
       judged: sum(verdict)
       any_ok: max(ok)
       distance: sum(km)
@@ -72,6 +73,9 @@ outputs:
       begins: first(payer)
       ends: last(fee)
       some: collect(payer, 3)
+      payers: approx_count_distinct(payer)
+      upper: approx_percentile(paise, 0.9)
+      upper_km: approx_percentile(km, 0.9)
   clashing:
     window: {tumbling: 1m}
     by: [merchant]

@@ -107,8 +107,8 @@ def test_what_adding_cannot_correct_is_said(lake: Lake) -> None:
     correct(reads, "everything")
     (said,) = reads.notes
     assert said == (
-        "payers: approx_count_distinct is empty where there is a correction (its sketches are merged by Spark "
-        "alone); to see it, rebuild those windows: latecomer rebuild plan FILE everything --from T"
+        "tokens: approx_count_distinct is empty where there is a correction (Spark alone counts distinct "
+        "bytes); to see it, rebuild those windows: latecomer rebuild plan FILE everything --from T"
     )
     correct(reads, "sessions")
     assert "session" in reads.notes[0]

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from latecomer.config.models import Output
-from latecomer.model.aggregates import FUNCTIONS, SKETCHED, parse_aggregate
+from latecomer.model.aggregates import FUNCTIONS, parse_aggregate
 from latecomer.model.arrivals import Arrival
 from latecomer.model.panes import surviving
 from latecomer.model.strategies import Bounded
@@ -41,7 +41,7 @@ def merger_of(made: Bench) -> Merger:
     return Merger(PaneLayout(made.outputs["out"], store.layout), {})
 
 
-@pytest.mark.parametrize("function", [each for each in FUNCTIONS if each not in SKETCHED])
+@pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("column", KINDS)
 def test_who_merges_without_spark_knows_the_parts_of_a_state(
     function: str, column: str, tmp_path: Path

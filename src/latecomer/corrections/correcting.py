@@ -158,7 +158,7 @@ class Corrections:
 
     def _reason(self, aggregate: Aggregate) -> str:
         if aggregate.function in SKETCHED:
-            return "its sketches are merged by Spark alone"
+            return "Spark alone counts distinct bytes"
         return "an earlier version corrected it, and kept no state of it"
 
 

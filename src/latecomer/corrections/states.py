@@ -25,7 +25,7 @@ STATES = f"{PRIVATE}states_"
 
 
 def state_columns(layout: PaneLayout, name: str) -> dict[str, str]:
-    """The private columns of an aggregate's state and their types; none where it adds up, or is a sketch."""
+    """The private columns of an aggregate's state and their types; none where it adds up."""
     aggregate = layout.output.aggregates[name]
     parts = state_parts(aggregate, _kind(layout, name))
     return {f"{PRIVATE}{name}_{part}": kind for part, kind in parts.items()}

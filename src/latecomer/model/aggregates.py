@@ -61,7 +61,7 @@ TALLIED = frozenset({"count_distinct", "median", "top_k"})
 ORDERED = frozenset({"first", "last", "collect"})
 """The functions that go by the order of events: event time, then arrival time, then as they were read."""
 SKETCHED = frozenset({"approx_count_distinct", "approx_percentile"})
-"""The functions that keep a sketch, which Spark alone can merge."""
+"""The functions that keep a sketch instead of the values."""
 RANDOMISED = frozenset({"approx_percentile"})
 """The functions that may say a little different things of the same events."""
 MOST = {"top_k": 1_000, "collect": 10_000}

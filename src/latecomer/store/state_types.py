@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from latecomer.config import columns as types
 from latecomer.model.aggregates import ADDITIVE, SKETCHED, TALLIED, Aggregate
+from latecomer.store.sketches import can_sketch
 
 WHOLE = "decimal(38,0)"
 _EVENT = "t: bigint, a: bigint, o: string, p: bigint"
@@ -44,13 +45,15 @@ def fields_of(struct: str) -> list[tuple[str, str]]:
 def state_parts(aggregate: Aggregate, kind: str) -> dict[str, str]:
     """The parts of the state of an aggregate over a column of this type, and their types.
 
-    Sums, counts, minima and maxima are their own state; a sketch is nothing to anybody but Spark.
+    Sums, counts, minima and maxima are their own state; there is none where Spark alone can merge it.
 
     >>> state_parts(Aggregate(function="avg", column="paise"), "bigint")
     {'sum': 'decimal(38,0)', 'count': 'bigint'}
     """
-    if aggregate.function in ADDITIVE | SKETCHED:
+    if aggregate.function in ADDITIVE:
         return {}
+    if aggregate.function in SKETCHED:
+        return {"sketch": "binary"} if can_sketch(aggregate, kind) else {}
     if aggregate.function in TALLIED:
         return {"tally": tally_type(kind)}
     match aggregate.function:
