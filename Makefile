@@ -29,10 +29,10 @@ types: $(VENV)/.dev
 	$(BIN)/mypy examples/flights/generate.py
 
 unit: $(VENV)/.dev
-	$(BIN)/pytest -n 2 --dist loadfile -m "not long" --cov --cov-report=term:skip-covered
+	$(BIN)/pytest -n 2 --dist worksteal -m "not long" --durations=25 --cov --cov-report=term:skip-covered
 
 test-long: $(VENV)/.dev
-	$(BIN)/pytest -n 2 --dist loadfile -m long
+	$(BIN)/pytest -n 2 --dist worksteal -m long --durations=25
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench

@@ -1,10 +1,11 @@
-"""One Spark session for each test process: small, two shuffle partitions, no noise.
+"""One Spark session for each test process, as small as it can be: see Tests in ARCHITECTURE.md.
 
 Random examples are the same in every run of `make test`, so that it says something of the change and not
 of the day; `make test-long` draws new ones each time.
 
-The session interprets its queries: for a few rows that is quicker than compiling them. The processes that
-tests start (tests/faults, tests/cli, the demo) and `make test-long` compile them, as users' do.
+The session of `make test` interprets its queries, on one core and with one shuffle partition: for a few rows
+that is quicker than compiling and spreading them. The processes that tests start, the tests that ask for
+`partitions` and all of `make test-long` do as users' sessions do.
 """
 
 from __future__ import annotations
@@ -27,6 +28,15 @@ hypothesis_settings.register_profile("repeated", derandomize=True)
 hypothesis_settings.load_profile("repeated")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Coverage doubles what pure Python costs, and properties are what takes long in it: coverage is measured
+    by the transcripts, the examples, and what runs on Spark."""
+    for item in items:
+        is_property = hasattr(getattr(item, "obj", None), "hypothesis")
+        if is_property and "spark" not in getattr(item, "fixturenames", ()):
+            item.add_marker("no_cover")
+
+
 @pytest.fixture(autouse=True)
 def no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """How long a step takes depends on the machine: what a verb prints does not, but for the steps it shows."""
@@ -39,20 +49,45 @@ def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retrying, "sleep", lambda _: None)
 
 
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+SMALL = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.master": "local[1]",
+    # How the files of a batch are shared out goes by it: as on two cores.
+    "spark.default.parallelism": "2",
+}
+AS_USERS_DO = {"spark.sql.shuffle.partitions": "2", "spark.master": "local[2]"}
+JAVA_OPTIONS = (
+    # The quick compiler alone: the tests' data is too small for the other to pay.
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    # Hadoop starts a `chmod` for every file and folder that it writes, dozens a batch: the cheapest way.
+    "-Djdk.lang.Process.launchMechanism=VFORK",
+)
 
 
 @pytest.fixture(scope="session")
 def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     settings = {
-        **({} if pytestconfig.getoption("-m") == "long" else INTERPRETED),
-        "spark.sql.shuffle.partitions": "2",
+        **(AS_USERS_DO if pytestconfig.getoption("-m") == "long" else SMALL),
         "spark.driver.memory": "1500m",
-        "spark.master": "local[2]",
         "spark.sql.streaming.pollingDelay": "10",
-        # The quick compiler alone: the tests' data is too small for the other to pay.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        # Nobody looks at the plans that Spark writes out for its web pages.
+        "spark.sql.ui.explainMode": "simple",
+        "spark.driver.extraJavaOptions": " ".join(JAVA_OPTIONS),
     }
     session = build_session("tests", **settings)
+    forget_other_storage(session)
     yield session
     session.stop()
+
+
+def forget_other_storage(spark: SparkSession) -> None:
+    """Spark hands Hadoop's settings to each task that reads or writes a file: a thousand of them, most about
+    storage and clusters that no test has. Without them a small batch costs a tenth less."""
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    about_others = ("yarn.", "dfs.", "fs.s3a.", "fs.azure.", "fs.abfs.", "mapreduce.")
+    for name in map(str, hadoop.getPropsWithPrefix("").keySet()):
+        if name.startswith(about_others) and "fileoutputcommitter" not in name:
+            hadoop.unset(name)

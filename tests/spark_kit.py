@@ -63,9 +63,44 @@ on_spark = settings(
 many_on_spark = settings(on_spark, max_examples=60, derandomize=False)
 
 
+def quick_start(folder: Path) -> dict[str, str]:
+    """The environment of a process that starts a small Spark of its own and soon ends: nothing is compiled
+    that will run only once."""
+    settings = folder / "spark-conf"
+    settings.mkdir()
+    lines = "spark.sql.codegen.wholeStage false\nspark.sql.codegen.factoryMode NO_CODEGEN\n"
+    (settings / "spark-defaults.conf").write_text(lines, encoding="utf-8")
+    return {
+        "SPARK_CONF_DIR": str(settings),
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+        "LATECOMER_MASTER": "local[1]",
+        "LATECOMER_MEMORY": "1g",
+    }
+
+
 def filtered(output: Output) -> Output:
     """The same output, for the events that are ok."""
     return output.model_copy(update={"where": "ok"})
+
+
+def pipeline_over(
+    folder: Path,
+    strategy: Strategy,
+    outputs: Mapping[str, Output],
+    payload: Mapping[str, str],
+    measures: Sequence[str] = ("paise",),
+    ids: bool = True,
+) -> Pipeline:
+    """The pipeline over arrivals that were written as files into a folder."""
+    return Pipeline(
+        name="bench",
+        store=str(folder / "store"),
+        source=Source(files=Files(path=str(folder / "in"), order_by="seen"), columns={**COLUMNS, **payload}),
+        event=Event(time="at", id="id" if ids else None, partition="part", unit="us"),
+        watermark=strategy,
+        outputs=dict(outputs),
+        ledger=tuple(measures),
+    )
 
 
 @dataclass
@@ -79,21 +114,18 @@ class Bench:
     payload: Mapping[str, str]
     measures: Sequence[str] = ("paise",)
     ids: bool = True
+    partitions: int | None = None
+    """Of a shuffle, where it matters that rows are spread."""
+
+    @property
+    def session(self) -> SparkSession:
+        if self.partitions is None:
+            return own_session(self.spark)
+        return own_session(self.spark, spark_sql_shuffle_partitions=str(self.partitions))
 
     @property
     def pipeline(self) -> Pipeline:
-        return Pipeline(
-            name="bench",
-            store=str(self.folder / "store"),
-            source=Source(
-                files=Files(path=str(self.folder / "in"), order_by="seen"),
-                columns={**COLUMNS, **self.payload},
-            ),
-            event=Event(time="at", id="id" if self.ids else None, partition="part", unit="us"),
-            watermark=self.strategy,
-            outputs=dict(self.outputs),
-            ledger=tuple(self.measures),
-        )
+        return pipeline_over(self.folder, self.strategy, self.outputs, self.payload, self.measures, self.ids)
 
     def write(self, number: int, batch: Sequence[Arrival]) -> SourceFile:
         """A batch's arrivals as one file of JSON lines; a dead one has no event time."""
@@ -116,7 +148,7 @@ class Bench:
         return SourceFile(file.as_uri(), number, file.stat().st_size)
 
     def engine(self) -> Engine:
-        engine = Engine(own_session(self.spark), Store(self.pipeline, self.pipeline.source.columns or {}))
+        engine = Engine(self.session, Store(self.pipeline, self.pipeline.source.columns or {}))
         engine.start()
         return engine
 
@@ -159,7 +191,7 @@ class Bench:
 
     def judgements(self, store: Store, output: str) -> dict[Place, tuple[Fate, int]]:
         """Batch, position and window end → fate and watermark at arrival, as the Spark path judges them."""
-        engine = Engine(own_session(self.spark), store)
+        engine = Engine(self.session, store)
         keeper = TimelineKeeper(store.watermarks, self.strategy)
         stretch = keeper.stretch(0, engine.last)
         events = engine.log.everything()

@@ -12,27 +12,15 @@ import pytest
 
 import latecomer
 from latecomer import LatecomerError, Pipeline, PipelineError, Reader, load_pipeline
+from shop_kit import shop
 
-FILE = """
-name: shop
-store: ./lake
-source:
-  files: {path: "in/*.json"}
-  schema: {t: timestamp, k: string, v: bigint}
-event: {time: t}
-watermark: {delay: 30s}
-outputs:
-  totals: {window: {tumbling: 1m}, by: [k], aggregates: {n: count(*)}}
-"""
 RESULTS = {"BatchReport", "Head", "Replay", "RunReport"}
 """What latecomer hands out, and nobody makes."""
 
 
 @pytest.fixture
 def pipeline(tmp_path: Path) -> Pipeline:
-    file = tmp_path / "pipeline.yaml"
-    file.write_text(FILE, encoding="utf-8")
-    return load_pipeline(file)
+    return shop(tmp_path)
 
 
 def public(kind: Callable[[Any], bool]) -> dict[str, Any]:

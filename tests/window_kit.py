@@ -10,6 +10,7 @@ from latecomer.config.models import Output
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.interpreter import cut
 from latecomer.model.panes import Accumulation
+from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 from latecomer.model.windows import Global, Session
 from scenarios import KEEPING_VALUES, arrivals, cuts
@@ -80,6 +81,16 @@ def any_outputs(
     output = Output(**{**fields, **fixed})
     plain = isinstance(output.window, Session | Global) or "emit_empty" in fixed or output.closes_silently
     return output if plain else output.model_copy(update={"emit_empty": draw(st.booleans())})
+
+
+def accepted(strategy: Strategy, output: Output) -> Output:
+    """The output as a pipeline with this strategy may have it: what is dropped as too late must be allowed to
+    be as late as a silent partition may be."""
+    shortest = strategy.idle_after or 0
+    drops = output.too_late is TooLatePolicy.DROP and output.late is not LatePolicy.DROP
+    if not drops or output.allowed_lateness >= shortest:
+        return output
+    return output.model_copy(update={"allowed_lateness": shortest})
 
 
 @st.composite

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from cli.cli_kit import Cli, calling
+
 LATECOMER = str(Path(sys.executable).with_name("latecomer"))
 PIPELINE = """\
 name: live
@@ -77,15 +79,18 @@ def land(folder: Path, name: str, seconds: range, behind: int = 0) -> None:
     draft.rename(folder / "in" / name)
 
 
-def ask(file: Path, *words: str) -> list[dict[str, Any]]:
+def ask(cli: Cli, file: Path, *words: str) -> list[dict[str, Any]]:
+    """What a verb prints beside the run; nothing where there is no store yet."""
     verb, *rest = words
-    done = subprocess.run(
-        [LATECOMER, verb, str(file), *rest, "--format", "json"], capture_output=True, text=True, check=False
-    )
-    return json.loads(done.stdout) if done.returncode == 0 else []
+    said = cli(verb, file, *rest, "--format", "json")
+    return json.loads(said.out) if said.status == 0 else []
 
 
-def until(true: Callable[[], bool], seconds: float = 90) -> bool:
+def payments(cli: Cli, file: Path, output: str) -> list[int]:
+    return [row["payments"] for row in ask(cli, file, "results", output)]
+
+
+def until(true: Callable[[], bool], seconds: float = 300) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if true():
@@ -94,14 +99,18 @@ def until(true: Callable[[], bool], seconds: float = 90) -> bool:
     return False
 
 
+@pytest.mark.usefixtures("spark")
 def test_a_running_pipeline_closes_its_last_window_in_silence_and_stops_cleanly(
-    live: tuple[Path, subprocess.Popen[str]],
+    live: tuple[Path, subprocess.Popen[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The run is a process as a user starts it. Those who ask it something share the tests' Spark: a process
+    for each question would take the processor from the run."""
     file, process = live
+    cli = calling(capsys)
     # 25 seconds of payments: two windows by the data alone, the third only because nothing more comes.
-    assert until(lambda: len(ask(file, "results", "totals")) == 3), process.poll()
-    assert [row["payments"] for row in ask(file, "results", "totals")] == [10, 10, 5]
-    assert {row["kind"] for row in ask(file, "watermarks")} == {"tick", "heartbeat"}
+    assert until(lambda: len(payments(cli, file, "totals")) == 3), process.poll()
+    assert payments(cli, file, "totals") == [10, 10, 5]
+    assert {row["kind"] for row in ask(cli, file, "watermarks")} == {"tick", "heartbeat"}
 
     refused = subprocess.run(
         [LATECOMER, "run", str(file), "--once"], capture_output=True, text=True, check=False
@@ -111,30 +120,23 @@ def test_a_running_pipeline_closes_its_last_window_in_silence_and_stops_cleanly(
     assert "Traceback" not in refused.stderr
 
     land(file.parent, "1.json", range(60, 61), behind=50)
-    assert until(lambda: [row["payments"] for row in ask(file, "results", "totals")] == [10, 11, 5])
+    assert until(lambda: payments(cli, file, "totals") == [10, 11, 5])
 
     # The report set the late payment aside: a rebuild brings it in, and the run publishes that.
-    assert [row["payments"] for row in ask(file, "results", "report")] == [10, 10, 5]
-    rebuilt = subprocess.run(
-        [LATECOMER, "rebuild", "apply", str(file), "report", "--from", START.isoformat()],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "published by the running pipeline as batch" in rebuilt.stdout, rebuilt.stderr
-    assert [row["payments"] for row in ask(file, "results", "report")] == [10, 11, 5]
+    assert payments(cli, file, "report") == [10, 10, 5]
+    rebuilt = cli("rebuild", "apply", file, "report", "--from", START.isoformat())
+    assert "published by the running pipeline as batch" in rebuilt.out, rebuilt.err
+    assert payments(cli, file, "report") == [10, 11, 5]
     newest = max((file.parent / "report").glob("*.jsonl")).read_text(encoding="utf-8").splitlines()
-    told = [(row["op"], row["timing"], row["payments"]) for row in map(json.loads, newest)]
-    assert told == [("retract", "CORRECTION", 10), ("insert", "CORRECTION", 11)]
+    published = [(row["op"], row["timing"], row["payments"]) for row in map(json.loads, newest)]
+    assert published == [("retract", "CORRECTION", 10), ("insert", "CORRECTION", 11)]
 
     process.send_signal(signal.SIGTERM)
-    out, told = process.communicate(timeout=60)
+    out, told = process.communicate(timeout=120)
     assert process.returncode == 0, told
     assert "Traceback" not in told
     assert "stopped after batch" in out + told
 
-    checked = subprocess.run(
-        [LATECOMER, "ledger", str(file), "--check"], capture_output=True, text=True, check=False
-    )
-    assert checked.returncode == 0, checked.stderr
-    assert "the ledger balances" in checked.stdout
+    checked = cli("ledger", file, "--check")
+    assert checked.status == 0, checked.err
+    assert "the ledger balances" in checked.out

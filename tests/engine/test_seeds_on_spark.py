@@ -5,7 +5,6 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Output
@@ -98,18 +97,18 @@ def test_seven_clicks_judged_at_the_window_and_at_the_source(spark: SparkSession
     assert late_at_source == ["u5", "u7"]
 
 
-@pytest.mark.parametrize("late", ["update", "retract"])
 def test_a_checkout_half_an_hour_late_refires_and_two_hours_late_does_not(
-    spark: SparkSession, tmp_path: Path, late: str
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     outputs = {
-        "totals": Output(
+        late: Output(
             window={"tumbling": "5m"},
             by=["user"],
             aggregates={"amount": "sum(amount)"},
             allowed_lateness="60m",
             late=late,
         )
+        for late in ("update", "retract")
     }
     arrivals = morning_checkouts()
     batches = [
@@ -128,17 +127,19 @@ def test_a_checkout_half_an_hour_late_refires_and_two_hours_late_does_not(
     assert_same(bench, store, bench.oracle(batches), batches)
 
     window = clock("09:00:00")
-    ann = [
-        pane
-        for _, pane in stored_panes(store, "totals")
-        if (pane.window_start, pane.key) == (window, ("ann",))
-    ]
-    inserted = [(pane.timing, pane.sequence, pane.values["amount"]) for pane in ann if pane.op == "insert"]
-    assert inserted == [(Timing.ON_TIME, 0, 300), (Timing.LATE, 1, 350)]
-    taken_back = [(pane.sequence, pane.values["amount"]) for pane in ann if pane.op == "retract"]
-    assert taken_back == ([(0, 300)] if late == "retract" else [])
-    beyond = store.output_tables("totals", None).late.query("select event_id, verdict from t")
-    assert beyond.to_pylist() == [{"event_id": "E4", "verdict": "too_late"}]
+    for late, taken_back in {"update": [], "retract": [(0, 300)]}.items():
+        ann = [
+            pane
+            for _, pane in stored_panes(store, late)
+            if (pane.window_start, pane.key) == (window, ("ann",))
+        ]
+        inserted = [
+            (pane.timing, pane.sequence, pane.values["amount"]) for pane in ann if pane.op == "insert"
+        ]
+        assert inserted == [(Timing.ON_TIME, 0, 300), (Timing.LATE, 1, 350)]
+        assert [(pane.sequence, pane.values["amount"]) for pane in ann if pane.op == "retract"] == taken_back
+        beyond = store.output_tables(late, None).late.query("select event_id, verdict from t")
+        assert beyond.to_pylist() == [{"event_id": "E4", "verdict": "too_late"}]
 
 
 def _summed(entries: list) -> list:

@@ -6,6 +6,11 @@ import ipaddress
 
 import psutil
 import pytest
+from py4j.java_gateway import JVMView
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from latecomer.session import own_session
 
 
 @pytest.mark.usefixtures("spark")
@@ -24,3 +29,16 @@ def test_spark_listens_on_loopback_alone() -> None:
 def _of_loopback(address: str) -> bool:
     found = ipaddress.ip_address(address)
     return (getattr(found, "ipv4_mapped", None) or found).is_loopback
+
+
+def test_java_classes_are_looked_up_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    session, asked = own_session(spark), list[str]()
+    look_up = JVMView.__getattr__
+
+    def counted(jvm: JVMView, name: str) -> object:
+        asked.append(name)
+        return look_up(jvm, name)
+
+    monkeypatch.setattr(JVMView, "__getattr__", counted)
+    session.range(3).select(F.col("id"), F.expr("id + 1 as more")).groupBy("more").agg(F.max("id")).toArrow()
+    assert asked == []

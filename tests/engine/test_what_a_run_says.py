@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import threading
@@ -12,36 +11,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from latecomer import LatecomerError, Pipeline, StoreError, load_pipeline, replay, run
+from latecomer import LatecomerError, StoreError, replay, run
 from latecomer.corrections import rebuilding
 from latecomer.ledger.check import check_ledger
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.pipeline import BatchReport
+from shop_kit import arrive, shop
 
-FILE = """
-name: shop
-store: ./lake
-source:
-  files: {path: "in/*.json"}
-  schema: {t: timestamp, k: string, v: bigint}
-event: {time: t}
-watermark: {delay: 30s}
-outputs:
-  totals: {window: {tumbling: 1m}, by: [k], aggregates: {n: count(*), v: sum(v)}}
-"""
 MORE = "  by_hour: {window: {tumbling: 1h}, aggregates: {n: count(*)}}\n"
-
-
-def shop(folder: Path, more: str = "") -> Pipeline:
-    file = folder / "pipeline.yaml"
-    file.write_text(FILE + more, encoding="utf-8")
-    return load_pipeline(file)
-
-
-def arrive(folder: Path, name: str, minutes: range) -> None:
-    (folder / "in").mkdir(exist_ok=True)
-    rows = [{"t": f"2026-01-01T00:{minute:02d}:00Z", "k": "a", "v": minute} for minute in minutes]
-    (folder / "in" / name).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
 
 
 def test_a_store_from_its_first_run_to_after_its_drain(

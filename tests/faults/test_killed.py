@@ -6,12 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from faults.faults_kit import in_turn, left_behind, write_pipeline
+from latecomer.config.load import load_pipeline
+from latecomer.running import run
 from latecomer.store.failpoints import VARIABLE
+from spark_kit import quick_start
 
 SCRIPT = """
 import sys
@@ -21,43 +26,45 @@ run(load_pipeline(sys.argv[1]), drain=True)
 """
 
 
-def run_process(file: Path, failpoint: str | None = None) -> int:
-    environment = {**os.environ, "LATECOMER_MEMORY": "1g"}
-    if failpoint is not None:
-        environment[VARIABLE] = failpoint
-    done = subprocess.run(
+def run_and_die(file: Path, failpoint: str, environment: Mapping[str, str]) -> int:
+    return subprocess.run(
         [sys.executable, "-c", SCRIPT, str(file)],
-        env=environment,
+        env={**os.environ, **environment, VARIABLE: failpoint},
         capture_output=True,
         timeout=300,
         check=False,
-    )
-    assert failpoint is not None or done.returncode == 0, done.stderr.decode()
-    return done.returncode
+    ).returncode
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     file = write_pipeline(tmp_path_factory.mktemp("undisturbed"))
-    run_process(file)
+    run(load_pipeline(file), drain=True, spark=spark)
     return left_behind(file)
 
 
-def kill_in_turn(file: Path, places: list[str]) -> None:
-    ends = {place: run_process(file, place) for place in places}
+def kill_in_turn(
+    file: Path, places: list[str], spark: SparkSession, environment: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Kill one process after the other; what is left behind once a run has gone through."""
+    ends = {place: run_and_die(file, place, environment) for place in places}
     assert ends == dict.fromkeys(places, -signal.SIGKILL)
-    run_process(file)
+    run(load_pipeline(file), drain=True, spark=spark)
+    return left_behind(file)
 
 
-def test_killed_in_every_stage_of_a_batch(tmp_path: Path, undisturbed: dict[str, list[str]]) -> None:
-    file = write_pipeline(tmp_path)
+def test_killed_in_every_stage_of_a_batch(
+    tmp_path: Path, spark: SparkSession, undisturbed: dict[str, list[str]]
+) -> None:
     stages = ["events.committed@1", "totals.panes.committed@1", "ledger.committed@1"]
-    kill_in_turn(file, [*stages, "sink.sqlite.written@2", "sinks.applied@3"])
-    assert left_behind(file) == undisturbed
+    places = [*stages, "sink.sqlite.written@2", "sinks.applied@3"]
+    environment = quick_start(tmp_path)
+    assert kill_in_turn(write_pipeline(tmp_path), places, spark, environment) == undisturbed
 
 
 @pytest.mark.long
-def test_killed_at_every_boundary_in_turn(tmp_path: Path, undisturbed: dict[str, list[str]]) -> None:
-    file = write_pipeline(tmp_path)
-    kill_in_turn(file, in_turn())
-    assert left_behind(file) == undisturbed
+def test_killed_at_every_boundary_in_turn(
+    tmp_path: Path, spark: SparkSession, undisturbed: dict[str, list[str]]
+) -> None:
+    environment = {"LATECOMER_MEMORY": "1g"}
+    assert kill_in_turn(write_pipeline(tmp_path), in_turn(), spark, environment) == undisturbed

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from latecomer.config.checks import check
 from latecomer.config.models import Output
 from latecomer.corrections import rebuilding
 from latecomer.corrections.correcting import correct
@@ -39,10 +40,11 @@ from spark_kit import (
     filtered,
     many_on_spark,
     on_spark,
+    pipeline_over,
     require_explained,
     stored_panes,
 )
-from window_kit import any_outputs, quiet_batches
+from window_kit import accepted, any_outputs, quiet_batches
 
 Within = tuple[int, int]
 Example = tuple[list[Batch], Strategy, Output, tuple[Within, Within], str | None, bool]
@@ -84,9 +86,14 @@ def examples() -> st.SearchStrategy[Example]:
     few = quiet_batches(rejects=False).map(lambda batches: [*batches[:3], *batches[-1:]])
     few = few.flatmap(delivered_again)
     ranges = st.tuples(st.integers(-40, 60), st.integers(1, 100)).map(lambda two: (two[0], two[0] + two[1]))
-    outputs = st.tuples(any_outputs(), st.booleans()).map(lambda two: filtered(two[0]) if two[1] else two[0])
     kills = st.one_of(st.none(), st.sampled_from(PLACES))
-    return st.tuples(few, watermarks(), outputs, st.tuples(ranges, ranges), kills, st.booleans())
+    drawn = st.tuples(few, watermarks(), rebuilt_outputs(), st.tuples(ranges, ranges), kills, st.booleans())
+    return drawn.map(lambda each: (*each[:2], accepted(each[1], each[2]), *each[3:]))
+
+
+def rebuilt_outputs() -> st.SearchStrategy[Output]:
+    """Any output, with and without a predicate."""
+    return st.tuples(any_outputs(), st.booleans()).map(lambda two: filtered(two[0]) if two[1] else two[0])
 
 
 def rebuild_and_compare(
@@ -233,6 +240,13 @@ def placed(rows: Sequence[Arrival], output: Output) -> list[tuple[Window, Arriva
         else:
             found.append((stretch, [row]))
     return [(each, row) for each, members in found for row in members]
+
+
+@given(st.tuples(watermarks(), rebuilt_outputs()).map(lambda two: (two[0], accepted(*two))))
+def test_every_example_is_a_pipeline_that_may_run(drawn: tuple[Strategy, Output]) -> None:
+    """A rebuild checks its pipeline first, and refuses one that may lose events."""
+    strategy, output = drawn
+    assert check(pipeline_over(Path("/nowhere"), strategy, {"one": output}, PAYLOAD)) == []
 
 
 @given(examples())
