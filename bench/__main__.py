@@ -22,7 +22,7 @@ from rich.table import Table
 
 from bench.contenders import WINDOWS
 from bench.workload import DAY, IDS, in_order, write_events
-from latecomer.session import build_session
+from latecomer.spark.session import build_session
 
 console = Console(width=110)
 

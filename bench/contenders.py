@@ -19,7 +19,7 @@ from latecomer.config.models import Event, Files, Output, Pipeline, Source
 from latecomer.model.strategies import Bounded
 from latecomer.pipeline import BatchReport
 from latecomer.running import run
-from latecomer.session import build_session
+from latecomer.spark.session import build_session
 from latecomer.store.sql import ddl
 
 WINDOWS: dict[str, dict[str, str]] = {

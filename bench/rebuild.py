@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from bench.workload import COLUMNS, DAY, START
+from latecomer.after.rebuild import rebuilding
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
-from latecomer.corrections import rebuilding
 from latecomer.model.durations import to_moment
 from latecomer.model.strategies import Bounded
 from latecomer.running import run
-from latecomer.session import build_session
+from latecomer.spark.session import build_session
 from latecomer.store.store import open_store
 
 

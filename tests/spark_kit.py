@@ -18,9 +18,10 @@ from uuid import uuid4
 from hypothesis import HealthCheck, Phase, settings
 from pyspark.sql import SparkSession
 
+from latecomer.after.explain.explain import explain
+from latecomer.after.explain.places import as_text
+from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
-from latecomer.corrections.explain import explain
-from latecomer.corrections.places import as_text
 from latecomer.firing.output import Batch as EngineBatch
 from latecomer.firing.sessions import SessionLogic
 from latecomer.model.arrivals import Arrival, Heartbeat
@@ -32,9 +33,8 @@ from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.pipeline import Engine
-from latecomer.reader import Reader
-from latecomer.session import own_session
 from latecomer.source.files import SourceFile
+from latecomer.spark.session import own_session
 from latecomer.store.publication import publication_order
 from latecomer.store.store import Store, open_store
 from latecomer.testing.checking import in_turn

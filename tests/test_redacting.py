@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from latecomer.after.reconcile.against import Against
 from latecomer.config.load import parse_pipeline
-from latecomer.corrections.against import Against
 from latecomer.errors import PipelineError, Problem
 
 PIPELINE = """

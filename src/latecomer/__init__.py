@@ -44,11 +44,11 @@ from latecomer.model.triggers import Count, Every, Trigger
 from latecomer.model.windows import Calendar, Global, Session, Sliding, Tumbling
 
 if TYPE_CHECKING:
+    from latecomer.after.reading.reader import Reader
+    from latecomer.after.replay.replaying import Replay, replay
+    from latecomer.after.upkeep.compacting import compact
     from latecomer.pipeline import BatchReport
-    from latecomer.reader import Reader
-    from latecomer.replaying import Replay, replay
     from latecomer.running import RunReport, run
-    from latecomer.upkeep.compacting import compact
 
 __all__ = [
     "Adaptive",
@@ -103,11 +103,11 @@ __all__ = [
 
 _WITH_SPARK_OR_DELTA = {
     "BatchReport": "pipeline",
-    "Reader": "reader",
-    "Replay": "replaying",
+    "Reader": "after.reading.reader",
+    "Replay": "after.replay.replaying",
     "RunReport": "running",
-    "compact": "upkeep.compacting",
-    "replay": "replaying",
+    "compact": "after.upkeep.compacting",
+    "replay": "after.replay.replaying",
     "run": "running",
 }
 """Loaded when asked for: the rest answers without Spark."""

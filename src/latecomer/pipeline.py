@@ -24,6 +24,7 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import StoreError, StoreMismatch
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import Batch, OutputLogic, Prepared
+from latecomer.firing.overflow import overflow_told
 from latecomer.firing.republish import publish_rebuild, went_on
 from latecomer.ledger.book import (
     Intake,
@@ -42,18 +43,17 @@ from latecomer.model.holding import Holding, holding_in_words
 from latecomer.model.ledger import Entry
 from latecomer.model.timeline import OutOfStep, Row
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.overflow import overflow_told
-from latecomer.session import scheduled
 from latecomer.sink.keeper import SinkKeeper
 from latecomer.source.files import SourceFile
-from latecomer.spark_progress import Progress, watched
+from latecomer.spark.progress import Progress, watched
+from latecomer.spark.session import scheduled
+from latecomer.store.coverage import require_covered
 from latecomer.store.failpoints import failpoint
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
 from latecomer.store.recovery import require_unbroken
 from latecomer.store.sql import quoted
 from latecomer.store.store import Store, as_received_sql, definition_of, joining
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
-from latecomer.upkeep.coverage import require_covered
 from latecomer.windowing.merge import Counts
 
 LOG = logging.getLogger(__name__)

@@ -17,8 +17,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from latecomer.arguments import require_flags, require_kind, require_pipeline
 from latecomer.config import checks
+from latecomer.config.arguments import require_flags, require_kind, require_pipeline
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
 from latecomer.config.paths import SourcePath
@@ -26,13 +26,13 @@ from latecomer.errors import PipelineError, Problem, SourceError, StoreError
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import Calendar, Tumbling
 from latecomer.pipeline import BatchReport, Engine, outputs_to_compute
-from latecomer.session import build_session, own_session
 from latecomer.sink.keeper import check_sinks
 from latecomer.source.checkpoint import files_of_batch, next_batch, repair_checkpoint, sync_checkpoint
 from latecomer.source.files import FileSource
 from latecomer.source.parts import parts_of, require_next
-from latecomer.spark_errors import SPARK_ERRORS, first_line, refusal
-from latecomer.spark_predicates import check_predicates
+from latecomer.spark.errors import SPARK_ERRORS, first_line, refusal
+from latecomer.spark.predicates import check_predicates
+from latecomer.spark.session import build_session, own_session
 from latecomer.store.pins import is_store
 from latecomer.store.private import keep_private
 from latecomer.store.recovery import held_for_run

@@ -13,8 +13,8 @@ import typer
 from cli_kit import Cli, Lake, pane
 
 import latecomer
+from latecomer.after.rebuild.rebuilding import _opened
 from latecomer.cli import app
-from latecomer.corrections.rebuilding import _opened
 from latecomer.errors import LatecomerError, PipelineError, StoreMismatch
 from latecomer.pipeline import outputs_to_compute
 

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pyarrow as pa
 from cli_kit import MINUTE, NOON, Cli, Lake
 
+from latecomer.after.reading.reader import Reader
 from latecomer.model.strategies import Bounded, Head
-from latecomer.reader import Reader
 from latecomer.store.layout import WATERMARKS
 from latecomer.store.table import Table
 from latecomer.timeline.keeper import TimelineKeeper

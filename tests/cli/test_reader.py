@@ -16,12 +16,12 @@ from cli_kit import MINUTE, NOON, PIPELINE, Lake, at, pane
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from latecomer.after.reading.reader import Reader
 from latecomer.errors import NoStore, PipelineError, StoreMismatch
 from latecomer.model.aggregates import parse_aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Op, Pane, Timing, surviving
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.reader import Reader
 from latecomer.store.sketches import sketch_of
 
 

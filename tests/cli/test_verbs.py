@@ -219,7 +219,7 @@ def test_a_fault_of_ours_is_one_line(lake: Lake, cli: Cli, monkeypatch: pytest.M
     def broken(self: object) -> None:
         raise RuntimeError("a wheel\ncame off")
 
-    monkeypatch.setattr("latecomer.reader.Reader.watermarks", broken)
+    monkeypatch.setattr("latecomer.after.reading.reader.Reader.watermarks", broken)
     said = cli("watermarks", lake.file)
     assert said.status == 70
     assert said.err == "unexpected: RuntimeError: a wheel; run again with --debug\n"
@@ -229,7 +229,7 @@ def test_ctrl_c_is_quiet(lake: Lake, cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     def interrupted(self: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("latecomer.reader.Reader.watermarks", interrupted)
+    monkeypatch.setattr("latecomer.after.reading.reader.Reader.watermarks", interrupted)
     said = cli("watermarks", lake.file)
     assert (said.status, said.out, said.err) == (130, "", "")
 

@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.cli_kit import Cli, Lake
-from latecomer.corrections.databases import _column
-from latecomer.corrections.values import moments
+from latecomer.after.reading.reader import Reader
+from latecomer.after.reading.values import moments
+from latecomer.after.reconcile.databases import _column
+from latecomer.config.zoned import read
 from latecomer.errors import StoreMismatch
 from latecomer.model.zones import midnight
-from latecomer.reader import Reader
 from latecomer.store.pins import read_pins, write_pins
-from latecomer.zoned import read
 
 ZONE = "America/New_York"
 PIPELINE = """

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
 from latecomer.demo import bookmyshow, diwali
-from latecomer.reader import Reader
 from latecomer.running import run
 
 

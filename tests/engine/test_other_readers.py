@@ -10,8 +10,8 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from faults.faults_kit import write_pipeline
+from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
-from latecomer.reader import Reader
 from latecomer.running import run
 
 

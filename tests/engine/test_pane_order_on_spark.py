@@ -8,11 +8,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Output, Pipeline
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import to_micros
 from latecomer.model.strategies import Bounded
-from latecomer.reader import Reader
 from spark_kit import PAYLOAD, Bench
 
 

@@ -16,9 +16,9 @@ from latecomer.errors import PipelineError, StoreMismatch
 from latecomer.model.predicates import FUNCTIONS, check_where
 from latecomer.model.windows import Calendar
 from latecomer.running import run
-from latecomer.session import no_rows, own_session
-from latecomer.spark_errors import SPARK_ERRORS
-from latecomer.spark_predicates import check_predicates
+from latecomer.spark.errors import SPARK_ERRORS
+from latecomer.spark.predicates import check_predicates
+from latecomer.spark.session import no_rows, own_session
 from latecomer.store.pins import write_pins
 from latecomer.store.sql import quoted
 from latecomer.store.store import Store

@@ -10,7 +10,7 @@ from py4j.java_gateway import JVMView
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from latecomer.session import own_session
+from latecomer.spark.session import own_session
 
 
 @pytest.mark.usefixtures("spark")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
 from latecomer.errors import PipelineError
 from latecomer.model.interpreter import Arrival, cut
@@ -21,7 +22,6 @@ from latecomer.model.strategies import (
     State,
     Strategy,
 )
-from latecomer.reader import Reader
 from latecomer.running import run
 from scenarios import HOUR, SECOND, clock
 from spark_kit import PAYLOAD, Bench, assert_same

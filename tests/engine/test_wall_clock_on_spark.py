@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.model.windows import Tumbling, Window
-from latecomer.session import own_session
+from latecomer.spark.session import own_session
 from latecomer.windowing.assign import END, START, TIME, with_windows
 from zone_kit import HOUR, MINUTE, changes
 

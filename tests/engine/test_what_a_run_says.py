@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer import LatecomerError, StoreError, replay, run
-from latecomer.corrections import rebuilding
+from latecomer.after.rebuild import rebuilding
 from latecomer.ledger.check import check_ledger
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.pipeline import BatchReport

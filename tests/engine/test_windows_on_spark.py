@@ -17,7 +17,7 @@ from latecomer.model.interpreter import Arrival
 from latecomer.model.strategies import Bounded
 from latecomer.model.windows import Calendar, Window
 from latecomer.model.zones import day_of, midnight
-from latecomer.session import own_session
+from latecomer.spark.session import own_session
 from latecomer.store.store import open_store
 from latecomer.windowing.assign import END, START, TIME, with_windows
 from spark_kit import Bench, assert_same, stored_panes

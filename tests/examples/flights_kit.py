@@ -6,8 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
+from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
-from latecomer.reader import Reader
 
 ZONE = "America/New_York"
 TIMES = ("scheduled", "reported")

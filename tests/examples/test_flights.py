@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from cli.cli_kit import Cli, calling
 from examples.flights_kit import assert_exact, counted, read_files, standing
 from latecomer import load_pipeline
+from latecomer.after.reading.reader import Reader
 from latecomer.ledger.check import check_ledger
-from latecomer.reader import Reader
 from source.source_kit import run_once
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flights"

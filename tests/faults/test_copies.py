@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from faults.copy_kit import Film
 from faults.faults_kit import PIPELINE, left_without_sqlite, table_rows, tables_of, write_pipeline
+from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
 from latecomer.errors import LatecomerError, StoreError
-from latecomer.reader import Reader
 from latecomer.running import run
 from latecomer.source.checkpoint import next_batch, repair_checkpoint
 from latecomer.source.parts import require_next

@@ -17,12 +17,12 @@ from pyspark.sql import SparkSession
 from faults.disk_kit import SmallDisk, Steps, failing_syncs, small_disk
 from faults.faults_kit import BOUNDARIES, left_behind, write_pipeline
 from latecomer import running
+from latecomer.after.rebuild import rebuilding
+from latecomer.after.upkeep.compacting import compact
 from latecomer.config.load import load_pipeline
-from latecomer.corrections import rebuilding
 from latecomer.errors import LatecomerError
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
-from latecomer.upkeep.compacting import compact
 
 STREAM = ("repair_checkpoint", "sync_checkpoint")
 """Before Spark begins its checkpoint, and before a batch of the stream is cut."""

@@ -12,14 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from faults.faults_kit import BOUNDARIES, QUIET_BOUNDARIES, in_turn, left_behind, write_pipeline
+from latecomer.after.reading.reader import Reader
+from latecomer.after.rebuild import rebuilding
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Output
-from latecomer.corrections import rebuilding
 from latecomer.errors import StoreError
 from latecomer.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival
 from latecomer.model.strategies import Bounded
-from latecomer.reader import Reader
 from latecomer.running import run
 from latecomer.store import failpoints
 from spark_kit import PAYLOAD, Bench

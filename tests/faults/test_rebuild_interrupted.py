@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 
 from faults.faults_kit import left_behind, write_pipeline
 from faults.test_interrupted import Died, deadly
+from latecomer.after.rebuild import rebuilding
+from latecomer.after.replay.replaying import replay
 from latecomer.config.load import load_pipeline
-from latecomer.corrections import rebuilding
 from latecomer.errors import StoreMismatch
 from latecomer.ledger.check import check_ledger
-from latecomer.replaying import replay
 from latecomer.running import run
 from latecomer.store import failpoints
 

@@ -11,11 +11,11 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
+from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Output
 from latecomer.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.strategies import Bounded
-from latecomer.replaying import replay
 from spark_kit import PAYLOAD, Batch, Bench, assert_same
 from window_kit import AGGREGATES
 

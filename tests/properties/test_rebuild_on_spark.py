@@ -16,19 +16,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from latecomer.after.reading.reader import Reader
+from latecomer.after.rebuild import rebuilding
+from latecomer.after.replay.replaying import replay
+from latecomer.after.serving.correcting import correct
+from latecomer.after.serving.serving import serving
 from latecomer.config.checks import check
 from latecomer.config.models import Output
-from latecomer.corrections import rebuilding
-from latecomer.corrections.correcting import correct
-from latecomer.corrections.serving import serving
 from latecomer.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.panes import Accumulation, Op, Pane, Place, Timing, summed, surviving
 from latecomer.model.strategies import Strategy
 from latecomer.model.windows import Session, Window
-from latecomer.reader import Reader
-from latecomer.replaying import replay
 from latecomer.store import failpoints
 from latecomer.store.store import Store, open_store
 from latecomer.timeline.keeper import TimelineKeeper

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from latecomer.after.reading.reader import Reader
+from latecomer.after.replay.replaying import Replay, replay
 from latecomer.config.models import Output
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import Strategy
 from latecomer.model.windows import Session
-from latecomer.reader import Reader
-from latecomer.replaying import Replay, replay
 from scenarios import out_of_step, watermarks
 from spark_kit import PAYLOAD, Bench, many_on_spark, on_spark
 from window_kit import any_outputs, quiet_batches

@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from latecomer.after.reading.reader import Reader
 from latecomer.ledger.check import check_ledger
-from latecomer.reader import Reader
 from source.source_kit import dead_letters, ledger_lines, pipeline_in, rows_of, run_once, write_json
 
 SECOND = 1_000_000

@@ -21,24 +21,24 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
+from latecomer.after.explain.explain import explain
+from latecomer.after.reading.reader import Reader
+from latecomer.after.rebuild import rebuilding
+from latecomer.after.reconcile.against import Against
+from latecomer.after.reconcile.reconcile import reconcile
+from latecomer.after.replay.replaying import replay
+from latecomer.after.serving.correcting import correct
+from latecomer.after.serving.serving import serving
+from latecomer.after.upkeep.compacting import compact
 from latecomer.config.checks import RESERVED, UNSTORABLE, check, check_columns, check_renames
 from latecomer.config.columns import clashing_names
 from latecomer.config.models import Pipeline
 from latecomer.config.renames import parse_column, seen_columns, written_column
-from latecomer.corrections import rebuilding
-from latecomer.corrections.against import Against
-from latecomer.corrections.correcting import correct
-from latecomer.corrections.explain import explain
-from latecomer.corrections.reconcile import reconcile
-from latecomer.corrections.serving import serving
 from latecomer.errors import StoreMismatch
 from latecomer.ledger.check import check_ledger
-from latecomer.reader import Reader
-from latecomer.replaying import replay
 from latecomer.store import layout
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import double_quoted, quoted
-from latecomer.upkeep.compacting import compact
 from source.source_kit import dead_letters, ledger_lines, pipeline_in, run_once, write_json
 
 AT = "2026-11-08T14:00:00Z"

@@ -18,7 +18,7 @@ from latecomer.config.models import Unit
 from latecomer.decode.decode import micros
 from latecomer.model.durations import EARLIEST, LATEST, to_micros
 from latecomer.model.zones import to_utc
-from latecomer.session import own_session
+from latecomer.spark.session import own_session
 from latecomer.store.store import Store
 from source.source_kit import dead_letters, landed, ledger_lines, pipeline_in, rows_of, run_once, write_json
 from zone_kit import changes, wall

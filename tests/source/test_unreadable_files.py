@@ -20,8 +20,8 @@ from latecomer.config.columns import infer_columns
 from latecomer.errors import SourceError
 from latecomer.log import events as log
 from latecomer.pipeline import Engine
-from latecomer.session import own_session
 from latecomer.source.files import FileSource, SourceFile
+from latecomer.spark.session import own_session
 from latecomer.store.store import Store, open_store
 from source.source_kit import (
     dead_letters,

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from latecomer.session import own_session
+from latecomer.model.simple_predicates import NeedsSpark, predicate
+from latecomer.spark.session import own_session
 from latecomer.store.sql import quoted
-from latecomer.testing.predicates import NeedsSpark, predicate
 
 COLUMNS = {
     "status": "string",

@@ -36,9 +36,9 @@ from latecomer.cli import (
 from latecomer.cli.options import WrongUsage
 from latecomer.cli.steps import reporting
 from latecomer.cli.terminal import escape_formulas, shielded_terminal
+from latecomer.config.zoned import use_zone
 from latecomer.errors import LatecomerError, PipelineError
-from latecomer.system_errors import refusal_of
-from latecomer.zoned import use_zone
+from latecomer.errors.system import refusal_of
 
 __all__ = ["app", "main"]
 

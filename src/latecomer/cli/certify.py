@@ -20,11 +20,11 @@ from latecomer.cli.options import (
     load,
     moment_of,
 )
-from latecomer.zoned import read, written
+from latecomer.config.zoned import read, written
 
 if TYPE_CHECKING:
+    from latecomer.after.certify.certificate import Certificate
     from latecomer.config.models import Pipeline
-    from latecomer.corrections.certificate import Certificate
 
 
 def certify(
@@ -54,7 +54,7 @@ def certify(
     if check is not None:
         _check(pipeline, output, check, form)
         return
-    from latecomer.corrections.certificate import certify as issue
+    from latecomer.after.certify.certificate import certify as issue
 
     certificate = issue(pipeline, output, None if at is None else moment_of("--at", at))
     if to is not None:
@@ -89,8 +89,8 @@ def write(certificate: Certificate, path: Path) -> None:
 
 
 def _check(pipeline: Pipeline, output: str, path: Path, form: Format) -> None:
+    from latecomer.after.certify.certificate import check, read_certificate
     from latecomer.cli.render import note
-    from latecomer.corrections.certificate import check, read_certificate
 
     certificate = read_certificate(path)
     hush_spark()

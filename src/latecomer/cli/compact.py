@@ -9,7 +9,7 @@ import typer
 from latecomer.cli.options import File, Format, Formatted, load
 
 if TYPE_CHECKING:
-    from latecomer.upkeep.compacting import Report
+    from latecomer.after.upkeep.compacting import Report
 
 
 def compact(
@@ -27,8 +27,8 @@ def compact(
 
     It can be called at any time, also while the pipeline runs.
     """
+    from latecomer.after.upkeep.compacting import compact as run
     from latecomer.cli.render import note, show
-    from latecomer.upkeep.compacting import compact as run
 
     report = run(load(file), keep=keep, dry_run=dry_run)
     show(report.rows, form, "nothing to do: the store is in shape")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from latecomer.after.reading.choices import Grain
 from latecomer.cli.options import (
     File,
     Format,
@@ -18,11 +19,10 @@ from latecomer.cli.options import (
     moment_of,
     open_reader,
 )
-from latecomer.corrections.choices import Grain
 from latecomer.model.durations import to_micros
 
 if TYPE_CHECKING:
-    from latecomer.corrections.correcting import Corrected
+    from latecomer.after.serving.correcting import Corrected
 
 
 def correct(
@@ -46,8 +46,8 @@ def correct(
 
     It can be called at any time, also while the pipeline runs: what is corrected already stays as it is.
     """
+    from latecomer.after.serving import correcting, grains, serving
     from latecomer.cli.render import note, show
-    from latecomer.corrections import correcting, grains, serving
 
     choose_zone(zone, file, output)
     first = None if since is None else moment_of("--since", since)

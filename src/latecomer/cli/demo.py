@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from latecomer.after.reading.reader import Reader
     from latecomer.pipeline import BatchReport
-    from latecomer.reader import Reader
 
 FATES = ("on_time", "late_accepted", "side_output", "dropped", "duplicate", "filtered", "dead_letter")
 SAID = {
@@ -48,7 +48,7 @@ def demo(
     from rich.console import Console
 
     from latecomer.errors import LatecomerError
-    from latecomer.session import java_version
+    from latecomer.spark.session import java_version
 
     console = Console(highlight=False, emoji=False)
     if not console.is_terminal:
@@ -72,9 +72,9 @@ def demo(
 
 def _diwali(console: Console, home: Path) -> tuple[str, ...]:
     """Run and tell it; returns the commands that show more."""
+    from latecomer.after.reading.reader import Reader
     from latecomer.config.load import load_pipeline
     from latecomer.demo.diwali import write_scenario
-    from latecomer.reader import Reader
     from latecomer.running import run
 
     with console.status("writing the payments of Diwali night …") as status:

@@ -103,7 +103,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def java() -> Finding:
     """The Java that Spark would start."""
     try:
-        from latecomer.session import java_version
+        from latecomer.spark.session import java_version
 
         return Finding("java", str(java_version()))
     except ImportError as error:
@@ -116,7 +116,7 @@ def java() -> Finding:
 def ports() -> Finding:
     """Who can reach the ports that Spark opens."""
     try:
-        from latecomer.session import is_local, master
+        from latecomer.spark.session import is_local, master
     except ImportError:
         return Finding("spark's ports", "not known without pyspark", "install pyspark first")
     if is_local(master()):

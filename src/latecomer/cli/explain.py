@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from latecomer.after.reading.choices import Clock
 from latecomer.cli.options import (
     File,
     Format,
@@ -22,14 +23,13 @@ from latecomer.cli.options import (
     moment_of,
     open_reader,
 )
-from latecomer.corrections.choices import Clock
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from latecomer.corrections.explain import Explanation
-    from latecomer.corrections.fates import Judged
-    from latecomer.corrections.life import Told
+    from latecomer.after.explain.explain import Explanation
+    from latecomer.after.explain.fates import Judged
+    from latecomer.after.explain.life import Told
 
 _STYLES = {"EARLY": "cyan", "ON_TIME": "blue", "LATE": "yellow", "CLOSING": "white", "CORRECTION": "magenta"}
 
@@ -64,7 +64,7 @@ def explain(
 
     With --format json it is one document, with csv one line an event.
     """
-    from latecomer.corrections.explain import explain as explained
+    from latecomer.after.explain.explain import explain as explained
 
     choose_zone(zone, file, output)
     most = _most(events)
@@ -73,7 +73,7 @@ def explain(
     if svg is not None:
         _draw(found, svg)
     if form is Format.JSON:
-        from latecomer.corrections.document import document
+        from latecomer.after.explain.document import document
 
         print(json.dumps(document(found, most), indent=2, ensure_ascii=False))
     elif form is Format.CSV:
@@ -93,7 +93,7 @@ def _most(text: str) -> int | None:
 
 
 def _draw(found: Explanation, path: Path) -> None:
-    from latecomer.corrections.picture import picture
+    from latecomer.after.explain.picture import picture
 
     try:
         path.write_text(picture(found), encoding="utf-8")
@@ -103,8 +103,8 @@ def _draw(found: Explanation, path: Path) -> None:
 
 
 def _print_events(found: Explanation, most: int | None) -> None:
+    from latecomer.after.explain.document import event_rows
     from latecomer.cli.render import show
-    from latecomer.corrections.document import event_rows
 
     groups: dict[tuple[int | None, str], list[Judged]] = {}
     for told in found.panes:
@@ -183,8 +183,8 @@ class _Page:
 
     def _events(self, events: Sequence[Judged], took: bool = False) -> None:
         """The events in figures, and the first of them in a table."""
+        from latecomer.after.explain.document import event_rows
         from latecomer.cli.render import print_table
-        from latecomer.corrections.document import event_rows
 
         self._say(f"  {'took in ' if took else ''}{self._in_figures(events)}")
         if not events or self.most == 0:
@@ -196,7 +196,7 @@ class _Page:
             self._say(f"  and {len(events) - self.most} more; --events all lists them")
 
     def _in_figures(self, events: Sequence[Judged]) -> str:
-        from latecomer.corrections.document import sums
+        from latecomer.after.explain.document import sums
         from latecomer.model.durations import shown_duration
 
         counted = "no event" if not events else f"{len(events)} event{'s' if len(events) > 1 else ''}"
@@ -215,7 +215,7 @@ class _Page:
 
 
 def _window(told: Told) -> str:
-    from latecomer.corrections.places import in_words
+    from latecomer.after.explain.places import in_words
 
     return in_words(told.pane.window)
 
@@ -235,6 +235,6 @@ def _signed(by: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    from latecomer.corrections.document import plain
+    from latecomer.after.explain.document import plain
 
     return "null" if value is None else str(plain(value))

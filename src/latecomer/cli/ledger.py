@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, choose_zone, hush_spark, load
+from latecomer.config.zoned import written
 from latecomer.model.durations import to_micros
-from latecomer.zoned import written
 
 if TYPE_CHECKING:
-    from latecomer.reader import Reader
+    from latecomer.after.reading.reader import Reader
 
 
 def ledger(
@@ -28,10 +28,10 @@ def ledger(
     zone: Zoned = None,
 ) -> None:
     """Show what was received and what became of it, per output and unit."""
+    from latecomer.after.reading.reader import Reader
     from latecomer.cli.render import note, show
-    from latecomer.reader import Reader
+    from latecomer.store.coverage import removal_totals
     from latecomer.store.store import open_store
-    from latecomer.upkeep.coverage import removal_totals
 
     choose_zone(zone, file)
     reader = Reader(load(file))

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from latecomer.config.zoned import read, use_zone
 from latecomer.errors import LatecomerError
 from latecomer.model.durations import to_moment
 from latecomer.model.windows import zone_of
 from latecomer.model.zones import is_zone
-from latecomer.zoned import read, use_zone
 
 if TYPE_CHECKING:
+    from latecomer.after.reading.reader import Reader
     from latecomer.config.models import Pipeline
-    from latecomer.reader import Reader
 
 
 LOG = logging.getLogger(__name__)
@@ -149,7 +149,7 @@ def print_warnings(pipeline: Pipeline, file: Path) -> None:
 
 def open_reader(file: Path) -> Reader:
     """A reader of the pipeline's store."""
-    from latecomer.reader import Reader
+    from latecomer.after.reading.reader import Reader
 
     pipeline = load(file)
     LOG.info("reading the store")

@@ -26,13 +26,13 @@ from latecomer.cli.options import (
     moment_of,
 )
 from latecomer.config.checks import require_output
+from latecomer.config.zoned import read, written
 from latecomer.model.durations import UNITS, parse_duration, to_micros
-from latecomer.zoned import read, written
 
 if TYPE_CHECKING:
+    from latecomer.after.rebuild.rebuilding import Applied
     from latecomer.config.models import Pipeline
-    from latecomer.corrections.rebuilding import Applied
-    from latecomer.spark_progress import Progress
+    from latecomer.spark.progress import Progress
     from latecomer.store.rebuilds import Rebuild, Record
 
 From = Annotated[
@@ -64,8 +64,8 @@ def plan(
     zone: Zoned = None,
 ) -> None:
     """Say what a rebuild would change. Nothing is published; the plan is kept, and can be applied."""
+    from latecomer.after.rebuild import rebuilding
     from latecomer.cli.render import note
-    from latecomer.corrections import rebuilding
 
     choose_zone(zone, file, output)
     pipeline = load(file)
@@ -101,7 +101,7 @@ def apply(
 
     It can be called while the pipeline runs: the run publishes it between two batches.
     """
-    from latecomer.corrections import rebuilding
+    from latecomer.after.rebuild import rebuilding
 
     choose_zone(zone, file, output)
     if planned is not None and (since, until, last) != (None, None, None):
@@ -191,7 +191,7 @@ def _range(
         raise WrongUsage("--last", last, f"is not a duration: {error}", "write it such as 4h") from None
     if length <= 0:
         raise WrongUsage("--last", last, "is no time at all", "write it such as 4h")
-    from latecomer.corrections.rebuilding import newest
+    from latecomer.after.rebuild.rebuilding import newest
 
     reached = newest(pipeline)
     return reached - length, reached

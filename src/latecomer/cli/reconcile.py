@@ -27,7 +27,7 @@ from latecomer.cli.options import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from latecomer.corrections.gaps import Reconciliation
+    from latecomer.after.reconcile.gaps import Reconciliation
 
 LARGEST = 10
 """So many differences are shown unless said otherwise."""
@@ -79,10 +79,10 @@ def reconcile(
 
     Exit 0 if all windows and keys are equal, 1 if any is not, 2 if they cannot be compared.
     """
+    from latecomer.after.reconcile.against import Against
+    from latecomer.after.reconcile.gaps import Tolerance
+    from latecomer.after.reconcile.reconcile import reconcile as hold_against
     from latecomer.cli.render import note
-    from latecomer.corrections.against import Against
-    from latecomer.corrections.gaps import Tolerance
-    from latecomer.corrections.reconcile import reconcile as hold_against
 
     choose_zone(zone, file, output)
     source = Against(against, query, _names(names or []))
@@ -171,9 +171,9 @@ def _rows(table: pa.Table, limit: int | None = None) -> list[dict[str, Any]]:
 
 
 def _certify(found: Reconciliation, passed: bool, path: Path, pipeline: Any) -> None:
+    from latecomer.after.certify.certificate import certify
     from latecomer.cli.certify import write
     from latecomer.cli.render import note
-    from latecomer.corrections.certificate import certify
 
     if passed:
         write(certify(pipeline, found.output), path)

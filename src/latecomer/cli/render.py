@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from latecomer.cli.options import ALL, Format
 from latecomer.cli.terminal import csv_cell, harmless
+from latecomer.config.zoned import written
 from latecomer.model.durations import shown_duration
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.zoned import written
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod

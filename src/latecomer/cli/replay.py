@@ -25,7 +25,7 @@ from latecomer.cli.options import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from latecomer.replaying import Replay
+    from latecomer.after.replay.replaying import Replay
 
 LARGEST = 10
 """So many differences of an output are shown unless said otherwise."""
@@ -57,7 +57,7 @@ def replay(
 
     The store is only read. Exit 1 if a replay without --set says anything else than the store.
     """
-    from latecomer.replaying import replay as replay_pipeline
+    from latecomer.after.replay.replaying import replay as replay_pipeline
 
     choose_zone(zone, file, output[0] if output and len(output) == 1 else None)
     supposed = _changes(changes or [])

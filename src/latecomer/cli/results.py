@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from latecomer.after.reading.choices import Clock, Origin
 from latecomer.cli.options import (
     File,
     Format,
@@ -20,12 +21,11 @@ from latecomer.cli.options import (
     moment_of,
     open_reader,
 )
-from latecomer.corrections.choices import Clock, Origin
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from latecomer.reader import Reader
+    from latecomer.after.reading.reader import Reader
 
 
 def results(
@@ -104,7 +104,7 @@ def _only_one_of(serving: bool, prefer: Origin | None, others: Mapping[str, obje
 
 
 def _served(reader: Reader, output: str, prefer: Origin | None, chosen: str) -> pa.Table:
-    from latecomer.corrections.serving import preferred, serving
+    from latecomer.after.serving.serving import preferred, serving
 
     if prefer is None:
         return serving(reader, output, chosen)

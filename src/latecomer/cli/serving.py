@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from latecomer.after.reading.choices import Engine
 from latecomer.cli.options import File, OutputName, WrongUsage, open_reader
-from latecomer.corrections.choices import Engine
 
 
 def serving(
@@ -23,8 +23,8 @@ def serving(
     ] = None,
 ) -> None:
     """Print a view that shows each number with its base and its correction, to be run elsewhere."""
+    from latecomer.after.serving.views import view as view_of
     from latecomer.cli.render import note
-    from latecomer.corrections.views import view as view_of
 
     if table is not None and sql is not Engine.POSTGRES:
         raise WrongUsage("--table", table, f"has no meaning with --sql {sql}", "leave it out")

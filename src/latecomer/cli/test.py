@@ -125,7 +125,7 @@ def _run(
 
 
 def _session() -> SparkSession:
-    from latecomer.session import build_session
+    from latecomer.spark.session import build_session
 
     hush_spark()
     return build_session("test")

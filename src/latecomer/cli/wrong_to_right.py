@@ -14,9 +14,9 @@ from latecomer.cli.demo import FATES, batch, count, simple_table
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from latecomer.after.reading.reader import Reader
     from latecomer.demo.bookmyshow import Place, Scenario
     from latecomer.demo.wrong_to_right import Account, Views
-    from latecomer.reader import Reader
 
 SCALE = 100
 SHOWN = (0, 9, 21)
@@ -26,10 +26,10 @@ IST = ZoneInfo("Asia/Kolkata")
 
 def tell(console: Console, home: Path, scale: int = SCALE) -> tuple[str, ...]:
     """Run and tell it; returns the commands that show more."""
+    from latecomer.after.reading.reader import Reader
     from latecomer.config.load import load_pipeline
     from latecomer.demo.bookmyshow import OUTPUT, write_scenario
     from latecomer.demo.wrong_to_right import RANGE, live_through
-    from latecomer.reader import Reader
 
     with console.status("writing the views of the evening …") as status:
         scenario = write_scenario(home, scale)

@@ -9,11 +9,12 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from latecomer.config import columns as types
+from latecomer.config.columns import clashing_names
 from latecomer.config.models import NAME, Output, Pipeline
 from latecomer.config.places import check_places, unusable_paths
 from latecomer.config.renames import fix_by_renaming
 from latecomer.errors import PipelineError, Problem, did_you_mean
+from latecomer.model import types
 from latecomer.model.aggregates import ADDITIVE, NUMERIC, Aggregate, is_expression
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
@@ -79,7 +80,7 @@ def check_renames(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Proble
 def check_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Problem]:
     """Problems with columns that there are not, that have the wrong type, or a name that cannot be used."""
     problems = []
-    for one, other in types.clashing_names(columns):
+    for one, other in clashing_names(columns):
         field = f"columns.{other}" if other in pipeline.columns else "source.schema"
         fix = fix_by_renaming(pipeline.source_name(other), columns)
         problems.append(Problem(field, "columns differ only in case", f"{one}, {other}", fix))
@@ -143,7 +144,7 @@ def _renames(pipeline: Pipeline) -> Iterator[Problem]:
         if other != new:
             fix = f"keep one of {other} and {new}"
             yield Problem(field, f"is another name for what {other} names already", str(made_from), fix)
-    for one, other in types.clashing_names(pipeline.columns):
+    for one, other in clashing_names(pipeline.columns):
         yield Problem(
             f"columns.{other}", "columns differ only in case", f"{one}, {other}", "rename one of them"
         )

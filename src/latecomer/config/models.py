@@ -24,7 +24,6 @@ from pydantic import (
 )
 
 from latecomer.config import profiles
-from latecomer.config.columns import normal_type
 from latecomer.config.custom import load_strategy
 from latecomer.config.encodings import UTF8, known_encoding
 from latecomer.config.paths import escaped
@@ -39,6 +38,7 @@ from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import check_where
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
 from latecomer.model.triggers import Trigger
+from latecomer.model.types import normal_type
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 from latecomer.model.windows import AnyWindow
 from latecomer.model.zones import Zone

@@ -8,9 +8,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Unit
+from latecomer.model import types
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.source.files import BROKEN, CORRUPT, FULL_ORIGIN, LANDED, ORIGIN, POSITION

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from latecomer.config import columns as types
 from latecomer.config.encodings import UTF8, other_encoding
 from latecomer.config.models import Pipeline
 from latecomer.config.sizes import format_size
+from latecomer.model import types
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.written_numbers import LONGEST as LONGEST_NUMBER

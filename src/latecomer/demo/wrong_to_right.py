@@ -9,16 +9,16 @@ from datetime import timedelta
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from latecomer.after.reading.reader import Reader
+from latecomer.after.rebuild import rebuilding
+from latecomer.after.serving.correcting import correct
+from latecomer.after.serving.serving import serving
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
-from latecomer.corrections import rebuilding
-from latecomer.corrections.correcting import correct
-from latecomer.corrections.serving import serving
 from latecomer.demo.bookmyshow import OUTPUT, START, Place, Scenario
 from latecomer.ledger.check import check_ledger
 from latecomer.model.durations import to_micros
 from latecomer.pipeline import BatchReport
-from latecomer.reader import Reader
 from latecomer.running import run
 from latecomer.store.store import open_store
 

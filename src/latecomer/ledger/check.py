@@ -23,18 +23,10 @@ from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.model.windows import FIRST_MOMENT, Session
-from latecomer.session import build_session, own_session
-from latecomer.spark_errors import explained
-from latecomer.spark_predicates import check_predicates
-from latecomer.store.layout import FATE_COLUMNS
-from latecomer.store.rebuilds import Rebuilds
-from latecomer.store.recovery import require_unbroken, require_whole_tables
-from latecomer.store.sql import double_quoted, moment_literal, quoted
-from latecomer.store.state_types import beyond_column
-from latecomer.store.store import Store, joining, open_store
-from latecomer.store.table import Table
-from latecomer.timeline.keeper import TimelineKeeper
-from latecomer.upkeep.coverage import (
+from latecomer.spark.errors import explained
+from latecomer.spark.predicates import check_predicates
+from latecomer.spark.session import build_session, own_session
+from latecomer.store.coverage import (
     DEAD_LETTERS,
     DUPLICATES,
     LATE,
@@ -43,7 +35,15 @@ from latecomer.upkeep.coverage import (
     removed_amounts,
     removed_until,
 )
-from latecomer.upkeep.coverage import EVENTS as LOG
+from latecomer.store.coverage import EVENTS as LOG
+from latecomer.store.layout import FATE_COLUMNS
+from latecomer.store.rebuilds import Rebuilds
+from latecomer.store.recovery import require_unbroken, require_whole_tables
+from latecomer.store.sql import double_quoted, moment_literal, quoted
+from latecomer.store.state_types import beyond_column
+from latecomer.store.store import Store, joining, open_store
+from latecomer.store.table import Table
+from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.windowing.states import EVENTS as PANE_EVENTS
 from latecomer.windowing.states import measure_column
 

@@ -16,7 +16,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from latecomer.config.columns import INTEGERS
 from latecomer.decode import decode
 from latecomer.decode.decode import decoded
 from latecomer.log.dead_letters import Filing
@@ -26,11 +25,12 @@ from latecomer.log.marks import MARK, with_marks
 from latecomer.model.durations import EARLIEST, to_micros
 from latecomer.model.strategies import PLAIN, REACH, Head, Needs
 from latecomer.model.timeline import Timeline
+from latecomer.model.types import INTEGERS
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.session import no_rows, own_session
 from latecomer.source.files import LANDED, NONE, SETTINGS, FileSource, SourceFile
 from latecomer.source.retrying import PassingError, may_pass, patiently, require_unchanged, states_of
-from latecomer.spark_errors import SPARK_ERRORS, causes, in_words
+from latecomer.spark.errors import SPARK_ERRORS, causes, in_words
+from latecomer.spark.session import no_rows, own_session
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import Store

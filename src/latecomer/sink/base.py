@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.errors import SinkError
+from latecomer.errors.system import refusal_of
 from latecomer.model.durations import iso
-from latecomer.system_errors import refusal_of
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from latecomer.config.sinks import SqliteSink
 from latecomer.errors import first_line
+from latecomer.errors.system import refused
 from latecomer.model.panes import Op
 from latecomer.sink.base import PaneShape, SinkLogic, differing, plain
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import double_quoted
-from latecomer.system_errors import refused
 
 BUSY_SECONDS = 5.0
 PROGRESS = "latecomer_progress"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from latecomer.config import columns as types
+from latecomer.model import types
 from latecomer.model.written_numbers import LONGEST, PATTERN
 from latecomer.store.sql import quoted
 

@@ -24,12 +24,14 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, Observation, SparkSe
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.columns import csv_row, is_decimal
+from latecomer.config.columns import csv_row
 from latecomer.config.damage import DamagedFile, damage_found
 from latecomer.config.encodings import UTF8, file_encoding, is_text, open_text, other_encoding
 from latecomer.config.models import Pipeline
 from latecomer.config.parquet import ParquetColumns, parquet_columns
 from latecomer.config.paths import SourcePath, fits, special_kind
+from latecomer.errors.system import refusal_of
+from latecomer.model.types import is_decimal
 from latecomer.source import lines
 from latecomer.source.decimals import decimals_as_text, misfits, number, numbers
 from latecomer.source.limits import Limits, LongLine
@@ -44,9 +46,8 @@ from latecomer.source.retrying import (
     require_unchanged,
     states_of,
 )
-from latecomer.spark_errors import SPARK_ERRORS, causes, root_cause
+from latecomer.spark.errors import SPARK_ERRORS, causes, root_cause
 from latecomer.store.sql import ddl, quoted, some_bytes
-from latecomer.system_errors import refusal_of
 
 LOG = logging.getLogger(__name__)
 CORRUPT = f"{PRIVATE}corrupt"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from latecomer.errors import SourceError
-from latecomer.system_errors import refusal_of
+from latecomer.errors.system import refusal_of
 
 LOG = logging.getLogger(__name__)
 WAITS = (0.5, 1.0, 2.0, 4.0, 8.0)

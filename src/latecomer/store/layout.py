@@ -13,9 +13,9 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from latecomer.config import columns as types
 from latecomer.config.checks import UNSTORABLE
 from latecomer.config.models import Output, Pipeline
+from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.store.state_types import WHOLE, fields_of
 

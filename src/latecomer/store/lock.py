@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO
 
 from latecomer.errors import StoreError, StoreInUse
+from latecomer.errors.system import refusal_of, told
 from latecomer.store.durable import make_folder
-from latecomer.system_errors import refusal_of, told
 
 LOCK = ".lock"
 BRIEFLY = "compact in process"

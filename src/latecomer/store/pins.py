@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from latecomer.config.columns import normal_type
 from latecomer.errors import StoreMismatch
+from latecomer.model.types import normal_type
 from latecomer.store.durable import make_folder, replace_text
 
 FORMAT = 1

@@ -21,7 +21,7 @@ from datasketches import (
     tgt_hll_type,
 )
 
-from latecomer.config import columns as types
+from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 
 _BITS = 12

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
+from latecomer.model import types
 from latecomer.model.aggregates import ADDITIVE, SKETCHED, TALLIED, Aggregate
 from latecomer.store.sketches import can_sketch
 

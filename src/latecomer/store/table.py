@@ -29,9 +29,9 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from latecomer.errors import StoreError, TornCheckpoint, TornCommit, first_line
+from latecomer.errors.system import refusal_of, told
 from latecomer.store.commits import commit_file, last_version, sync_commits, torn_checkpoints, torn_commits
 from latecomer.store.durable import make_folder, sync_files
-from latecomer.system_errors import refusal_of, told
 
 APPLICATION = "latecomer"
 _REACHED = "latecomer reached "

@@ -13,6 +13,7 @@ touches the pipeline's source, store or sinks. The Hypothesis strategies are in
 from __future__ import annotations
 
 from latecomer.model.arrivals import Drain, Heartbeat, Watermark
+from latecomer.model.simple_predicates import NeedsSpark
 from latecomer.testing.assertions import (
     assert_balances,
     assert_fates,
@@ -27,7 +28,6 @@ from latecomer.testing.assertions import (
 from latecomer.testing.differences import Difference
 from latecomer.testing.outcome import Outcome
 from latecomer.testing.playing import play, run_transcript
-from latecomer.testing.predicates import NeedsSpark
 from latecomer.testing.rows import Row
 from latecomer.testing.scenario import Batch, Restart, Scenario
 from latecomer.testing.times import ManualClock, Times

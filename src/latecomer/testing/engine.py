@@ -10,7 +10,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from latecomer.comparison import CHANGE, REPLAYED
+from latecomer.after.reading.reader import Reader
+from latecomer.after.replay.comparison import CHANGE, REPLAYED
+from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Output, Pipeline
 from latecomer.model.arrivals import Drain, Heartbeat, Watermark
 from latecomer.model.durations import to_micros
@@ -19,10 +21,8 @@ from latecomer.model.panes import Op, Pane, Place, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict, judge
 from latecomer.model.windows import Session, Window
 from latecomer.pipeline import Engine
-from latecomer.reader import Reader
-from latecomer.replaying import replay
-from latecomer.session import build_session, own_session
 from latecomer.source.files import SourceFile
+from latecomer.spark.session import build_session, own_session
 from latecomer.store.store import Store
 from latecomer.testing.differences import Pair
 from latecomer.testing.notation import Late

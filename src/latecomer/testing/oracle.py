@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 
-from latecomer.config.columns import scale_of
 from latecomer.model.arrivals import Arrival, Drain, Heartbeat, Judged, Watermark
 from latecomer.model.interpreter import interpret
 from latecomer.model.panes import Pane
+from latecomer.model.simple_predicates import predicate
+from latecomer.model.types import scale_of
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.model.written_numbers import fits
 from latecomer.testing.notation import Late
 from latecomer.testing.outcome import Assigned, Outcome, Told
-from latecomer.testing.predicates import predicate
 from latecomer.testing.rows import Shape
 from latecomer.testing.scenario import Batch, Restart, Step, rows_of
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from latecomer.config.models import Pipeline
+from latecomer.model.simple_predicates import NeedsSpark
 from latecomer.testing.by_hand import backwards, steered
 from latecomer.testing.checking import check, compare, compare_cuts
 from latecomer.testing.differences import Difference, told_once
 from latecomer.testing.oracle import on_oracle
 from latecomer.testing.outcome import Outcome
-from latecomer.testing.predicates import NeedsSpark
 from latecomer.testing.rows import Shape, inferred
 from latecomer.testing.scenario import CUTS, Scenario, Step, rows_of
 from latecomer.testing.times import Times

@@ -16,8 +16,8 @@ try:
 except ImportError as error:  # pragma: no cover - the tests have it
     raise ImportError("latecomer.testing.strategies needs Hypothesis: pip install hypothesis") from error
 
-from latecomer.config import columns as types
 from latecomer.config.models import Pipeline
+from latecomer.model import types
 from latecomer.model.arrivals import Drain, Heartbeat, Watermark
 from latecomer.model.durations import parse_duration
 from latecomer.testing.rows import Row, Shape

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from latecomer.config.checks import check_columns
-from latecomer.config.columns import normal_type
 from latecomer.config.load import at_line, load_pipeline, made
 from latecomer.config.models import Pipeline
 from latecomer.config.written import Location, TimesAsText, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.arrivals import Drain, Heartbeat, Watermark
+from latecomer.model.types import normal_type
 from latecomer.testing.by_hand import backwards, steered
 from latecomer.testing.notation import (
     read_entry,

@@ -8,7 +8,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from struct import pack, unpack
 from typing import Any
 
-from latecomer.config import columns as types
+from latecomer.model import types
 from latecomer.model.durations import UNITS, iso, to_micros, to_moment
 from latecomer.model.written_numbers import written_number
 from latecomer.model.zones import day_of, midnight, to_local, to_utc

@@ -10,8 +10,8 @@ private columns beside it, so that nothing is lost and it is published again onc
 
 from __future__ import annotations
 
-from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
+from latecomer.model import types
 from latecomer.store.sql import quoted
 from latecomer.store.state_types import LOW_DIGITS, beyond_column, beyond_halves
 from latecomer.windowing.state_logic import StateLogic

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from latecomer.config import columns as types
 from latecomer.config.checks import PRIVATE
+from latecomer.model import types
 from latecomer.model.aggregates import ORDERED, TALLIED, Aggregate
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session, Sliding

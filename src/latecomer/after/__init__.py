@@ -1,0 +1,1 @@
+"""What happens after publication: a room a feature."""

@@ -1,0 +1,1 @@
+"""Certificates: a hash over results that can be computed again."""

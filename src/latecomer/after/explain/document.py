@@ -1,0 +1,181 @@
+"""An explanation as plain data: one JSON document, or one row for each event.
+
+Moments are ISO-8601 in the verb's zone, durations seconds, whole decimals numbers and others exact text, as in every
+other verb's JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from latecomer.after.explain.explain import Explanation
+from latecomer.after.explain.fates import Judged
+from latecomer.after.explain.life import Told, total
+from latecomer.config.zoned import written
+from latecomer.model.durations import to_micros
+from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.store.layout import TIMESTAMP, stored_name
+
+_DURATION = pa.duration("us")
+
+
+def document(explanation: Explanation, most: int | None = None) -> dict[str, Any]:
+    """Everything an explanation tells; at most so many events are listed in each group, all if None."""
+    start, end = explanation.window
+    return {
+        "output": explanation.output,
+        "window": {"start": written(start), "end": written(end)},
+        "key": _plain_values(explanation.key),
+        "aggregates": {name: str(each) for name, each in explanation.rules.aggregates.items()},
+        "where": explanation.rules.where,
+        "clock": explanation.clock.value,
+        "filter": explanation.filter,
+        "stands": None if explanation.stands is None else _plain_values(explanation.stands),
+        "reconciled": explanation.reconciled,
+        "panes": [_pane(explanation, told, most) for told in explanation.panes],
+        "untold": group(explanation, explanation.untold, most),
+        "left_out": {
+            fate.value: group(explanation, events, most) for fate, events in explanation.left_out.items()
+        },
+        "log": {"files": explanation.files, "files_read": explanation.files_read},
+        "notes": list(explanation.notes),
+    }
+
+
+def _pane(explanation: Explanation, told: Told, most: int | None) -> dict[str, Any]:
+    pane = told.pane
+    return {
+        "window_start": written(pane.window.start),
+        "window_end": written(pane.window.end),
+        "sequence": pane.sequence,
+        "timing": pane.timing.value,
+        "op": pane.op.value,
+        "is_last": pane.is_last,
+        "values": _plain_values(pane.values),
+        "before": None if told.before is None else _plain_values(told.before),
+        "difference": _plain_values(told.differences),
+        "batch": pane.batch,
+        "known_at": written(explanation.known_at(told)),
+        "published_at": written(pane.published_at),
+        "fired_at": written(pane.fired_at),
+        "watermark": written(pane.watermark),
+        "why": explanation.why(told),
+        "where": explanation.under(told).where,
+        "took_in": group(explanation, told.took, most),
+        "lost": group(explanation, told.lost, most),
+        "check": {
+            "agrees": told.check.agrees,
+            "compared": list(told.check.compared),
+            "reason": told.check.reason,
+        },
+    }
+
+
+def group(explanation: Explanation, events: Sequence[Judged], most: int | None) -> dict[str, Any]:
+    """So many events, in figures, and the first of them one by one."""
+    arrivals = [each.event.arrival_time for each in events]
+    behind = [each.event.behind for each in events if each.event.behind is not None]
+    partitions = Counter(each.event.partition for each in events if each.event.partition is not None)
+    return {
+        "count": len(events),
+        "sums": sums(explanation, events),
+        "partitions": dict(sorted(partitions.items())),
+        "behind_watermark": len(behind),
+        "most_behind": _seconds(max(behind, default=None)),
+        "first_arrival": written(min(arrivals, default=None)),
+        "last_arrival": written(max(arrivals, default=None)),
+        "events": [_event(each) for each in events[:most]],
+    }
+
+
+def sums(explanation: Explanation, events: Sequence[Judged]) -> dict[str, Any]:
+    """The ledger's measures, added up."""
+    return {measure: plain(total(events, measure)) for measure in explanation.measures}
+
+
+def _event(judged: Judged) -> dict[str, Any]:
+    event = judged.event
+    return {
+        "event_time": written(event.event_time),
+        "arrival_time": written(event.arrival_time),
+        "partition": event.partition,
+        "batch": event.batch,
+        "file": event.file,
+        "position": event.position,
+        "event_id": event.event_id,
+        "watermark": written(_known(event.watermark)),
+        "verdict": None if judged.verdict is None else judged.verdict.value,
+        "behind": _seconds(event.behind),
+        "past_end": _seconds(judged.past_end),
+        "reason": judged.reason,
+        "values": _plain_values(event.payload),
+    }
+
+
+# One row an event
+
+
+def event_rows(groups: Mapping[tuple[int | None, str], Sequence[Judged]]) -> pa.Table:
+    """The events of several groups, by pane and fate, one row each."""
+    rows = [(pane, fate, each) for (pane, fate), events in groups.items() for each in events]
+    events = [each.event for _, _, each in rows]
+    columns = {
+        "pane": pa.array([pane for pane, _, _ in rows], pa.int64()),
+        "fate": pa.array([fate for _, fate, _ in rows], pa.string()),
+        "event_time": pa.array([event.event_time for event in events], TIMESTAMP),
+        "arrival_time": pa.array([event.arrival_time for event in events], TIMESTAMP),
+        "partition": pa.array([event.partition for event in events], pa.string()),
+        "batch": pa.array([event.batch for event in events], pa.int64()),
+        "file": pa.array([event.file for event in events], pa.string()),
+        "position": pa.array([event.position for event in events], pa.int64()),
+        "event_id": pa.array([event.event_id for event in events], pa.string()),
+        "watermark": pa.array([_known(event.watermark) for event in events], TIMESTAMP),
+        "behind": pa.array([event.behind for event in events], _DURATION),
+        "past_end": pa.array([each.past_end for _, _, each in rows], _DURATION),
+        "reason": pa.array([each.reason for _, _, each in rows], pa.string()),
+    }
+    for name in events[0].payload if events else ():
+        columns[stored_name(name, columns)] = pa.array([event.payload[name] for event in events])
+    return pa.table(columns)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it.
+
+    >>> plain(Decimal("600.00")), plain(Decimal("0.25")), plain(b"a")
+    (600, '0.25', 'YQ==')
+    """
+    match value:
+        case Decimal():
+            return int(value) if value == value.to_integral_value() else f"{value:f}"
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case datetime():
+            return written(to_micros(value))
+        case date():
+            return value.isoformat()
+        case bytes():
+            return base64.b64encode(value).decode()
+    return value
+
+
+def _plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: plain(value) for name, value in values.items()}
+
+
+def _seconds(micros: int | None) -> int | float | None:
+    if micros is None:
+        return None
+    return micros // 1_000_000 if micros % 1_000_000 == 0 else micros / 1_000_000
+
+
+def _known(watermark: int) -> int | None:
+    return None if watermark == BEGIN_OF_TIME else watermark

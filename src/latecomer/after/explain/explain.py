@@ -1,0 +1,498 @@
+"""Why a number is what it is: its panes, the events behind each, and the events that did not get in.
+
+    panes, log, timeline, side output, duplicates → one Explanation
+
+Everything is read without Spark. Nothing is claimed that the tables do not bear out: the events of each
+pane must give its counts and sums, and the events set aside must be those of the side output; where they
+are not, the explanation says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from latecomer.after.explain.evidence import Evidence
+from latecomer.after.explain.fates import (
+    ACCEPTED,
+    Event,
+    Judged,
+    Periods,
+    connected,
+    in_force,
+    judged_for,
+    judged_sessions,
+)
+from latecomer.after.explain.filters import NEEDS_SPARK, Filters
+from latecomer.after.explain.life import EVENTS, Check, LifePane, Rules, Told, follow, standing
+from latecomer.after.explain.places import Finder, Place, grown_from
+from latecomer.after.reading.choices import Clock
+from latecomer.after.reading.reader import Reader
+from latecomer.config.checks import PRIVATE
+from latecomer.config.models import Output
+from latecomer.config.zoned import written
+from latecomer.model.durations import format_duration, shown_duration, to_micros
+from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
+from latecomer.model.windows import Session, Window
+from latecomer.store.coverage import EVENTS as EVENT_LOG
+from latecomer.store.coverage import LATE, covered_since, covers, removed_until
+from latecomer.store.publication import publication_order
+from latecomer.store.rebuilds import Rebuilds
+from latecomer.store.sql import moment_literal
+from latecomer.store.store import Store, joining
+
+LEFT_OUT = (Fate.SIDE_OUTPUT, Fate.DROPPED, Fate.FILTERED, Fate.DUPLICATE)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The life of one number. Times are microseconds."""
+
+    output: str
+    rules: Output
+    window: Window
+    key: Mapping[str, Any]
+    panes: Sequence[Told]
+    untold: Sequence[Judged]
+    """Events that were accepted and are in no pane yet."""
+    left_out: Mapping[Fate, Sequence[Judged]]
+    measures: Sequence[str]
+    filter: str
+    notes: Sequence[str]
+    files: int
+    files_read: int
+    rebuilds: Mapping[int, str] = field(default_factory=dict)
+    """The rebuilds of the output: batch → which."""
+    periods: Periods = ()
+    """The output under each policy and definition it has had."""
+    clock: Clock = Clock.PUBLISHED
+    """From when on a pane counts as known."""
+
+    @cached_property
+    def stands(self) -> Mapping[str, Any] | None:
+        """The number as it is now; discarding panes are added up. None where there is none."""
+        inserts = [pane for pane in standing(self.panes) if pane.window == self.window]
+        if not inserts:
+            return None
+        if self.rules.accumulation is not Accumulation.DISCARDING:
+            return inserts[-1].values
+        back = {(told.pane.window, told.pane.sequence) for told in self.panes if told.pane.op is Op.RETRACT}
+        stated = [
+            told.pane
+            for told in self.panes
+            if told.pane.op is Op.INSERT
+            and told.pane.window == self.window
+            and (told.pane.window, told.pane.sequence) not in back
+        ]
+        return {
+            name: aggregate.add_up([pane.values[name] for pane in stated])
+            for name, aggregate in self.rules.aggregates.items()
+        }
+
+    @property
+    def reconciled(self) -> bool:
+        """Whether every pane holds what the log says."""
+        return all(told.check.agrees is not False for told in self.panes)
+
+    def why(self, told: Told) -> str:
+        """In a sentence, why a pane was published."""
+        if told.pane.timing is Timing.CORRECTION and told.pane.op is Op.INSERT:
+            rebuild = self.rebuilds.get(told.pane.batch, "a correction")
+            return f"{rebuild}: the number was computed anew"
+        return _why(told, self.under(told))
+
+    def known_at(self, told: Told) -> int | None:
+        """When a pane was known, by the clock that was asked for."""
+        pane = told.pane
+        moments = (pane.published_at, pane.fired_at)
+        if self.clock is Clock.ARRIVAL:
+            moments = (pane.fired_at, pane.published_at)
+        return moments[1] if moments[0] is None else moments[0]
+
+    def under(self, told: Told) -> Output:
+        """The output as it was when a pane was published."""
+        return in_force(self.periods, told.pane.batch) if self.periods else self.rules
+
+    def defined_otherwise(self, told: Told) -> str | None:
+        """What a pane's number meant, where that is not what the output means now."""
+        then, now = self.under(told), self.rules
+        changed = [
+            f"{name} is {each}" for name, each in then.aggregates.items() if now.aggregates.get(name) != each
+        ]
+        if then.where != now.where:
+            changed.insert(0, "no where" if then.where is None else f"where {then.where}")
+        return ", ".join(changed) or None
+
+
+def explain(
+    reader: Reader,
+    output: str,
+    window: datetime,
+    key: Mapping[str, str | None] | None = None,
+    clock: Clock = Clock.PUBLISHED,
+) -> Explanation:
+    """The life of the number that an output has for a key in the window that holds a moment.
+
+    `clock` says when its panes were known: when their batch had ended, or when what fired them had arrived.
+    """
+    finder = Finder(reader, output)
+    place = finder.find(window, key or {})
+    case = _Case(finder, place, to_micros(window))
+    found = replace(case.explained(), clock=clock)
+    empty = not (found.panes or found.untold or any(found.left_out.values()))
+    if empty and not place.told:
+        raise finder.nothing(to_micros(window), key or {})
+    return found
+
+
+class _Case:
+    """One question, and the tables it is answered from."""
+
+    def __init__(self, finder: Finder, place: Place, moment: int) -> None:
+        self.finder = finder
+        self.moment = moment
+        self.store = finder.store
+        self.output = finder.output
+        self.place = place
+        self.notes: list[str] = []
+        self.covered = True
+        self.filters = Filters(self._periods, self.store.layout.types)
+        self.evidence = Evidence(self.store, place.key, self._columns())
+
+    def explained(self) -> Explanation:
+        self._note_coverage()
+        judged = self._judged()
+        panes = self._panes()
+        told, untold = follow(panes, judged, self._rules, self._passes)
+        left_out = self._left_out(judged, [*(each for pane in told for each in pane.took), *untold])
+        self._note_filters()
+        self._note_checks(told)
+        return Explanation(
+            self.finder.name,
+            self.output,
+            self._shown_window(told),
+            self.place.key,
+            told,
+            untold,
+            left_out,
+            list(self.store.measures()),
+            self.filters.state,
+            self.notes,
+            self.evidence.files,
+            len(self.evidence.read),
+            _rebuilds(self.store, self.finder.name),
+            self._periods,
+        )
+
+    # Panes
+
+    def _panes(self) -> list[LifePane]:
+        """The panes of this window, or of all the windows that this session has had, in order."""
+        table = self.finder.book.tables.panes
+        if not table.exists:
+            return []
+        start, end = map(moment_literal, self.place.window)
+        inside = f"window_start >= {start} and window_end <= {end}"
+        if not self._session:
+            inside = f"window_start = {start} and window_end = {end}"
+        chosen = " and ".join([inside, *self.finder.conditions(self.place.key)])
+        rows = table.query(
+            f"select * from t where {chosen} order by {publication_order(self.output)}"
+        ).to_pylist()
+        ends = self._batch_ends({row["batch"] for row in rows})
+        return [self._pane(row, ends) for row in rows]
+
+    def _pane(self, row: Mapping[str, Any], ends: Mapping[int, int]) -> LifePane:
+        fired_at = _micros(row["fired_at"])
+        return LifePane(
+            Window(to_micros(row["window_start"]), to_micros(row["window_end"])),
+            {name: row[name] for name in in_force(self._periods, row["batch"]).aggregates if name in row},
+            row["sequence"],
+            Timing(row["timing"]),
+            Op(row["op"]),
+            bool(row["is_last"]),
+            row["batch"],
+            ends.get(row["batch"], fired_at),
+            fired_at,
+            _micros(row["watermark"]),
+            row.get(f"{PRIVATE}events"),
+            {measure: row.get(f"{PRIVATE}measure_{measure}") for measure in self.store.measures()},
+        )
+
+    def _batch_ends(self, batches: set[int]) -> dict[int, int]:
+        """The arrival clock at the end of these batches."""
+        if not batches or not self.store.watermarks.exists:
+            return {}
+        rows = self.store.watermarks.query(
+            f"select batch, max(at) as ended from t where batch between {min(batches)} and {max(batches)} "
+            "and at is not null group by batch"
+        )
+        return {row["batch"]: to_micros(row["ended"]) for row in rows.to_pylist()}
+
+    def _shown_window(self, told: Sequence[Told]) -> Window:
+        """Of a session, the window it has now: where it has become several, the one that was asked for."""
+        if not self._session or not told:
+            return self.place.window
+        windows = [pane.window for pane in standing(told)]
+        asked = [window for window in windows if window.start <= self.moment < window.end]
+        return (asked or windows or [told[-1].pane.window])[-1]
+
+    # Events
+
+    def _judged(self) -> list[Judged]:
+        """The events that this number is about, each with its fate."""
+        if not isinstance(self.output.window, Session):
+            window = self.place.window
+            judged = judged_for(window, self._events(window), self._periods, self.filters.passes)
+            return self._against_side_output(judged)
+        events = self._connected(self.output.window)
+        judged = judged_sessions(events, self._periods, self.filters.passes)
+        if self.filters.unknown:
+            judged = [Judged(each.event, None) for each in judged]
+        if not self.place.told:
+            self.place = replace(self.place, window=self._session_meant(judged))
+        return self._against_side_output([each for each in judged if _concerns(each, self.place.window)])
+
+    def _session_meant(self, judged: Sequence[Judged]) -> Window:
+        """Where no session holds the moment: the one that turned away an event whose stretch does, and of
+        several such events the nearest."""
+        asked, window = self.place.window, self.output.window
+        assert isinstance(window, Session)  # noqa: S101
+        near = [each for each in judged if window.stretch(each.event.event_time).overlaps(asked)]
+        if not near:
+            return asked
+        nearest = min(near, key=lambda each: abs(each.event.event_time - asked.start))
+        meant = nearest.window or window.stretch(nearest.event.event_time)
+        return grown_from([meant], self.finder.windows_of(self.place.key))
+
+    def _connected(self, window: Session) -> list[Event]:
+        """The events that can have had a part in this session, rejected ones and their sessions included."""
+        around, margin = self.place.window, window.gap
+        while True:
+            asked = Window(around.start - margin, around.end + margin)
+            events = self._events(asked)
+            reach = connected(events, around, window)
+            if asked.start <= reach.start - window.gap and reach.end + window.gap <= asked.end:
+                return events
+            margin *= 4
+
+    def _against_side_output(self, judged: Sequence[Judged]) -> list[Judged]:
+        """The side output holds exactly the events with that fate. Where `where` needs Spark it tells which
+        of them the filter let through; else it must agree."""
+        aside = self._side_output()
+        unknown = {each.event.place for each in judged if self._passes(each, each.event.batch) is None}
+        judged = [
+            _as_set_aside(each, each.event.place in aside) if each.event.place in unknown else each
+            for each in judged
+        ]
+        ours = {each.event.place for each in judged if each.fate is Fate.SIDE_OUTPUT} - unknown
+        aside -= unknown
+        gone = max(removed_until(self.store, EVENT_LOG), removed_until(self.store, LATE, self.finder.name))
+        ours, aside = ({place for place in places if place[0] > gone} for places in (ours, aside))
+        if ours != aside:
+            self.notes.append(
+                f"the side output has {len(aside)} events of this window and key, the log and the timeline "
+                f"say {len(ours)}: they cannot be reconciled"
+            )
+        return judged
+
+    def _left_out(
+        self, judged: Sequence[Judged], in_a_pane_or_waiting: Sequence[Judged]
+    ) -> dict[Fate, list[Judged]]:
+        """The events that are in no pane, by fate. What was accepted and is in none was excluded later."""
+        known = {id(each) for each in in_a_pane_or_waiting}
+        left_out: dict[Fate, list[Judged]] = {fate: [] for fate in LEFT_OUT}
+        for each in judged:
+            if id(each) not in known and each.fate is not None:
+                fate = Fate.FILTERED if each.fate in ACCEPTED else each.fate
+                left_out[fate].append(self._with_reason(each))
+        left_out[Fate.DUPLICATE] = self._duplicates(judged)
+        return left_out
+
+    def _side_output(self) -> set[tuple[Any, ...]]:
+        table, layout = self.finder.book.tables.late, self.store.layout
+        if not table.exists:
+            return set()
+        start, end = map(moment_literal, self.place.window)
+        chosen = f"window_start = {start} and window_end = {end}"
+        if self._session:
+            chosen = f"window_start < {end} and window_end > {start}"
+        names = dict(zip(layout.schema.names, layout.late_schema.names[-len(layout.schema) :], strict=True))
+        rows = table.query(f"select * from t where {chosen}").to_pylist()
+        key = {names[layout.view[column]]: value for column, value in self.place.key.items()}
+        return {
+            (row["batch"], row["origin"], row["position"])
+            for row in rows
+            if all(_same(row[column], value) for column, value in key.items())
+        }
+
+    def _events(self, stretch: Window) -> list[Event]:
+        """The events that this output has seen."""
+        return [each for each in self.evidence.events(stretch) if not self._duplicate(each)]
+
+    def _duplicate(self, event: Event) -> bool:
+        """Whether an event of the log is a duplicate for an output that was computed from the log."""
+        return event.again and event.batch <= self.store.ledger.last_batch(joining(self.finder.name))
+
+    def _duplicates(self, judged: Sequence[Judged]) -> list[Judged]:
+        """The duplicates, each with the event that came first, if that is one of these."""
+        first = {each.event.event_id: each.event for each in judged}
+        window = self.place.window
+        twice = [*self.evidence.duplicates(window), *filter(self._duplicate, self.evidence.events(window))]
+        found = sorted(twice, key=lambda each: each.order)
+        return [
+            Judged(event, Fate.DUPLICATE, reason=_came_before(first.get(event.event_id))) for event in found
+        ]
+
+    # What the output says
+
+    @property
+    def _session(self) -> bool:
+        return isinstance(self.output.window, Session)
+
+    @cached_property
+    def _periods(self) -> Periods:
+        return self.store.policies(self.finder.name) or [(0, self.output)]
+
+    def _rules(self, batch: int) -> Rules:
+        """What the output was when a batch ran."""
+        under = in_force(self._periods, batch)
+        types, measures = self.store.layout.types, list(self.store.measures())
+        return Rules(under.aggregates, types, under.accumulation, self._session, measures)
+
+    def _passes(self, judged: Judged, batch: int) -> bool | None:
+        return self.filters.passes(judged.event, batch)
+
+    def _columns(self) -> list[str]:
+        """The source columns that have to be read; what a predicate looks at may be any of them."""
+        if self.filters.any:
+            return list(self.store.layout.columns)
+        aggregates = [each for _, output in self._periods for each in output.aggregates.values()]
+        summed = [each.column for each in aggregates if each.column is not None]
+        return list(dict.fromkeys([*summed, *self.store.measures()]))
+
+    # In words
+
+    def _note_coverage(self) -> None:
+        """Where the log no longer holds everything that this number came from."""
+        since = covered_since(self.store)
+        self.covered = since is None or covers(self.store, self.place.window.start, self.output.window)
+        if not self.covered:
+            self.notes.append(
+                f"retention has removed events from the log: it is whole from {written(since)} on, and this window "
+                "is shown with the events that are left"
+            )
+
+    def _note_filters(self) -> None:
+        for where in self.filters.unknown:
+            self.notes.append(
+                f"where {where!r} can only be evaluated by Spark: the events are shown before the "
+                "filter, and some of them may not have passed it"
+            )
+
+    def _with_reason(self, judged: Judged) -> Judged:
+        if judged.reason is not None:
+            return judged
+        return replace(judged, reason=_reason(judged, in_force(self._periods, judged.event.batch)))
+
+    def _note_checks(self, told: Sequence[Told]) -> None:
+        """Where the log does not give what a pane says; and where it does though the filter is not known.
+
+        So many events as the pane has, out of those before the filter, can only be the same ones.
+        """
+        inserts = [each.check for each in told if each.pane.op is Op.INSERT]
+        if self.filters.state == NEEDS_SPARK and inserts and all(map(_counts_agree, inserts)):
+            self.notes.append("every pane has as many events as are shown: the filter excluded none of them")
+        for each in told:
+            if each.check.agrees is False:
+                cause = "the log does not hold what the pane was computed from"
+                if not self.covered:
+                    cause = "retention has removed them"
+                elif self.filters.state == NEEDS_SPARK:
+                    cause = "the filter is the likely cause"
+                self.notes.append(
+                    f"the events of pane {each.pane.sequence} ({each.pane.timing}) cannot be reconciled: "
+                    f"{each.check.reason}; {cause}"
+                )
+
+
+def _concerns(judged: Judged, window: Window) -> bool:
+    """Whether an event near a session is one of it, or was turned away by it."""
+    if judged.fate in ACCEPTED or judged.window is None:
+        return window.start <= judged.event.event_time < window.end
+    return judged.window.overlaps(window)
+
+
+def _as_set_aside(judged: Judged, aside: bool) -> Judged:
+    """A fate before the filter, corrected by whether the event is in the side output."""
+    if aside:
+        return replace(judged, fate=Fate.SIDE_OUTPUT)
+    if judged.fate is Fate.SIDE_OUTPUT:
+        return replace(judged, fate=Fate.FILTERED, unfiltered=Fate.SIDE_OUTPUT)
+    return judged
+
+
+def _counts_agree(check: Check) -> bool:
+    return check.agrees is True and EVENTS in check.compared
+
+
+def _came_before(first: Event | None) -> str:
+    if first is None:
+        return "its id had come before"
+    return f"its id had come before: batch {first.batch}, {first.file}, position {first.position}"
+
+
+def _why(told: Told, rules: Output) -> str:
+    pane = told.pane
+    if pane.op is Op.RETRACT:
+        return f"sequence {pane.sequence} was taken back"
+    match pane.timing:
+        case Timing.EARLY:
+            return "the window was still open, and the early trigger was due"
+        case Timing.ON_TIME if pane.watermark == END_OF_TIME:
+            return "the input had ended"
+        case Timing.ON_TIME:
+            return f"the watermark had reached {written(pane.watermark)}: the window was over"
+        case Timing.LATE:
+            lateness = format_duration(rules.allowed_lateness)
+            return f"events came after the window was over, within the allowed lateness of {lateness}"
+        case Timing.CLOSING:
+            return "nothing more can come for the window: its allowed lateness was over"
+        case Timing.CORRECTION:
+            return "the number was computed anew"
+
+
+def _rebuilds(store: Store, output: str) -> dict[int, str]:
+    """Each rebuild in words, by its batch."""
+    found = {}
+    for each in Rebuilds(store.root, output):
+        if each.batch is not None:
+            meaning = ", under another definition" if each.record.definition is not None else ""
+            found[each.batch] = f"rebuild {each.id}, by the log up to batch {each.record.through}{meaning}"
+    return found
+
+
+def _reason(judged: Judged, rules: Output) -> str:
+    """Why an event is in no pane."""
+    if judged.fate is Fate.FILTERED:
+        return "where excludes it"
+    if judged.fate in ACCEPTED:
+        return "where excludes it, since a rebuild changed it"
+    if judged.verdict is Verdict.LATE:
+        return f"late by {shown_duration(judged.past_end or 0)} for its window, and late is {rules.late}"
+    if judged.verdict is Verdict.TOO_LATE:
+        past, lateness = shown_duration(judged.past_end or 0), format_duration(rules.allowed_lateness)
+        return f"late by {past} for its window: allowed are {lateness}, and too_late is {rules.too_late}"
+    return "the side output has it"
+
+
+def _same(one: Any, other: Any) -> bool:
+    return bool(one == other or (one != one and other != other))
+
+
+def _micros(moment: datetime | None) -> int | None:
+    return None if moment is None else to_micros(moment)

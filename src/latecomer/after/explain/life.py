@@ -1,0 +1,283 @@
+"""The life of one number: its panes in order, and the events that each took in.
+
+Pure: panes and judged events go in, told panes come out. A pane is held against the log before anything
+is claimed of it: the events that should be in it must give its counts and sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from latecomer.after.explain.fates import Judged
+from latecomer.model import types
+from latecomer.model.aggregates import ADDITIVE, Aggregate
+from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.verdicts import Fate
+from latecomer.model.windows import Window
+
+EVENTS = "events"
+NEWEST = 2**62
+"""A batch after all others: what is in force now."""
+
+
+@dataclass(frozen=True)
+class LifePane:
+    """A pane as it is stored. `events` and `measures` are the private counts behind its values."""
+
+    window: Window
+    values: Mapping[str, Any]
+    sequence: int
+    timing: Timing
+    op: Op
+    is_last: bool
+    batch: int
+    published_at: int | None
+    fired_at: int | None
+    watermark: int | None
+    events: int | None = None
+    measures: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Check:
+    """Whether the log gives what a pane says. `agrees` is None where nothing could be compared."""
+
+    agrees: bool | None
+    compared: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Told:
+    """A pane, the number it followed, and the events that it took in and no pane before it had.
+
+    A session that swallowed others follows all of them: `before` is what they came to together, null
+    where that cannot be said. `lost` are the events that these held and this one does not.
+    """
+
+    pane: LifePane
+    before: Mapping[str, Any] | None = None
+    took: Sequence[Judged] = ()
+    check: Check = Check(None)
+    lost: Sequence[Judged] = ()
+
+    @property
+    def differences(self) -> dict[str, Any]:
+        """What changed against the pane before, for the numbers among the values."""
+        if self.before is None:
+            return {}
+        pairs = {name: (self.before.get(name), value) for name, value in self.pane.values.items()}
+        return {
+            name: after - before
+            for name, (before, after) in pairs.items()
+            if is_number(before) and is_number(after)
+        }
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What has to be known of an output to follow its numbers, as it was when a batch ran."""
+
+    aggregates: Mapping[str, Aggregate]
+    types: Mapping[str, str]
+    accumulation: Accumulation
+    sessions: bool
+    measures: Sequence[str] = ()
+
+    @property
+    def exact(self) -> dict[str, Aggregate]:
+        """The aggregates that can be computed again here to the last digit."""
+        return {
+            name: aggregate
+            for name, aggregate in self.aggregates.items()
+            if aggregate.function in ADDITIVE and self._exact(aggregate)
+        }
+
+    def _exact(self, aggregate: Aggregate) -> bool:
+        if aggregate.function == "count":
+            return True
+        return self.types[aggregate.column or ""] not in types.FLOATS
+
+
+Passes = Callable[[Judged, int], bool | None]
+"""Whether an event passes the `where` of a batch; None where only Spark can tell."""
+
+
+def follow(
+    panes: Sequence[LifePane],
+    events: Sequence[Judged],
+    rules: Callable[[int], Rules],
+    passes: Passes = lambda judged, batch: True,
+) -> tuple[list[Told], list[Judged]]:
+    """The panes with the events that each took in, and the events that were accepted and are in none yet.
+
+    Each pane is held against the rules and the `where` of the batch that published it.
+    """
+    following = _Following(events, rules, passes)
+    told = [following.told(pane) for pane in panes]
+    return told, [each for each in events if following.waits(each)]
+
+
+class _Following:
+    """Panes taken one after the other, in the order of publication."""
+
+    def __init__(self, events: Sequence[Judged], rules: Callable[[int], Rules], passes: Passes) -> None:
+        self.events = events
+        self.rules = rules
+        self.passes = passes
+        self.taken: set[int] = set()
+        """The events that any pane has held."""
+        self.standing: dict[Window, dict[int, tuple[LifePane, Sequence[Judged]]]] = {}
+        """What stands, by window and sequence, and the events it holds."""
+        self.back: list[tuple[LifePane, Sequence[Judged]]] = []
+        """What was taken back and not replaced yet."""
+        self.closed: set[int] = set()
+        """The batches that published of a window which was over."""
+        self.rebuilt: dict[Window, int] = {}
+        """The windows that were computed anew from the log, and by which batch."""
+
+    def told(self, pane: LifePane) -> Told:
+        if pane.op is Op.RETRACT:
+            self.back.append(self.standing.get(pane.window, {}).pop(pane.sequence, (pane, ())))
+            return Told(pane)
+        rules = self.rules(pane.batch)
+        held = [each for each in self.events if self._holds(pane, each, rules)]
+        discards = rules.accumulation is Accumulation.DISCARDING
+        own = self.standing.setdefault(pane.window, {})
+        said = {id(each) for _, events in own.values() for each in events} if discards else set()
+        stating = [each for each in held if id(each) not in said]
+        check = checked(pane, stating, rules, empty=not held)
+        took = [each for each in held if id(each) not in self.taken]
+        if pane.timing is Timing.CORRECTION and not check.agrees:
+            took, held, stating = [], [], []
+        elif pane.timing is Timing.CORRECTION:
+            self.rebuilt[pane.window] = pane.batch
+        replaced = self._replaced(pane, rules)
+        kept = {id(each) for each in held}
+        lost = [each for _, events in replaced for each in events if id(each) not in kept]
+        told = Told(
+            pane, _together([each for each, _ in replaced], rules), took, check, lost if check.agrees else ()
+        )
+        self.taken |= kept
+        if not discards:
+            own.clear()
+        own[pane.sequence] = pane, stating
+        if pane.timing is not Timing.EARLY:
+            self.closed.add(pane.batch)
+        return told
+
+    def waits(self, judged: Judged) -> bool:
+        """Whether an event was accepted and is in no pane yet, by the `where` that will judge it."""
+        if id(judged) in self.taken or not judged.accepted:
+            return False
+        came = judged.event.batch
+        passed = self.passes(judged, max((at for at in self.closed if at >= came), default=came))
+        if not self.closed:
+            passed = self.passes(judged, NEWEST)
+        return judged.fate is not Fate.FILTERED if passed is None else passed
+
+    def _holds(self, pane: LifePane, judged: Judged, rules: Rules) -> bool:
+        """Whether a pane holds an event, by when both came: the ON_TIME pane has no late ones.
+
+        A correction is computed anew from the log, so lateness keeps nothing out, and what follows it goes
+        on from there.
+        """
+        if judged.event.batch > pane.batch or (rules.sessions and not _within(judged, pane.window)):
+            return False
+        if judged.event.again and not judged.accepted:  # what was delivered again counts once
+            return False
+        passed = self.passes(judged, pane.batch)
+        if passed is False or (passed is None and judged.fate is Fate.FILTERED):
+            return False
+        if pane.timing is Timing.CORRECTION or self._was_rebuilt(pane, judged, rules):
+            return True
+        if not judged.accepted:
+            return False
+        fate = judged.unfiltered if judged.fate is Fate.FILTERED else judged.fate
+        late = pane.timing in (Timing.LATE, Timing.CLOSING)
+        return rules.sessions or late or fate is not Fate.LATE_ACCEPTED
+
+    def _was_rebuilt(self, pane: LifePane, judged: Judged, rules: Rules) -> bool:
+        """Whether the pane goes on from a correction that held the event already."""
+        for window, batch in self.rebuilt.items():
+            same = pane.window == window or (rules.sessions and pane.window.overlaps(window))
+            if same and judged.event.batch <= batch and (not rules.sessions or _within(judged, window)):
+                return True
+        return False
+
+    def _replaced(self, pane: LifePane, rules: Rules) -> list[tuple[LifePane, Sequence[Judged]]]:
+        """The panes whose place a pane takes: of a session, all those that it has swallowed."""
+        back, self.back = self.back, []
+        if rules.sessions:
+            inside = [each for each in back if each[0].window.overlaps(pane.window)]
+            self.back = [each for each in back if not any(each is other for other in inside)]
+            back = inside
+        if rules.accumulation is Accumulation.DISCARDING:
+            return back
+        return [*back, *self.standing[pane.window].values()]
+
+
+def _together(panes: Sequence[LifePane], rules: Rules) -> Mapping[str, Any] | None:
+    """What panes that are replaced at once came to; None of no pane."""
+    if len(panes) < 2:
+        return panes[0].values if panes else None
+    return {
+        name: aggregate.add_up([pane.values.get(name) for pane in panes])
+        if aggregate.function in ADDITIVE
+        else None
+        for name, aggregate in rules.aggregates.items()
+    }
+
+
+def _within(judged: Judged, window: Window) -> bool:
+    return window.start <= judged.event.event_time < window.end
+
+
+def checked(pane: LifePane, stating: Sequence[Judged], rules: Rules, empty: bool) -> Check:
+    """The pane against the events that should be in it."""
+    expected: dict[str, tuple[Any, Any]] = {}
+    if pane.events is not None:
+        expected[EVENTS] = pane.events, len(stating)
+    for measure, said in pane.measures.items():
+        if said is not None:
+            expected[measure] = said, total(stating, measure)
+    for name, aggregate in rules.exact.items():
+        values = [_value(each, aggregate) for each in stating]
+        # The values come last: they are what is published.
+        expected[name] = pane.values[name], aggregate.of_nothing() if empty else aggregate.evaluate(values)
+    if not expected:
+        return Check(None, reason="the output has no count or sum that could be compared with the log")
+    wrong = [
+        f"{name} is {there} by the log and {said} in the pane"
+        for name, (said, there) in expected.items()
+        if said != there
+    ]
+    return Check(not wrong, tuple(expected), "; ".join(wrong) or None)
+
+
+def total(events: Iterable[Judged], measure: str) -> Any:
+    """The sum of a measure; null adds nothing."""
+    return sum((each.event.payload[measure] or 0 for each in events), 0)
+
+
+def standing(told: Sequence[Told]) -> list[LifePane]:
+    """The panes that stand: of each window the last one, unless it was taken back."""
+    last: dict[Window, LifePane] = {}
+    for each in told:
+        pane = each.pane
+        if pane.op is Op.INSERT:
+            last[pane.window] = pane
+        elif pane.window in last and last[pane.window].sequence == pane.sequence:
+            del last[pane.window]
+    return list(last.values())
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _value(judged: Judged, aggregate: Aggregate) -> Any:
+    return None if aggregate.column is None else judged.event.payload[aggregate.column]

@@ -1,0 +1,312 @@
+"""The life of a number as a small picture: SVG, written by hand, with nothing in it but shapes and text.
+
+The arrival clock runs from left to right. Each numeric aggregate has a panel: its published values as
+steps, a dot for each pane in the colour of its timing. The band is the window, in event time. Below are the
+events as ticks, by when they arrived.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from latecomer.after.explain.document import plain
+from latecomer.after.explain.explain import Explanation
+from latecomer.after.explain.fates import Judged
+from latecomer.after.explain.life import Told, is_number
+from latecomer.after.explain.picture_axis import TimeAxis
+from latecomer.after.explain.picture_labels import LETTER, Box, Labels, shortened
+from latecomer.after.reading.choices import Clock
+from latecomer.config.zoned import current_zone, on_the_wall
+from latecomer.model.durations import UNITS
+from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.verdicts import Fate
+from latecomer.model.windows import Window
+
+COLOURS = {
+    Timing.EARLY: "#0891b2",
+    Timing.ON_TIME: "#2563eb",
+    Timing.LATE: "#d97706",
+    Timing.CLOSING: "#475569",
+    Timing.CORRECTION: "#7c3aed",
+}
+FATES = {
+    Fate.ON_TIME: ("on time", "#64748b"),
+    Fate.LATE_ACCEPTED: ("late, accepted", "#d97706"),
+    Fate.SIDE_OUTPUT: ("side output", "#dc2626"),
+    Fate.DROPPED: ("dropped", "#111827"),
+}
+"""The events that are drawn, each fate in a row of its own."""
+_WIDTH, _RIGHT, _TOP = 920, 40, 96
+_NARROW, _WIDE = 150, 260
+"""How wide the names at the left may be."""
+_PANEL, _GAP, _ROW, _BOTTOM = 120, 30, 18, 74
+_MOST_PANELS, _MANY = 4, 40
+_INK, _PALE, _BAND = "#111827", "#6b7280", "#dbeafe"
+
+
+def picture(found: Explanation) -> str:
+    """The picture as SVG text."""
+    return "\n".join(_Drawing(found).lines()) + "\n"
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """A stretch of values on a stretch of paper."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        share = (value - self.low) / (self.high - self.low)
+        return round(self.start + share * (self.end - self.start), 1)
+
+
+@dataclass(frozen=True)
+class _Dot:
+    x: float
+    value: Any
+    told: Told
+
+
+class _Drawing:
+    def __init__(self, found: Explanation) -> None:
+        self.found = found
+        self.panels = self._numeric()
+        self.rows = [fate for fate in FATES if self._events(fate)]
+        self.height = _TOP + len(self.panels) * (_PANEL + _GAP) + len(self.rows) * _ROW + _BOTTOM
+        named = [each for name in self.panels for each in (f"{name}___", self._formula(name))]
+        longest = max(map(len, [*named, *(self._row_name(fate) for fate in self.rows)]), default=0)
+        self.left = int(min(max(LETTER * longest + 16, _NARROW), _WIDE))
+        self.right = _WIDTH - _RIGHT
+        self.radius = 5 if len(self.found.panes) <= _MANY else 3
+        self.time = self._time()
+
+    def lines(self) -> Iterator[str]:
+        yield (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {self.height}" '
+            f'width="{_WIDTH}" height="{self.height}" font-family="system-ui, sans-serif" font-size="12" '
+            f'role="img">'
+        )
+        yield f"<title>{_safe(self._title())}</title>"
+        yield f'<rect width="{_WIDTH}" height="{self.height}" fill="white"/>'
+        yield from self._band()
+        yield from self._heading()
+        for number, name in enumerate(self.panels):
+            yield from self._panel(name, _TOP + number * (_PANEL + _GAP))
+        yield from self._ticks()
+        yield from self._clock()
+        yield "</svg>"
+
+    # What is drawn
+
+    def _numeric(self) -> list[str]:
+        inserts = [told.pane for told in self.found.panes if told.pane.op is Op.INSERT]
+        return [
+            name
+            for name in self.found.rules.aggregates
+            if any(is_number(pane.values.get(name)) for pane in inserts)
+        ][:_MOST_PANELS]
+
+    def _events(self, fate: Fate) -> Sequence[Judged]:
+        if fate in self.found.left_out:
+            return self.found.left_out[fate]
+        accepted = [each for told in self.found.panes for each in told.took] + list(self.found.untold)
+        return [each for each in accepted if (each.fate or Fate.ON_TIME) is fate]
+
+    def _time(self) -> TimeAxis:
+        """From the first thing that happened to the last; the window too, unless it is all of time."""
+        inserts = [told for told in self.found.panes if told.pane.op is Op.INSERT]
+        dots = [at for told in inserts if (at := self.found.known_at(told)) is not None]
+        arrivals = [[each.event.arrival_time for each in self._events(fate)] for fate in self.rows]
+        moments = {*dots, *(bound(row) for row in arrivals for bound in (min, max))}
+        start, end = self.found.window
+        if not moments or end - start < 400 * 365 * UNITS["d"]:
+            moments |= {start, end}
+        crowd = {at: count for at, count in Counter(dots).items() if count > 1}
+        return TimeAxis(sorted(moments), crowd, self.left + 16, self.right - 16)
+
+    def _title(self) -> str:
+        key = ", ".join(f"{name}={plain(value)}" for name, value in self.found.key.items())
+        return " · ".join(part for part in (self.found.output, key) if part)
+
+    def _heading(self) -> Iterator[str]:
+        yield _text(_RIGHT, 26, shortened(self._title(), 88), size=16, weight="600")
+        start, end = self.found.window
+        yield _text(_RIGHT, 46, f"window {_full(start)} to {_full(end)}", _PALE)
+        x = float(_RIGHT)
+        present = dict.fromkeys(told.pane.timing for told in self.found.panes)
+        for timing in present:
+            yield f'<circle cx="{x + 5}" cy="64" r="5" fill="{COLOURS[timing]}"/>'
+            yield _text(x + 15, 68, timing.value, _PALE)
+            x += 34 + 8 * len(timing.value)
+        yield f'<rect x="{x}" y="58" width="14" height="12" fill="{_BAND}"/>'
+        yield _text(x + 20, 68, "the window", _PALE)
+
+    def _band(self) -> Iterator[str]:
+        left, right = (min(max(self.time(at), self.left), self.right) for at in self.found.window)
+        height = self.height - _TOP - _BOTTOM + 12
+        yield (
+            f'<rect x="{left}" y="{_TOP - 12}" width="{max(round(right - left, 1), 1)}" height="{height}" '
+            f'fill="{_BAND}"/>'
+        )
+
+    # Panels
+
+    def _formula(self, name: str) -> str:
+        return str(self.found.rules.aggregates[name])
+
+    def _panel(self, name: str, top: int) -> Iterator[str]:
+        dots = self._dots(name)
+        numbers = [float(dot.value) for each in dots.values() for dot in each if dot.value is not None]
+        low, high = min([0.0, *numbers]), max([0.0, *numbers])
+        scale = _Scale(low, high if high > low else low + 1, top + _PANEL, top + 8)
+        most = int((self.left - 16) / LETTER)
+        yield _text(self.left - 12, top + 20, shortened(name, most - 3), anchor="end", weight="600")
+        yield _text(
+            self.left - 12, top + 36, shortened(self._formula(name), most), _PALE, anchor="end", size=11
+        )
+        zero = scale(0.0)
+        yield _line(self.left, zero, self.right, zero, "#d1d5db")
+        yield _text(self.left - 6, zero + 4, "0", _PALE, anchor="end", size=10)
+        for each in dots.values():
+            yield from self._steps(each, scale)
+        shown = [dot for each in dots.values() for dot in each if dot.value is not None]
+        labels = Labels(Box(self.left, top - 14, _WIDTH - 2, top + _PANEL + _GAP - 8))
+        labels.taken += [Box.around(dot.x, scale(float(dot.value)), self.radius) for dot in shown]
+        for dot in shown:
+            yield self._dot(dot, scale)
+        # What stands in the end has its label whatever else has room.
+        for dot in [*shown[-1:], *shown[:-1]]:
+            label = _short(dot.value)
+            place = labels.place(dot.x, scale(float(dot.value)), label, self.radius)
+            if place is not None:
+                yield _text(*place, label, _INK, anchor="middle", size=11, halo=True)
+
+    def _dots(self, name: str) -> Mapping[Window, Sequence[_Dot]]:
+        """By window, the value after each pane: None where it was taken back. Discarding panes add up."""
+        adds = self.found.rules.accumulation is Accumulation.DISCARDING
+        dots: dict[Window, list[_Dot]] = {}
+        beside: Counter[int] = Counter()
+        for told in self.found.panes:
+            pane, at = told.pane, self.found.known_at(told)
+            if at is None:
+                continue
+            line = dots.setdefault(pane.window, [])
+            said = pane.values.get(name)
+            value = said if is_number(said) else None
+            # Panes of one moment would hide one another. What is taken back goes where the next one stands.
+            x = self.time(at, beside[at])
+            if pane.op is Op.RETRACT:
+                line.append(_Dot(x, None, told))
+                continue
+            beside[at] += 1
+            if adds and value is not None and line and line[-1].value is not None:
+                value = self.found.rules.aggregates[name].add_up([line[-1].value, value])
+            line.append(_Dot(x, value, told))
+        return dots
+
+    def _steps(self, dots: Sequence[_Dot], scale: _Scale) -> Iterator[str]:
+        """Each value until the next; the last one to the right edge."""
+        following = [*(dot.x for dot in dots[1:]), float(self.right)]
+        level: float | None = None
+        for dot, until in zip(dots, following, strict=True):
+            if dot.value is None:
+                # What is taken back and replaced at once goes on from where it was.
+                level = level if until == dot.x else None
+                continue
+            y = scale(float(dot.value))
+            if level is not None and level != y:
+                yield _line(dot.x, level, dot.x, y, _PALE, 1.5)
+            yield _line(dot.x, y, until, y, _PALE, 1.5)
+            level = y
+
+    def _dot(self, dot: _Dot, scale: _Scale) -> str:
+        pane = dot.told.pane
+        at = self.found.known_at(dot.told)
+        tip = f"{_short(dot.value)}: {pane.sequence} {pane.timing}, batch {pane.batch}, {_full(at or 0)}"
+        return (
+            f'<circle cx="{round(dot.x, 1)}" cy="{scale(float(dot.value))}" r="{self.radius}" '
+            f'fill="{COLOURS[pane.timing]}" stroke="white"><title>{_safe(tip)}</title></circle>'
+        )
+
+    # Events
+
+    def _row_name(self, fate: Fate) -> str:
+        return f"{FATES[fate][0]} ({len(self._events(fate))})"
+
+    def _ticks(self) -> Iterator[str]:
+        top = _TOP + len(self.panels) * (_PANEL + _GAP)
+        for number, fate in enumerate(self.rows):
+            colour = FATES[fate][1]
+            y = top + number * _ROW
+            yield _text(self.left - 12, y + 11, self._row_name(fate), colour, anchor="end", size=11)
+            for x in sorted({self.time(each.event.arrival_time) for each in self._events(fate)}):
+                yield _line(x, y + 2, x, y + 12, colour, 1.5)
+
+    def _clock(self) -> Iterator[str]:
+        y = self.height - _BOTTOM + 6
+        yield _line(self.left, y, self.right, y, _PALE)
+        for tick in self.time.ticks():
+            yield _line(tick.x, y, tick.x, y + 5, _PALE)
+            lines = [each for each in (tick.time, tick.date) if each]
+            for number, line in enumerate(lines):
+                yield _text(tick.x, y + 18 + 14 * number, line, _PALE, anchor="middle", size=11)
+        gaps = self.time.gaps()
+        for gap in gaps:
+            yield _line(gap.x - 4, y + 4, gap.x, y - 4, "white", 3)
+            for shift in (-3, 2):
+                yield _line(gap.x + shift - 2, y + 4, gap.x + shift + 2, y - 4, _PALE)
+            yield _text(gap.x, y - 7, gap.length, _PALE, anchor="middle", size=9, halo=True)
+        known = "its batch had ended" if self.found.clock is Clock.PUBLISHED else "what fired it had arrived"
+        shortening = "; long gaps are shortened" if gaps else ""
+        words = f"arrival clock, {current_zone()}; a pane stands where {known}{shortening}"
+        yield _text(self.right, y + 50, words, _PALE, anchor="end", size=11)
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1) -> str:
+    ends = f'x1="{round(x1, 1)}" y1="{round(y1, 1)}" x2="{round(x2, 1)}" y2="{round(y2, 1)}"'
+    return f'<line {ends} stroke="{colour}" stroke-width="{width}"/>'
+
+
+def _text(
+    x: float,
+    y: float,
+    text: str,
+    colour: str = _INK,
+    anchor: str = "start",
+    size: int = 12,
+    weight: str = "400",
+    halo: bool = False,
+) -> str:
+    around = ' stroke="white" stroke-width="3" paint-order="stroke"' if halo else ""
+    return (
+        f'<text x="{round(x, 1)}" y="{round(y, 1)}" fill="{colour}" text-anchor="{anchor}" '
+        f'font-size="{size}" font-weight="{weight}"{around}>{_safe(text)}</text>'
+    )
+
+
+def _safe(text: str) -> str:
+    """Text that may stand in XML: what events bring is shown, never obeyed."""
+    return escape("".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text))
+
+
+def _short(value: Any) -> str:
+    """A value for a label: large numbers in groups of three.
+
+    >>> _short(1234567), _short(0.123456)
+    ('1,234,567', '0.1235')
+    """
+    number = plain(value)
+    return f"{number:,}" if isinstance(number, int) else f"{float(number):,.4g}"
+
+
+def _full(micros: int) -> str:
+    moment = on_the_wall(micros)
+    whole = moment.replace(microsecond=0) == moment
+    return moment.strftime("%Y-%m-%d %H:%M:%S" if whole else "%Y-%m-%d %H:%M:%S.%f")

@@ -1,0 +1,238 @@
+"""Which number is meant: a moment and a key, as people write them, to one window and key of an output.
+
+What never was is answered with what is nearest to it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from latecomer.after.reading.asof import holds
+from latecomer.after.reading.reader import Reader, _Book
+from latecomer.config.models import Output
+from latecomer.config.zoned import written
+from latecomer.errors import PipelineError, Problem
+from latecomer.model.durations import to_micros
+from latecomer.model.windows import Session, Window
+from latecomer.store.sql import listed, moment_literal
+from latecomer.store.store import Store
+from latecomer.store.table import Table
+
+Key = tuple[Any, ...]
+FEW = 3
+_MANY = 1000
+
+
+@dataclass(frozen=True)
+class Place:
+    """One number: the window and key, and for a session all the windows it has had."""
+
+    window: Window
+    key: Mapping[str, Any]
+    told: bool = True
+    """Whether a table of the output knows it; else only the log does, if anything."""
+
+
+class Finder:
+    """Finds the number that a question is about."""
+
+    def __init__(self, reader: Reader, output: str) -> None:
+        self.reader = reader
+        self.name = output
+        self.book: _Book = reader._book(output)
+        self.store: Store = reader._store()
+
+    @property
+    def output(self) -> Output:
+        return self.book.output
+
+    def find(self, moment: datetime, key: Mapping[str, str | None]) -> Place:
+        """The place that holds the moment; an error that names the nearest where there is none."""
+        at = to_micros(moment)
+        asked = [self.reader._key_is(self.book, column, text) for column, text in key.items()]
+        found = self._places([holds(moment_literal(at)), *asked])
+        keys = list(dict.fromkeys(place_key for _, place_key in found))
+        if len(keys) > 1:
+            raise self._several_keys(at, keys)
+        if found:
+            named = dict(zip(self.output.by, keys[0], strict=True))
+            return Place(self._one_window(at, [window for window, _ in found], named), named)
+        if set(key) == set(self.output.by):
+            return Place(self._by_time(at), self._values(key), told=False)
+        raise self.nothing(at, key)
+
+    def windows_of(self, key: Mapping[str, Any]) -> list[Window]:
+        """Every window that a key has had in panes or open states."""
+        return [window for window, _ in self._places(self.conditions(key))]
+
+    def conditions(self, key: Mapping[str, Any]) -> list[str]:
+        """The key as SQL over the output's tables."""
+        return [self.reader._key_is(self.book, column, as_text(value)) for column, value in key.items()]
+
+    def nothing(self, at: int, key: Mapping[str, str | None]) -> PipelineError:
+        """There is no such number: say whether the key or the window is wrong, and what is nearest."""
+        there = [found for _, found in self._places([holds(moment_literal(at))], _MANY)]
+        if there and key:
+            return self._unknown_key(key, there)
+        asked = [self.reader._key_is(self.book, column, text) for column, text in key.items()]
+        near = self._nearest(at, asked) or self._nearest(at, [])
+        mend = f"the nearest are {'; '.join(map(in_words, near))}" if near else "no window has any number yet"
+        whose = f" for {_told_key(key)}" if key and self._nearest(at, asked) else ""
+        return self._problem("window", f"no window{whose} holds this moment", written(at), mend)
+
+    # One of several
+
+    def _one_window(self, at: int, windows: Sequence[Window], key: Mapping[str, Any]) -> Window:
+        """The one window; of those that overlap, the one that starts at the moment; of sessions that grew,
+        all of them in one."""
+        several = sorted(set(windows))
+        if len(several) == 1 and not isinstance(self.output.window, Session):
+            return several[0]
+        if isinstance(self.output.window, Session):
+            return grown_from(several, self.windows_of(key))
+        starting = [window for window in several if window.start == at]
+        if starting:
+            return starting[0]
+        raise self._several_windows(at, several)
+
+    def _by_time(self, at: int) -> Window:
+        """The window that an event at this moment would be in."""
+        window = self.output.window
+        if isinstance(window, Session):
+            return Window(at, at + 1)
+        several = list(window.assign_all(at))
+        starting = [each for each in several if each.start == at]
+        if len(several) > 1 and not starting:
+            raise self._several_windows(at, several)
+        return (starting or several)[0]
+
+    def _several_windows(self, at: int, windows: Sequence[Window]) -> PipelineError:
+        shown = "; ".join(map(in_words, windows[: 2 * FEW]))
+        mend = f"name one by its start: {shown}" + ("; …" if len(windows) > 2 * FEW else "")
+        return self._problem("window", f"{len(windows)} windows hold this moment", written(at), mend)
+
+    def _several_keys(self, at: int, keys: Sequence[Key]) -> PipelineError:
+        shown = "; ".join(self._options(key) for key in keys[:FEW])
+        mend = f"name one: {shown}" + (f"; and {len(keys) - FEW} more" if len(keys) > FEW else "")
+        return self._problem("key", f"the window has {len(keys)} keys", written(at), mend)
+
+    def _unknown_key(self, key: Mapping[str, str | None], there: Sequence[Key]) -> PipelineError:
+        options = [self._options(each) for each in dict.fromkeys(there)]
+        asked = " ".join(_option(column, text) for column, text in key.items())
+        near = difflib.get_close_matches(asked, options, n=FEW, cutoff=0.5) or options[:FEW]
+        more = f", among {len(options)}" if len(options) > len(near) else ""
+        mend = f"the nearest in this window{more}: {'; '.join(near)}"
+        return self._problem("key", "the window has no such key", _told_key(key), mend)
+
+    def _problem(self, field: str, message: str, value: object, mend: str) -> PipelineError:
+        return PipelineError([self.reader._ours(Problem(field, message, value, mend))])
+
+    def _options(self, key: Key) -> str:
+        return " ".join(
+            _option(column, as_text(value)) for column, value in zip(self.output.by, key, strict=True)
+        )
+
+    def _values(self, key: Mapping[str, str | None]) -> dict[str, Any]:
+        kinds = self.book.layout.published
+        return {
+            column: None if key[column] is None else _value(key[column] or "", kinds.field(column).type)
+            for column in self.output.by
+        }
+
+    # Tables
+
+    def _tables(self) -> Iterable[Table]:
+        return [table for table in (self.book.tables.panes, self.book.tables.partials) if table.exists]
+
+    def _places(self, conditions: Sequence[str], limit: int | None = None) -> list[tuple[Window, Key]]:
+        place = listed(self.book.place)
+        where = " and ".join(conditions) or "true"
+        most = "" if limit is None else f" limit {limit}"
+        sql = f"select {place} from t where {where} group by {place} order by {place}{most}"
+        rows = [row for table in self._tables() for row in table.query(sql).to_pylist()]
+        return list(
+            dict.fromkeys((_window(row), tuple(row[column] for column in self.output.by)) for row in rows)
+        )
+
+    def _nearest(self, at: int, conditions: Sequence[str]) -> list[Window]:
+        where = " and ".join(conditions) or "true"
+        away = f"abs(arrow_cast(window_start, 'Int64') - {at})"
+        sql = (
+            f"select window_start, window_end from t where {where} group by window_start, window_end "
+            f"order by {away}, window_start limit {FEW}"
+        )
+        found = {_window(row) for table in self._tables() for row in table.query(sql).to_pylist()}
+        return sorted(sorted(found, key=lambda window: (abs(window.start - at), window.start))[:FEW])
+
+
+def grown_from(chosen: Sequence[Window], windows: Iterable[Window]) -> Window:
+    """The session that these windows were or became: all that overlap, directly or through others.
+
+    >>> grown_from([Window(12, 20)], [Window(0, 10), Window(0, 20), Window(12, 20), Window(30, 40)])
+    Window(start=0, end=20)
+    """
+    low, high = min(each.start for each in chosen), max(each.end for each in chosen)
+    grown = True
+    others = list(windows)
+    while grown:
+        near = [each for each in others if each.start < high and low < each.end]
+        reach = min([low, *(each.start for each in near)]), max([high, *(each.end for each in near)])
+        grown = reach != (low, high)
+        low, high = reach
+    return Window(low, high)
+
+
+def in_words(window: Window) -> str:
+    return f"{written(window.start)} to {written(window.end)}"
+
+
+def as_text(value: Any) -> str | None:
+    """A key's value as --key takes it.
+
+    >>> as_text(Decimal("1.50")), as_text(True), as_text(None)
+    ('1.50', 'true', None)
+    """
+    match value:
+        case None:
+            return None
+        case bool():
+            return str(value).lower()
+        case Decimal():
+            return f"{value:f}"
+        case datetime():
+            return written(to_micros(value))
+        case date():
+            return value.isoformat()
+        case bytes():
+            return value.decode(errors="replace")
+    return str(value)
+
+
+def _value(text: str, kind: pa.DataType) -> Any:
+    """A key's value from a text that the reader has been able to read."""
+    if pa.types.is_string(kind):
+        return text
+    if pa.types.is_binary(kind):
+        return text.encode()
+    if pa.types.is_timestamp(kind):
+        return datetime.fromisoformat(text.strip())
+    return pa.scalar(text.strip()).cast(kind).as_py()
+
+
+def _option(column: str, text: str | None) -> str:
+    return f"--key {column}={text or ''}"
+
+
+def _told_key(key: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{column}={'null' if text is None else text}" for column, text in key.items())
+
+
+def _window(row: Mapping[str, Any]) -> Window:
+    return Window(to_micros(row["window_start"]), to_micros(row["window_end"]))

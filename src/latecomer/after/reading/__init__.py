@@ -1,0 +1,1 @@
+"""Results as readers see them: standing, as of a moment, open; without Spark."""

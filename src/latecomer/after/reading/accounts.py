@@ -1,0 +1,371 @@
+"""Where amounts are that a result lacks: in the side output, in open windows, dropped, dead-lettered.
+
+Each account is a table of window, key and the aggregates that add up (sums and counts), or, where it is not
+known for which window an amount was meant, a `Loose` total. Nothing here needs Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.after.reading.values import numbers, together
+from latecomer.config.checks import PRIVATE
+from latecomer.config.models import Output
+from latecomer.config.renames import Renames
+from latecomer.model import types
+from latecomer.model.aggregates import Aggregate
+from latecomer.model.durations import to_micros
+from latecomer.model.ledger import ASSIGNMENTS, WHOLE_DIGITS
+from latecomer.model.panes import Accumulation, Timing
+from latecomer.model.windows import Session, Sliding
+from latecomer.model.written_numbers import fits, written_number
+from latecomer.store.coverage import DEAD_LETTERS, LATE, removed_until
+from latecomer.store.layout import TIMESTAMP, PaneLayout
+from latecomer.store.sql import double_quoted, moment_literal
+from latecomer.store.store import OutputTables, Store
+from latecomer.store.table import Table
+
+Number = Decimal | float
+FIRST_DELIVERY = (
+    "not exists (select 1 from (select event_id as _lc_id, event_time as _lc_at, batch as _lc_in from e) "
+    "where _lc_id = event_id and _lc_at = event_time and _lc_in < batch)"
+)
+"""Whether a late event, in `t`, was not in the log before, in `e`. After an id was forgotten it may have been:
+then it has been counted already, wherever the first was. Null is equal to nothing. A column may be named as the
+tables are, so none is written with its table."""
+
+
+def looks_for_repeats(store: Store) -> bool:
+    """Whether events have ids, by which one that was delivered again is known."""
+    return store.pipeline.event.id is not None and store.events.exists
+
+
+@dataclass(frozen=True)
+class Span:
+    """The windows that are compared: those that start from a moment on, and before another."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def whole(self) -> bool:
+        return self.since is None and self.until is None
+
+    def holds(self, micros: int) -> bool:
+        return (self.since is None or to_micros(self.since) <= micros) and (
+            self.until is None or micros < to_micros(self.until)
+        )
+
+    def of(self, rows: pa.Table) -> pa.Table:
+        """The rows whose window is compared."""
+        starts = rows["window_start"]
+        for bound, kept in ((self.since, pc.greater_equal), (self.until, pc.less)):
+            if bound is not None:
+                moment = pa.scalar(to_micros(bound), pa.int64()).cast(TIMESTAMP)
+                rows = rows.filter(kept(starts, moment))
+                starts = rows["window_start"]
+        return rows
+
+    def sql(self) -> str:
+        """The same as a condition for DataFusion."""
+        bounds = ((self.since, ">="), (self.until, "<"))
+        said = [
+            f"window_start {op} {moment_literal(to_micros(bound))}"
+            for bound, op in bounds
+            if bound is not None
+        ]
+        return " and ".join(said) or "true"
+
+
+@dataclass(frozen=True)
+class Loose:
+    """Amounts of which the window or key is not known; an amount is None where itself is not known."""
+
+    amounts: Mapping[str, Number | None] = field(default_factory=dict)
+    assignments: int = 0
+    """In how many windows they would be."""
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """The books of one output."""
+
+    store: Store
+    name: str
+    span: Span
+
+    @property
+    def output(self) -> Output:
+        return self.store.pipeline.outputs[self.name]
+
+    @property
+    def layout(self) -> PaneLayout:
+        return PaneLayout(self.output, self.store.layout)
+
+    @property
+    def tables(self) -> OutputTables:
+        return self.store.output_tables(self.name, self.layout.published)
+
+    @property
+    def place(self) -> list[str]:
+        return ["window_start", "window_end", *self.layout.keys]
+
+    @property
+    def additive(self) -> dict[str, Aggregate]:
+        """The aggregates whose gaps can be added up and explained."""
+        return {
+            name: each for name, each in self.output.aggregates.items() if each.function in ("sum", "count")
+        }
+
+    def side_output(self) -> pa.Table:
+        """What the events of the side output would have added, for each window and key."""
+        late, stored = self.tables.late, self.layout.events.schema.names
+        names = dict(zip(stored, late.schema.names[-len(stored) :], strict=True))
+        view = {column: double_quoted(names[name]) for column, name in self.layout.events.view.items()}
+        inputs = {name: self._of_event(each, view) for name, each in self.additive.items()}
+        keys = {key: view[key] for key in self.layout.keys}
+        if not looks_for_repeats(self.store):
+            return self._summed(late, keys, inputs)
+        return self._summed(late, keys, inputs, FIRST_DELIVERY, e=self.store.events)
+
+    def not_closed(self, standing: pa.Table) -> pa.Table:
+        """What is known of open windows beyond the results, and late events that no pane has told yet.
+
+        The states in `partials` hold it. An early pane stands among the results and in its state, and is
+        taken off here; what a session has told and will take back is taken off its state.
+        """
+        discards = self.output.accumulation is Accumulation.DISCARDING
+        reached = self._watermark()
+        is_open = "true" if reached is None else f"window_end > {moment_literal(to_micros(reached))}"
+        early_sql = f"timing = 'EARLY' and {is_open}"
+        back = "null" if discards else f"case when {early_sql} then null else -{{0}} end"
+        signed = f"case when op = 'insert' then {{0}} else {back} end"
+        inputs = {
+            name: signed.format(self._wide(each, double_quoted(name))) for name, each in self.additive.items()
+        }
+        keys = {key: double_quoted(key) for key in self.layout.keys}
+        untold = self._summed(self.tables.partials, keys, inputs)
+        # An early pane may be the last one of a window that has closed: then it stands for it.
+        early = standing.filter(pc.equal(standing["timing"], Timing.EARLY))
+        if reached is not None:
+            early = early.filter(
+                pc.greater(early["window_end"].cast(TIMESTAMP), pa.scalar(reached, TIMESTAMP))
+            )
+        if discards or not early.num_rows:
+            return untold
+        told = {name: pc.negate(numbers(early[name], name)) for name in self.additive}
+        taken_off = pa.table({**{name: early[name] for name in self.place}, **told})
+        both = {
+            name: together([untold[name], taken_off[name]], name)
+            if name in self.additive
+            else [untold[name], taken_off[name]]
+            for name in untold.schema.names
+        }
+        return pa.concat_tables(
+            [pa.table({name: pair[side] for name, pair in both.items()}) for side in (0, 1)]
+        )
+
+    def _watermark(self) -> datetime | None:
+        """Where the watermark stands."""
+        table = self.store.watermarks
+        if not table.exists:
+            return None
+        marks = table.query("select max(watermark) as one, max(settled) as other from t").to_pylist()[0]
+        return max((mark for mark in marks.values() if mark is not None), default=None)
+
+    def dropped_in_ledger(self) -> Loose:
+        """What was dropped, as far as the ledger tells: of all windows together, in its own units."""
+        found = self._ledger("dropped")
+        pairs = found.get(ASSIGNMENTS, Decimal(0))
+        if not pairs:
+            return Loose(dict.fromkeys(self.additive, Decimal(0)))
+        amounts: dict[str, Number | None] = dict.fromkeys(self.additive)
+        if self.span.whole:
+            for name, each in self.additive.items():
+                if each.column is None:
+                    amounts[name] = pairs
+                elif each.function == "sum" and not isinstance(self.output.window, Sliding):
+                    amounts[name] = found.get(each.column)
+        unknown = [name for name, amount in amounts.items() if amount is None]
+        note = f"how much was dropped is not known for {', '.join(unknown)}; --against log tells it"
+        return Loose(amounts, int(pairs), [note] if unknown else [])
+
+    def any_dropped(self) -> bool:
+        return bool(self._ledger("dropped").get(ASSIGNMENTS))
+
+    def _ledger(self, fate: str) -> dict[str, Decimal]:
+        table = self.store.ledger
+        if not table.exists:
+            return {}
+        rows = table.query(
+            f"select unit, sum({fate}) as amount from t where output = '{self.name}' group by unit"
+        )
+        return {row["unit"]: row["amount"] for row in rows.to_pylist()}
+
+    def dead_letters(self) -> Loose:
+        """What dead letters would have added, read out of their raw text as far as it can be."""
+        table = self.store.dead_letters
+        if not table.exists:
+            return Loose(dict.fromkeys(self.additive, Decimal(0)))
+        tally, unplaced, unread = (
+            _Tally(self.additive, self.store.pipeline.columns),
+            0,
+            dict.fromkeys(self.additive, 0),
+        )
+        for row in table.query("select raw, event_time from t").to_pylist():
+            windows = self._windows_of(row["event_time"])
+            if windows is None:
+                unplaced += 1
+                continue
+            for name in tally.add(row["raw"], windows):
+                unread[name] += 1
+        notes = []
+        if unplaced:
+            notes.append(f"{unplaced} dead letters have no event time that tells their windows: left out")
+        notes += [
+            f"{count} dead letters have no {self.additive[name].column} that can be read: counted as none"
+            for name, count in unread.items()
+            if count
+        ]
+        if tally.assignments and self.output.where is not None:
+            notes.append("`where` cannot be asked of dead letters: counted as if it kept each of them")
+        return Loose(tally.amounts, tally.assignments, [*notes, *self._removed()])
+
+    def _removed(self) -> Iterator[str]:
+        """What can explain a gap and is no longer there to do so."""
+        for what, table, output in (
+            ("dead letters", DEAD_LETTERS, None),
+            ("side output", LATE, self.name),
+        ):
+            until = removed_until(self.store, table, output)
+            if until >= 0:
+                yield f"retention has removed the {what} of batches 0 to {until}: what was there is not counted"
+
+    def _windows_of(self, event_time: datetime | None) -> int | None:
+        """In how many of the windows compared a dead letter would be; None where that is not known."""
+        window = self.output.window
+        if event_time is not None:
+            at = to_micros(event_time)
+            if isinstance(window, Session):
+                return int(self.span.holds(at))
+            return sum(self.span.holds(each.start) for each in window.assign_all(at))
+        if not self.span.whole:
+            return None
+        if not isinstance(window, Sliding):
+            return 1
+        return None if window.size % window.every else window.size // window.every
+
+    def _of_event(self, aggregate: Aggregate, view: Mapping[str, str]) -> str:
+        """What one event adds to an aggregate."""
+        if aggregate.column is None:
+            return "1"
+        column = view[aggregate.column]
+        if aggregate.function == "count":
+            return f"case when {column} is null then 0 else 1 end"
+        return self._wide(aggregate, column)
+
+    def _wide(self, aggregate: Aggregate, column: str) -> str:
+        """A number in a type in which a sum of many has room."""
+        kind = self.layout.events.types.get(aggregate.column or "", "bigint")
+        if aggregate.function == "count":
+            kind = "bigint"
+        if not types.is_exact(kind):
+            return f"cast({column} as double)"
+        return f"arrow_cast({column}, 'Decimal128(38, {types.scale_of(kind)})')"
+
+    def _summed(
+        self,
+        table: Table,
+        keys: Mapping[str, str],
+        inputs: Mapping[str, str],
+        chosen: str = "true",
+        **others: Table,
+    ) -> pa.Table:
+        """The sum of each input for each window and key; `keys` and `inputs` map names to SQL."""
+        schema = pa.schema(
+            [
+                *(self.layout.published.field(name) for name in self.place),
+                *((name, pa.decimal128(38, 0)) for name in inputs),
+            ]
+        )
+        if not table.exists:
+            return schema.empty_table()
+        listed = [f"{sql} as {double_quoted(PRIVATE + name)}" for name, sql in {**keys, **inputs}.items()]
+        groups = ["window_start", "window_end", *(double_quoted(PRIVATE + key) for key in keys)]
+        told = [f"{double_quoted(PRIVATE + key)} as {double_quoted(key)}" for key in keys]
+        told += [f"sum({double_quoted(PRIVATE + name)}) as {double_quoted(name)}" for name in inputs]
+        rows = table.query(
+            f"select {', '.join([*groups[:2], *told])} from "
+            f"(select {', '.join([*groups[:2], *listed])} from t where {self.span.sql()} and {chosen}) "
+            f"group by {', '.join(groups)}",
+            **others,
+        )
+        placed = {name: rows[name].cast(schema.field(name).type) for name in self.place}
+        return pa.table({**placed, **{name: rows[name] for name in inputs}})
+
+
+class _Tally:
+    """Amounts read out of raw text, added up."""
+
+    def __init__(self, additive: Mapping[str, Aggregate], renames: Renames) -> None:
+        self.additive = additive
+        self.renames = renames
+        self.amounts = dict.fromkeys(additive, Decimal(0))
+        self.assignments = 0
+
+    def add(self, raw: str | None, windows: int) -> list[str]:
+        """Count a dead letter in so many windows; tells for which aggregates it could not be read."""
+        if not windows:
+            return []
+        self.assignments += windows
+        told, unread = _fields(raw), []
+        renamed = {new: told.get(made_from.name) for new, made_from in self.renames.items()} if told else {}
+        found = {**told, **renamed}
+        for name, each in self.additive.items():
+            amount = _added(found, each)
+            if amount is None:
+                unread.append(name)
+            else:
+                self.amounts[name] += amount * windows
+        return unread
+
+
+def _added(fields: Mapping[str, Any], aggregate: Aggregate) -> Decimal | None:
+    """What a row would have added; None where its text does not tell."""
+    if aggregate.column is None:
+        return Decimal(1)
+    if aggregate.function == "sum":
+        return measure_in_raw(fields, aggregate.column)
+    if not fields:
+        return None
+    return Decimal(fields.get(aggregate.column) is not None)
+
+
+def _fields(raw: str | None) -> Mapping[str, Any]:
+    try:
+        found = json.loads(raw or "", parse_float=str)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def measure_in_raw(fields: Mapping[str, Any], measure: str) -> Decimal | None:
+    """A number of a dead letter's raw text, as `ledger.book.measure_in_raw` has Spark read it.
+
+    >>> measure_in_raw({"paise": "12.5"}, "paise")
+    Decimal('12.5')
+    """
+    value = fields.get(measure)
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return None
+    number = written_number(str(value).strip())
+    return number if number is not None and fits(number, WHOLE_DIGITS) else None

@@ -1,0 +1,437 @@
+"""Reading a store without Spark: results, panes, late events, dead letters, the timeline, the ledger.
+
+Each call reads what is committed at that moment, so a reader may be kept while the pipeline runs.
+Nothing is ever written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.after.reading.alignment import alignment_of
+from latecomer.after.reading.asof import holds, known_at
+from latecomer.after.reading.choices import Clock
+from latecomer.after.reading.folding import folded
+from latecomer.config.arguments import (
+    require_flags,
+    require_key,
+    require_kind,
+    require_moments,
+    require_pipeline,
+)
+from latecomer.config.checks import PRIVATE
+from latecomer.config.models import Output, Pipeline
+from latecomer.errors import NoStore, PipelineError, Problem, StoreMismatch, did_you_mean
+from latecomer.model import types
+from latecomer.model.aggregates import Aggregate
+from latecomer.model.durations import to_micros
+from latecomer.model.holding import Holding
+from latecomer.model.panes import Accumulation
+from latecomer.model.timeline import Timeline
+from latecomer.model.verdicts import END_OF_TIME
+from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
+from latecomer.store.pins import read_pins
+from latecomer.store.publication import publication_order
+from latecomer.store.recovery import require_output
+from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
+from latecomer.store.state_types import beyond_column, beyond_halves, state_parts
+from latecomer.store.store import OutputTables, Store, definition_of, open_store, require_wall_clock
+from latecomer.store.table import Table
+
+OPEN = "OPEN"
+"""The timing of a window that has not fired yet."""
+
+_ROWS, _BACK = f"{PRIVATE}rows", f"{PRIVATE}back"
+_PLAIN = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
+
+
+class Reader:
+    """What a pipeline has computed so far."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        require_pipeline("Reader", pipeline)
+        self.pipeline = pipeline
+        self.notes: list[str] = []
+        """What the last answer could not tell, in words."""
+
+    def results(
+        self,
+        output: str,
+        include_open: bool = False,
+        as_of: datetime | None = None,
+        valid_at: datetime | None = None,
+        key: Mapping[str, str | None] | None = None,
+        clock: Clock | str = Clock.PUBLISHED,
+    ) -> pa.Table:
+        """The number that stands for each window and key; `include_open` adds windows still open.
+
+        A retracted number does not stand, nor does one that a larger sequence has replaced; discarding
+        panes are added up. An open window has the timing OPEN and no sequence. `as_of` tells what stood at
+        a moment of processing time: a pane counts from the end of its batch on, or with `clock` "arrival"
+        from the arrival on that fired it. `valid_at` keeps the windows that hold a moment of event time.
+        Both are UTC unless they say otherwise. `key` keeps the rows whose key columns have these values,
+        written as text; None stands for null.
+        """
+        require_flags("results", include_open=include_open)
+        require_moments("results", as_of=as_of, valid_at=valid_at)
+        self.notes = []
+        book = self._book(output)
+        if as_of is not None and include_open:
+            mend = "ask for one of the two: as_of, or include_open"
+            problem = Problem("as_of", "open windows are known only as they are now", as_of.isoformat(), mend)
+            raise PipelineError([self._ours(problem)])
+        # The open states first: a window that closes in between is then seen twice, never not at all.
+        chosen = self._chosen(book, valid_at, key)
+        still_open = _open_windows(book, self.notes, chosen) if include_open else None
+        standing = self._standing(book, as_of, self._clock(clock), chosen)
+        if still_open is None:
+            return standing
+        order = [(name, "ascending") for name in ("window_start", *book.layout.keys)]
+        return pa.concat_tables([standing, still_open]).sort_by(order)
+
+    def _standing(self, book: _Book, as_of: datetime | None, clock: Clock, chosen: str) -> pa.Table:
+        rows, others = "t", {}
+        if as_of is not None:
+            timeline = self._store().watermarks
+            rows = known_at(moment_literal(to_micros(as_of)), timeline.exists, clock)
+            others = {"w": timeline} if timeline.exists else {}
+        return _standing(book, f"(select * from {rows} where {chosen})", **others)
+
+    def _clock(self, clock: str) -> Clock:
+        if clock not in list(Clock):
+            raise self._unknown("clock", "there is no such clock", clock, list(Clock))
+        return Clock(clock)
+
+    def choose(
+        self, output: str, window: datetime | None = None, key: Mapping[str, str | None] | None = None
+    ) -> str:
+        """The rows of an output's window and key, as a condition in SQL."""
+        return self._chosen(self._book(output), window, key)
+
+    def _chosen(self, book: _Book, window: datetime | None, key: Mapping[str, str | None] | None) -> str:
+        """The rows of the window that holds a moment and of a key, as a condition in SQL."""
+        chosen = [self._key_is(book, column, text) for column, text in (key or {}).items()]
+        if window is not None:
+            chosen.append(holds(moment_literal(to_micros(window))))
+        return " and ".join(chosen) or "true"
+
+    def panes(
+        self, output: str, window: datetime | None = None, key: Mapping[str, str | None] | None = None
+    ) -> pa.Table:
+        """Every number ever published and every one taken back, in order of publication.
+
+        `window` keeps the window that holds this moment (UTC unless it says otherwise), `key` the rows
+        whose key columns have these values, written as text; None stands for null.
+        """
+        require_moments("panes", window=window)
+        require_key("panes", key)
+        book = self._book(output)
+        names, order = book.layout.published.names, publication_order(book.output)
+        sql = f"select {listed(names)} from t where {self._chosen(book, window, key)} order by {order}"
+        return _ask(book.tables.panes, sql, book.layout.published)
+
+    def late(self, output: str) -> pa.Table:
+        """The side output: every event that was fine but late, in order of arrival."""
+        table = self._book(output).tables.late
+        return _public(
+            _ask(table, "select * from t order by batch, arrival_time, origin, position", table.schema)
+        )
+
+    def duplicates(self) -> pa.Table:
+        """Every row whose id had come before, in the order in which they were read."""
+        table = self._store().duplicates
+        return _public(_ask(table, "select * from t order by batch, origin, position", table.schema))
+
+    def dead_letters(self) -> pa.Table:
+        """Every row that never became an event, and why, in the order in which they were read."""
+        table = self._store().dead_letters
+        return _public(_ask(table, "select * from t order by batch, origin, position", table.schema))
+
+    def watermarks(self) -> pa.Table:
+        """The timeline: one row for each tick of each batch. Before the first watermark it is null.
+
+        `lag` is how far the watermark was behind the tick; after a drain there is none.
+        """
+        names = ["batch", "tick", "at", "watermark", "settled", "kind", "held_by"]
+        schema = pa.schema([WATERMARKS.field(name) for name in names])
+        rows = _ask(self._store().watermarks, f"select {listed(names)} from t order by batch, tick", schema)
+        ended = pc.equal(rows["watermark"], pa.scalar(END_OF_TIME, pa.int64()).cast(TIMESTAMP))
+        lag = pc.subtract(rows["at"], rows["watermark"])
+        return rows.append_column(
+            "lag", pc.if_else(pc.fill_null(ended, False), pa.scalar(None, lag.type), lag)
+        )
+
+    def alignment(self) -> pa.Table:
+        """Which source partition held the watermark back: the one that did so longest comes first.
+
+        A partition holds the watermark back where it is the slowest, or as slow as that, and another is
+        further. `held_for` is how long in arrival time, `times` in how many stretches, `longest` the longest
+        of these; `behind` is how far the watermark was behind the furthest partition at most (null where
+        there was no watermark yet), `since` and `until` frame it all.
+        """
+        columns = ["at", "watermark", "held_by", "unheld", "held_with"]
+        table = self._store().watermarks
+        schema = pa.schema([WATERMARKS.field(name) for name in columns])
+        # A table of an earlier version, not written to since, lacks the later ones.
+        there = [name if name in table.columns else f"null as {name}" for name in columns]
+        return alignment_of(_ask(table, f"select {', '.join(there)} from t order by batch, tick", schema))
+
+    def holding(self) -> list[Holding]:
+        """The silent partitions for whose sake the watermark waits now, the longest silent first.
+
+        None with `watermark.idle_after`: then a partition holds the watermark for so long and no longer.
+        """
+        carry = "select carry from t where carry is not null order by batch desc limit 1"
+        found = _ask(self._store().watermarks, carry, pa.schema([WATERMARKS.field("carry")]))
+        if not found.num_rows:
+            return []
+        return Timeline.restore(self.pipeline.watermark, found["carry"][0].as_py()).holding()
+
+    def ledger(self) -> pa.Table:
+        """Every line of the ledger: batch, output, unit, received, and what became of it."""
+        return _ask(self._store().ledger, f"select * from t order by batch, output, {_UNIT_ORDER}", LEDGER)
+
+    def ledger_totals(self) -> pa.Table:
+        """The ledger summed up per output and unit."""
+        amounts = [field.name for field in LEDGER if field.name not in ("batch", "output", "unit")]
+        sums = ", ".join(f"sum({double_quoted(amount)}) as {double_quoted(amount)}" for amount in amounts)
+        sql = f"select output, unit, {sums} from t group by output, unit order by output, {_UNIT_ORDER}"
+        schema = pa.schema([field for field in LEDGER if field.name != "batch"])
+        return _ask(self._store().ledger, sql, schema)
+
+    def batches(self) -> int:
+        """How many batches are complete."""
+        return self._store().ledger.last_batch() + 1
+
+    def _store(self) -> Store:
+        pinned = read_pins(self.pipeline.store_path)
+        if pinned is not None and pinned["pipeline"] != self.pipeline.name:
+            raise StoreMismatch(
+                f"store {self.pipeline.store_path} belongs to pipeline {pinned['pipeline']}, "
+                f"not {self.pipeline.name}; correct name or store in the pipeline file"
+            )
+        return open_store(self.pipeline)
+
+    def _book(self, name: str) -> _Book:
+        require_kind("Reader", str, "the name of an output", output=name)
+        output = self.pipeline.outputs.get(name)
+        if output is None:
+            raise self._unknown("output", "the pipeline has no such output", name, self.pipeline.outputs)
+        store = self._store()
+        pinned = (read_pins(store.root) or {})["outputs"].get(name)
+        if pinned is None:
+            raise NoStore(f"output {name} has not been computed yet; run the pipeline first")
+        wanted = definition_of(output)
+        require_wall_clock(name, pinned, wanted)
+        changed = [key for key in wanted if pinned.get(key) != wanted[key]]
+        if changed:
+            raise StoreMismatch(
+                f"output {name} was computed with another {' and '.join(changed)} than the file says now; restore "
+                f"the file, or {store.fix_for_definition(name, pinned)}"
+            )
+        require_output(store, name)
+        layout = PaneLayout(output, store.layout)
+        return _Book(output, layout, store.output_tables(name, layout.published))
+
+    def _key_is(self, book: _Book, column: str, text: str | None) -> str:
+        kind = book.layout.keys.get(column)
+        if kind is None:
+            raise self._unknown("key", "the output has no such key column", column, book.layout.keys)
+        if text is None:
+            return f"{double_quoted(column)} is null"
+        try:
+            return f"{double_quoted(column)} = {_literal(text, book.layout.published.field(column).type)}"
+        except (ValueError, pa.ArrowException):
+            problem = Problem(
+                f"key {column}", f"is not of type {kind}", text, "write it as the results show it"
+            )
+            raise PipelineError([self._ours(problem)]) from None
+
+    def _unknown(self, field: str, message: str, value: str, known: Iterable[str]) -> PipelineError:
+        return PipelineError([self._ours(Problem(field, message, value, did_you_mean(value, known)))])
+
+    def _ours(self, problem: Problem) -> Problem:
+        place = f"pipeline {self.pipeline.name}"
+        return Problem(problem.field, problem.message, problem.value, problem.mend, place)
+
+
+@dataclass(frozen=True)
+class _Book:
+    """One output, its columns and its tables."""
+
+    output: Output
+    layout: PaneLayout
+    tables: OutputTables
+
+    @property
+    def place(self) -> list[str]:
+        return ["window_start", "window_end", *self.layout.keys]
+
+    @property
+    def schema(self) -> pa.Schema:
+        names = [*self.place, *self.layout.values, "sequence", "timing"]
+        return pa.schema([self.layout.published.field(name) for name in names])
+
+
+_UNIT_ORDER = "case unit when 'events' then 0 when 'assignments' then 1 else 2 end, unit"
+
+
+def _standing(book: _Book, rows: str = "t", **others: Table) -> pa.Table:
+    """As `model.panes.surviving`: the insert with the largest sequence, unless that sequence is retracted.
+
+    `rows` are the panes to go by, in SQL over the panes `t` and other tables.
+    """
+    if book.output.accumulation is Accumulation.DISCARDING:
+        return _added_up(book, rows, **others)
+    place = listed(book.place)
+    # 'retract' sorts after 'insert', so with `op desc` a retracted sequence is led by its retract.
+    ranked = f"row_number() over (partition by {place} order by sequence desc, op desc)"
+    columns = listed(book.schema.names)
+    numbered = f"select *, {ranked} as {double_quoted(_ROWS)} from {rows}"
+    sql = f"select {columns} from ({numbered}) where {double_quoted(_ROWS)} = 1 and op = 'insert' order by {place}"
+    return _ask(book.tables.panes, sql, book.schema, **others)
+
+
+def _added_up(book: _Book, rows: str = "t", **others: Table) -> pa.Table:
+    """As `model.panes.summed`: discarding panes tell what is new, and what stands is their sum."""
+    place = listed(book.place)
+    taken_back = f"bool_or(op = 'retract') over (partition by {place}, sequence)"
+    parts = f"select *, {taken_back} as {double_quoted(_BACK)} from {rows}"
+    sums = ", ".join(
+        f"{_folded(book, book.tables.panes, name, aggregate)} as {double_quoted(name)}"
+        for name, aggregate in book.output.aggregates.items()
+    )
+    newest = "max(sequence) as sequence, first_value(timing order by sequence desc) as timing"
+    sql = (
+        f"select {place}, {sums}, {newest} from ({parts}) where not {double_quoted(_BACK)} "
+        f"group by {place} order by {place}"
+    )
+    return _ask(book.tables.panes, sql, book.schema, **others)
+
+
+def _folded(book: _Book, table: Table, name: str, aggregate: Aggregate) -> str:
+    """A value over several panes or states, in SQL; a sum is null where its column could not hold it."""
+    column, kind = double_quoted(name), book.layout.values[name]
+    if aggregate.function != "sum" or kind not in ("bigint", f"decimal(38,{types.scale_of(kind)})"):
+        return f"{_PLAIN.get(aggregate.function, 'max')}({column})"
+    # DataFusion's own sums would wrap around unseen.
+    room = f"Decimal256(76, {types.scale_of(kind)})"
+    total, lost = f"sum(arrow_cast({column}, '{room}'))", "false"
+    beyond, (high, _) = beyond_column(name), beyond_halves(name)
+    if beyond in table.columns:
+        held = f"coalesce({double_quoted(beyond)}, arrow_cast({column}, 'Decimal128(38, 0)'))"
+        total = f"sum(arrow_cast({held}, '{room}'))"
+    if high in table.columns:
+        lost = f"count({double_quoted(high)}) > 0"
+    most = 2**63 if kind == "bigint" else 10 ** types.whole_digits(kind)
+    limit = f"arrow_cast('{most}', '{room}')"
+    return f"case when not ({lost}) and {total} < {limit} and {total} > -{limit} then {total} end"
+
+
+# Windows still open: their partial states, merged
+
+
+def _open_windows(book: _Book, notes: list[str], chosen: str = "true") -> pa.Table:
+    """The windows still open, each state merged as far as it can be without Spark."""
+    partials, panes = book.tables.partials, book.tables.panes
+    if not partials.exists:
+        return book.schema.empty_table()
+    merged = [f"count(*) as {double_quoted(_ROWS)}"]
+    for name, aggregate in book.output.aggregates.items():
+        merged.append(f"{_folded(book, partials, name, aggregate)} as {double_quoted(name)}")
+        if parts := _parts(book, aggregate):
+            fields = ", ".join(f"'{part}', {double_quoted(f'{PRIVATE}{name}_{part}')}" for part in parts)
+            merged.append(f"array_agg(named_struct({fields})) as {double_quoted(PRIVATE + name)}")
+    closed, others = "", {}
+    if panes.exists:
+        same = [
+            f"(p.{double_quoted(column)} is not distinct from t.{double_quoted(column)})"
+            for column in book.place
+        ]
+        closed, others = f"where not exists (select 1 from p where {' and '.join(same)})", {"p": panes}
+    place = listed(book.place)
+    states = f"(select * from t where {chosen}) as t"
+    rows = partials.query(
+        f"select {place}, {', '.join(merged)} from {states} {closed} group by {place}", **others
+    )
+    columns = {name: rows[name] for name in book.place}
+    counted = rows[_ROWS].to_pylist()
+    for name, aggregate in book.output.aggregates.items():
+        columns[name] = _finished(book, name, aggregate, rows, counted, notes)
+    columns["sequence"] = pa.nulls(rows.num_rows, pa.int64())
+    columns["timing"] = pa.array([OPEN] * rows.num_rows, pa.string())
+    return pa.table(columns).cast(book.schema)
+
+
+def _parts(book: _Book, aggregate: Aggregate) -> dict[str, str]:
+    return state_parts(aggregate, book.layout.events.types.get(aggregate.column or "", "bigint"))
+
+
+def _finished(
+    book: _Book, name: str, aggregate: Aggregate, rows: pa.Table, counted: Sequence[int], notes: list[str]
+) -> pa.ChunkedArray:
+    """An aggregate's value in each window: exact as stored where there is one state, else folded."""
+    if aggregate.function in _PLAIN or all(count == 1 for count in counted):
+        return rows[name]
+    values = rows[name].to_pylist()
+    kind = book.schema.field(name).type
+    several = [index for index, count in enumerate(counted) if count > 1]
+    if not _parts(book, aggregate):
+        notes.append(
+            f"{name}: {aggregate.function} is known for {len(several)} open windows only when they close "
+            "(Spark alone counts distinct bytes)"
+        )
+        for index in several:
+            values[index] = None
+    else:
+        states, column = rows[PRIVATE + name].to_pylist(), book.layout.events.types[aggregate.column or ""]
+        for index in several:
+            values[index] = folded(aggregate, states[index], column, kind)
+    return pa.chunked_array([pa.array(values, kind)])
+
+
+# SQL without Spark: identifiers quoted by doubling, values as literals of a known type
+
+
+_CASTS: dict[str, str] = {
+    "int8": "Int8",
+    "int16": "Int16",
+    "int32": "Int32",
+    "int64": "Int64",
+    "float": "Float32",
+    "double": "Float64",
+    "bool": "Boolean",
+    "date32[day]": "Date32",
+    "binary": "Binary",
+}
+
+
+def _literal(text: str, kind: pa.DataType) -> str:
+    """A value written as text, as a literal of a column's type; ValueError where it is none."""
+    if pa.types.is_string(kind):
+        return text_literal(text)
+    if pa.types.is_timestamp(kind):
+        return moment_literal(to_micros(datetime.fromisoformat(text.strip())))
+    if pa.types.is_decimal(kind):
+        value = pa.scalar(text.strip()).cast(kind).as_py()
+        return f"arrow_cast({text_literal(format(value, 'f'))}, 'Decimal128({kind.precision}, {kind.scale})')"
+    value = text if pa.types.is_binary(kind) else str(pa.scalar(text.strip()).cast(kind).as_py()).lower()
+    return f"arrow_cast({text_literal(value)}, '{_CASTS[str(kind)]}')"
+
+
+def _ask(table: Table, sql: str, schema: pa.Schema, **others: Table) -> pa.Table:
+    """The answer in the columns promised; none where the table is not there yet."""
+    if not table.exists:
+        return schema.empty_table()
+    rows = table.query(sql, **others)
+    # Columns that a later pipeline file no longer names are shown as they are stored.
+    return rows.cast(pa.schema([schema.field(f.name) if f.name in schema.names else f for f in rows.schema]))
+
+
+def _public(rows: pa.Table) -> pa.Table:
+    return rows.select([name for name in rows.schema.names if not name.startswith(PRIVATE)])

@@ -1,0 +1,173 @@
+"""Columns of another's making, brought to types in which they can be compared by value.
+
+A database, a CSV file and a table write the same number in different types. Exact numbers are compared as
+decimals, so that no digit is lost; where one side is floating point, both are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal, localcontext
+from typing import Any
+
+import pyarrow as pa
+
+from latecomer.config.zoned import read
+from latecomer.errors import PipelineError, Problem
+from latecomer.model.written_numbers import fits, written_number
+from latecomer.model.zones import to_utc
+from latecomer.store.layout import TIMESTAMP
+
+MOST_DIGITS = 38
+_NO_NUMBERS = frozenset({"nan", "inf", "infinity", "-inf", "-infinity", "+inf", "+infinity"})
+_LONGEST = 60
+
+
+def refused(field: str, message: str, value: object = None, mend: str | None = None) -> PipelineError:
+    """What is wrong with what was asked of a reconciliation."""
+    return PipelineError([Problem(field, message, value, mend, "reconcile")])
+
+
+def moments(column: pa.ChunkedArray, name: str, zone: str = "UTC") -> pa.ChunkedArray:
+    """A column of moments in UTC; dates, and moments without an offset, are read by the wall clock of a zone."""
+    column = plain(column)
+    if pa.types.is_timestamp(column.type) and (column.type.tz is not None or zone == "UTC"):
+        return column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(TIMESTAMP)
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        shown = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+        known = {at: to_utc(at, zone) for at in shown.unique().to_pylist() if at is not None}
+        return _found(shown, known)
+    if column.null_count == len(column):
+        return pa.chunked_array([pa.nulls(len(column), TIMESTAMP)])
+    if not pa.types.is_string(column.type):
+        raise refused(
+            f"column {name}", f"holds {column.type}, not moments", mend="give timestamps, or ISO-8601 text"
+        )
+    return _found(
+        column, {text: _moment(text, name, zone) for text in column.unique().to_pylist() if text is not None}
+    )
+
+
+def _found(column: pa.ChunkedArray, known: Mapping[Any, int]) -> pa.ChunkedArray:
+    micros = [None if each is None else known[each] for each in column.to_pylist()]
+    return pa.chunked_array([pa.array(micros, pa.int64()).cast(TIMESTAMP)])
+
+
+def _moment(text: str, name: str, zone: str) -> int:
+    try:
+        return read(text, zone)
+    except (ValueError, OverflowError):
+        mend = (
+            "write ISO-8601 such as 2026-04-25T14:00:00Z; without an offset it is a time of the output's zone"
+        )
+        raise refused(f"column {name}", "holds what is not a moment", text, mend) from None
+
+
+def like(column: pa.ChunkedArray, kind: pa.DataType, name: str, zone: str = "UTC") -> pa.ChunkedArray:
+    """A column in another type, every value the same; moments are read as `moments` does."""
+    column = plain(column)
+    if pa.types.is_timestamp(kind):
+        return moments(column, name, zone)
+    try:
+        return (numbers(column, name) if _is_number(kind) else column).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        mend = f"give it as {kind}, or map another column to it"
+        raise refused(f"column {name}", f"cannot be read as {kind}", _some(column), mend) from None
+
+
+def numbers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """A column of decimals, or of doubles where it is floating point."""
+    column = plain(column)
+    kind = column.type
+    if pa.types.is_decimal(kind):
+        return column
+    if pa.types.is_integer(kind):
+        return column.cast(pa.decimal128(20, 0))
+    if pa.types.is_floating(kind):
+        return column.cast(pa.float64())
+    if pa.types.is_string(kind):
+        return pa.chunked_array(
+            [exact([None if text is None else _number(text, name) for text in column.to_pylist()], name)]
+        )
+    if column.null_count == len(column):
+        return pa.chunked_array([pa.nulls(len(column), pa.decimal128(20, 0))])
+    raise refused(f"column {name}", f"holds {kind}, not numbers", _some(column), "map another column to it")
+
+
+def _number(text: str, name: str) -> Decimal:
+    stripped = text.strip()
+    if stripped.lower() in _NO_NUMBERS:
+        return Decimal(stripped)
+    number = written_number(stripped)
+    if number is None:
+        raise refused(f"column {name}", "holds what is not a number", _short(text), "correct the source")
+    return number
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def exact(values: Sequence[Decimal | int | None], name: str) -> pa.Array:
+    """Decimals with as many digits after the point as the longest needs; doubles, if one is no number.
+
+    >>> exact([Decimal("1.50"), 2, None], "paise").type
+    Decimal128Type(decimal128(38, 1))
+    """
+    found = [None if value is None else Decimal(value) for value in values]
+    if not all(value.is_finite() for value in found if value is not None):
+        return pa.array([None if value is None else float(value) for value in found], pa.float64())
+    longest = next((value for value in found if value is not None and not fits(value, MOST_DIGITS)), None)
+    if longest is not None:
+        mend = "correct the source"
+        raise refused(f"column {name}", f"has more digits than {MOST_DIGITS}", _short(f"{longest:e}"), mend)
+    with localcontext(prec=1000):
+        found = [None if value is None else value.normalize() for value in found]
+        scale = max((-int(value.as_tuple().exponent) for value in found if value), default=0)
+    try:
+        return pa.array(found, pa.decimal128(MOST_DIGITS, max(scale, 0)))
+    except pa.ArrowInvalid:
+        longest = max((value for value in found if value), key=lambda value: len(str(value)))
+        mend = "round it in the source"
+        raise refused(
+            f"column {name}", f"has more digits than {MOST_DIGITS}", _short(f"{longest:f}"), mend
+        ) from None
+
+
+def together(columns: Iterable[pa.ChunkedArray], name: str) -> list[pa.ChunkedArray]:
+    """Columns of numbers, all in the type that holds each of them."""
+    listed = [numbers(column, name) for column in columns]
+    if any(pa.types.is_floating(column.type) for column in listed):
+        return [column.cast(pa.float64()) for column in listed]
+    scale = max(column.type.scale for column in listed)
+    try:
+        return [column.cast(pa.decimal128(MOST_DIGITS, scale)) for column in listed]
+    except pa.ArrowInvalid:
+        shortened = [pa.chunked_array([exact(column.to_pylist(), name)]) for column in listed]
+        scale = max(column.type.scale for column in shortened)
+        try:
+            return [column.cast(pa.decimal128(MOST_DIGITS, scale)) for column in shortened]
+        except pa.ArrowInvalid:
+            mend = "round it in the source"
+            raise refused(f"column {name}", f"needs more than {MOST_DIGITS} digits", mend=mend) from None
+
+
+def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same values in a type that can be computed with: no views, no dictionaries, no long text."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return plain(column.cast(kind.value_type))
+    if pa.types.is_large_string(kind) or kind == pa.string_view():
+        return column.cast(pa.string())
+    if pa.types.is_large_binary(kind) or kind == pa.binary_view():
+        return column.cast(pa.binary())
+    return column
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _some(column: pa.ChunkedArray) -> Any:
+    """A value to show in an error."""
+    return next((value for value in column.to_pylist() if value is not None), None)

@@ -1,0 +1,97 @@
+"""The CORRECTION panes that say what a rebuild changes, from its changes. Without Spark: they are few.
+
+Batch, moment and watermark are filled in when the panes are published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from latecomer.after.rebuild.rebuilt import AFTER, PRIOR, SEQUENCE, Range, counters
+from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.store.layout import TIMESTAMP, arrow_type
+from latecomer.store.table import parquet_files
+from latecomer.windowing.assign import END, START
+
+
+def parts(folder: Path) -> Iterator[pa.Table]:
+    """What a rebuild changes, some thousand rows at a time."""
+    for file in parquet_files(folder):
+        with pq.ParquetFile(file) as changes:
+            for part in changes.iter_batches():
+                yield pa.table(part)
+
+
+def write_panes(range_: Range, changes: Path, folder: Path) -> None:
+    """A pane for each window and key that changes; before it the withdrawal of what it replaces, where the
+    output takes back what it replaces, or where nothing takes its place."""
+    logic = range_.logic
+    folder.mkdir(parents=True)
+    with pq.ParquetWriter(folder / "panes.parquet", logic.merger.schema) as writer:
+        for part in parts(changes):
+            for panes in (_retracts(range_, part), _inserts(range_, part)):
+                if panes.num_rows:
+                    writer.write_table(panes)
+
+
+def field_of(rows: pa.Table, side: str, name: str) -> pa.ChunkedArray:
+    """A value or state, before or after."""
+    return pc.struct_field(rows[side], name)
+
+
+def _inserts(range_: Range, part: pa.Table) -> pa.Table:
+    logic = range_.logic
+    rows = part.filter(pc.is_valid(part[AFTER]))
+    zero = {name: arrow_type(logic.merger.state_columns[name]) for name in counters(logic)}
+    columns: dict[str, Any] = {
+        "window_start": rows[START].cast(TIMESTAMP),
+        "window_end": rows[END].cast(TIMESTAMP),
+        **{key: rows[key] for key in logic.layout.keys},
+        "sequence": pc.fill_null(rows[SEQUENCE], 0),
+        **_firing(rows.num_rows, Op.INSERT),
+    }
+    for name in (*logic.layout.values, *logic.merger.state_columns):
+        columns[name] = (
+            pa.array([0] * rows.num_rows).cast(zero[name]) if name in zero else field_of(rows, AFTER, name)
+        )
+    return _fitted(columns, logic.merger.schema)
+
+
+def _retracts(range_: Range, part: pa.Table) -> pa.Table:
+    logic = range_.logic
+    taken_back = pc.is_valid(part[PRIOR])
+    # An output in which nothing was ever to be replaced may have sinks that add up what they are told.
+    if logic.output.accumulation is Accumulation.ACCUMULATING and logic.output.replaces:
+        taken_back = pc.and_(taken_back, pc.is_null(part[AFTER]))
+    prior = pc.list_flatten(part.filter(taken_back)[PRIOR])
+    columns = {name: pc.struct_field(prior, name) for name in logic.merger.schema.names}
+    return _fitted({**columns, **_firing(len(prior), Op.RETRACT)}, logic.merger.schema)
+
+
+def _firing(rows: int, op: Op) -> dict[str, Any]:
+    return {
+        "timing": [Timing.CORRECTION.value] * rows,
+        "op": [op.value] * rows,
+        "is_last": [False] * rows,
+        "batch": [None] * rows,
+        "fired_at": [None] * rows,
+        "watermark": [None] * rows,
+    }
+
+
+def _fitted(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
+    """In the order and types of panes; what is written as a list gets its type here."""
+    return pa.table(
+        {
+            field.name: pa.array(columns[field.name], field.type)
+            if isinstance(columns[field.name], list)
+            else columns[field.name].cast(field.type)
+            for field in schema
+        }
+    )

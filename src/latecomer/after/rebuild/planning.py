@@ -1,0 +1,253 @@
+"""A plan: what computing a range of windows anew would change, staged to be published, and in figures."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from latecomer.after.rebuild.corrected import field_of, parts, write_panes
+from latecomer.after.rebuild.rebuilt import (
+    AFTER,
+    BEFORE,
+    CHANGE,
+    CHANGED,
+    NEW,
+    WITHDRAWN,
+    Range,
+    computed,
+    units,
+    write_changes,
+    write_open,
+)
+from latecomer.firing.output import OutputLogic
+from latecomer.firing.overflow import overflow_told
+from latecomer.log.events import EventLog
+from latecomer.model.durations import iso, to_micros
+from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.model.windows import Session
+from latecomer.spark.progress import Watch, watched
+from latecomer.store.coverage import covered_since, require_windows
+from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
+from latecomer.store.sql import quoted
+from latecomer.store.store import Store
+from latecomer.store.table import DataFile
+from latecomer.timeline.keeper import TimelineKeeper
+from latecomer.windowing.assign import END, START
+from latecomer.windowing.states import EVENTS
+
+LARGEST = 10
+
+
+def planned(
+    logic: OutputLogic,
+    since: int,
+    until: int,
+    through: int,
+    definition: Mapping[str, Any] | None,
+    watch: Watch = lambda _: None,
+    log: EventLog | None = None,
+    rebuilds: Rebuilds | None = None,
+) -> Rebuild:
+    """A plan for the windows of an output that start in [since, until), by the log up to a batch.
+
+    `definition` is what the output means from here on, where that changes; the logic has it already. `rebuilds`
+    is where the plan is kept: in the store, unless said.
+    """
+    store, spark = logic.store, logic.spark
+    reached = TimelineKeeper(store.watermarks, store.pipeline.watermark).reached(through)
+    watermark = BEGIN_OF_TIME if reached is None else reached.watermark
+    range_ = Range(
+        logic, since, until, through, watermark, definition is not None, covered_since(store) or BEGIN_OF_TIME
+    )
+    for first, _ in [(since, until)] if range_.session else range_.spans:
+        require_range(store, logic.name, first)
+    read = range_.files(store.events.files())
+    panes = logic.tables.panes
+    told = panes.paths(range_.panes(panes.files())) if panes.exists else []
+    rebuilds = rebuilds or Rebuilds(store.root, logic.name)
+    draft = rebuilds.draft()
+    with (
+        overflow_told(logic.name, logic.layout, store.measures()),
+        watched(spark, sum(file.rows for file in read), watch),
+    ):
+        truth = computed(range_, (log or EventLog(spark, store)).of_files(read))
+        changes = draft / "changes"
+        write_changes(range_, truth, told, changes)
+        write_panes(range_, changes, draft / "panes")
+        if range_.redefined:
+            write_open(range_, truth, told, draft / "partials")
+        record = _recorded(range_, changes, read, definition, draft)
+    shutil.rmtree(changes)
+    return rebuilds.keep(draft, record)
+
+
+def require_range(store: Store, output: str, since: int) -> None:
+    """Refuse windows whose events retention has removed, and say from when on they are all there."""
+    window = store.pipeline.outputs[output].window
+    first = None if since == BEGIN_OF_TIME else since
+    require_windows(store, f"a rebuild of output {output}", first, window)
+
+
+def _recorded(
+    range_: Range,
+    changes: Path,
+    read: Sequence[DataFile],
+    definition: Mapping[str, Any] | None,
+    draft: Path,
+) -> Record:
+    """A plan in figures."""
+    logic, held = range_.logic, units(range_.logic)
+    figures = _Figures(logic)
+    for part in parts(changes):
+        figures.add(part)
+    read_ = {
+        "files": len(read),
+        "bytes": sum(file.size for file in read),
+        "rows": sum(file.rows for file in read),
+    }
+    taken_in = {
+        unit: (figures.sums[AFTER, column] or Decimal(0)) - (figures.sums[BEFORE, column] or Decimal(0))
+        for unit, column in held.items()
+    }
+    if range_.redefined:
+        for unit, difference in _open_difference(range_, draft).items():
+            taken_in[unit] += difference
+    gap = logic.output.window.gap if isinstance(logic.output.window, Session) else 0
+    low, high = figures.bounds or (range_.since, range_.since)
+    return Record(
+        logic.name,
+        range_.since,
+        range_.until,
+        range_.through,
+        range_.watermark,
+        low - gap,
+        high,
+        definition,
+        {unit: format(amount, "f") for unit, amount in taken_in.items()},
+        {**figures.counts, **read_},
+        {
+            name: (_shown(figures.sums[BEFORE, name]), _shown(figures.sums[AFTER, name]))
+            for name in figures.additive
+        },
+        tuple(figures.largest()),
+        int(time.time() * 1_000_000),
+    )
+
+
+class _Figures:
+    """What the changes come to, added up part by part."""
+
+    def __init__(self, logic: OutputLogic) -> None:
+        self.logic = logic
+        rules = logic.output.aggregates
+        self.additive = [name for name, each in rules.items() if each.function in ("sum", "count")]
+        summed = (*self.additive, *units(logic).values())
+        self.sums: dict[tuple[str, str], Decimal | None] = {
+            (side, name): None for side in (BEFORE, AFTER) for name in summed
+        }
+        self.kinds = dict.fromkeys((NEW, CHANGED, WITHDRAWN), 0)
+        self.windows: set[tuple[int, int]] = set()
+        self.keys: set[tuple[Any, ...]] = set()
+        self.most: list[tuple[float, int, str, dict[str, Any]]] = []
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {**self.kinds, "windows": len(self.windows), "keys": len(self.keys)}
+
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        """From where to where windows change."""
+        if not self.windows:
+            return None
+        return min(start for start, _ in self.windows), max(end for _, end in self.windows)
+
+    def add(self, part: pa.Table) -> None:
+        for kind in self.kinds:
+            self.kinds[kind] += pc.sum(pc.equal(part[CHANGE], kind)).as_py() or 0
+        windows = part.group_by([START, END]).aggregate([])
+        self.windows.update(zip(windows[START].to_pylist(), windows[END].to_pylist(), strict=True))
+        keys = [part[key].to_pylist() for key in self.logic.layout.keys]
+        self.keys.update(zip(*keys, strict=True) if keys else [()] * bool(part.num_rows))
+        for (side, name), before in self.sums.items():
+            more = _total(field_of(part, side, name))
+            self.sums[side, name] = before if more is None else (before or Decimal(0)) + more
+        self._add_largest(part)
+
+    def _add_largest(self, part: pa.Table) -> None:
+        """Keep the rows that change most: by the first sum or count, else by the events they rest on."""
+        column = self.additive[0] if self.additive else EVENTS
+        after, before = (
+            pc.fill_null(field_of(part, side, column).cast(pa.float64()), 0.0) for side in (AFTER, BEFORE)
+        )
+        moved = pc.abs(pc.subtract(after, before))
+        rows = pc.select_k_unstable(
+            pa.table({"moved": moved, START: part[START]}),
+            LARGEST,
+            [("moved", "descending"), (START, "ascending")],
+        )
+        for row, far in zip(part.take(rows).to_pylist(), moved.take(rows).to_pylist(), strict=True):
+            key = {name: _text(row[name]) for name in self.logic.layout.keys}
+            self.most.append((-far, row[START], repr(key), self._shown(row, key)))
+        self.most = sorted(self.most, key=lambda each: each[:3])[:LARGEST]
+
+    def _shown(self, row: Mapping[str, Any], key: Mapping[str, Any]) -> dict[str, Any]:
+        sides = {
+            word: {name: _text((row[side] or {}).get(name)) for name in self.logic.layout.values}
+            for word, side in (("before", BEFORE), ("after", AFTER))
+        }
+        window = {"window_start": iso(row[START]), "window_end": iso(row[END])}
+        return {**window, "change": row[CHANGE], "key": dict(key), **sides}
+
+    def largest(self) -> Iterator[dict[str, Any]]:
+        yield from (shown for *_, shown in self.most)
+
+
+def _total(column: pa.ChunkedArray) -> Decimal | None:
+    if pa.types.is_floating(column.type):
+        found = pc.sum(column).as_py()
+        return None if found is None or not math.isfinite(found) else Decimal(repr(found))
+    total: Decimal | None = pc.sum(column.cast(pa.decimal128(38, 6))).as_py()
+    return total
+
+
+def _text(value: Any) -> str | None:
+    """A value in words that JSON has, nothing rounded."""
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        return iso(to_micros(value))
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
+
+
+def _open_difference(range_: Range, draft: Path) -> dict[str, Decimal]:
+    """What the open windows hold more under the new definition than under the one before."""
+    logic, held = range_.logic, units(range_.logic)
+    partials = logic.tables.partials
+    before = partials.paths(partials.files()) if partials.exists else []
+    sides = {1: [str(draft / "partials")], -1: before}
+    difference = dict.fromkeys(held, Decimal(0))
+    for sign, paths in sides.items():
+        if paths:
+            rows = logic.spark.read.schema(logic.merger.ddl()).parquet(*paths)
+            sums = [
+                F.sum(F.col(quoted(column)).cast("decimal(38,6)")).alias(unit)
+                for unit, column in held.items()
+            ]
+            found = rows.agg(*sums).toArrow().to_pylist()[0]
+            for unit, amount in found.items():
+                difference[unit] += sign * (amount or Decimal(0))
+    return difference
+
+
+def _shown(amount: Decimal | None) -> str | None:
+    return None if amount is None else f"{amount.normalize():f}"

@@ -1,0 +1,309 @@
+"""Rebuild: windows of a range computed anew from the log, and what changed published as CORRECTION panes.
+
+    plan:   log → windows of the range → what differs from what stands → a plan, kept in the store
+    apply:  a plan → published by the run that holds the store, between two batches; else by us
+
+A plan rests on the batches up to one. If the store goes on in what it changes before it is published, it is
+not published: it is computed again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from latecomer.after.rebuild.planning import planned, require_range
+from latecomer.config import checks
+from latecomer.config.load import check_against
+from latecomer.config.models import Pipeline
+from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreInUse
+from latecomer.firing.choose import output_logic
+from latecomer.model.durations import to_micros
+from latecomer.model.panes import Accumulation
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.model.windows import Session
+from latecomer.pipeline import BatchReport, Engine
+from latecomer.spark.errors import explained
+from latecomer.spark.predicates import check_predicates
+from latecomer.spark.progress import Watch
+from latecomer.spark.session import build_session, own_session
+from latecomer.store.layout import PaneLayout
+from latecomer.store.lock import is_writable, require_writable
+from latecomer.store.private import keep_private
+from latecomer.store.rebuilds import Rebuild, Rebuilds
+from latecomer.store.recovery import held_for_run
+from latecomer.store.store import Store, definition_of, open_store, under
+from latecomer.timeline.keeper import TimelineKeeper
+from latecomer.windowing.merge import Merger
+
+ATTEMPTS = 20
+POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What became of a rebuild."""
+
+    rebuild: Rebuild
+    batch: int | None
+    """The batch that published it; None where there was nothing to change."""
+    beside: bool
+    """Whether a running pipeline published it."""
+
+
+@explained("the rebuild")
+def plan(
+    pipeline: Pipeline,
+    output: str,
+    since: int | None = None,
+    until: int | None = None,
+    *,
+    spark: SparkSession | None = None,
+    watch: Watch = lambda _: None,
+) -> Rebuild:
+    """What computing the windows that start in [since, until) anew would change. Nothing is published.
+
+    The plan is kept in the store, where that can be written.
+    """
+    store = _opened(pipeline, output)
+    require_range(store, output, _first(since))
+    session = _session(pipeline, store, spark)
+    with TemporaryDirectory(prefix="latecomer-plan-") as folder:
+        home = store.root if is_writable(store.root) else Path(folder)
+        return _Planner(session, store, output, watch, home).plan(_first(since), _end(until))
+
+
+@explained("the rebuild")
+def apply(
+    pipeline: Pipeline,
+    output: str,
+    since: int | None = None,
+    until: int | None = None,
+    *,
+    plan_id: str | None = None,
+    spark: SparkSession | None = None,
+    watch: Watch = lambda _: None,
+) -> Applied:
+    """Execute a plan: the one that is named, else one for the range, else one that is made now.
+
+    Beside a running pipeline the run publishes it; otherwise it is published here.
+    """
+    store = _opened(pipeline, output)
+    require_writable(store.root)
+    if plan_id is None:
+        require_range(store, output, _first(since))
+    session = _session(pipeline, store, spark)
+    planner = _Planner(session, store, output, watch)
+    range_ = _first(since), _end(until)
+    rebuild = planner.of_range(*range_) if plan_id is None else planner.named(plan_id)
+    for _ in range(ATTEMPTS):
+        applied = _published(session, planner, rebuild)
+        if applied is not None:
+            return applied
+        if plan_id is not None:
+            raise StoreError(
+                f"plan {plan_id} is out of date: the pipeline has published windows in its range since batch "
+                f"{rebuild.record.through}; plan again, or apply the range without --plan"
+            )
+        rebuild.remove()
+        rebuild = planner.plan(rebuild.record.since, rebuild.record.until)
+    raise StoreError(
+        f"the range kept getting new events while it was computed, {ATTEMPTS} times in a row; nothing was "
+        "changed; rebuild it when fewer come, or stop the pipeline first"
+    )
+
+
+def newest(pipeline: Pipeline) -> int:
+    """How far the store has come: its watermark; where that was drained, its newest event."""
+    store = open_store(pipeline)
+    reached = TimelineKeeper(store.watermarks, pipeline.watermark).reached(store.ledger.last_batch())
+    if reached is not None and BEGIN_OF_TIME < reached.watermark < END_OF_TIME:
+        return reached.watermark
+    newest = [to_micros(file.maximum["event_time"]) for file in store.events.files()]
+    if not newest:
+        raise NoStore(f"store {store.root} has no event yet; run the pipeline first")
+    return max(newest) + 1
+
+
+def _first(since: int | None) -> int:
+    return BEGIN_OF_TIME if since is None else since
+
+
+def _end(until: int | None) -> int:
+    return END_OF_TIME if until is None else until
+
+
+def _opened(pipeline: Pipeline, output: str) -> Store:
+    """The store, fit to be rebuilt; every reason why not is told before Spark starts."""
+    problems = checks.check(pipeline)
+    if problems:
+        raise PipelineError(problems)
+    checks.require_output(pipeline, output)
+    keep_private(pipeline)
+    store = open_store(pipeline)
+    check_against(pipeline, store.columns)
+    if store.ledger.last_batch() < 0:
+        raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
+    pinned = store.pinned_definition(output)
+    if pinned is None:
+        raise NoStore(f"output {output} has not been computed yet; run the pipeline first")
+    if pinned != definition_of(pipeline.outputs[output]):
+        _require_redefinable(store, output, pinned)
+        store.redefining = output
+    store.pins()
+    return store
+
+
+def _require_redefinable(store: Store, name: str, pinned: Mapping[str, Any]) -> None:
+    """What an output means may change in its filter and its aggregates, as far as its columns stay."""
+    output = store.pipeline.outputs[name]
+    before = under(output, pinned)
+    old, new = (PaneLayout(each, store.layout) for each in (before, output))
+    states = [Merger(layout, store.measures()).state_columns for layout in (old, new)]
+    wrong = [
+        key
+        for key, changed in {
+            "window": before.window != output.window,
+            "by": before.by != output.by,
+            "accumulation": pinned["discarding"] != (output.accumulation is Accumulation.DISCARDING),
+            "aggregates": old.values != new.values
+            or any(states[1].get(column, kind) != kind for column, kind in states[0].items()),
+        }.items()
+        if changed
+    ]
+    reason = f"changed its {' and '.join(wrong)}" if wrong else ""
+    if not wrong and isinstance(output.window, Session):
+        reason = "has session windows"
+    if not wrong and output.accumulation is Accumulation.DISCARDING:
+        reason = "is discarding"
+    if reason:
+        raise PipelineError(
+            [
+                Problem(
+                    f"outputs.{name}",
+                    f"cannot be rebuilt under another definition: it {reason}",
+                    mend="give the changed output a new name, and it is computed from the log",
+                )
+            ]
+        )
+
+
+def _session(pipeline: Pipeline, store: Store, spark: SparkSession | None) -> SparkSession:
+    session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "rebuild.log"))
+    check_predicates(session, store, None)
+    return session
+
+
+class _Planner:
+    """Computes plans for one output."""
+
+    def __init__(
+        self, spark: SparkSession, store: Store, output: str, watch: Watch, home: Path | None = None
+    ) -> None:
+        self.spark = spark
+        self.store = store
+        self.name = output
+        self.watch = watch
+        self.rebuilds = Rebuilds(home or store.root, output)
+
+    @property
+    def definition(self) -> Mapping[str, Any] | None:
+        """What the output is to mean from here on, where that changes."""
+        return definition_of(self.store.pipeline.outputs[self.name]) if self.store.redefining else None
+
+    def named(self, plan: str) -> Rebuild:
+        found = [each for each in self.rebuilds if each.id.startswith(plan)] if plan else []
+        if len(found) != 1:
+            there = ", ".join(each.id for each in self.rebuilds if each.batch is None) or "none"
+            raise StoreError(
+                f"{'no plan' if not found else 'more than one plan'} of output {self.name} is called {plan}; "
+                f"there are: {there}"
+            )
+        return found[0]
+
+    def of_range(self, since: int, until: int) -> Rebuild:
+        """The plan that there is for a range, if no batch has come since and the output means the same; else a
+        new one: in the range, other windows than the plan's may have got events."""
+        self.store.ledger.refresh()
+        wanted = since, until, self.store.ledger.last_batch(), self.definition
+        for each in self.rebuilds:
+            record = each.record
+            if (
+                each.batch is None
+                and (record.since, record.until, record.through, record.definition) == wanted
+            ):
+                return each
+        return self.plan(since, until)
+
+    def plan(self, since: int, until: int) -> Rebuild:
+        """A plan by the log as it is now."""
+        store = open_store(self.store.pipeline)
+        store.redefining = self.store.redefining
+        logic = output_logic(self.spark, store, self.name)
+        through = store.ledger.last_batch()
+        return planned(logic, since, until, through, self.definition, self.watch, rebuilds=self.rebuilds)
+
+
+# Publishing
+
+
+def _published(spark: SparkSession, planner: _Planner, rebuild: Rebuild) -> Applied | None:
+    """Have a plan published; None where the store has gone on in what it changes."""
+    if rebuild.batch is None and not rebuild.record.changes and rebuild.record.definition is None:
+        rebuild.remove()
+        _finish_what_was_begun(spark, planner.store)
+        return Applied(rebuild, None, False)
+    store = planner.store
+    asked = False
+    while True:
+        try:
+            with held_for_run(store.root):
+                return _published_here(spark, planner, rebuild)
+        except StoreInUse:
+            if store.redefining:
+                raise StoreInUse(
+                    f"output {planner.name} is to mean something else, and a pipeline is running with what it "
+                    "meant before; stop that first (kill -INT), then apply"
+                ) from None
+        if rebuild.stale:
+            return None
+        if not asked:
+            rebuild.ask()
+            asked = True
+        batch = rebuild.batch
+        if batch is not None and _complete(store, batch):
+            return Applied(rebuild, batch, True)
+        time.sleep(POLL_SECONDS)
+
+
+def _finish_what_was_begun(spark: SparkSession, store: Store) -> None:
+    """Sinks that an interrupted rebuild did not reach are caught up; a run that is there does so itself."""
+    try:
+        with held_for_run(store.root), closing(Engine(spark, open_store(store.pipeline))) as engine:
+            engine.start()
+    except StoreInUse:
+        return
+
+
+def _complete(store: Store, batch: int) -> bool:
+    store.ledger.refresh()
+    return store.ledger.last_batch() >= batch
+
+
+def _published_here(spark: SparkSession, planner: _Planner, rebuild: Rebuild) -> Applied | None:
+    store = open_store(planner.store.pipeline)
+    store.redefining = planner.store.redefining if rebuild.batch is None else None
+    reports: list[BatchReport] = []
+    with closing(Engine(spark, store, reports.append)) as engine:
+        engine.start()
+        if rebuild.batch is None and not engine.rebuild(rebuild):
+            return None
+    planner.store.redefining = None
+    return Applied(rebuild, rebuild.batch, not any(report.kind == "rebuild" for report in reports))

@@ -1,0 +1,157 @@
+"""What a reconciliation finds: gaps between two accounts, how much of them is known, and what counts as equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation, localcontext
+
+import pyarrow as pa
+
+from latecomer.after.reading.accounts import Number
+from latecomer.after.reading.values import refused
+from latecomer.after.replay.comparison import CHANGES, CLOSE, EQUAL
+
+KINDS = ("side_output", "dropped", "not_closed", "dead_letter")
+"""What can be known of an amount that the results lack."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """By how much two numbers may differ and still be equal: absolute, or a share of the source's."""
+
+    absolute: Decimal = Decimal(0)
+    share: Decimal = Decimal(0)
+
+    @classmethod
+    def parse(cls, written: str) -> Tolerance:
+        """Read `0.01` or `1%`.
+
+        >>> Tolerance.parse("1%")
+        Tolerance(absolute=Decimal('0'), share=Decimal('0.01'))
+        """
+        text = written.strip()
+        try:
+            amount = Decimal(text.removesuffix("%").strip())
+        except InvalidOperation:
+            amount = Decimal(-1)
+        if not amount.is_finite() or amount < 0:
+            mend = "write an amount such as 0.01, or a share such as 1%"
+            raise refused("tolerance", "is not a tolerance", written, mend)
+        return cls(share=amount / 100) if text.endswith("%") else cls(absolute=amount)
+
+    def allows(self, ours: Number | None, theirs: Number | None) -> bool:
+        """Whether a result is near enough to the source's number."""
+        if ours is None or theirs is None:
+            return ours is theirs
+        if ours == theirs:
+            return True
+        close = Decimal(str(CLOSE)) if isinstance(ours, float) or isinstance(theirs, float) else Decimal(0)
+        one, other = Decimal(ours), Decimal(theirs)
+        if not (one.is_finite() and other.is_finite()):
+            return one.is_nan() and other.is_nan()
+        with localcontext(prec=100):
+            room = max(self.absolute, self.share * abs(other), close * max(abs(one), abs(other)))
+            return abs(one - other) <= room
+
+
+@dataclass(frozen=True)
+class Gap:
+    """An aggregate in total: what the results say, what the source says, and where the rest is."""
+
+    aggregate: str
+    results: Number | None
+    source: Number | None
+    known: Mapping[str, Number | None] = field(default_factory=dict)
+    """How much of the gap is in each of KINDS; None where that is not known."""
+
+    @property
+    def gap(self) -> Number | None:
+        """What the results lack; less than nothing where they have too much. None where nothing adds up."""
+        if self.results is None or self.source is None:
+            return None
+        return less(self.source, self.results)
+
+    @property
+    def percent(self) -> Decimal | None:
+        gap = self.gap
+        if gap is None or self.source is None or not Decimal(self.source).is_finite() or not self.source:
+            return Decimal(0) if gap == 0 else None
+        with localcontext(prec=100):
+            share = Decimal(gap) * 100 / abs(Decimal(self.source))
+            return share.quantize(Decimal("0.0001"), ROUND_HALF_EVEN)
+
+    @property
+    def unexplained(self) -> Number | None:
+        rest = self.gap
+        for amount in self.known.values():
+            rest = rest if rest is None or amount is None else less(rest, amount)
+        return rest
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """What a reconciliation found."""
+
+    output: str
+    against: str
+    """The source, without the password."""
+    counts: Mapping[str, int]
+    """How many windows and keys are equal, different, missing in the results, or extra there."""
+    rows: pa.Table
+    """Those that are not equal, the largest gap first, with both sides' numbers."""
+    gaps: Sequence[Gap]
+    explained: bool
+    """Whether all of the gap is accounted for."""
+    notes: Sequence[str] = ()
+
+    @property
+    def equal(self) -> bool:
+        return all(not self.counts[change] for change in CHANGES if change != EQUAL)
+
+    @property
+    def totals(self) -> pa.Table:
+        """One row an aggregate: results, source, gap, percent, where it is, and what is unexplained."""
+        columns: dict[str, list[Number | None]] = {
+            "results": [gap.results for gap in self.gaps],
+            "source": [gap.source for gap in self.gaps],
+            "gap": [gap.gap for gap in self.gaps],
+            "percent": [gap.percent for gap in self.gaps],
+            **{kind: [gap.known.get(kind) for gap in self.gaps] for kind in KINDS},
+            "unexplained": [gap.unexplained for gap in self.gaps],
+        }
+        names = pa.array([gap.aggregate for gap in self.gaps], pa.string())
+        return pa.table({"aggregate": names} | {name: _shown(values) for name, values in columns.items()})
+
+
+def total(values: Sequence[Number | None]) -> Number:
+    """The sum of what is there, exact unless one of them is a float."""
+    present = [value for value in values if value is not None]
+    if any(isinstance(value, float) for value in present):
+        return float(sum(map(float, present)))
+    with localcontext(prec=100):
+        return sum((Decimal(value) for value in present), Decimal(0))
+
+
+def less(one: Number, other: Number) -> Number:
+    """One number less another, exact unless one of them is a float."""
+    if isinstance(one, float) or isinstance(other, float):
+        return float(one) - float(other)
+    with localcontext(prec=100):
+        return one - other
+
+
+def _shown(values: Sequence[Number | None]) -> pa.Array:
+    """Numbers of several units in one column: exact ones as they are, others to nine digits after the point."""
+    with localcontext(prec=100):
+        found = [
+            value
+            if value is None or isinstance(value, Decimal)
+            else Decimal(value).quantize(Decimal("1e-9"))
+            if Decimal(value).is_finite()
+            else None
+            for value in values
+        ]
+        found = [None if value is None else value.normalize() for value in found]
+        scale = max((-int(value.as_tuple().exponent) for value in found if value), default=0)
+    return pa.array(found, pa.decimal128(38, max(scale, 0)))

@@ -1,0 +1,418 @@
+"""Results held against another account of the same events, and the gap between them explained.
+
+    results, source, accounts → one row for each window and key → equal, missing, extra, different
+
+What the results lack may be known: set aside in the side output, dropped by policy, dead-lettered, or in
+windows that are still open. Only what is left is unexplained.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.after.reading.accounts import Accounts, Loose, Number, Span
+from latecomer.after.reading.reader import Reader
+from latecomer.after.reading.values import like, moments, plain, refused, together
+from latecomer.after.reconcile.against import Against
+from latecomer.after.reconcile.gaps import KINDS, Gap, Reconciliation, Tolerance, less, total
+from latecomer.after.replay.comparison import CHANGE, CHANGES, DIFFERENT, EQUAL, EXTRA, MISSING
+from latecomer.config.models import Pipeline
+from latecomer.errors import did_you_mean
+from latecomer.model.aggregates import RANDOMISED
+from latecomer.model.durations import to_micros
+from latecomer.model.windows import FIRST_MOMENT, Global, Session, zone_of
+from latecomer.store.layout import TIMESTAMP
+from latecomer.store.sql import double_quoted, listed
+from latecomer.store.store import definition_of, open_store
+from latecomer.store.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOG = logging.getLogger(__name__)
+THEIRS = "_source"
+"""The suffix of the source's numbers beside the results'."""
+EXPLAINED = "explained"
+
+_SIDE, _OURS, _BOOKS = "_lc_side", "_lc_ours", "_lc_books"
+_RESULTS, _SOURCE, _FIRST_ACCOUNT = 0, 1, 2
+_PLACED = KINDS[:3]
+"""The accounts that say for which window and key an amount was meant."""
+
+
+def reconcile(
+    pipeline: Pipeline,
+    output: str,
+    against: Against,
+    *,
+    tolerance: Tolerance | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    zone: str | None = None,
+    spark: SparkSession | None = None,
+) -> Reconciliation:
+    """Hold an output's results against another account of them.
+
+    `since` and `until` keep the windows that start from the one on and before the other. Dates of the
+    source, and moments without an offset, are times of `zone`: that of the output's windows unless said, and
+    UTC where they have none. Only `log` needs Spark: yours, or a local one is started.
+    """
+    against.require_sense()
+    if since is not None and until is not None and to_micros(since) >= to_micros(until):
+        raise refused("to", "is not after where the range begins", until.isoformat(), "give a later moment")
+    span, store = Span(since, until), open_store(pipeline)
+    last = store.ledger.last_batch()
+    LOG.info("reading the results of %s", output)
+    standing = span.of(Reader(pipeline).results(output))
+    accounts, notes = Accounts(store, output, span), []
+    if accounts.tables.panes.last_batch() > last:
+        notes.append("a batch is under way or was interrupted: its panes are there, its ledger is not")
+    dropped, loose = pa.table({}), Loose(dict.fromkeys(accounts.additive, Decimal(0)))
+    if against.is_log:
+        from latecomer.after.reconcile.truth import truth
+
+        told = truth(accounts, last, spark)
+        theirs, dropped = told.rows, told.dropped
+    else:
+        theirs = against.rows()
+        loose = accounts.dropped_in_ledger()
+    LOG.info("comparing")
+    books = {
+        "side_output": accounts.side_output(),
+        "dropped": span.of(dropped) if dropped.num_columns else dropped,
+        "not_closed": accounts.not_closed(standing),
+    }
+    dead = Loose() if against.is_log else accounts.dead_letters()
+    if open_store(pipeline).ledger.last_batch() != last:
+        notes.append("the pipeline went on meanwhile: what came since may show as a gap; run it again")
+    sides = _Sides(accounts, against, tolerance or Tolerance(), zone or zone_of(accounts.output.window))
+    found = sides.compared(standing, theirs, books, loose, dead, notes)
+    return (
+        replace(found, notes=(*found.notes, *_older_definition(accounts))) if found.rows.num_rows else found
+    )
+
+
+def _older_definition(accounts: Accounts) -> Iterator[str]:
+    """Where windows differ: which of them a rebuild that changed the output's meaning has left as they were."""
+    periods = accounts.store.policies(accounts.name)
+    meanings = [definition_of(output) for _, output in periods]
+    older = [nth for nth, meaning in enumerate(meanings) if meaning != meanings[-1]]
+    if not older or not accounts.tables.panes.exists:
+        return
+    since, before = periods[older[-1] + 1][0], meanings[older[-1]]
+    place = listed(accounts.place)
+    newest = f"select max(batch) as newest from t where {accounts.span.sql()} group by {place}"
+    sql = f"select count(*) as n from ({newest}) where newest < {since}"
+    count = accounts.tables.panes.query(sql)["n"][0].as_py()
+    changed = [name for name, value in meanings[-1].items() if before[name] != value]
+    if count:
+        yield (
+            f"windows and keys published before batch {since}, under another {' and '.join(changed)}, are "
+            f"compared with what the output means now, {count} in all; latecomer rebuild apply FILE "
+            f"{accounts.name} --from T brings them over"
+        )
+
+
+class _Sides:
+    """All sides in one table: results, source and accounts, in types that can be compared."""
+
+    def __init__(self, accounts: Accounts, against: Against, tolerance: Tolerance, zone: str) -> None:
+        self.accounts = accounts
+        self.against = against
+        self.tolerance = tolerance
+        self.zone = zone
+        self.keys = list(accounts.layout.keys)
+        self.sessions = isinstance(accounts.output.window, Session)
+
+    def compared(
+        self,
+        standing: pa.Table,
+        theirs: pa.Table,
+        books: Mapping[str, pa.Table],
+        dropped: Loose,
+        dead: Loose,
+        notes: list[str],
+    ) -> Reconciliation:
+        values = self._values(theirs, notes)
+        additive = [name for name in values if name in self.accounts.additive]
+        theirs = self._placed(theirs)
+        place = [name for name in self.accounts.place if name in theirs.schema.names]
+        theirs = self.accounts.span.of(theirs)
+        parts = [standing, theirs, *(books[kind] for kind in _PLACED)]
+        union = _union(parts, standing.schema, place, values, self.zone)
+        with TemporaryDirectory(prefix="latecomer-reconcile-") as folder:
+            table = Table(Path(folder, "sides"), union.schema)
+            table.append(0, union)
+            self._require_once(table, place)
+            found = _Found(self, table, place, values, additive)
+            return found.told(dropped, dead, notes)
+
+    def _values(self, theirs: pa.Table, notes: list[str]) -> list[str]:
+        """The aggregates that both sides have."""
+        output, there = self.accounts.output, theirs.schema.names
+        known = ["window_start", "window_end", *self.keys, *output.aggregates]
+        for name in self.against.names.values():
+            if name not in known:
+                raise refused("map", "the output has no such column", name, did_you_mean(name, known))
+        for name in ("window_start", *self.keys):
+            if name not in there and not (name == "window_start" and isinstance(output.window, Global)):
+                mend = f"give it, or say which column it is: --map COLUMN={name}; {_listing(there)}"
+                raise refused("against", f"has no column {name}", self.against.told, mend)
+        randomised = (
+            {name for name, each in output.aggregates.items() if each.function in RANDOMISED}
+            if self.against.is_log
+            else set()
+        )
+        values = [name for name in output.aggregates if name in there and name not in randomised]
+        if not values:
+            mend = f"map one: --map COLUMN={next(iter(output.aggregates))}; {_listing(there)}"
+            raise refused("against", "has none of the output's aggregates", self.against.told, mend)
+        if left_out := [name for name in output.aggregates if name not in values]:
+            reason = "drawn by lot" if set(left_out) <= randomised else "the source does not have it"
+            notes.append(f"not compared: {', '.join(left_out)} ({reason})")
+        return values
+
+    def _placed(self, theirs: pa.Table) -> pa.Table:
+        """The source's rows, those columns that are compared, with windows as moments."""
+        known = (*self.accounts.place, *self.accounts.output.aggregates)
+        theirs = pa.table({name: plain(theirs[name]) for name in known if name in theirs.schema.names})
+        if "window_start" not in theirs.schema.names:
+            starts = pa.array([FIRST_MOMENT] * theirs.num_rows, pa.int64()).cast(TIMESTAMP)
+            theirs = theirs.append_column("window_start", starts)
+        for name in ("window_start", "window_end"):
+            if name in theirs.schema.names:
+                column = moments(theirs[name], name, self.zone)
+                if column.null_count:
+                    message = f"is null in {column.null_count} of {len(column)} rows"
+                    raise refused(f"column {name}", message, mend="leave such rows out of the source")
+                theirs = theirs.set_column(theirs.schema.get_field_index(name), name, column)
+        return theirs
+
+    def _require_once(self, table: Table, place: Sequence[str]) -> None:
+        listed = ", ".join(map(double_quoted, place))
+        twice = table.query(
+            f"select {listed}, count(*) as n from t where {_SIDE} = {_SOURCE} group by {listed} "
+            f"having count(*) > 1 order by {listed} limit 1"
+        ).to_pylist()
+        if twice:
+            where = ", ".join(f"{name} {_text(twice[0][name])}" for name in place)
+            message = f"has {twice[0]['n']} rows for one window and key"
+            raise refused("against", message, where, "group the source by window and key")
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The sides, grouped by window and key."""
+
+    sides: _Sides
+    table: Table
+    place: Sequence[str]
+    values: Sequence[str]
+    additive: Sequence[str]
+
+    def told(self, dropped: Loose, dead: Loose, notes: list[str]) -> Reconciliation:
+        rows = self._different()
+        judged = [self._judged(row) for row in _each(rows)]
+        changes = [change for change, _ in judged]
+        counts = {change: changes.count(change) for change in CHANGES}
+        counts[EQUAL] += self._places() - len(judged)
+        shown = self._listed(rows, judged)
+        open_rows = [ok for change, ok in judged if change != EQUAL and not ok]
+        gaps = self._gaps(rows, changes)
+        loosely = bool(open_rows) and any(gap.unexplained for gap in gaps)
+        if loosely:
+            gaps = [_with_loose(gap, dropped, dead) for gap in gaps]
+            notes = [*notes, *dropped.notes, *dead.notes]
+        if shown.num_rows and not self.additive:
+            notes = [*notes, "only sums and counts can be explained, and none was compared"]
+        # Each amount without a place accounts for one row at most.
+        most = dropped.assignments + dead.assignments if loosely else 0
+        placed = not open_rows or self.sides.sessions or len(open_rows) <= most
+        settled = not open_rows or self._closed(gaps)
+        explained = not shown.num_rows or (bool(self.additive) and placed and settled)
+        return Reconciliation(
+            self.sides.accounts.name, self.sides.against.told, counts, shown, gaps, explained, tuple(notes)
+        )
+
+    def _closed(self, gaps: Sequence[Gap]) -> bool:
+        """Whether the totals leave nothing unexplained."""
+        return all(
+            self.sides.tolerance.allows(less(gap.source or Decimal(0), gap.unexplained or 0), gap.source)
+            for gap in gaps
+            if gap.gap is not None
+        )
+
+    @cached_property
+    def _grouped(self) -> str:
+        sums = [
+            f"sum(case when {_SIDE} = {side} then 1 else 0 end) as {name}"
+            for side, name in ((_RESULTS, _OURS), (_SOURCE, f"{_OURS}{THEIRS}"))
+        ]
+        sums.append(f"sum(case when {_SIDE} >= {_FIRST_ACCOUNT} then 1 else 0 end) as {_BOOKS}")
+        for name in self.values:
+            for side, suffix in ((_RESULTS, ""), (_SOURCE, THEIRS)):
+                sums.append(
+                    f"max(case when {_SIDE} = {side} then {double_quoted(name)} end) "
+                    f"as {double_quoted(name + suffix)}"
+                )
+        for name in self.additive:
+            for side, kind in enumerate(_PLACED, _FIRST_ACCOUNT):
+                sums.append(
+                    f"sum(case when {_SIDE} = {side} then {double_quoted(name)} end) "
+                    f"as {double_quoted(_account(kind, name))}"
+                )
+        listed = ", ".join(map(double_quoted, self.place))
+        grouped = f"select {listed}, {', '.join(sums)} from t group by {listed}"
+        return f"select * from ({grouped}) where {_OURS} + {_OURS}{THEIRS} > 0"
+
+    def _places(self) -> int:
+        return int(self.table.query(f"select count(*) as n from ({self._grouped})")["n"][0].as_py())
+
+    def _different(self) -> pa.Table:
+        """The windows and keys that are not the same to the last digit, the largest gap first."""
+        same = [
+            f"({double_quoted(name)} is not distinct from {double_quoted(name + THEIRS)})"
+            for name in self.values
+        ]
+        order = [
+            f"abs(coalesce(cast({double_quoted(name)} as double), 0) - "
+            f"coalesce(cast({double_quoted(name + THEIRS)} as double), 0)) desc nulls last"
+            for name in self.additive
+        ]
+        order += map(double_quoted, self.place)
+        rows = self.table.query(
+            f"select * from ({self._grouped}) where {_OURS} <> {_OURS}{THEIRS} or not ({' and '.join(same)}) "
+            f"order by {', '.join(order)}"
+        )
+        return pa.table({name: plain(rows[name]) for name in rows.schema.names})
+
+    def _judged(self, row: Mapping[str, Any]) -> tuple[str, bool | None]:
+        """What a row is, and whether the accounts tell why; None where they cannot, for sessions move."""
+        if not row[f"{_OURS}{THEIRS}"] and self._says_nothing(row):
+            return EQUAL, True
+        if not row[_OURS]:
+            change = MISSING
+        elif not row[f"{_OURS}{THEIRS}"]:
+            change = EXTRA
+        elif all(self._agrees(row[name], row[name + THEIRS]) for name in self.values):
+            return EQUAL, True
+        else:
+            change = DIFFERENT
+        return change, None if self.sides.sessions else self._explained(row)
+
+    def _says_nothing(self, row: Mapping[str, Any]) -> bool:
+        """An empty window, told for a key that has had events: no source has a row for it."""
+        return self.sides.accounts.output.emit_empty and not any(row[name] for name in self.values)
+
+    def _explained(self, row: Mapping[str, Any]) -> bool:
+        return bool(row[_BOOKS] and self.additive) and all(
+            self._agrees(
+                total([row[name], *(row[_account(kind, name)] for kind in _PLACED)]),
+                row[name + THEIRS] or total([]),
+            )
+            for name in self.additive
+        )
+
+    def _agrees(self, ours: Any, theirs: Any) -> bool:
+        if isinstance(ours, Decimal | float) or isinstance(theirs, Decimal | float):
+            return self.sides.tolerance.allows(ours, theirs)
+        return bool(ours == theirs)
+
+    def _gaps(self, rows: pa.Table, changes: Sequence[str]) -> list[Gap]:
+        """Both totals of each aggregate, and of the accounts what belongs to rows that are not equal."""
+        totals = self._totals()
+        told = rows.filter(pa.array([change != EQUAL for change in changes], pa.bool_()))
+        gaps = []
+        for name in self.values:
+            if name not in self.additive:
+                gaps.append(Gap(name, None, None))
+                continue
+            known = {kind: total(told[_account(kind, name)].to_pylist()) for kind in _PLACED}
+            if self.sides.sessions and told.num_rows:
+                known = {kind: totals[side][name] for side, kind in enumerate(_PLACED, _FIRST_ACCOUNT)}
+            known["dead_letter"] = Decimal(0)
+            gaps.append(Gap(name, totals[_RESULTS][name], totals[_SOURCE][name], known))
+        return gaps
+
+    def _totals(self) -> list[dict[str, Number]]:
+        sums = [f"sum({double_quoted(name)}) as {double_quoted(name)}" for name in self.additive]
+        found = self.table.query(f"select {', '.join([_SIDE, *sums])} from t group by {_SIDE}").to_pylist()
+        by_side = {row[_SIDE]: row for row in found}
+        return [
+            {name: total([by_side.get(side, {}).get(name)]) for name in self.additive}
+            for side in range(_FIRST_ACCOUNT + len(_PLACED))
+        ]
+
+    def _listed(self, rows: pa.Table, judged: Sequence[tuple[str, bool | None]]) -> pa.Table:
+        """What is shown of the rows that are not equal."""
+        pairs = [name for value in self.values for name in (value, value + THEIRS)]
+        columns = {name: rows[name] for name in self.place}
+        columns[CHANGE] = pa.array([change for change, _ in judged], pa.string())
+        columns[EXPLAINED] = pa.array([told for _, told in judged], pa.bool_())
+        columns |= {name: rows[name] for name in pairs}
+        shown = pa.table(columns)
+        return shown.filter(pc.not_equal(shown[CHANGE], EQUAL)) if shown.num_rows else shown
+
+
+def _union(
+    parts: Sequence[pa.Table], schema: pa.Schema, place: Sequence[str], values: Sequence[str], zone: str
+) -> pa.Table:
+    """Every side's rows one after the other, each column in one type."""
+    columns: dict[str, pa.ChunkedArray] = {}
+    for name in (*place, *values):
+        kind = schema.field(name).type
+        given = [
+            part[name] if name in part.schema.names else pa.chunked_array([pa.nulls(part.num_rows, kind)])
+            for part in parts
+        ]
+        adds_up = name in values and not _plain(kind)
+        whole = together(given, name) if adds_up else [like(column, kind, name, zone) for column in given]
+        columns[name] = pa.chunked_array(
+            [chunk for column in whole for chunk in column.chunks], whole[0].type
+        )
+    sides = [side for side, part in enumerate(parts) for _ in range(part.num_rows)]
+    return pa.table({**columns, _SIDE: pa.array(sides, pa.int64())})
+
+
+def _plain(kind: pa.DataType) -> bool:
+    """Whether values are compared as they are, and not as numbers."""
+    return not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _with_loose(gap: Gap, dropped: Loose, dead: Loose) -> Gap:
+    """A gap with what is known in total alone."""
+    if gap.gap is None:
+        return gap
+    known = dict(gap.known)
+    if dropped.assignments:
+        known["dropped"] = dropped.amounts.get(gap.aggregate)
+    known["dead_letter"] = dead.amounts.get(gap.aggregate, Decimal(0))
+    return Gap(gap.aggregate, gap.results, gap.source, known)
+
+
+def _each(rows: pa.Table) -> Iterator[dict[str, Any]]:
+    for batch in rows.to_batches():
+        yield from batch.to_pylist()
+
+
+def _account(kind: str, name: str) -> str:
+    return f"_lc_{kind}_{name}"
+
+
+def _listing(names: Sequence[str]) -> str:
+    return f"it has {', '.join(names)}" if names else "it has no columns"
+
+
+def _text(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,0 +1,1 @@
+"""The log computed again, and held against what is stored."""

@@ -1,0 +1,266 @@
+"""Two stores side by side: what was published, set aside and booked in one and not in the other.
+
+Nothing here needs Spark. Rows that agree are counted, rows that do not are listed, the largest
+difference first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+import pyarrow as pa
+
+from latecomer.config.models import Output
+from latecomer.model.aggregates import RANDOMISED
+from latecomer.model.panes import Accumulation
+from latecomer.store.coverage import LATE, removed_until
+from latecomer.store.layout import AMOUNT, FATE_COLUMNS, LEDGER, PaneLayout
+from latecomer.store.sql import double_quoted
+from latecomer.store.store import OutputTables, Store
+from latecomer.store.table import Table, there
+
+EQUAL, DIFFERENT, MISSING, EXTRA = CHANGES = ("equal", "different", "missing", "extra")
+"""What became of a row: missing ones are only in the store, extra ones only in the replay."""
+CHANGE, REPLAYED = "change", "_replayed"
+CLOSE = 1e-9
+"""Floating point numbers that agree so far are equal: in what order they were added may differ."""
+COMPARED = ("panes", "results", "late", "ledger")
+
+_STORED, _NEW = "_lc_stored", "_lc_new"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How many rows agree or not, and those that do not."""
+
+    counts: Mapping[str, int]
+    rows: pa.Table
+
+    @property
+    def equal(self) -> bool:
+        return all(not self.counts[change] for change in CHANGES if change != EQUAL)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two stores, as far as it is compared."""
+
+    store: Store
+    last: int
+
+    def layout(self, output: str) -> PaneLayout:
+        return PaneLayout(self.store.pipeline.outputs[output], self.store.layout)
+
+    def tables(self, output: str) -> OutputTables:
+        return self.store.output_tables(output, self.layout(output).published)
+
+
+@dataclass(frozen=True)
+class OutputComparison:
+    """One output in both stores: its panes, the numbers that stand, its side output, its ledger lines."""
+
+    panes: Difference
+    results: Difference
+    late: Difference
+    ledger: Difference
+
+    @property
+    def equal(self) -> bool:
+        return all(getattr(self, name).equal for name in COMPARED)
+
+
+def compare_output(stored: Side, replayed: Side, output: str, exact: bool) -> OutputComparison:
+    """An output in both stores.
+
+    An `exact` comparison looks at every column. Otherwise only at what is said, not at when: other
+    settings publish the same number in another batch.
+    """
+    before, after = stored.tables(output), replayed.tables(output)
+    layouts = stored.layout(output), replayed.layout(output)
+    ledger = _Pair(stored.store.ledger, replayed.store.ledger, stored.last, f"output = '{output}'")
+    return OutputComparison(
+        *_compare_panes(_Pair(before.panes, after.panes, stored.last), *layouts, exact),
+        _compare_late(_Pair(before.late, after.late, stored.last, _not_removed(stored, output)), exact),
+        ledger.over(["batch", "output", "unit"], LEDGER.names[3:]),
+    )
+
+
+def _not_removed(side: Side, output: str) -> str:
+    """The side output that retention has not removed yet."""
+    return f"batch > {removed_until(side.store, LATE, output)}"
+
+
+def _compare_panes(
+    panes: _Pair, before: PaneLayout, after: PaneLayout, exact: bool
+) -> tuple[Difference, Difference]:
+    """Every pane, and the numbers that stand."""
+    values = [name for name, kind in before.values.items() if after.values.get(name) == kind]
+    place = ["window_start", "window_end", *dict.fromkeys([*before.keys, *after.keys])]
+    told = [*place, "sequence", "op"] + (["batch"] if exact else [])
+    when = [name for name in before.published.names if name not in (*told, *before.keys, *before.values)]
+    randomised = [name for name in values if before.output.aggregates[name].function in RANDOMISED]
+    panes = replace(panes, apart=list(before.keys) != list(after.keys), shown=randomised if exact else ())
+    every = panes.over(told, [*values, *(when if exact else ["timing"])])
+    added_up = _added_up(before.output, values), _added_up(after.output, values)
+    return every, replace(panes, standing=place, added_up=added_up).over(place, values)
+
+
+def _added_up(output: Output, values: Sequence[str]) -> Mapping[str, str]:
+    """How the panes of a discarding output are added up; nothing where panes replace one another."""
+    if output.accumulation is not Accumulation.DISCARDING:
+        return {}
+    return {name: "sum" if (f := output.aggregates[name].function) == "count" else f for name in values}
+
+
+def _compare_late(late: _Pair, exact: bool) -> Difference:
+    event = ["window_start", "window_end", "batch", "origin", "position"]
+    rest = [name for name in late.stored.schema.names if name not in event]
+    return late.over(event, rest if exact else ["verdict"])
+
+
+def compare_fates(stored: Side, replayed: Side, outputs: Iterable[str]) -> pa.Table:
+    """For each output, unit and fate the total in both ledgers."""
+    named = list(outputs)
+    both = [_totals(side) for side in (stored, replayed)]
+    places = [
+        (output, unit, fate)
+        for output, unit in dict.fromkeys([*both[0], *both[1]])
+        if output in named
+        for fate in FATE_COLUMNS
+    ]
+    zero = Decimal(0)
+    amounts = [
+        [total.get((output, unit), {}).get(fate, zero) for output, unit, fate in places] for total in both
+    ]
+    return pa.table(
+        {
+            **{
+                name: pa.array([place[index] for place in places], pa.string())
+                for index, name in enumerate(("output", "unit", "fate"))
+            },
+            "stored": pa.array(amounts[0], AMOUNT),
+            "replayed": pa.array(amounts[1], AMOUNT),
+            "difference": pa.array([after - before for before, after in zip(*amounts, strict=True)], AMOUNT),
+        }
+    )
+
+
+def _totals(side: Side) -> dict[tuple[str, str], dict[str, Decimal]]:
+    if not side.store.ledger.exists:
+        return {}
+    sums = ", ".join(f"sum({fate}) as {fate}" for fate in FATE_COLUMNS)
+    order = "case unit when 'events' then 0 when 'assignments' then 1 else 2 end, unit"
+    found = side.store.ledger.query(
+        f"select output, unit, {sums} from t where batch <= {side.last} "
+        f"group by output, unit order by output, {order}"
+    )
+    return {(row["output"], row["unit"]): row for row in found.to_pylist()}
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A table of both stores, up to the last batch that is compared."""
+
+    stored: Table
+    replayed: Table
+    last: int
+    where: str = "true"
+    standing: Sequence[str] = ()
+    """Compare only the pane that stands for each of these places."""
+    added_up: Sequence[Mapping[str, str]] = ({}, {})
+    """For each side the functions that add up the panes of a place, where none of them stands alone."""
+    apart: bool = False
+    """No row of one side can be one of the other."""
+    shown: Sequence[str] = ()
+    """Columns that are shown, and decide nothing."""
+
+    def over(self, identity: Sequence[str], compared: Sequence[str]) -> Difference:
+        """Rows with the same identity are the same row; equal, if all that is compared agrees."""
+        # The stored side may be a running pipeline's, and neither side need have the table.
+        with there(self.stored, self.replayed) as sides:
+            columns = [name for name in compared if all(name in side.columns for side in sides)]
+            paired = self._paired(sides, identity, columns)
+            counted = sides[0].query(
+                f"select {CHANGE}, count(*) as n from ({paired}) group by {CHANGE}", r=sides[1]
+            )
+            pairs = [name for column in columns for name in (column, column + REPLAYED)]
+            listed = ", ".join(map(double_quoted, [*identity, CHANGE, *pairs]))
+            order = ", ".join([*self._largest(columns), *map(double_quoted, identity)])
+            rows = sides[0].query(
+                f"select {listed} from ({paired}) where {CHANGE} <> '{EQUAL}' order by {order}", r=sides[1]
+            )
+        counts = {row[CHANGE]: row["n"] for row in counted.to_pylist()}
+        return Difference({change: counts.get(change, 0) for change in CHANGES}, rows)
+
+    def _paired(self, sides: Sequence[Table], identity: Sequence[str], columns: Sequence[str]) -> str:
+        """One row for each identity, with the columns of both sides.
+
+        A union that is grouped, and not a join: groups take null for equal to null.
+        """
+        whole = " union all ".join(
+            self._side(name, side, index, [*identity, *columns])
+            for index, (name, side) in enumerate(zip(("t", "r"), sides, strict=True))
+        )
+        both = ", ".join(
+            f"max(case when {_NEW} = {side} then {double_quoted(column)} end) "
+            f"as {double_quoted(column + suffix)}"
+            for column in columns
+            for side, suffix in ((0, ""), (1, REPLAYED))
+        )
+        place = ", ".join(map(double_quoted, identity))
+        groups = f"{place}, {_NEW}" if self.apart else place
+        grouped = (
+            f"select {place}, sum(1 - {_NEW}) as {_STORED}, sum({_NEW}) as {_NEW}_rows"
+            f"{', ' + both if both else ''} from ({whole}) group by {groups}"
+        )
+        agreed = [f"{_STORED} = {_NEW}_rows"]
+        agreed += [self._agrees(column) for column in columns if column not in self.shown]
+        change = (
+            f"case when {_NEW}_rows = 0 then '{MISSING}' when {_STORED} = 0 then '{EXTRA}' "
+            f"when {' and '.join(agreed)} then '{EQUAL}' else '{DIFFERENT}' end"
+        )
+        return f"select *, {change} as {CHANGE} from ({grouped})"
+
+    def _side(self, name: str, table: Table, index: int, columns: Sequence[str]) -> str:
+        there = set(table.columns)
+        listed = ", ".join(
+            double_quoted(column) if column in there else f"null as {double_quoted(column)}"
+            for column in columns
+        )
+        rows = f"select * from {name} where batch <= {self.last} and {self.where}"
+        if self.standing and self.added_up[index]:
+            rows = self._sums(rows, self.added_up[index])
+        elif self.standing:
+            place = ", ".join(double_quoted(column) for column in self.standing if column in there)
+            nth = f"row_number() over (partition by {place} order by sequence desc, op desc)"
+            rows = f"select * from (select *, {nth} as _lc_nth from ({rows})) where _lc_nth = 1 and op = 'insert'"
+        return f"select {listed}, {index} as {_NEW} from ({rows})"
+
+    def _sums(self, rows: str, added_up: Mapping[str, str]) -> str:
+        place = ", ".join(map(double_quoted, self.standing))
+        sums = ", ".join(
+            f"{f}({double_quoted(name)}) as {double_quoted(name)}" for name, f in added_up.items()
+        )
+        back = f"bool_or(op = 'retract') over (partition by {place}, sequence)"
+        kept = f"select * from (select *, {back} as _lc_back from ({rows})) where not _lc_back"
+        return f"select {place}, {sums} from ({kept}) group by {place}"
+
+    def _agrees(self, column: str) -> str:
+        one, other = double_quoted(column), double_quoted(column + REPLAYED)
+        same = f"({one} is not distinct from {other})"
+        if not pa.types.is_floating(self.stored.schema.field(column).type):
+            return same
+        close = f"abs({one} - {other}) <= {CLOSE} * greatest(abs({one}), abs({other}))"
+        return f"({same} or coalesce({close}, false))"
+
+    def _largest(self, columns: Sequence[str]) -> list[str]:
+        """The order of the differences: by the first number that is compared, then by the next."""
+        kinds = {column: self.stored.schema.field(column).type for column in columns}
+        return [
+            f"abs(coalesce(cast({double_quoted(column)} as double), 0) - "
+            f"coalesce(cast({double_quoted(column + REPLAYED)} as double), 0)) desc nulls last"
+            for column, kind in kinds.items()
+            if pa.types.is_decimal(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        ]

@@ -1,0 +1,440 @@
+"""Replay: everything computed again from the log, as it was or as it would have been.
+
+    stored log, stored timeline → the engine, on a store of its own → compared with what is stored
+
+Without changes each batch is run again as it was: with the rows it logged, the watermarks that were in
+force, the policies that its outputs had. With other watermark settings the timeline is computed anew
+from the log. The store itself is only read, and only up to its last complete batch, so a pipeline may be
+running on it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from latecomer.after.rebuild.planning import planned
+from latecomer.after.replay.comparison import (
+    CHANGES,
+    COMPARED,
+    OutputComparison,
+    Side,
+    compare_fates,
+    compare_output,
+)
+from latecomer.config.arguments import require_flags, require_kind, require_pipeline
+from latecomer.config.changes import changed
+from latecomer.config.checks import require_output
+from latecomer.config.load import check_against
+from latecomer.config.models import Output, Pipeline
+from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreMismatch
+from latecomer.firing.choose import output_logic
+from latecomer.log.events import EventLog, Received
+from latecomer.model.durations import to_micros
+from latecomer.model.ledger import EVENTS
+from latecomer.model.timeline import Row, Timeline
+from latecomer.pipeline import Engine
+from latecomer.source.files import SourceFile
+from latecomer.spark.errors import explained
+from latecomer.spark.predicates import check_predicates
+from latecomer.spark.session import build_session, own_session
+from latecomer.store.coverage import DEAD_LETTERS, removed_amounts, removed_until, require_covered
+from latecomer.store.past import PastTable, ReplayStore
+from latecomer.store.private import keep_private
+from latecomer.store.rebuilds import Rebuild, Rebuilds
+from latecomer.store.sql import quoted
+from latecomer.store.store import Store, joining, open_store
+from latecomer.store.table import DataFile
+
+LOG = logging.getLogger(__name__)
+RECONCILE = "reconcile what it covers: latecomer reconcile FILE OUTPUT --against log --from T"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a replay found, side by side with what is stored."""
+
+    pipeline: Pipeline
+    """As it was replayed. Its store is the replay's, which is there if it was to be kept."""
+    exact: bool
+    """Whether everything was repeated as it was."""
+    one_shot: bool
+    """Whether all events were taken as one batch."""
+    batches: int
+    outputs: Mapping[str, OutputComparison]
+    fates: pa.Table
+    """The ledgers' totals: output, unit, fate, stored, replayed, difference."""
+
+    @property
+    def equal(self) -> bool:
+        """Whether the replay says what the store says. In one shot there are fewer EARLY and LATE panes
+        than batch by batch, so there only results, late rows and ledger count."""
+        said = COMPARED if not self.one_shot else [what for what in COMPARED if what != "panes"]
+        return all(getattr(output, what).equal for output in self.outputs.values() for what in said)
+
+    @property
+    def summary(self) -> pa.Table:
+        """One row an output: how many panes, results, late rows and ledger lines are equal or not."""
+        counts = {
+            f"{what}_{change}": [getattr(output, what).counts[change] for output in self.outputs.values()]
+            for what in COMPARED
+            for change in CHANGES
+        }
+        return pa.table({"output": pa.array(list(self.outputs), pa.string())} | counts)
+
+
+@explained("the replay")
+def replay(
+    pipeline: Pipeline,
+    *,
+    changes: Mapping[str, object] | None = None,
+    outputs: Sequence[str] = (),
+    to: str | Path | None = None,
+    one_shot: bool = False,
+    spark: SparkSession | None = None,
+) -> Replay:
+    """Compute from the log again, and compare with what is stored.
+
+    `changes` maps fields of the pipeline file to other values: `{"watermark.delay": "2m"}`. `outputs`
+    are those to replay, all unless said. `to` is a new folder in which the replay is kept. `one_shot`
+    takes all events as one batch instead of batch by batch: verdicts, ON_TIME panes and the numbers that
+    stand must be the same.
+    """
+    require_pipeline("replay", pipeline)
+    require_kind(
+        "replay", (Mapping, type(None)), 'fields and values: {"watermark.delay": "2m"}', changes=changes
+    )
+    require_kind("replay", (list, tuple), 'the names in a list, such as ["totals"]', outputs=outputs)
+    require_kind("replay", (str, Path, type(None)), "the path of a new folder", to=to)
+    require_flags("replay", one_shot=one_shot)
+    require_kind("replay", (SparkSession, type(None)), "a SparkSession, or leave it out", spark=spark)
+    require_kind(
+        "replay", str, "the name of an output", **{f"outputs {n}": each for n, each in enumerate(outputs)}
+    )
+    require_kind(
+        "replay", str, "the name of a field", **{f"changes {field}": field for field in changes or {}}
+    )
+    supposed = changed(pipeline, changes or {})
+    for name in outputs:
+        require_output(pipeline, name)
+    new_timeline = any(field.split(".")[0] == "watermark" for field in changes or {})
+    if one_shot and new_timeline:
+        problem = Problem("watermark", "cannot change in one shot", mend="leave one_shot out")
+        raise PipelineError([problem])
+    origin = open_store(pipeline)
+    if one_shot and _any_rebuild(origin):
+        problem = Problem(
+            "one_shot", "a store with rebuilds is more than one shot", mend="leave one_shot out"
+        )
+        raise PipelineError([problem])
+    origin.pins()
+    last = origin.ledger.last_batch()
+    if last < 0:
+        raise NoStore(f"store {origin.root} has no complete batch yet; run the pipeline first")
+    require_covered(origin, "a replay", RECONCILE)
+    check_against(supposed, origin.columns)
+    parts = _parts(origin, supposed, _chosen(origin, last, outputs), changes or {})
+    keep_private(supposed)
+    with _folder(to, origin) as root:
+        begun = {part.name: part.at(0) for part in parts if part.joined < 0 and not one_shot}
+        there = supposed.model_copy(update={"store": str(root), "outputs": begun})
+        store = ReplayStore(there, origin, last, new_timeline)
+        session = own_session(spark or build_session(pipeline.name, root / "logs" / "spark.log"))
+        check_predicates(session, Store(supposed, origin.columns))
+        _compute(session, store, parts, origin, last, one_shot)
+        LOG.info("comparing with the store")
+        sides = Side(origin, last), Side(store, last)
+        exact = not changes and not one_shot
+        compared = {part.name: compare_output(*sides, part.name, exact) for part in parts}
+        return Replay(store.pipeline, exact, one_shot, last + 1, compared, compare_fates(*sides, compared))
+
+
+@explained("computing results again")
+def recompute(
+    pipeline: Pipeline,
+    output: str,
+    last: int,
+    to: Path,
+    *,
+    one_shot: bool,
+    spark: SparkSession | None = None,
+) -> Pipeline:
+    """One output computed again from the log as it stood after batch `last`, into an empty folder.
+
+    The pipeline that comes back has its store there, to be read.
+    """
+    origin = open_store(pipeline)
+    origin.pins()
+    require_covered(origin, "computing results again", RECONCILE)
+    (part,) = _parts(origin, pipeline, _chosen(origin, last, [output]), {})
+    begun = {output: part.at(0)} if part.joined < 0 and not one_shot else {}
+    there = pipeline.model_copy(update={"store": str(to), "outputs": begun})
+    store = ReplayStore(there, origin, last, new_timeline=False)
+    session = own_session(spark or build_session(pipeline.name, to / "logs" / "spark.log"))
+    check_predicates(session, origin)
+    _compute(session, store, [part], origin, last, one_shot)
+    return store.pipeline
+
+
+def _compute(
+    session: SparkSession,
+    store: ReplayStore,
+    parts: Sequence[_Part],
+    origin: Store,
+    last: int,
+    one_shot: bool,
+) -> None:
+    with closing(_Replayer(session, store, parts)) as replayer:
+        if one_shot:
+            replayer.in_one_shot(last)
+        else:
+            replayer.run(_steps(origin, last))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """An output in the replay: under which policy since which batch, and after which batch it joined."""
+
+    name: str
+    policies: Sequence[tuple[int, Output]]
+    joined: int
+
+    def at(self, batch: int) -> Output:
+        return next(output for since, output in reversed(self.policies) if since <= batch)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A batch as the timeline tells it."""
+
+    batch: int
+    source_batch: int
+    kind: str
+    at: int
+
+
+class _Replayer(Engine):
+    """The engine, driven by a log that is there instead of a source."""
+
+    store: ReplayStore
+
+    def __init__(self, spark: SparkSession, store: ReplayStore, parts: Sequence[_Part]) -> None:
+        super().__init__(spark, store)
+        self.log: _PastLog = _PastLog(spark, store)
+        self.parts = parts
+
+    def run(self, steps: Sequence[_Step]) -> None:
+        """Every batch once more."""
+        for step in steps:
+            LOG.info("replaying batch %d of %d", step.batch + 1, len(steps))
+            self.store.go_to(step.batch)
+            self.store.redefining = self._redefined(step.batch)
+            self._use({part.name: part.at(step.batch) for part in self.parts if part.joined < step.batch})
+            if step.kind == "tick":
+                self.data(step.source_batch, [])
+            elif rebuild := self._rebuilt_then(step.batch):
+                self._rebuild_again(rebuild, step.batch)
+            elif isinstance(self.store.watermarks, PastTable):
+                self._quiet(self.keeper.stretch(step.batch, step.batch), step.kind)
+            elif step.kind == "drain":
+                self.drain()
+            elif not self.heartbeat(step.at):
+                self._stand_still()
+            self._join([part for part in self.parts if part.joined == step.batch])
+
+    def _rebuilt_then(self, batch: int) -> Rebuild | None:
+        """The rebuild that a batch published, of an output that is replayed."""
+        outputs = [part.name for part in self.parts if part.joined < batch]
+        found = (Rebuilds(self.store.replay_of or self.store.root, name).of_batch(batch) for name in outputs)
+        return next((each for each in found if each is not None), None)
+
+    def _redefined(self, batch: int) -> str | None:
+        """The output that means something else from this batch on."""
+        rebuild = self._rebuilt_then(batch)
+        return rebuild.record.output if rebuild and rebuild.record.definition is not None else None
+
+    def _rebuild_again(self, rebuild: Rebuild, batch: int) -> None:
+        """A rebuild of the same windows, from the log as it stood then."""
+        record = rebuild.record
+        logic = self._logic(record.output)
+        again = planned(logic, record.since, record.until, batch - 1, record.definition, log=self.log)
+        again.accept(batch)
+        self._carry_through(again, batch)
+
+    def in_one_shot(self, last: int) -> None:
+        """All events as one batch, under the policies in force at the end."""
+        self.last = last
+        LOG.info("computing %d batches at once", last + 1)
+        self._join(self.parts)
+
+    def _join(self, parts: Sequence[_Part]) -> None:
+        """Outputs that were added after this batch are computed from the log so far, as they were then."""
+        for part in parts:
+            self._use({**self.pipeline.outputs, part.name: part.at(self.last)})
+            self._compute_from_log(self.outputs[-1], part.joined)
+
+    def _use(self, outputs: Mapping[str, Output]) -> None:
+        """Go on with these outputs; one that has changed starts from its tables, as after a restart."""
+        before = self.pipeline.outputs
+        if outputs == before and len(self.outputs) == len(outputs):
+            return
+        known = {logic.name: logic for logic in self.outputs}
+        self.store.pipeline = self.pipeline.model_copy(update={"outputs": dict(outputs)})
+        self.store.pin()
+        self.outputs = [
+            known[name] if before.get(name) == output else output_logic(self.spark, self.store, name)
+            for name, output in outputs.items()
+        ]
+
+    def _stand_still(self) -> None:
+        """A heartbeat that would have closed nothing: the batch is counted, and the clock stays."""
+        timeline = self.keeper.timeline
+        row = Row(timeline.last_tick or 0, timeline.last_at, timeline.watermark, kind="heartbeat")
+        self._quiet(self.keeper.advance(self.last + 1, row), "heartbeat")
+
+    def _sums_aside(self, batch: int, received: Received) -> tuple[dict[str, Decimal], dict[str, Decimal]]:
+        duplicates, dead_letters = super()._sums_aside(batch, received)
+        gone = self.log.gone_dead_letters(batch)
+        if gone is not None:
+            dead_letters = {measure: gone[measure] for measure in self.store.measures()}
+        return duplicates, dead_letters
+
+    def _was_accepted(self, source_batch: int, part: int) -> bool:
+        """The log says which batches there were, not the source."""
+        return False
+
+    @property
+    def _half_logged(self) -> bool:
+        """Every batch of the log has been on the timeline already."""
+        return False
+
+
+class _PastLog(EventLog):
+    """The log as it was written. Where ticks have another length, they are counted anew."""
+
+    store: ReplayStore
+
+    def __init__(self, spark: SparkSession, store: ReplayStore) -> None:
+        super().__init__(spark, store)
+        self.ticks_before: dict[int, int] = {}
+        self.every = store.pipeline.watermark.every
+        self.logged_every = store.logged_every
+        self.removed = removed_until(store, DEAD_LETTERS)
+        self.amounts = removed_amounts(store, DEAD_LETTERS)
+
+    def write(self, batch: int, files: Sequence[SourceFile], timeline: Timeline) -> Received:
+        self.ticks_before[batch] = timeline.last_tick or 0
+        return super().write(batch, files, timeline)
+
+    def recount(self, batch: int) -> Received:
+        received, gone = super().recount(batch), self.gone_dead_letters(batch)
+        if gone is None:
+            return received
+        dead = int(gone[EVENTS])
+        return replace(received, rows=received.events + received.duplicates + dead, dead_letters=dead)
+
+    def gone_dead_letters(self, batch: int) -> dict[str, Decimal] | None:
+        """What the dead letters of a batch came to, where retention has removed them."""
+        if batch > self.removed:
+            return None
+        return {
+            unit: self.amounts.get((batch, unit), Decimal(0)) for unit in (EVENTS, *self.store.measures())
+        }
+
+    def _read(self, files: Sequence[DataFile]) -> DataFrame:
+        events = super()._read(files)
+        if self.every == self.logged_every:
+            return events
+        if self.every != "event":
+            arrival = "unix_micros(arrival_time)"
+            tick = F.expr(f"({arrival} - pmod({arrival}, {self.every}L)) div {self.every}L")
+            return events.withColumn("tick", tick)
+        before = pa.table(
+            {
+                "batch": pa.array(list(self.ticks_before), pa.int64()),
+                _BEFORE: pa.array(list(self.ticks_before.values()), pa.int64()),
+            }
+        )
+        in_order = Window.partitionBy("batch").orderBy("arrival_time", "origin", "position")
+        counted = events.join(F.broadcast(self.spark.createDataFrame(before)), "batch")
+        tick = F.row_number().over(in_order).cast("bigint") + F.col(_BEFORE)
+        return counted.withColumn("tick", tick).select(*map(quoted, events.columns))
+
+
+_BEFORE = "_lc_before"
+
+
+def _steps(origin: Store, last: int) -> list[_Step]:
+    found = origin.watermarks.query(
+        "select batch, max(source_batch) as source_batch, max(kind) as kind, max(at) as at from t "
+        f"where batch <= {last} group by batch order by batch"
+    )
+    return [
+        _Step(row["batch"], row["source_batch"], row["kind"], to_micros(row["at"]) if row["at"] else 0)
+        for row in found.to_pylist()
+    ]
+
+
+def _any_rebuild(origin: Store) -> bool:
+    """Whether rebuilds are part of what stands."""
+    last = origin.ledger.last_batch()
+    return any(Rebuilds(origin.root, name).published(last) for name in origin.pipeline.outputs)
+
+
+def _chosen(origin: Store, last: int, wanted: Sequence[str]) -> list[str]:
+    """The outputs to replay: those asked for, else all that are computed."""
+    found = origin.ledger.query(
+        f"select output, max(batch) as last from t where batch <= {last} group by output"
+    )
+    reached = {row["output"]: row["last"] for row in found.to_pylist()}
+    computed = [name for name in origin.pipeline.outputs if name in reached or not reached]
+    for name in wanted or computed:
+        if name not in computed:
+            raise NoStore(f"output {name} has not been computed yet; run the pipeline first")
+        if reached and reached[name] < max(reached.values()):
+            raise StoreMismatch(
+                f"output {name} was left out of the pipeline after batch {reached[name]}; replay the others "
+                "by name"
+            )
+    return list(dict.fromkeys(wanted)) or computed
+
+
+def _parts(
+    origin: Store, supposed: Pipeline, names: Sequence[str], changes: Mapping[str, object]
+) -> list[_Part]:
+    """Each output under the policies it had; one that is changed, under the changed one throughout."""
+    touched = {field.split(".")[1] for field in changes if field.startswith("outputs.")}
+    parts = []
+    for name in names:
+        policies = [(0, supposed.outputs[name])]
+        if name not in touched:
+            policies = [
+                (since, output.model_copy(update={"sinks": ()})) for since, output in origin.policies(name)
+            ]
+        parts.append(_Part(name, policies, origin.ledger.last_batch(joining(name))))
+    return parts
+
+
+@contextmanager
+def _folder(to: str | Path | None, origin: Store) -> Iterator[Path]:
+    if to is None:
+        with TemporaryDirectory(prefix="latecomer-replay-") as folder:
+            yield Path(folder)
+        return
+    root = Path(to).resolve()
+    if root == origin.root or origin.root in root.parents:
+        raise StoreError(f"{root} is in the store that is replayed; name a folder outside it")
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise StoreError(f"{root} is there already; name a new folder for the replay")
+    root.mkdir(parents=True, exist_ok=True)
+    yield root

@@ -1,0 +1,1 @@
+"""Late events as corrections, served beside the results."""

@@ -1,0 +1,161 @@
+"""What is served: the numbers of the stream with their corrections, or with those of a rebuild."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from latecomer.after.reading.choices import Origin
+from latecomer.after.reading.folding import quotient
+from latecomer.after.reading.reader import Reader
+from latecomer.after.serving.correcting import Corrections, corrections_of, fitted
+from latecomer.after.serving.statement import (
+    DATAFUSION,
+    base_columns,
+    before_rebuild,
+    counting,
+    served,
+    serving_names,
+    standing,
+)
+from latecomer.after.serving.states import STATES, merged
+from latecomer.model.verdicts import END_OF_TIME
+from latecomer.model.windows import FIRST_MOMENT, Session
+from latecomer.store.rebuilds import Rebuilds, Record
+from latecomer.store.sql import double_quoted, moment_literal
+from latecomer.store.table import there
+
+
+def serving(reader: Reader, output: str, chosen: str = "true") -> pa.Table:
+    """Base plus correction for each window and key, with both beside it; `chosen` says of which, in SQL.
+
+    The base is the number that stands; corrections that a rebuild has taken in no longer count. A window and
+    key that only late events have is there too, with a base of nothing: 0 for sums and counts. What cannot be
+    added is merged from the states of both; approximations are null where there is a correction, and the
+    reader's notes say so.
+    """
+    ours = corrections_of(reader, output)
+    base, corrections = standing(DATAFUSION, ours, "t"), _counting(reader, ours)
+    rows = _ask(ours, served(DATAFUSION, ours, base, corrections), _schema(ours), chosen=chosen)
+    reader.notes = _notes(ours, rows)
+    return rows
+
+
+def preferred(reader: Reader, output: str, prefer: Origin, chosen: str = "true") -> pa.Table:
+    """One number for each window and key, and where it comes from.
+
+    `live` and `corrected` tell what the stream said before a rebuild, without and with what came late;
+    `rebuilt` tells what stands, with what came late since.
+    """
+    ours = corrections_of(reader, output)
+    columns = [*base_columns(ours), ours.named("origin")]
+    panes, corrections = "t", _counting(reader, ours)
+    if prefer is not Origin.REBUILT:
+        panes = before_rebuild(DATAFUSION, ours, "t")
+        corrections = counting(DATAFUSION, ours, "t", "c", before=True)
+    asked = served(DATAFUSION, ours, standing(DATAFUSION, ours, panes), corrections)
+    if prefer is Origin.LIVE:
+        live = standing(DATAFUSION, ours, panes)
+        asked = f"select *, '{Origin.LIVE}' as {double_quoted(columns[-1])} from ({live})"
+    kinds = [*(ours.layout.published.field(name) for name in columns[:-1]), (columns[-1], pa.string())]
+    states = [] if prefer is Origin.LIVE else [STATES + name for name in DATAFUSION.merges(ours)]
+    sql = f"select {DATAFUSION.listed([*columns, *states])} from ({asked})"
+    rows = _ask(ours, sql, pa.schema(kinds), chosen=chosen)
+    reader.notes = _notes(ours, rows)
+    return rows
+
+
+def corrections(reader: Reader, output: str) -> pa.Table:
+    """Every correction that counts: a row for each window, key and batch, as stored.
+
+    What a rebuild has taken in is left out.
+    """
+    ours = corrections_of(reader, output)
+    reader.notes = ours.notes()
+    return _ask(ours, f"select * from {_counting(reader, ours)}", ours.schema, "batch")
+
+
+def _counting(reader: Reader, ours: Corrections) -> str:
+    """The corrections that no rebuild has taken in.
+
+    A rebuild looks at every closed window of its range. Where nothing differed it told nothing, and where a
+    session joined others its window is another: its record says of both that they hold all there was.
+    """
+    counted = counting(DATAFUSION, ours, "t", "c")
+    rebuilds = Rebuilds(reader.pipeline.store_path, ours.name).published(ours.tables.panes.last_batch())
+    taken_in = [_taken_in(ours, each.record) for each in rebuilds]
+    if not taken_in:
+        return counted
+    return f"(select * from {counted} as counted where not ({' or '.join(taken_in)}))"
+
+
+def _taken_in(ours: Corrections, record: Record) -> str:
+    since, until, closed = map(_moment, (record.since, record.until, record.watermark))
+    starts = f"window_start >= {since}"
+    if isinstance(ours.output.window, Session):
+        starts = f"window_end > {since}"
+    return f"(batch <= {record.through} and {starts} and window_start < {until} and window_end <= {closed})"
+
+
+def _moment(micros: int) -> str:
+    return moment_literal(min(max(micros, FIRST_MOMENT), END_OF_TIME))
+
+
+def _ask(ours: Corrections, sql: str, schema: pa.Schema, *then_by: str, chosen: str = "true") -> pa.Table:
+    order = DATAFUSION.listed([*ours.place, *then_by])
+    with there(ours.panes, ours.table) as (panes, corrections):
+        rows = panes.query(f"select * from ({sql}) where {chosen} order by {order}", c=corrections)
+    return _with_averages(ours, _with_merged(ours, rows, fitted(ours, rows, schema)))
+
+
+def _schema(ours: Corrections) -> pa.Schema:
+    fields = [ours.layout.published.field(name) for name in ours.place]
+    for name in ours.output.aggregates:
+        kind = ours.layout.published.field(name).type
+        shown = serving_names(ours, name) if name in ours.added else serving_names(ours, name)[:1]
+        fields += [pa.field(each, kind) for each in (name, *shown)]
+    fields += [pa.field(ours.late_events, pa.int64())]
+    fields += [ours.layout.published.field(name) for name in ("sequence", "timing")]
+    return pa.schema([*fields, (ours.named("origin"), pa.string())])
+
+
+def _with_merged(ours: Corrections, stated: pa.Table, rows: pa.Table) -> pa.Table:
+    """What the states of corrected rows come to, in the place of nothing."""
+    for name in ours.stated:
+        if STATES + name not in stated.schema.names:
+            continue
+        field, origins = rows.schema.field(name), rows[ours.named("origin")].to_pylist()
+        values = [
+            merged(ours.layout, name, states) if origin == Origin.CORRECTED else value
+            for origin, value, states in zip(
+                origins, rows[name].to_pylist(), stated[STATES + name].to_pylist(), strict=True
+            )
+        ]
+        rows = rows.set_column(rows.schema.get_field_index(name), field, pa.array(values, field.type))
+    return rows
+
+
+def _with_averages(ours: Corrections, rows: pa.Table) -> pa.Table:
+    """The averages of corrected rows, from their sums and counts."""
+    if not ours.derived or ours.named("origin") not in rows.schema.names:
+        return rows
+    corrected = [origin == Origin.CORRECTED for origin in rows[ours.named("origin")].to_pylist()]
+    for name, (total, count) in ours.derived.items():
+        field = rows.schema.field(name)
+        columns = (rows[each].to_pylist() for each in (name, total, count))
+        values = [
+            _average(total_value, count_value, field.type) if late else value
+            for late, value, total_value, count_value in zip(corrected, *columns, strict=True)
+        ]
+        rows = rows.set_column(rows.schema.get_field_index(name), field, pa.array(values, field.type))
+    return rows
+
+
+def _average(total: Any, count: int | None, kind: pa.DataType) -> Any:
+    return None if not count or total is None else quotient(total, count, kind)
+
+
+def _notes(ours: Corrections, rows: pa.Table) -> list[str]:
+    """Nothing is said of what cannot be corrected where nothing is."""
+    return ours.notes() if Origin.CORRECTED in rows[ours.named("origin")].to_pylist() else []

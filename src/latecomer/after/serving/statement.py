@@ -1,0 +1,376 @@
+"""Base and correction side by side, and what they come to: one statement, in the words of each SQL.
+
+The reader asks DataFusion the same that the views for DuckDB, Spark and Postgres say. Only the relations
+behind it differ, and how a name, a type and a sum without overflow are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Literal
+
+from latecomer.after.reading.choices import Origin
+from latecomer.after.serving.correcting import Corrections, wide
+from latecomer.after.serving.states import STATES, gathered_states, state_columns
+from latecomer.config.checks import PRIVATE
+from latecomer.model import types
+from latecomer.model.aggregates import Aggregate
+from latecomer.model.panes import Accumulation, Timing
+from latecomer.store.sql import double_quoted, quoted
+from latecomer.store.state_types import LOW_DIGITS, beyond_column, beyond_halves
+
+BASE, MORE = f"{PRIVATE}base_", f"{PRIVATE}more_"
+_LATE, _TOLD, _NTH, _BACK, _NEWEST, _MARK, _REBUILD = (
+    f"{PRIVATE}{name}" for name in ("late", "told", "nth", "back", "newest", "mark", "rebuild")
+)
+
+
+@dataclass(frozen=True)
+class Sql:
+    """How one SQL is written."""
+
+    quote: Callable[[str], str] = double_quoted
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Types that have another name than Spark's."""
+    folds: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Function and type → the aggregate to use, where the usual one does not take the type."""
+    checks_sums: bool = True
+    """A sum that outgrows its type is an error, not another number."""
+    states: Literal["gathered", "summed", "unknown"] = "summed"
+    """What is done with the states of both sides: handed out, added up, or nothing where it has none."""
+
+    def merges(self, ours: Corrections) -> dict[str, Aggregate]:
+        """The aggregates that are corrected by their states here."""
+        if self.states == "unknown":
+            return {}
+        return {name: each for name, each in ours.stated.items() if self._merges(ours, name, each)}
+
+    def _merges(self, ours: Corrections, name: str, aggregate: Aggregate) -> bool:
+        if self.states == "gathered":
+            return True
+        return aggregate.function in _MOMENTS and not types.is_decimal(ours.layout.values[name])
+
+    def listed(self, columns: Iterable[str]) -> str:
+        return ", ".join(map(self.quote, columns))
+
+    def kind(self, kind: str) -> str:
+        if types.is_decimal(kind):
+            return kind.replace("decimal", self.names.get("decimal", "decimal"))
+        return self.names.get(kind, kind)
+
+    def fold(self, function: str, kind: str, value: str) -> str:
+        """An aggregate; `any` is the one value there is."""
+        name = self.folds.get((function, kind), "max" if function == "any" else function)
+        return name.format(value) if "{0}" in name else f"{name}({value})"
+
+    def roomy(self, column: str, kind: str) -> str:
+        return column if self.checks_sums or not types.is_exact(kind) else wide(column, kind)
+
+    def narrow(self, value: str, kind: str) -> str:
+        """Back to the published type. DataFusion's answers are cast, and checked, by Arrow."""
+        return f"cast({value} as {self.kind(kind)})" if self.checks_sums else value
+
+    def nothing(self, kind: str) -> str:
+        return f"cast(null as {self.kind(kind)})" if self.checks_sums else "null"
+
+
+_MOMENTS = frozenset({"avg", "variance", "var_pop", "stddev", "stddev_pop"})
+DATAFUSION = Sql(checks_sums=False, states="gathered")
+DUCKDB = Sql(names={"string": "varchar", "timestamp": "timestamp with time zone", "binary": "blob"})
+SPARK = Sql(quote=quoted)
+POSTGRES = Sql(
+    names={
+        "string": "text",
+        "timestamp": "timestamp with time zone",
+        "binary": "bytea",
+        "double": "double precision",
+        "float": "real",
+        "tinyint": "smallint",
+        "decimal": "numeric",
+    },
+    folds={
+        ("any", "boolean"): "bool_or",
+        ("min", "boolean"): "bool_and",
+        ("max", "boolean"): "bool_or",
+        ("any", "binary"): "(array_agg({0}) filter (where {0} is not null))[1]",
+    },
+    states="unknown",
+)
+
+
+def base_columns(ours: Corrections) -> list[str]:
+    """What the statement needs to know of the base."""
+    return [*ours.place, *ours.layout.values, "sequence", "timing"]
+
+
+def merged_columns(sql: Sql, ours: Corrections) -> dict[str, str]:
+    """The private columns that hold the states which are merged, and their types."""
+    return {
+        column: kind for name in sql.merges(ours) for column, kind in state_columns(ours.layout, name).items()
+    }
+
+
+# The base: the panes that stand
+
+
+def standing(sql: Sql, ours: Corrections, panes: str) -> str:
+    """The number that stands for each window and key, of these panes. Rules as in `model.panes`."""
+    if ours.output.accumulation is Accumulation.DISCARDING:
+        return _added_up(sql, ours, panes)
+    place = sql.listed(ours.place)
+    # 'retract' sorts after 'insert', so with `op desc` a retracted sequence is led by its retract.
+    nth = f"row_number() over (partition by {place} order by sequence desc, op desc)"
+    ranked = f"select *, {nth} as {_NTH} from {panes} as panes"
+    columns = [_held(sql, ours, name) for name in (*base_columns(ours), *merged_columns(sql, ours))]
+    return f"select {', '.join(columns)} from ({ranked}) as ranked where {_NTH} = 1 and op = 'insert'"
+
+
+def _held(sql: Sql, ours: Corrections, name: str) -> str:
+    """A column of a pane; of a sum that its column cannot hold, what is kept beside it (ADR 0028)."""
+    exact = _beyond(sql, ours, name)
+    return sql.quote(name) if exact is None else f"{exact} as {sql.quote(name)}"
+
+
+def _beyond(sql: Sql, ours: Corrections, name: str) -> str | None:
+    """A sum with all its digits; None where there is no more to it than its column."""
+    column, there = sql.quote(name), set(ours.panes.columns)
+    beyond, (high, low) = beyond_column(name), beyond_halves(name)
+    if sql.states == "unknown" or not there & {beyond, high}:
+        return None
+    if beyond in there:
+        room = f"arrow_cast({column}, 'Decimal128(38, 0)')"
+        if sql.checks_sums:
+            room = f"cast({column} as {sql.kind('decimal(38,0)')})"
+        return f"coalesce({sql.quote(beyond)}, {room})"
+    kind = ours.layout.values[name]
+    high, low = sql.quote(high), sql.quote(low)
+    if sql.checks_sums:  # no type has room for it: an error, and no other number
+        told = f"concat('a sum beyond 38 digits: ', cast({high} as {sql.kind('string')}))"
+        return f"case when {high} is null then {column} else cast({told} as {sql.kind(kind)}) end"
+    scale = types.scale_of(kind)
+    base = f"arrow_cast('{Decimal(1).scaleb(LOW_DIGITS - scale):f}', 'Decimal256(21, {max(scale - LOW_DIGITS, 0)})')"
+    whole = f"arrow_cast({high}, 'Decimal256(38, 0)') * {base} + {wide(low, kind)}"
+    return f"coalesce({whole}, {wide(column, kind)})"
+
+
+def _added_up(sql: Sql, ours: Corrections, panes: str) -> str:
+    """Discarding panes tell what is new, and what stands is their sum."""
+    place = sql.listed(ours.place)
+    taken_back = f"max(case when op = 'retract' then 1 else 0 end) over (partition by {place}, sequence)"
+    newest = f"row_number() over (partition by {place} order by sequence desc)"
+    parts = f"select *, {taken_back} as {_BACK} from {panes} as panes"
+    kept = f"select *, {newest} as {_NEWEST} from ({parts}) as parts where {_BACK} = 0"
+    sums = ", ".join(_part(sql, ours, name, each) for name, each in ours.added.items())
+    return (
+        f"select {place}, {sums}, max(sequence) as sequence, "
+        f"max(case when {_NEWEST} = 1 then timing end) as timing "
+        f"from ({kept}) as kept group by {place}"
+    )
+
+
+def _part(sql: Sql, ours: Corrections, name: str, aggregate: Aggregate) -> str:
+    kind, column = ours.layout.values[name], sql.quote(name)
+    held = _beyond(sql, ours, name) or column
+    value = sql.roomy(held, kind) if _adds(aggregate) else column
+    folded = sql.fold("sum" if _adds(aggregate) else aggregate.function, kind, value)
+    return f"{sql.narrow(folded, kind)} as {column}"
+
+
+# What a rebuild has taken in: late events of the batches before it are in its numbers
+
+_REBUILT = f"timing = '{Timing.CORRECTION}'"
+
+
+def before_rebuild(sql: Sql, ours: Corrections, panes: str) -> str:
+    """The panes of each window and key up to the first that a rebuild published."""
+    first = f"min(case when {_REBUILT} then batch end) over (partition by {sql.listed(ours.place)})"
+    marked = f"select *, {first} as {_MARK} from {panes} as panes"
+    return f"(select * from ({marked}) as marked where {_MARK} is null or batch < {_MARK})"
+
+
+def counting(sql: Sql, ours: Corrections, panes: str, corrections: str, before: bool = False) -> str:
+    """The corrections that came after the last rebuild of their window and key, or before the first.
+
+    A union with a window over it, and not a join: partitions take null for equal to null.
+    """
+    states = merged_columns(sql, ours)
+    columns = sql.listed([*ours.schema.names, *states])
+    end, side = ("min", "<") if before else ("max", ">")
+    nothing = ", ".join(
+        "batch" if name == "batch" else sql.nothing(kind) if name not in ours.place else sql.quote(name)
+        for name, kind in {**ours.kinds, **states}.items()
+    )
+    both = (
+        f"select {columns}, {sql.nothing('bigint')} as {_REBUILD} from {corrections} as corrections "
+        f"union all select {nothing}, batch as {_REBUILD} from {panes} as panes where {_REBUILT}"
+    )
+    mark = f"{end}({_REBUILD}) over (partition by {sql.listed(ours.place)})"
+    marked = f"select *, {mark} as {_MARK} from ({both}) as both_kinds"
+    return (
+        f"(select {columns} from ({marked}) as marked "
+        f"where {_REBUILD} is null and ({_MARK} is null or batch {side} {_MARK}))"
+    )
+
+
+# Base and corrections
+
+
+def serving_names(ours: Corrections, name: str) -> tuple[str, str]:
+    """The columns that show an aggregate's base and its correction."""
+    return ours.named(f"{name}_base"), ours.named(f"{name}_correction")
+
+
+def served(sql: Sql, ours: Corrections, base: str, corrections: str) -> str:
+    """What stands for each window and key, with its base and its correction.
+
+    A union that is grouped, and not a join: groups take null for equal to null in every SQL.
+    """
+    place = sql.listed(ours.place)
+    columns = [
+        column for name, each in ours.output.aggregates.items() for column in _served(sql, ours, name, each)
+    ]
+    late_events = sql.quote(ours.late_events)
+    origin = (
+        f"case when {_LATE} = 1 then '{Origin.CORRECTED}' "
+        f"when {_REBUILT} then '{Origin.REBUILT}' else '{Origin.LIVE}' end"
+    )
+    if sql.states == "gathered":
+        columns += [sql.quote(STATES + name) for name in sql.merges(ours)]
+    return (
+        f"select {place},\n  "
+        + ",\n  ".join(columns)
+        + f",\n  {sql.narrow(late_events, 'bigint')} as {late_events}, sequence, timing,\n"
+        f"  {origin} as {sql.quote(ours.named('origin'))}\n"
+        f"from (\n  select {place},\n    "
+        + ",\n    ".join(_sides(sql, ours))
+        + f",\n    sum({late_events}) as {late_events}, max(sequence) as sequence, max(timing) as timing,\n"
+        f"    max(1 - {_LATE}) as {_TOLD}, max({_LATE}) as {_LATE}\n"
+        f"  from (\n    {_base_side(sql, ours, base)}\n    union all\n"
+        f"    {_late_side(sql, ours, corrections)}\n"
+        f"  ) as both_sides\n  group by {place}\n) as side_by_side"
+    )
+
+
+def _base_side(sql: Sql, ours: Corrections, base: str) -> str:
+    values = [
+        f"{_value(sql, ours, name, each)} as {sql.quote(name)}"
+        for name, each in ours.output.aggregates.items()
+    ]
+    values += map(sql.quote, merged_columns(sql, ours))
+    return (
+        f"select {sql.listed(ours.place)}, {', '.join(values)}, sequence, timing, "
+        f"0 as {sql.quote(ours.late_events)}, 0 as {_LATE} from ({base}) as base"
+    )
+
+
+def _late_side(sql: Sql, ours: Corrections, corrections: str) -> str:
+    kinds = ours.layout.values
+    values = [
+        f"{_value(sql, ours, name, each) if name in ours.added else sql.nothing(kinds[name])} "
+        f"as {sql.quote(name)}"
+        for name, each in ours.output.aggregates.items()
+    ]
+    values += map(sql.quote, merged_columns(sql, ours))
+    return (
+        f"select {sql.listed(ours.place)}, {', '.join(values)}, "
+        f"{sql.nothing('bigint')} as sequence, {sql.nothing('string')} as timing, "
+        f"{sql.quote(ours.late_events)}, 1 as {_LATE} from {corrections} as corrections"
+    )
+
+
+def _value(sql: Sql, ours: Corrections, name: str, aggregate: Aggregate) -> str:
+    column = sql.quote(name)
+    return sql.roomy(column, ours.layout.values[name]) if _adds(aggregate) else column
+
+
+def _sides(sql: Sql, ours: Corrections) -> list[str]:
+    """For each aggregate its value in the base, and what the corrections come to."""
+    sides = []
+    for name, aggregate in ours.output.aggregates.items():
+        kind, column = ours.layout.values[name], sql.quote(name)
+        base = sql.fold("any", kind, f"case when {_LATE} = 0 then {column} end")
+        sides.append(f"{base} as {sql.quote(BASE + name)}")
+        if name in ours.added:
+            function = "sum" if _adds(aggregate) else aggregate.function
+            more = sql.fold(function, kind, f"case when {_LATE} = 1 then {column} end")
+            sides.append(f"{more} as {sql.quote(MORE + name)}")
+    for name in sql.merges(ours):
+        if sql.states == "gathered":
+            sides.append(f"{gathered_states(ours.layout, name)} as {sql.quote(STATES + name)}")
+        else:
+            sides.append(f"{_merged(sql, ours, name)} as {sql.quote(MORE + name)}")
+    return sides
+
+
+def _merged(sql: Sql, ours: Corrections, name: str) -> str:
+    """An average or a variance of all states in a group, in floating point; null where one is not known.
+
+    With n values in all, their sum s and the sum of their squares q: s/n, and (q - s²/n) / (n - 1).
+    """
+    double, function = sql.kind("double"), ours.output.aggregates[name].function
+    parts = {
+        column.removeprefix(f"{PRIVATE}{name}_"): f"cast({sql.quote(column)} as {double})"
+        for column in state_columns(ours.layout, name)
+    }
+    n = parts["count"]
+    each, squares = parts.get("sum", "0"), "0"
+    if "rough_sum" in parts:
+        each, squares = parts["rough_sum"], parts["rough_squares"]
+    elif "mean" in parts:
+        mean, spread = parts["mean"], parts["spread"]
+        each, squares = f"{n} * {mean}", f"{spread} + {n} * {mean} * {mean}"
+    count, total = f"sum({n})", f"sum({each})"
+    value = f"{total} / nullif({count}, 0)"
+    if function != "avg":
+        less = 1 if function in ("variance", "stddev") else 0
+        apart = f"sum({squares}) - {total} * {total} / nullif({count}, 0)"
+        positive = f"case when {apart} < 0 then 0 else {apart} end"
+        value = f"{positive} / case when {count} > {less} then {count} - {less} end"
+        value = f"sqrt({value})" if function.startswith("stddev") else value
+    return f"case when count(*) = count({n}) then {value} end"
+
+
+def _served(sql: Sql, ours: Corrections, name: str, aggregate: Aggregate) -> list[str]:
+    """An aggregate's columns: what stands, its base, and its correction."""
+    kind = ours.layout.values[name]
+    base, more = sql.quote(BASE + name), sql.quote(MORE + name)
+    shown_base, shown_more = map(sql.quote, serving_names(ours, name))
+    if name not in ours.added:
+        return [f"{_derived(sql, ours, name)} as {sql.quote(name)}", f"{base} as {shown_base}"]
+    if _adds(aggregate):
+        both = _sum(sql, name)
+        nothing = sql.roomy("0", kind)
+        base = f"case when {_TOLD} = 0 then {nothing} else {base} end"
+        more = f"case when {_LATE} = 0 then {nothing} else {more} end"
+    else:
+        sign = "<" if aggregate.function == "min" else ">"
+        both = (
+            f"case when {base} is null then {more} when {more} is null then {base} "
+            f"when {more} {sign} {base} then {more} else {base} end"
+        )
+    columns: Sequence[tuple[str, str]] = ((both, sql.quote(name)), (base, shown_base), (more, shown_more))
+    return [f"{sql.narrow(value, kind)} as {shown}" for value, shown in columns]
+
+
+def _sum(sql: Sql, name: str) -> str:
+    """Base and correction; null only where both have nothing to add up."""
+    base, more = sql.quote(BASE + name), sql.quote(MORE + name)
+    return f"case when {base} is null then {more} when {more} is null then {base} else {base} + {more} end"
+
+
+def _derived(sql: Sql, ours: Corrections, name: str) -> str:
+    """What states, or a corrected sum and count, come to. The reader makes it itself, and exact decimals only it."""
+    kind, otherwise = ours.layout.values[name], sql.nothing(ours.layout.values[name])
+    if sql.states == "summed" and name in sql.merges(ours):
+        otherwise = sql.quote(MORE + name)
+    if name in ours.derived and sql.checks_sums and not types.is_decimal(kind):
+        total, count = (_sum(sql, part) for part in ours.derived[name])
+        double = sql.kind("double")
+        otherwise = f"cast({total} as {double}) / nullif(cast({count} as {double}), 0)"
+    return f"case when {_LATE} = 0 then {sql.quote(BASE + name)} else {otherwise} end"
+
+
+def _adds(aggregate: Aggregate) -> bool:
+    return aggregate.function in ("sum", "count")

@@ -1,0 +1,90 @@
+"""The states behind corrections: made of late events, and merged with those of the base. Without Spark.
+
+Averages, variances and what keeps values cannot be added. A correction holds their state in the same private
+columns as a pane does, so both are merged as two panes would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from latecomer.after.reading.folding import State, folded, state_of
+from latecomer.config.checks import PRIVATE
+from latecomer.model.aggregates import Aggregate
+from latecomer.model.durations import to_micros
+from latecomer.store.layout import PaneLayout, arrow_type
+from latecomer.store.state_types import state_parts
+
+GATHERED = f"{PRIVATE}gathered_"
+"""Before a source column's name: the late events of a group with their values of it."""
+STATES = f"{PRIVATE}states_"
+"""Before an aggregate's name: its states on both sides."""
+
+
+def state_columns(layout: PaneLayout, name: str) -> dict[str, str]:
+    """The private columns of an aggregate's state and their types; none where it adds up."""
+    aggregate = layout.output.aggregates[name]
+    parts = state_parts(aggregate, _kind(layout, name))
+    return {f"{PRIVATE}{name}_{part}": kind for part, kind in parts.items()}
+
+
+def averaged(layout: PaneLayout) -> dict[str, Aggregate]:
+    """The states of averages as what they are, a sum and a count: by their columns."""
+    return {
+        f"{PRIVATE}{name}_{part}": Aggregate(function=part, column=each.column)
+        for name, each in layout.output.aggregates.items()
+        if each.function == "avg"
+        for part in ("sum", "count")
+    }
+
+
+def gathered_columns(layout: PaneLayout) -> list[str]:
+    """The source columns of which corrections need the values one by one."""
+    named = [
+        each.column
+        for name, each in layout.output.aggregates.items()
+        if each.column is not None and each.function != "avg" and state_columns(layout, name)
+    ]
+    return list(dict.fromkeys(named))
+
+
+def with_states(layout: PaneLayout, rows: pa.Table) -> pa.Table:
+    """Rows with gathered events, and the states that these make."""
+    for name, aggregate in layout.output.aggregates.items():
+        columns = state_columns(layout, name)
+        if not columns or aggregate.column is None or aggregate.function == "avg":
+            continue
+        kind = _kind(layout, name)
+        groups = rows[GATHERED + aggregate.column].to_pylist()
+        states = [state_of(aggregate, [_event(each) for each in group], kind) for group in groups]
+        for column, stored in columns.items():
+            part = column.removeprefix(f"{PRIVATE}{name}_")
+            rows = rows.append_column(column, pa.array([state[part] for state in states], arrow_type(stored)))
+    return rows
+
+
+def _event(gathered: Mapping[str, Any]) -> dict[str, Any]:
+    times = {part: None if gathered[part] is None else to_micros(gathered[part]) for part in ("t", "a")}
+    return {**gathered, **times}
+
+
+def gathered_states(layout: PaneLayout, name: str) -> str:
+    """All states of an aggregate in a group, for DataFusion."""
+    prefix = f"{PRIVATE}{name}_"
+    fields = ", ".join(
+        f"'{column.removeprefix(prefix)}', \"{column}\"" for column in state_columns(layout, name)
+    )
+    return f"array_agg(named_struct({fields}))"
+
+
+def merged(layout: PaneLayout, name: str, states: Sequence[State]) -> Any:
+    """What an aggregate's states come to."""
+    published = layout.published.field(name).type
+    return folded(layout.output.aggregates[name], states, _kind(layout, name), published)
+
+
+def _kind(layout: PaneLayout, name: str) -> str:
+    return layout.events.types.get(layout.output.aggregates[name].column or "", "bigint")

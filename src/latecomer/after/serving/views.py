@@ -1,0 +1,193 @@
+"""What is served, as a view for other engines: `create view … as base and corrections`.
+
+DuckDB and Spark read the store's own files. Without their Delta extensions they cannot tell which files of
+a table count, so the view names them: it shows the store as it was when the view was printed, and says how
+to see more. Postgres reads the table that a sink keeps there, and a table of corrections beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from latecomer.after.reading.choices import Engine
+from latecomer.after.reading.reader import Reader
+from latecomer.after.serving.correcting import Corrections, corrections_of
+from latecomer.after.serving.grains import told_schema
+from latecomer.after.serving.statement import (
+    DUCKDB,
+    POSTGRES,
+    SPARK,
+    Sql,
+    base_columns,
+    counting,
+    merged_columns,
+    served,
+    standing,
+)
+from latecomer.errors import PipelineError, Problem
+from latecomer.model import types
+from latecomer.model.panes import Accumulation
+from latecomer.store.sql import text_literal
+from latecomer.store.table import Table
+
+
+def view(
+    reader: Reader, output: str, engine: Engine, name: str | None = None, table: str | None = None
+) -> str:
+    """The statements that make the view; `table` is what Postgres' base is called, the output's name if not
+    said."""
+    ours = corrections_of(reader, output)
+    name = name or f"{output}_serving"
+    again = f"latecomer serving FILE {output} --sql {engine}"
+    match engine:
+        case Engine.DUCKDB:
+            lines = _duckdb(ours, name, again)
+        case Engine.SPARK:
+            lines = _spark(ours, name, again)
+        case Engine.POSTGRES:
+            lines = _postgres(ours, name, table or output)
+    return "\n".join([*lines, ""])
+
+
+def _duckdb(ours: Corrections, name: str, again: str) -> Iterator[str]:
+    yield from _remarks(DUCKDB, ours)
+    yield "-- The files as they are now. To see what came later, print the view again:"
+    yield f"--   {again}"
+    yield "-- or, with DuckDB's delta extension (install delta; load delta), put delta_scan('FOLDER') for"
+    yield f"-- read_parquet([…]), for {_line(ours.tables.panes)} and {_line(ours.table)}."
+    panes, corrections = (_duckdb_files(ours, table) for table in (ours.tables.panes, ours.table))
+    base, later = standing(DUCKDB, ours, panes), counting(DUCKDB, ours, panes, corrections)
+    yield f"create or replace view {_qualified(DUCKDB, name)} as"
+    yield served(DUCKDB, ours, base, later) + ";"
+
+
+def _duckdb_files(ours: Corrections, table: Table) -> str:
+    paths = [text_literal(_no_pattern(path)) for path in table.paths(table.files())]
+    if not paths:
+        return _no_rows(DUCKDB, ours)
+    return f"read_parquet([{', '.join(paths)}], union_by_name = true, hive_partitioning = false)"
+
+
+def _no_pattern(path: str) -> str:
+    """A path of which DuckDB takes no character for a pattern.
+
+    >>> _no_pattern("/lake[1]/*.parquet")
+    '/lake[[]1]/[*].parquet'
+    """
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)
+
+
+def _spark(ours: Corrections, name: str, again: str) -> Iterator[str]:
+    yield from _remarks(SPARK, ours)
+    yield "-- The files as they are now. To see what came later, print the view again:"
+    yield f"--   {again}"
+    yield "-- or, in a session with Delta Lake, put delta.`FOLDER` for each parquet.`…`,"
+    yield f"-- for {_line(ours.tables.panes)} and {_line(ours.table)}."
+    panes, corrections = (_spark_files(ours, table) for table in (ours.tables.panes, ours.table))
+    base, later = standing(SPARK, ours, panes), counting(SPARK, ours, panes, corrections)
+    yield f"create or replace temporary view {_qualified(SPARK, name)} as"
+    yield served(SPARK, ours, base, later) + ";"
+
+
+def _spark_files(ours: Corrections, table: Table) -> str:
+    """The files as one pattern: Spark's SQL takes one path."""
+    files = [_no_glob(file.path) for file in table.files()]
+    if not files:
+        return _no_rows(SPARK, ours)
+    root, listed = _no_glob(str(table.root)), ",".join(files)
+    return "parquet." + SPARK.quote(f"{root}/{{{listed}}}" if len(files) > 1 else f"{root}/{listed}")
+
+
+def _no_glob(path: str) -> str:
+    """A path of which Hadoop takes no character for a pattern.
+
+    >>> _no_glob("/lake{1}/a,b")
+    '/lake\\\\{1\\\\}/a\\\\,b'
+    """
+    return "".join("\\" + letter if letter in "\\*?[]{}," else letter for letter in path)
+
+
+def _postgres(ours: Corrections, name: str, table: str) -> Iterator[str]:
+    _check_postgres(ours)
+    corrections = f"{table}_corrections"
+    yield from _remarks(POSTGRES, ours)
+    yield f"-- Base: table {_comment(table)}, upserted by window and key, with the columns of the panes."
+    yield f"-- Corrections: table {_comment(corrections)}. Each call of correct prints what it added; load it with"
+    yield f"--   latecomer correct FILE {ours.name} --format csv |"
+    yield f"--     psql -c 'copy {_comment(_qualified(POSTGRES, corrections))} from stdin csv header'"
+    yield "-- To start over, as after a rebuild: truncate the table, and load what correct --all prints."
+    columns = ",\n".join(
+        f"  {POSTGRES.quote(column)} {POSTGRES.kind(kind)}" for column, kind in _told_kinds(ours).items()
+    )
+    yield f"create table if not exists {_qualified(POSTGRES, corrections)} (\n{columns}\n);"
+    base = f"select {POSTGRES.listed(base_columns(ours))} from {_qualified(POSTGRES, table)}"
+    yield f"create or replace view {_qualified(POSTGRES, name)} as"
+    yield served(POSTGRES, ours, base, _qualified(POSTGRES, corrections)) + ";"
+
+
+def _told_kinds(ours: Corrections) -> dict[str, str]:
+    """The columns that `correct` prints, and their types."""
+    known = {**ours.layout.keys, **ours.layout.values}
+    moments = ("window_start", "window_end", ours.corrected_at)
+    return {
+        column: known.get(column, "timestamp" if column in moments else "bigint")
+        for column in told_schema(ours).names
+    }
+
+
+def _check_postgres(ours: Corrections) -> None:
+    if ours.output.accumulation is Accumulation.DISCARDING:
+        problem = Problem(
+            f"outputs.{ours.name}.accumulation",
+            "a table keeps one row for each window and key, and discarding panes are many",
+            ours.output.accumulation.value,
+            "use --sql duckdb or --sql spark, which read all panes",
+        )
+        raise PipelineError([problem])
+    for name, aggregate in ours.added.items():
+        if aggregate.function in ("min", "max") and ours.layout.values[name] == "binary":
+            problem = Problem(
+                f"outputs.{ours.name}.aggregates.{name}",
+                f"Postgres has no {aggregate.function} of bytes",
+                str(aggregate),
+                "use --sql duckdb or --sql spark",
+            )
+            raise PipelineError([problem])
+
+
+def _remarks(sql: Sql, ours: Corrections) -> Iterator[str]:
+    """What the view cannot tell, as comments."""
+    notes = ours.notes()
+    elsewhere = [name for name in ours.stated if name not in sql.merges(ours)]
+    elsewhere += [name for name in ours.derived if types.is_decimal(ours.layout.values[name])]
+    if elsewhere:
+        notes.append(
+            f"{', '.join(elsewhere)}: made by latecomer results --serving alone; here empty where there is a "
+            "correction"
+        )
+    if rough := [name for name, each in sql.merges(ours).items() if each.function != "avg"]:
+        notes.append(f"{', '.join(rough)}: where there is a correction, computed here in floating point")
+    for note in notes:
+        yield f"-- {_comment(note)}"
+
+
+def _no_rows(sql: Sql, ours: Corrections) -> str:
+    """A relation with every column that may be asked for, for a table that has no file yet."""
+    rest = {"sequence": "bigint", "timing": "string", "op": "string"}
+    kinds: Mapping[str, str] = {**ours.kinds, **ours.layout.values, **rest, **merged_columns(sql, ours)}
+    columns = ", ".join(f"{sql.nothing(kind)} as {sql.quote(name)}" for name, kind in kinds.items())
+    return f"(select {columns} where false)"
+
+
+def _qualified(sql: Sql, name: str) -> str:
+    """A name, or a schema's name and one in it."""
+    return ".".join(map(sql.quote, name.split(".")))
+
+
+def _line(table: Table) -> str:
+    return _comment(str(table.root))
+
+
+def _comment(text: str) -> str:
+    """Text that cannot end a comment."""
+    return " ".join(text.splitlines())

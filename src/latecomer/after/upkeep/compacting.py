@@ -1,0 +1,307 @@
+"""`latecomer compact`: what retention no longer wants removed, small files merged, dead ones swept.
+
+In this order: what an earlier call left undone, retention, merging, sweeping. Every step can be killed and
+is then finished, or done again, by the next call; a call that finds nothing to do changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+
+from latecomer.after.upkeep.merging import Remnant, Remnants, merge, plan_merge, remnant, straddling
+from latecomer.after.upkeep.plan import Group, clustered, complete, final, joined
+from latecomer.after.upkeep.retention import Going, output_tables, plan_retention, reached, record, remove
+from latecomer.after.upkeep.sweeping import Safe, delete, swept
+from latecomer.config import checks
+from latecomer.config.arguments import require_flags, require_moments, require_pipeline
+from latecomer.config.models import Pipeline
+from latecomer.errors import NoStore, PipelineError, Problem, StoreInUse
+from latecomer.model.durations import MEND, UNITS, format_duration, parse_duration
+from latecomer.store.coverage import DEAD_LETTERS, EVENTS, LATE, removals, removed_until
+from latecomer.store.lock import BRIEFLY, exclusive, held_since
+from latecomer.store.private import keep_private
+from latecomer.store.store import Store, open_store
+from latecomer.store.table import DataFile, Table, batch_of
+
+LOG = logging.getLogger(__name__)
+KEEP = "7d"
+LEAST_KEEP = UNITS["h"]
+"""A batch under way, or a reader, may need files for so long after they were replaced."""
+LOCK = ".compact.lock"
+REMOVALS = "removals"
+
+
+@dataclass
+class Upkept:
+    """What was done to a table, or would be."""
+
+    table: str
+    files: int = 0
+    files_after: int = 0
+    bytes: int = 0
+    bytes_after: int | None = 0
+    """Not known before it is done."""
+    rows_removed: int = 0
+    swept_files: int = 0
+    swept_bytes: int = 0
+
+    @property
+    def touched(self) -> bool:
+        return bool(self.files != self.files_after or self.rows_removed or self.swept_files) or (
+            self.bytes != self.bytes_after
+        )
+
+
+@dataclass
+class Report:
+    """What a call has done, table by table, or would do."""
+
+    tables: dict[str, Upkept] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def rows(self) -> pa.Table:
+        """The tables that were touched."""
+        touched = [each for each in self.tables.values() if each.touched]
+        kinds = {each.name: pa.string() if each.name == "table" else pa.int64() for each in fields(Upkept)}
+        return pa.table(
+            {name: pa.array([getattr(each, name) for each in touched], kind) for name, kind in kinds.items()}
+        )
+
+    def total(self, name: str) -> int:
+        return sum(getattr(each, name) or 0 for each in self.tables.values())
+
+
+def compact(
+    pipeline: Pipeline, *, keep: str | timedelta = KEEP, dry_run: bool = False, now: datetime | None = None
+) -> Report:
+    """Keep a store in shape, beside a running pipeline or not: merge small files, sweep dead ones, and remove
+    what the pipeline's `retention` no longer keeps.
+
+    `keep` is how long files stay after they were replaced, for those who opened them before. A `dry_run` says what
+    would be done.
+    """
+    require_pipeline("compact", pipeline)
+    require_flags("compact", dry_run=dry_run)
+    require_moments("compact", now=now)
+    seconds = _kept(keep)
+    if problems := checks.check(pipeline):
+        raise PipelineError(problems)
+    if not dry_run:
+        keep_private(pipeline)
+    store = open_store(pipeline)
+    store.pins()
+    last = store.ledger.last_batch()
+    if last < 0:
+        raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
+    with exclusive(store.root, LOCK, BRIEFLY) if not dry_run else nullcontext():
+        return _Upkeep(store, last, dry_run, now or datetime.now(UTC), seconds).done()
+
+
+def _kept(keep: str | timedelta) -> float:
+    """Seconds of a duration that is long enough."""
+    try:
+        micros = parse_duration(keep)
+    except ValueError:
+        raise PipelineError([Problem("keep", "is not a duration", keep, MEND, "compact")]) from None
+    if micros < LEAST_KEEP:
+        message = "is too short: a reader or a batch under way may still need what was replaced"
+        mend = f"keep {format_duration(LEAST_KEEP)} or more"
+        raise PipelineError([Problem("keep", message, keep, mend, "compact")])
+    return micros / UNITS["s"]
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A table, and what may be done to it."""
+
+    name: str
+    table: Table
+    groups: Callable[[Sequence[DataFile]], list[Group]] = lambda _: []
+    locked: Path | None = None
+    """The folder whose lock has to be held while its files are merged."""
+    loses: tuple[str, str | None] | None = None
+    """With which table, and of which output, retention takes batches out of it."""
+    by: str | None = None
+    engine_remembers: bool = False
+    """A running engine names files that were part of it when it began."""
+
+
+class _Upkeep:
+    def __init__(self, store: Store, last: int, dry_run: bool, now: datetime, keep: float) -> None:
+        self.store = store
+        self.last = last
+        self.dry_run = dry_run
+        self.now = now
+        self.keep = keep
+        self.report = Report()
+        self.going: dict[tuple[str, str | None], int] = {}
+        """Up to which batch retention takes rows out, of each table and output."""
+
+    def done(self) -> Report:
+        kept = list(self._tables())
+        for each in kept:
+            files = each.table.files()
+            size = sum(file.size for file in files)
+            self.report.tables[each.name] = Upkept(each.name, len(files), len(files), size, size)
+        self._retain()
+        for nth, each in enumerate(kept, start=1):
+            LOG.info("table %s, %d of %d", each.name, nth, len(kept))
+            self._merge(each)
+        for each in [*kept, *self._left_out(kept)]:
+            self._sweep(each)
+        return self.report
+
+    def _tables(self) -> Iterator[_Kept]:
+        """Every table, with how its files may be merged (ADR 0017 says which may be touched, and why)."""
+        store, last = self.store, self.last
+
+        def by_day(column: str) -> Callable[[Sequence[DataFile]], list[Group]]:
+            return lambda files: clustered(complete(files, last), column)
+
+        def in_order(files: Sequence[DataFile]) -> list[Group]:
+            return joined(complete(files, last))
+
+        time = "event_time"
+        yield _Kept("events", store.events, by_day(time), loses=(EVENTS, None), by=time)
+        yield _Kept("duplicates", store.duplicates, by_day(time), loses=(EVENTS, None), by=time)
+        yield _Kept("dead_letters", store.dead_letters, in_order, loses=(DEAD_LETTERS, None))
+        yield _Kept("watermarks", store.watermarks, in_order, engine_remembers=True)
+        yield _Kept("ledger", store.ledger, in_order, engine_remembers=True)
+        yield _Kept(REMOVALS, removals(store), in_order)
+        watermark = reached(store, last)
+        for name in store.pipeline.outputs:
+            root, tables = f"outputs/{name}", output_tables(store, name)
+            policies = [store.pipeline.outputs[name], *(under for _, under in store.policies(name)[-1:])]
+            reach = watermark - max(
+                under.allowed_lateness + under.window.joinable_after for under in policies
+            )
+
+            def over(files: Sequence[DataFile], reach: int = reach) -> list[Group]:
+                return clustered(final(complete(files, last), reach), "window_start")
+
+            yield _Kept(f"{root}/panes", tables.panes, over, engine_remembers=True)
+            yield _Kept(f"{root}/late", tables.late, in_order, loses=(LATE, name))
+            yield _Kept(f"{root}/partials", tables.partials, in_order, locked=store.root)
+            corrections = store.root / root / "corrections"
+            if corrections.is_dir():
+                yield _Kept(f"{root}/corrections", _plain(corrections), joined, locked=corrections)
+
+    def _left_out(self, kept: Sequence[_Kept]) -> Iterator[_Kept]:
+        """The tables of outputs that the file no longer has: they are swept, and stay as they are."""
+        known = {each.name for each in kept}
+        for log in sorted(self.store.root.glob("outputs/*/*/_delta_log")):
+            name = log.parent.relative_to(self.store.root).as_posix()
+            if name not in known:
+                self.report.tables[name] = Upkept(name)
+                yield _Kept(name, _plain(log.parent), engine_remembers=True)
+
+    # Retention
+
+    def _retain(self) -> None:
+        if not self.dry_run:
+            self._finish()
+        plan = plan_retention(self.store, self.last)
+        self.report.notes += plan.notes
+        for going in plan.going:
+            self._count(going)
+            self.going[going.table, going.output] = going.until
+            if not self.dry_run:
+                record(self.store, going, self.now)
+                remove(self.store, going.table, going.output)
+
+    def _finish(self) -> None:
+        """What an earlier call has recorded and not removed."""
+        remove(self.store, EVENTS)
+        remove(self.store, DEAD_LETTERS)
+        for name in self.store.pipeline.outputs:
+            remove(self.store, LATE, name)
+
+    def _count(self, going: Going) -> None:
+        for table, rows in going.rows.items():
+            name = f"outputs/{going.output}/{table}" if going.output else table
+            self.report.tables[name].rows_removed += rows
+
+    # Merging
+
+    def _merge(self, kept: _Kept) -> None:
+        if self.dry_run:
+            self._foretell(kept)
+            return
+        table, said = kept.table, self.report.tables[kept.name]
+        try:
+            with exclusive(kept.locked, holder=BRIEFLY) if kept.locked else nullcontext():
+                table.refresh()
+                for group in kept.groups(table.files()):
+                    planned = plan_merge(table, group)
+                    if planned is not None:
+                        merge(table, planned)
+        except StoreInUse:
+            pass  # who holds it keeps it in shape, or the next call does
+        files = table.files()
+        said.files_after, said.bytes_after = len(files), sum(file.size for file in files)
+
+    def _foretell(self, kept: _Kept) -> None:
+        """What merging would come to, by the same plan: what retention takes out is left out of it."""
+        table, said = kept.table, self.report.tables[kept.name]
+        files, remnants = self._after_retention(kept)
+        said.files_after = len(files)
+        if kept.locked is None or held_since(kept.locked) is None:
+            found = [plan_merge(table, group, remnants) for group in kept.groups(files)]
+            plans = [planned for planned in found if planned is not None]
+        else:
+            plans = []
+        said.files_after -= sum(planned.spared for planned in plans)
+        if plans or files != table.files():
+            said.bytes_after = None
+
+    def _after_retention(self, kept: _Kept) -> tuple[list[DataFile], Remnants]:
+        """A table's files as they will be when retention has taken out, and written down, what is to go."""
+        files, table = kept.table.files(), kept.table
+        if kept.name == REMOVALS:
+            records = [
+                DataFile(f"data/{until:010d}-new{nth}/part.parquet", 1, 1)
+                for nth, until in enumerate(self.going.values())
+            ]
+            return [*files, *records], {}
+        if kept.loses is None:
+            return files, {}
+        until = max(removed_until(self.store, *kept.loses), self.going.get(kept.loses, -1))
+        left = {file.path: remnant(table, file, until, kept.by) for file in straddling(files, until)}
+        stay = [left.get(file.path, file) for file in files if batch_of(file) > until]
+        cut = {left[file.path].path: Remnant(file, until) for file in files if file.path in left}
+        return stay, cut
+
+    # Sweeping
+
+    def _sweep(self, kept: _Kept) -> None:
+        table, said = kept.table, self.report.tables[kept.name]
+        if not table.exists:
+            return
+        running = held_since(self.store.root)
+        before = self.now.timestamp() - self.keep
+        if kept.engine_remembers and running is not None:
+            before = min(before, running)
+        safe = Safe(before, self.last if running is not None else None)
+        files = swept(table, safe, self._started_from(table))
+        said.swept_files, said.swept_bytes = len(files), sum(file.stat().st_size for file in files)
+        if not self.dry_run:
+            delete(table, files)
+
+    def _started_from(self, table: Table) -> list[DataFile]:
+        """The open states that a batch which is not complete has replaced: it may have to start over."""
+        if table.root.name != "partials" or table.last_batch() <= self.last:
+            return []
+        return table.files_before(self.last + 1)
+
+
+def _plain(root: Path) -> Table:
+    """A table of which only the files matter."""
+    return Table(root, pa.schema([]))

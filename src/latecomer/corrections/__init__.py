@@ -1,1 +1,0 @@
-"""What was published, seen in hindsight: as of a moment, explained, reconciled, corrected."""

@@ -1,0 +1,151 @@
+"""Every error latecomer raises on purpose.
+
+    LatecomerError
+    ├── PipelineError        the pipeline file is wrong: file, line, field, value, mend
+    ├── MachineError         Java or a package is missing or too old
+    ├── SourceError          the source cannot be read at all
+    ├── StoreError           the store cannot be used
+    │   ├── StoreInUse       another run holds it
+    │   ├── StoreMismatch    it was made by another pipeline or with other columns
+    │   ├── NoStore          nothing has been run yet
+    │   ├── TornCommit       a power cut left a commit of a table incomplete
+    │   ├── TornCheckpoint   likewise, a summary of a table's commits
+    │   └── NotCovered       retention has removed what would be needed
+    ├── SinkError            a sink refused or is down; the next run continues with it
+    └── LedgerError          received and accounted for differ
+
+The command line prints the message alone; `--debug` adds the trace.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from latecomer.errors.redacting import HIDDEN, is_secret, redacted, without_settings
+
+
+class LatecomerError(Exception):
+    """The base of them all: catch this to catch everything latecomer raises on purpose."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake in a pipeline file: where it is, what stands there, how to mend it."""
+
+    field: str
+    message: str
+    value: object = None
+    mend: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        place = self.file or "pipeline"
+        if self.line is not None:
+            place += f":{self.line}"
+        shown = "" if self.value is None else f" (value: {self._shown_value()})"
+        mend = f"\n    mend: {self.mend}" if self.mend else ""
+        return f"{place}: {self.field}: {self.message}{shown}{mend}"
+
+    def _shown_value(self) -> str:
+        """The value, without the secrets that somebody may have written there."""
+        if is_secret(self.field):
+            return HIDDEN
+        if isinstance(self.value, str):
+            return _shorten(repr(redacted(self.value)))
+        return _shorten(without_settings(repr(self.value)))
+
+
+def _shorten(text: str, limit: int = 120) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def did_you_mean(value: str, known: Iterable[str]) -> str:
+    """The mend for a name that is not there.
+
+    >>> did_you_mean("totls", ["totals", "alerts"])
+    'did you mean totals? there are totals, alerts'
+    """
+    names = list(known)
+    near = difflib.get_close_matches(value, names, n=1)
+    there = f"there {'are' if len(names) > 1 else 'is'} {', '.join(names)}" if names else "there is none"
+    if near:
+        there = f"did you mean {near[0]}?" + (f" {there}" if len(names) > 1 else "")
+    return there
+
+
+def first_line(error: BaseException, limit: int = 200) -> str:
+    """What an error of a library says, without its trace."""
+    text = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".; ")
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+class PipelineError(LatecomerError, ValueError):
+    """The pipeline, or an argument in Python, cannot be used as it is; carries every problem found, not only the
+    first."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class MachineError(LatecomerError):
+    """The machine lacks something that latecomer needs."""
+
+
+class SourceError(LatecomerError):
+    """The source cannot be read at all (single bad rows become dead letters instead)."""
+
+
+class StoreError(LatecomerError):
+    """The store cannot be used."""
+
+
+class StoreInUse(StoreError):
+    """Another run holds the store."""
+
+
+class StoreMismatch(StoreError):
+    """The store was made by another pipeline, or with other columns."""
+
+
+class NoStore(StoreError):
+    """There is no store yet: nothing has been run."""
+
+
+class TornCommit(StoreError):
+    """A commit file of a table is incomplete: the machine lost power while it was written."""
+
+    def __init__(self, table: Path, version: int, newest: int | None = None) -> None:
+        self.table, self.version = table, version
+        fix = "run the pipeline (latecomer run FILE), which sets it aside and computes its batch again"
+        if newest is not None and newest > version:
+            fix = "later commits rest on it: restore the store from a backup, or start a new one"
+        super().__init__(
+            f"table {table}: commit {version:020d}.json is incomplete, as after a power cut; {fix}"
+        )
+
+
+class TornCheckpoint(StoreError):
+    """A summary of a table's commits is incomplete: the machine lost power while it was written."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(
+            f"{file} is incomplete, as after a power cut; run the pipeline (latecomer run FILE), which removes it: "
+            "the commits say the same"
+        )
+
+
+class NotCovered(StoreError):
+    """The log no longer holds what would be needed: retention has removed it."""
+
+
+class SinkError(LatecomerError):
+    """A sink refused or is down. Nothing is lost: the next run continues with it."""
+
+
+class LedgerError(LatecomerError):
+    """What was received and what is accounted for differ."""

@@ -1,0 +1,1 @@
+"""Spark's own matters: sessions, its errors in one sentence, progress."""

@@ -1,0 +1,104 @@
+"""Spark's errors, in few words."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from latecomer.errors import StoreError
+from latecomer.errors.system import refused, refused_sentence, told
+
+SPARK_ERRORS = (PySparkException, Py4JJavaError)
+LONGEST = 300
+_JAVA_SCRATCH = "/tmp"  # noqa: S108 - where Spark writes unless it is told otherwise
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+
+def explained(doing: str) -> Callable[[Callable[_Given, _Result]], Callable[_Given, _Result]]:
+    """What goes wrong in a function on Spark, or with the files under it, in one sentence of ours."""
+
+    def decorated(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+        @functools.wraps(function)
+        def explaining(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
+            try:
+                return function(*args, **kwargs)
+            except (*SPARK_ERRORS, OSError, pa.ArrowException) as error:
+                places = list(_folders_in((*args, *kwargs.values())))
+                raise StoreError(f"{doing} failed: {in_words(error, places)}") from error
+
+        return explaining
+
+    return decorated
+
+
+def in_words(error: Exception, written: Iterable[Path]) -> str:
+    """What went wrong: what the operating system refused, in one of the folders `written` or in Spark's own, or
+    else what was behind it all."""
+    return refusal(error, written) or (
+        root_cause(error) if isinstance(error, SPARK_ERRORS) else _line(str(error))
+    )
+
+
+def refusal(error: Exception, written: Iterable[Path]) -> str | None:
+    """What the operating system refused, where and what to do; None where it was something else."""
+    places = [*written, *scratch_folders()]
+    if not isinstance(error, SPARK_ERRORS):
+        return refused_sentence(error, places)
+    chain = list(causes(error))
+    for cause in reversed(chain):
+        if (sentence := refused_sentence(cause, places)) is not None:
+            return sentence
+    if any(cause.startswith("IOException") for cause in chain):
+        # Hadoop does not say why it could not make a folder or rename a file.
+        return next((told(why, place) for place, why in refused(places)), None)
+    return None
+
+
+def scratch_folders() -> list[Path]:
+    """Where Spark on this machine puts what it shuffles and spills."""
+    named = os.environ.get("SPARK_LOCAL_DIRS", _JAVA_SCRATCH)
+    return [Path(folder) for folder in named.split(",") if folder]
+
+
+def _folders_in(arguments: Iterable[Any]) -> Iterator[Path]:
+    """The stores and folders among a function's arguments."""
+    for argument in arguments:
+        if isinstance(argument, Path):
+            yield argument
+        elif hasattr(argument, "store_path"):
+            yield argument.store_path
+        elif hasattr(argument, "store"):
+            yield argument.store.root
+
+
+def first_line(error: BaseException) -> str:
+    """What Spark says, without the plan and the trace after it."""
+    message = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error
+    return _line(str(message))
+
+
+def root_cause(error: BaseException) -> str:
+    """What was behind it all: the kind of the innermost exception, and its message."""
+    *_, innermost = [first_line(error), *causes(error)]
+    return innermost
+
+
+def causes(error: BaseException) -> Iterator[str]:
+    """The Java exceptions behind an error, each with its kind and message, the innermost last."""
+    java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    while java is not None:
+        yield _line(f"{java.getClass().getSimpleName()}: {java.getMessage()}")
+        java = java.getCause()
+
+
+def _line(text: str) -> str:
+    line = text.strip().splitlines()[0]
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"

@@ -1,0 +1,77 @@
+"""Each `where` as Spark understands it, before it is asked of events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from latecomer.errors import PipelineError, Problem, StoreMismatch
+from latecomer.spark.errors import first_line
+from latecomer.spark.session import no_rows
+from latecomer.store.pins import PINS
+from latecomer.store.store import Store
+
+_NOW = re.compile(r"""\b(date|timestamp\w*)\s*['"]\s*(now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
+
+
+def check_predicates(spark: SparkSession, store: Store, file: str | Path | None = None) -> None:
+    """`where` must be a predicate that Spark understands, over columns that exist, and say the same of an
+    event each time: in the pipeline, and in what the store has written down of earlier batches.
+
+    What it may call was checked when it was loaded (`model/predicates.py`).
+    """
+    empty = no_rows(spark, store.layout.types)
+    pipeline, seen = store.pipeline, set()
+    written = {f"outputs.{name}.where": output.where for name, output in pipeline.outputs.items()}
+    written["watermark.where"] = pipeline.watermark.needs.where
+    for field, where in written.items():
+        if where is not None and (reason := _mistake(empty, where)) is not None:
+            fix = f"write an SQL condition over {', '.join(store.columns)} alone"
+            raise PipelineError([Problem(field, reason, where, fix, str(file) if file else None)])
+        seen.add(where)
+    for name, where in _pinned(store):
+        if where not in seen and (reason := _mistake(empty, where)) is not None:
+            raise StoreMismatch(
+                f"store {store.root}: {PINS} has a definition of output {name} that cannot be used: where {where!r} "
+                f"{reason}; restore the file, or give the output a new name, and it is computed from the log"
+            )
+        seen.add(where)
+
+
+def _pinned(store: Store) -> Iterator[tuple[str, str]]:
+    for name in store.pipeline.outputs:
+        yield from ((name, then.where) for _, then in store.policies(name) if then.where is not None)
+
+
+def _mistake(empty: DataFrame, where: str) -> str | None:
+    try:
+        asked = empty.selectExpr(f"({where}) as kept")
+        kind = asked.schema[0].dataType.simpleString()
+        if kind != "boolean":
+            return f"is not a predicate: it yields {kind}"
+        return "may say otherwise of the same event when it is asked again" if _wavers(asked, where) else None
+    except PySparkException as error:
+        return f"Spark cannot use this predicate: {first_line(error)}"
+
+
+def _wavers(asked: DataFrame, where: str) -> bool:
+    """Whether a predicate depends on more than the event: on chance, the clock, the session, other tables.
+
+    Spark counts the time of the query as a constant, and reads `timestamp 'now'` as the time of parsing.
+    """
+    jvm: Any = asked.sparkSession._jvm
+    catalyst = jvm.org.apache.spark.sql.catalyst
+    rules, patterns = catalyst.optimizer, catalyst.trees.TreePattern
+    plan = rules.ReplaceExpressions.apply(asked._jdf.queryExecution().analyzed())
+    return (
+        not plan.deterministic()
+        or plan.containsPattern(patterns.CURRENT_LIKE())
+        or plan.containsPattern(patterns.PLAN_EXPRESSION())
+        or not rules.SpecialDatetimeValues.apply(plan).fastEquals(plan)
+        or _NOW.search(where) is not None
+    )

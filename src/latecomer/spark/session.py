@@ -1,0 +1,265 @@
+"""A Spark session for latecomer: Java checked first, Spark's noise sent to a file."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from latecomer.errors import MachineError
+
+LOG = logging.getLogger(__name__)
+JAVA_AT_LEAST = 17
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.adaptive.enabled": "false",
+    # A name or a text such as ${env:HOME} is what it is. Spark would put a variable of the environment in.
+    "spark.sql.variable.substitute": "false",
+    # Conditions are read as `model/predicates.py` reads them.
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    # It doubles its work with every renamed column that a predicate looks at: ten of them take seconds.
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.compression.codec": "snappy",
+    "spark.sql.maxConcurrentOutputFileWriters": "8",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+    "spark.sql.streaming.minBatchesToRetain": "100",
+    "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A damaged file may claim to unpack to any size. Then its task fails, and not all of Spark (ADR 0029).
+    "spark.executor.killOnFatalError.depth": "0",
+    # Rows of many megabytes: look at what is in memory after each of the first, not only after a hundred.
+    "spark.hadoop.parquet.page.size.row.check.min": "1",
+    "spark.hadoop.parquet.page.size.row.check.max": "100",
+    "spark.hadoop.parquet.block.size.row.check.min": "1",
+    "spark.hadoop.parquet.block.size.row.check.max": "100",
+    # Without it every function call asks the JVM several times for the sake of error messages.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+
+JAVA_OPTIONS = (
+    "-XX:+UseParallelGC",
+    "-XX:+PerfDisableSharedMem",
+    "-XX:-DontCompileHugeMethods",
+    # Only what runs for every row is worth the best compiler's time: with the defaults it spends more on
+    # Spark's planner than the planner itself takes, on the cores that the batches need.
+    "-XX:Tier4InvocationThreshold=100000",
+    "-XX:Tier4MinInvocationThreshold=10000",
+    "-XX:Tier4CompileThreshold=200000",
+    "-XX:Tier4BackEdgeThreshold=800000",
+)
+
+
+NAMED_BY_PYSPARK = (
+    "PythonUtils",
+    "PythonSQLUtils",
+    "functions",
+    "org.apache.spark.sql.functions",
+    "org.apache.spark.sql.classic.SparkSession",
+)
+"""The Java classes that PySpark asks for with nearly every column and frame it makes."""
+
+LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+"""Spark has no authentication unless it is set up. Where all of it runs on one machine, nobody else need
+reach its ports."""
+
+
+def master() -> str:
+    """The Spark master that a session of latecomer's own runs on."""
+    return os.environ.get("LATECOMER_MASTER", "local[*]")
+
+
+def is_local(master: str) -> bool:
+    """Whether driver and executors are one process.
+
+    >>> is_local("local[4]"), is_local("local-cluster[2,1,1024]"), is_local("spark://host:7077")
+    (True, False, False)
+    """
+    return master == "local" or master.startswith("local[")
+
+
+def java_version() -> int:
+    """The major version of the Java that Spark would use."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        where = f"JAVA_HOME is {home}, and there is no java in it" if home else "no java is on the PATH"
+        raise MachineError(
+            f"Java {JAVA_AT_LEAST} or newer is needed and {where}; install it "
+            "(Debian: apt install openjdk-17-jre-headless, macOS: brew install openjdk@17)"
+        )
+    try:
+        told = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+        ).stderr
+    except OSError as error:
+        raise MachineError(
+            f"Java at {java} cannot be started ({error.strerror}); install Java 17 or newer"
+        ) from None
+    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    version = int(found[1]) if found else 0
+    if version < JAVA_AT_LEAST:
+        raise MachineError(
+            f"Java {JAVA_AT_LEAST} or newer is needed, and {java} is Java {version or 'of unknown version'}; "
+            "install a newer one (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME to it"
+        )
+    return version
+
+
+def build_session(pipeline: str, log: Path | None = None, **settings: str) -> SparkSession:
+    """The running session, or a new local one on all cores, whose JVM writes its log to a file."""
+    if SparkSession.getActiveSession() is None:
+        LOG.info("starting Spark")
+        java_version()
+    cores = os.cpu_count() or 2
+    chosen = {
+        **SETTINGS,
+        "spark.scheduler.mode": "FAIR",
+        "spark.master": master(),
+        **(LOOPBACK if is_local(master()) else {}),
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.driver.memory": os.environ.get("LATECOMER_MEMORY", "2g"),
+        "spark.driver.extraJavaOptions": " ".join(JAVA_OPTIONS),
+        "spark.hadoop.fs.permissions.umask-mode": f"{current_umask():03o}",
+        "spark.sql.warehouse.dir": _warehouse(),
+        **settings,
+    }
+    builder = SparkSession.Builder().appName(f"latecomer {pipeline}")
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    with _noise_to(log):
+        spark = builder.getOrCreate()
+        spark.sparkContext.setLogLevel("WARN")
+    remember_classes(spark)
+    return spark
+
+
+def own_session(spark: SparkSession, **settings: str) -> SparkSession:
+    """A session of latecomer's own on the same Spark: the caller's settings stay as they are.
+
+    Underscores in the names of `settings` stand for dots.
+    """
+    remember_classes(spark)
+    session = spark.newSession()
+    chosen = {**SETTINGS, "spark.sql.shuffle.partitions": spark.conf.get("spark.sql.shuffle.partitions")}
+    chosen |= {name.replace("_", "."): value for name, value in settings.items()}
+    for name, value in chosen.items():
+        if name.startswith("spark.sql.") and value is not None and spark.conf.isModifiable(name):
+            session.conf.set(name, value)
+    # Hadoop sets the modes of what it writes itself, whatever the umask of the process.
+    session.conf.set("fs.permissions.umask-mode", f"{current_umask():03o}")
+    return session
+
+
+def remember_classes(spark: SparkSession) -> None:
+    """Keep the Java classes that PySpark names all the time.
+
+    py4j looks a name up anew each time it is used, in every jar of Spark, and for a short name in every
+    package that PySpark imports: a twelfth of the processor time of a small batch.
+    """
+    jvm = spark._jvm
+    for name in NAMED_BY_PYSPARK:
+        setattr(jvm, name, getattr(jvm, name))
+
+
+def no_rows(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
+    """A frame without rows. Made of a list it would be a job for Python workers, which latecomer never
+    starts: Spark takes them from whatever `python3` is on the PATH."""
+    return spark.range(0).select(*(F.lit(None).cast(kind).alias(name) for name, kind in columns.items()))
+
+
+def scheduled(spark: SparkSession, pool: str) -> None:
+    """Let the jobs of this thread share the cores fairly with those of other pools, where Spark is set
+    up to: without it, the tasks of a batch being accepted go before those that complete the one before."""
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
+
+
+@cache
+def _warehouse() -> str:
+    """A folder of this process alone for tables of Spark's own, of which there are none; Spark wants it there.
+    It goes with the process."""
+    folder = tempfile.mkdtemp(prefix="latecomer-warehouse-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@contextlib.contextmanager
+def _noise_to(log: Path | None) -> Iterator[None]:
+    """Have the JVM that is being started log to a file that is rotated, and lend it another stderr for the rest;
+    it keeps it, Python gets its own back."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = {fd: os.dup(fd) for fd in (1, 2)}
+    rotated = _rotated(log)
+    with _opened(log.with_suffix(".console.log") if rotated and log else log) as sink:
+        for fd in kept:
+            os.dup2(sink.fileno(), fd)
+    before = {name: os.environ.get(name) for name in rotated}
+    os.environ.update(rotated)
+    try:
+        yield
+    finally:
+        for fd, copy in kept.items():
+            os.dup2(copy, fd)
+            os.close(copy)
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _rotated(log: Path | None) -> dict[str, str]:
+    """The environment in which the JVM rotates its log; none where it cannot, and where the user has said how Spark
+    is to log."""
+    if log is None or "LOG4J_CONFIGURATION_FILE" in os.environ or re.search("[$%{}]", str(log)):
+        return {}
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.open("ab").close()
+    except OSError:
+        return {}
+    settings = Path(__file__).with_name("log.properties")
+    return {"LOG4J_CONFIGURATION_FILE": str(settings), "LATECOMER_SPARK_LOG": str(log)}
+
+
+def _opened(log: Path | None) -> BinaryIO:
+    """The file, with what the last JVM left in it set aside; or nowhere: a store that can only be read is no
+    reason not to read it."""
+    if log is not None:
+        with contextlib.suppress(OSError):
+            log.parent.mkdir(parents=True, exist_ok=True)
+            if log.exists() and log.stat().st_size:
+                log.replace(log.with_name(f"{log.name}.1"))
+            return open(log, "ab")
+    return open(os.devnull, "ab")
+
+
+def current_umask() -> int:
+    """Which permissions files of this process lack."""
+    with contextlib.suppress(OSError, StopIteration, ValueError):
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        return int(next(line for line in status.splitlines() if line.startswith("Umask:")).split()[1], 8)
+    found = os.umask(0o077)
+    os.umask(found)
+    return found
