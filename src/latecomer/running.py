@@ -190,10 +190,10 @@ def check_zones(spark: SparkSession, pipeline: Pipeline, file: str | Path | None
     for name, output in pipeline.outputs.items():
         if isinstance(output.window, Calendar | Tumbling):
             written[f"outputs.{name}.window.zone"] = output.window.zone
-    mend = "update Java, or name a zone with the same clock"
+    fix = "update Java, or name a zone with the same clock"
     place = str(file) if file else None
     problems = [
-        Problem(field, "the Java that runs Spark does not know this time zone", zone, mend, place)
+        Problem(field, "the Java that runs Spark does not know this time zone", zone, fix, place)
         for field, zone in written.items()
         if not _known_to_java(spark, zone)
     ]

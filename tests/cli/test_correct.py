@@ -88,7 +88,7 @@ def test_a_serving_view_is_printed(filled: Lake, cli: Cli) -> None:
             ["correct", "minute_totals", "--since", "2026-04-25", "--until", "2026-04-25T00:00Z"],
             "--until '2026-04-25T00:00Z' is not after --since 2026-04-25",
         ),
-        (["correct", "minute_totls"], "(value: 'minute_totls')\n    mend: did you mean minute_totals?"),
+        (["correct", "minute_totls"], "(value: 'minute_totls')\n    fix: did you mean minute_totals?"),
         (["correct", "minute_totals", "--by", "week"], "'week' is not one of"),
         (["results", "minute_totals", "--serving", "--open"], "cannot be asked together with --serving"),
         (["results", "minute_totals", "--serving", "--prefer", "live"], "--prefer 'live' cannot be asked"),

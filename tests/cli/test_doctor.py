@@ -17,9 +17,9 @@ def test_packages_are_held_against_what_latecomer_asks_for(monkeypatch: pytest.M
         lambda _: ["pyyaml>=900", "no-such-thing>=1", 'x; extra == "y"', "rich>=1"],
     )
     old, missing, fine = doctor.packages()
-    assert old.mend == 'latecomer needs >=900: pip install "pyyaml>=900"'
-    assert (missing.found, missing.mend) == ("not installed", 'pip install "no-such-thing>=1"')
-    assert fine.mend is None
+    assert old.fix == 'latecomer needs >=900: pip install "pyyaml>=900"'
+    assert (missing.found, missing.fix) == ("not installed", 'pip install "no-such-thing>=1"')
+    assert fine.fix is None
 
 
 @pytest.mark.parametrize(
@@ -40,22 +40,22 @@ def test_a_missing_java_is_a_problem_with_its_mend(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     found = doctor.java()
     assert "there is no java in it" in found.found
-    assert found.mend is not None
-    assert "install it" in found.mend
+    assert found.fix is not None
+    assert "install it" in found.fix
 
 
 def test_a_cluster_that_anyone_can_reach_is_a_problem(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert doctor.ports().mend is None
+    assert doctor.ports().fix is None
     monkeypatch.setenv("LATECOMER_MASTER", "spark://host:7077")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    assert "spark.authenticate true and spark.network.crypto.enabled true" in (doctor.ports().mend or "")
+    assert "spark.authenticate true and spark.network.crypto.enabled true" in (doctor.ports().fix or "")
     settings = tmp_path / "spark-defaults.conf"
     settings.write_text("# ours\nspark.authenticate  true\nspark.network.crypto.enabled=false\n")
-    assert doctor.ports().mend == "set spark.network.crypto.enabled true in spark-defaults.conf"
+    assert doctor.ports().fix == "set spark.network.crypto.enabled true in spark-defaults.conf"
     settings.write_text("spark.authenticate true\nspark.network.crypto.enabled true\n")
-    assert doctor.ports().mend is None
+    assert doctor.ports().fix is None
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_cluster_that_anyone_can_reach_is_a_problem(
 def test_memory_that_is_not_there(monkeypatch: pytest.MonkeyPatch, memory: str, told: str) -> None:
     monkeypatch.setenv("LATECOMER_MEMORY", memory)
     _, found = doctor.machine()
-    assert told in (found.mend or "")
+    assert told in (found.fix or "")
 
 
 def test_a_store_and_what_is_in_it(lake: Lake, cli: Cli) -> None:
@@ -84,7 +84,7 @@ def test_a_store_that_cannot_be_written(unrun: Lake) -> None:
     unrun.pipeline.store_path.write_text("a file stands here")
     (found,) = doctor.store(unrun.pipeline)
     assert "cannot be written" in found.found
-    assert found.mend is not None
+    assert found.fix is not None
 
 
 def test_a_store_in_use_and_who_uses_it(lake: Lake) -> None:

@@ -36,7 +36,7 @@ def test_a_range_that_makes_no_sense_is_refused(
     told = cli("rebuild", verb, lake.file, "minute_totals", *options)
     assert told.status == 2
     assert said in told.err
-    assert "mend: " in told.err
+    assert "fix: " in told.err
 
 
 def test_a_plan_has_its_own_range(lake: Lake, cli: Cli) -> None:

@@ -21,7 +21,7 @@ WRONG = {
     "outputs.minute_totals.sinks=[]": ("outputs.minute_totals.sinks", "leave it out"),
     "outputs.minute_totals.accumulation=discarding": (
         "late: retract takes back",
-        "mend: leave accumulation out",
+        "fix: leave accumulation out",
     ),
     "outputs=1": ("says of no output", "outputs.NAME.FIELD"),
     "event.time=other": ("event.time: cannot change in a replay", "change watermark or outputs"),
@@ -32,10 +32,10 @@ WRONG = {
 @pytest.mark.parametrize("change", WRONG)
 def test_a_wrong_setting_is_told_with_field_value_and_mend(unrun: Lake, cli: Cli, change: str) -> None:
     said = cli("replay", unrun.file, "--from-log", "--set", change)
-    message, mend = WRONG[change]
+    message, fix = WRONG[change]
     assert said.status == 2
     assert message in said.err
-    assert mend in said.err
+    assert fix in said.err
     assert said.out == ""
 
 

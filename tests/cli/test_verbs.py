@@ -67,12 +67,12 @@ def test_panes_of_one_window_and_key(lake: Lake, cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--window", "yesterday"], "error: --window 'yesterday' is not a moment\n    mend: write ISO-8601"),
-        (["--key", "merchant"], "error: --key 'merchant' is not column=value\n    mend: "),
+        (["--window", "yesterday"], "error: --window 'yesterday' is not a moment\n    fix: write ISO-8601"),
+        (["--key", "merchant"], "error: --key 'merchant' is not column=value\n    fix: "),
         (["--key", "merchant=a", "--key", "merchant=b"], "error: --key 'merchant=b' names a column twice"),
         (
             ["--key", "merchnt=a"],
-            "the output has no such key column (value: 'merchnt')\n    mend: did you mean",
+            "the output has no such key column (value: 'merchnt')\n    fix: did you mean",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""A strategy named in the pipeline file: found, made with its options, or refused with field, value and mend."""
+"""A strategy named in the pipeline file: found, made with its options, or refused with field, value and fix."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_class_made_in_python_is_taken_as_it_is(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("watermark", "field", "message", "value", "mend"),
+    ("watermark", "field", "message", "value", "fix"),
     [
         (
             "{strategy: 'tower_rule:Patient'}",
@@ -137,11 +137,11 @@ def test_a_class_made_in_python_is_taken_as_it_is(folder: Path) -> None:
     ],
 )
 def test_what_cannot_be_made_is_told(
-    folder: Path, watermark: str, field: str, message: str, value: object, mend: str
+    folder: Path, watermark: str, field: str, message: str, value: object, fix: str
 ) -> None:
     problem = refused(folder, watermark)
     assert (problem.field, problem.message, problem.value) == (field, message, value)
-    assert mend in str(problem.mend)
+    assert fix in str(problem.fix)
 
 
 def test_a_module_that_fails_is_told_with_its_reason(folder: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_module_of_the_same_name_that_is_loaded_already_is_not_taken_for_it(fo
     (folder / "json.py").write_text("class Any: pass", encoding="utf-8")
     problem = refused(folder, "{strategy: 'json:Any'}")
     assert problem.message.startswith("another module json is loaded already")
-    assert problem.mend == "rename json.py"
+    assert problem.fix == "rename json.py"
 
 
 def test_lateness_is_checked_against_idleness_whatever_the_strategy(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every mistake in a pipeline file is told with file, line, field, value and mend, before Spark starts."""
+"""Every mistake in a pipeline file is told with file, line, field, value and fix, before Spark starts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("written", "instead", "line", "field", "mend"),
+    ("written", "instead", "line", "field", "fix"),
     [
         ("partition: tower", "partitin: tower", 6, "event.partitin", "did you mean partition?"),
         ("ledger: [paise]", "columns: {rupees: pise}", 8, "columns.rupees", "did you mean paise?"),
@@ -323,10 +323,10 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
     ],
 )
 def test_a_mistake_names_its_place_and_its_mend(
-    tmp_path: Path, written: str, instead: str, line: int, field: str, mend: str
+    tmp_path: Path, written: str, instead: str, line: int, field: str, fix: str
 ) -> None:
     told = problems(GOOD.replace(written, instead, 1), tmp_path)
-    assert any(f"pipeline.yaml:{line}: {field}: " in each and mend in each for each in told), told
+    assert any(f"pipeline.yaml:{line}: {field}: " in each and fix in each for each in told), told
 
 
 @pytest.mark.parametrize(
@@ -355,13 +355,13 @@ def test_a_zone_that_java_does_not_know_is_refused(tmp_path: Path, zone: str) ->
     (window,) = problems(GOOD.replace("tumbling: 1m", f"calendar: day, zone: {zone}"), tmp_path)
     for told, field in ((event, "event.zone"), (window, "outputs.totals.window.zone")):
         assert f"{field}: not a time zone (value: '{zone}')" in told
-        assert "mend: write an IANA name such as Asia/Kolkata" in told
+        assert "fix: write an IANA name such as Asia/Kolkata" in told
 
 
 def test_outputs_must_not_be_empty(tmp_path: Path) -> None:
     (told,) = problems(GOOD[: GOOD.index("outputs:")] + "outputs: {}\n", tmp_path)
     assert "pipeline.yaml:9: outputs: is empty (value: {})" in told
-    assert "mend: name at least one" in told
+    assert "fix: name at least one" in told
 
 
 def test_an_event_may_be_in_many_windows_but_not_in_any_number(tmp_path: Path) -> None:
@@ -441,7 +441,7 @@ def test_dropping_what_returns_from_silence_is_warned_of(tmp_path: Path) -> None
     dropping = GOOD.replace("    late: update", "    late: update\n    too_late: drop")
     (one,) = warned(dropping)
     assert one.startswith(f"{file}:16: outputs.totals.too_late: a partition that is silent for longer than")
-    assert "mend: write too_late: side_output" in one
+    assert "fix: write too_late: side_output" in one
     (other,) = warned(GOOD.replace("late: update", "late: drop"))
     assert other.startswith(f"{file}:15: outputs.totals.late: a partition")
     assert warned(GOOD) == []

@@ -71,7 +71,7 @@ def test_paths_that_bite_are_refused(tmp_path: Path, written: dict[str, str], fi
     said = refusal(tmp_path, **written)
     assert f"{field}: " in said
     assert told in said
-    assert "mend: " in said
+    assert "fix: " in said
 
 
 def test_a_link_is_followed_first(tmp_path: Path) -> None:

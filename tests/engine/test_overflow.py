@@ -151,7 +151,7 @@ def test_one_event_of_1970_does_not_become_a_pane_for_every_minute_since(
         (problem,) = stopped.value.problems
         assert (problem.field, problem.value) == ("outputs.totals.emit_empty", True)
         assert "29,902,439 windows closed in one batch since 1970-01-01 00:01" in problem.message
-        assert "set emit_empty: false" in str(problem.mend)
-    mended = pipeline_in(tmp_path, "bigint", outputs={"totals": output})
-    run(mended, drain=True, spark=spark)
-    assert sorted(values(open_store(mended), "totals", "total")) == [1, 2, 5]
+        assert "set emit_empty: false" in str(problem.fix)
+    fixed = pipeline_in(tmp_path, "bigint", outputs={"totals": output})
+    run(fixed, drain=True, spark=spark)
+    assert sorted(values(open_store(fixed), "totals", "total")) == [1, 2, 5]

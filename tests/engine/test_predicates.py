@@ -67,7 +67,7 @@ def test_a_predicate_that_may_say_otherwise_when_asked_again_is_refused(
     (problem,) = refused.value.problems
     assert (problem.field, problem.value) == ("outputs.asked.where", where)
     assert problem.message == "may say otherwise of the same event when it is asked again"
-    assert problem.mend == "write an SQL condition over at, paise, note alone"
+    assert problem.fix == "write an SQL condition over at, paise, note alone"
     assert not (tmp_path / "store" / "pipeline.json").exists()
 
 

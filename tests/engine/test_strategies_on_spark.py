@@ -180,4 +180,4 @@ def test_a_predicate_that_spark_cannot_use_is_refused(
     (problem,) = refused.value.problems
     assert (problem.field, problem.value) == ("watermark.where", where)
     assert told in problem.message
-    assert "write an SQL condition over at, n" in str(problem.mend)
+    assert "write an SQL condition over at, n" in str(problem.fix)

@@ -36,7 +36,7 @@ def test_a_state_that_is_not_json_is_refused(state: State) -> None:
     assert problem.field == "watermark.strategy"
     assert "the state of partition 'p' cannot be stored as JSON" in problem.message
     assert problem.value is state
-    assert "dicts with text for keys" in str(problem.mend)
+    assert "dicts with text for keys" in str(problem.fix)
 
 
 @pytest.mark.parametrize("method", ["advance", "mark", "lag"])
@@ -58,7 +58,7 @@ def test_a_class_that_fails_is_told_as_its_authors_mistake(method: str) -> None:
     (problem,) = refused.value.problems
     assert problem.field == "watermark.strategy"
     assert problem.message == f"Mine.{method} raised ZeroDivisionError: no clocks today"
-    assert "nothing is lost" in str(problem.mend)
+    assert "nothing is lost" in str(problem.fix)
 
 
 class Garbled(Strategy):
@@ -100,7 +100,7 @@ def test_an_answer_that_cannot_be_meant_is_refused(
     assert problem.field == "watermark.strategy"
     assert problem.message == f"what Garbled.{told}"
     assert problem.value in fields.values() or problem.value != problem.value
-    assert "return " in str(problem.mend)
+    assert "return " in str(problem.fix)
 
 
 @pytest.mark.parametrize("mark", [None, BEGIN_OF_TIME, -(1 << 200), FIRST_MOMENT - 1])

@@ -232,7 +232,7 @@ def test_a_window_is_read_as_it_is_written(written: object, meant: object) -> No
 
 
 @pytest.mark.parametrize(
-    ("written", "mend"),
+    ("written", "fix"),
     [
         ({"tumblin": "1m"}, "did you mean tumbling"),
         ({"tumbling": "1m", "session": "1m"}, "is tumbling and session at once; keep one"),
@@ -243,7 +243,7 @@ def test_a_window_is_read_as_it_is_written(written: object, meant: object) -> No
         ({"global": False}, "True"),
     ],
 )
-def test_a_window_that_is_none_is_refused(written: object, mend: str) -> None:
+def test_a_window_that_is_none_is_refused(written: object, fix: str) -> None:
     adapter: TypeAdapter[AnyWindow] = TypeAdapter(AnyWindow)
-    with pytest.raises(ValidationError, match=mend):
+    with pytest.raises(ValidationError, match=fix):
         adapter.validate_python(written)

@@ -149,7 +149,7 @@ def test_counts_are_those_of_the_ticks_that_are_left(
 
 
 @pytest.mark.parametrize(
-    ("fields", "mend"),
+    ("fields", "fix"),
     [
         ({"p": 0.95, "of": 10}, "write 20 or more"),
         ({"p": 0.99999}, "write 100000 or more"),
@@ -159,8 +159,8 @@ def test_counts_are_those_of_the_ticks_that_are_left(
         ({"p": 0.5, "of": 0}, "write 1 or more"),
     ],
 )
-def test_a_quantile_that_one_event_decides_is_refused(fields: dict[str, object], mend: str) -> None:
-    with pytest.raises(PipelineError, match=mend):
+def test_a_quantile_that_one_event_decides_is_refused(fields: dict[str, object], fix: str) -> None:
+    with pytest.raises(PipelineError, match=fix):
         Percentile(**fields)
 
 

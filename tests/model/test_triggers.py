@@ -41,7 +41,7 @@ def test_late(written: object, meant: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "mend"),
+    ("fields", "fix"),
     [
         ({"early": "often"}, "write a number and a unit"),
         ({"early": {}}, "write {every: 1m} or {count: 100}"),
@@ -53,8 +53,8 @@ def test_late(written: object, meant: object) -> None:
         ({"late": {"every": "30s", "clock": "event"}}, "leave clock out"),
     ],
 )
-def test_what_is_no_trigger_is_refused(fields: dict[str, object], mend: str) -> None:
-    with pytest.raises(PipelineError, match=mend):
+def test_what_is_no_trigger_is_refused(fields: dict[str, object], fix: str) -> None:
+    with pytest.raises(PipelineError, match=fix):
         Trigger(**fields)
 
 

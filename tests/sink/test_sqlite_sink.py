@@ -228,7 +228,7 @@ def test_a_table_dropped_in_the_middle_is_one_sentence(path: Path) -> None:
     sink = opened("sqlite", path)
     ask(path, "DROP TABLE minute_totals")
     assert refusal(sink, 12) == (
-        f"sqlite sink {path}: the database refused (no such table: minute_totals); run again, after mending "
+        f"sqlite sink {path}: the database refused (no such table: minute_totals); run again, after fixing "
         "the file or giving the sink another path. Nothing is lost: the next run continues with batch 12."
     )
 

@@ -236,7 +236,7 @@ def test_names_are_stored_apart_or_refused(names: list[str]) -> None:
     columns = {**dict.fromkeys(names, "bigint"), "at": "string"}
     pipeline = pipeline_in(Path("/nowhere"), made=False)
     refused = check_columns(pipeline, columns)
-    assert all(problem.mend for problem in refused)
+    assert all(problem.fix for problem in refused)
     if refused:
         assert clashing_names(columns) or any(name.lower().startswith("_lc_") for name in names)
         return
@@ -256,7 +256,7 @@ def test_a_column_is_read_back_as_it_is_written(name: str) -> None:
 def problems(pipeline: Pipeline, columns: dict[str, str]) -> list[tuple[str, str, str | None]]:
     found = check(pipeline) or check_renames(pipeline, columns)
     found = found or check_columns(pipeline, seen_columns(columns, pipeline.columns))
-    return [(each.field, each.message, each.mend) for each in found]
+    return [(each.field, each.message, each.fix) for each in found]
 
 
 def test_what_cannot_be_used_is_refused_with_the_way_to_rename_it() -> None:

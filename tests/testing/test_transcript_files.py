@@ -53,7 +53,7 @@ def changed(old: str, new: str) -> str:
     [
         ("rule: A payment", "rulle: A payment", "late.yaml:1: rulle: unknown key"),
         ("rule: A payment", "rulle: A payment", "rule: is missing"),
-        ("finally:", "final:", "late.yaml:18: final: unknown key\n    mend: did you mean finally?"),
+        ("finally:", "final:", "late.yaml:18: final: unknown key\n    fix: did you mean finally?"),
         ("    panes:", "    pane:", "late.yaml:14: steps[0].pane: unknown key"),
         ("  - batch:", "  - batches:", "late.yaml:10: steps[0]: is not one step"),
         ("14:00:10 @14:00:11 paise=100", "14:00:10 paise=100", "late.yaml:11: steps[0].batch[0]: not a row"),
@@ -69,7 +69,7 @@ def changed(old: str, new: str) -> str:
             "-> late_accepted",
             "->",
             "late.yaml:13: steps[0].batch[2]: nothing stands after -> (value: '14:00:20 @14:01:02 paise=7 ->')\n"
-            "    mend: say what becomes of the row",
+            "    fix: say what becomes of the row",
         ),
         ("-> late_accepted", "-> late_accepted;", "a fate is missing"),
         ("ON_TIME paise", "ONTIME paise", "late.yaml:15: steps[0].panes[0]: ONTIME says nothing of a pane"),
@@ -85,7 +85,7 @@ def changed(old: str, new: str) -> str:
         (
             "rule: A",
             "event: foo\nrule: A",
-            "late.yaml:1: event: is not a mapping (value: 'foo')\n    mend: write what its columns are",
+            "late.yaml:1: event: is not a mapping (value: 'foo')\n    fix: write what its columns are",
         ),
         ("rule: A", "event: [txn]\nrule: A", "late.yaml:1: event: is not a mapping"),
         ("rule: A", "event: {id: txn}\nrule: A", "late.yaml:1: event.id: the source has no such column"),
@@ -102,7 +102,7 @@ def changed(old: str, new: str) -> str:
         (
             "LATE paise=107",
             "LATE paises=107",
-            "late.yaml:16: steps[0].panes[1]: paises: the output has no such column\n    mend: did you mean paise?",
+            "late.yaml:16: steps[0].panes[1]: paises: the output has no such column\n    fix: did you mean paise?",
         ),
         (
             "    - 14:00..14:01 paise=107",

@@ -84,8 +84,8 @@ def write(certificate: Certificate, path: Path) -> None:
         draft.write_text(certificate.written(), encoding="utf-8")
         draft.replace(path)
     except OSError as error:
-        mend = "name a file in a folder that you may write to"
-        raise WrongUsage("--to", str(path), f"cannot be written: {error.strerror}", mend) from None
+        fix = "name a file in a folder that you may write to"
+        raise WrongUsage("--to", str(path), f"cannot be written: {error.strerror}", fix) from None
 
 
 def _check(pipeline: Pipeline, output: str, path: Path, form: Format) -> None:

@@ -23,16 +23,16 @@ LOW_DISK = 1 << 30
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at: what was found and, where it is a problem, how to mend it."""
+    """One thing looked at: what was found and, where it is a problem, how to fix it."""
 
     what: str
     found: str
-    mend: str | None = None
+    fix: str | None = None
 
     def __str__(self) -> str:
-        mark = "ok     " if self.mend is None else "problem"
-        mend = "" if self.mend is None else f"\n         mend: {self.mend}"
-        return f"{mark}  {self.what}: {self.found}{mend}"
+        mark = "ok     " if self.fix is None else "problem"
+        fix = "" if self.fix is None else f"\n         fix: {self.fix}"
+        return f"{mark}  {self.what}: {self.found}{fix}"
 
 
 def doctor(
@@ -47,7 +47,7 @@ def doctor(
     problems = 0
     for finding in examine(file):
         typer.echo(str(finding))
-        problems += finding.mend is not None
+        problems += finding.fix is not None
     if problems:
         typer.echo(f"{problems} problem{'' if problems == 1 else 's'} found")
         raise typer.Exit(1)
@@ -78,8 +78,8 @@ def packages() -> Iterator[Finding]:
         except PackageNotFoundError:
             yield Finding(name, "not installed", f'pip install "{name}{bounds}"')
             continue
-        mend = None if within(found, bounds) else f'latecomer needs {bounds}: pip install "{name}{bounds}"'
-        yield Finding(name, found, mend)
+        fix = None if within(found, bounds) else f'latecomer needs {bounds}: pip install "{name}{bounds}"'
+        yield Finding(name, found, fix)
 
 
 def within(version: str, bounds: str) -> bool:
@@ -109,8 +109,8 @@ def java() -> Finding:
     except ImportError as error:
         return Finding("java", f"pyspark cannot be imported ({error})", "install pyspark first")
     except LatecomerError as error:
-        found, _, mend = str(error).partition("; ")
-        return Finding("java", found, mend or "install Java 17 or newer")
+        found, _, fix = str(error).partition("; ")
+        return Finding("java", found, fix or "install Java 17 or newer")
 
 
 def ports() -> Finding:
@@ -126,8 +126,8 @@ def ports() -> Finding:
     lacking = [name for name in wanted if settings.get(name, "").lower() != "true"]
     if not lacking:
         return Finding("spark's ports", f"open to the network of {master()}, authenticated and encrypted")
-    mend = f"set {' and '.join(f'{name} true' for name in lacking)} in spark-defaults.conf"
-    return Finding("spark's ports", f"open to whoever reaches the network of {master()}", mend)
+    fix = f"set {' and '.join(f'{name} true' for name in lacking)} in spark-defaults.conf"
+    return Finding("spark's ports", f"open to whoever reaches the network of {master()}", fix)
 
 
 def _spark_defaults() -> dict[str, str]:
@@ -245,5 +245,5 @@ def _tables(pipeline: Pipeline) -> Iterator[Finding]:
                 name = table.root.relative_to(found.root).as_posix()
                 yield Finding(f"table {name}", f"{rows} rows in {len(files)} files")
     except LatecomerError as error:
-        reason, _, mend = str(error).partition("; ")
-        yield Finding("tables", reason, mend or "run the pipeline first")
+        reason, _, fix = str(error).partition("; ")
+        yield Finding("tables", reason, fix or "run the pipeline first")

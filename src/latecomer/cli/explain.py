@@ -98,8 +98,8 @@ def _draw(found: Explanation, path: Path) -> None:
     try:
         path.write_text(picture(found), encoding="utf-8")
     except OSError as error:
-        mend = "name a file in a folder that is there and may be written to"
-        raise WrongUsage("--svg", str(path), f"cannot be written: {error.strerror}", mend) from None
+        fix = "name a file in a folder that is there and may be written to"
+        raise WrongUsage("--svg", str(path), f"cannot be written: {error.strerror}", fix) from None
 
 
 def _print_events(found: Explanation, most: int | None) -> None:

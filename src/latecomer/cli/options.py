@@ -55,8 +55,8 @@ Zoned = Annotated[
 class WrongUsage(LatecomerError):
     """An option's value that only the verb can judge."""
 
-    def __init__(self, option: str, value: str, reason: str, mend: str) -> None:
-        super().__init__(f"{option} {value!r} {reason}\n    mend: {mend}")
+    def __init__(self, option: str, value: str, reason: str, fix: str) -> None:
+        super().__init__(f"{option} {value!r} {reason}\n    fix: {fix}")
 
 
 def limit_of(text: str) -> int:
@@ -87,8 +87,8 @@ def moment_of(option: str, text: str) -> datetime:
     try:
         return to_moment(read(text))
     except (ValueError, OverflowError):
-        mend = "write ISO-8601 such as 2026-04-25T14:00:00Z; without an offset it is a time of --zone"
-        raise WrongUsage(option, text, "is not a moment", mend) from None
+        fix = "write ISO-8601 such as 2026-04-25T14:00:00Z; without an offset it is a time of --zone"
+        raise WrongUsage(option, text, "is not a moment", fix) from None
 
 
 def choose_zone(asked: str | None, file: Path, output: str | None = None) -> None:

@@ -152,8 +152,8 @@ def schedule(file: File) -> None:
     """Print the crontab lines of the file's `schedule` section."""
     pipeline = load(file)
     if not pipeline.schedule:
-        mend = "add it to the pipeline file, such as\n      schedule: {OUTPUT: {every: 1h, last: 4h}}"
-        raise WrongUsage("FILE", str(file), "has no schedule section", mend)
+        fix = "add it to the pipeline file, such as\n      schedule: {OUTPUT: {every: 1h, last: 4h}}"
+        raise WrongUsage("FILE", str(file), "has no schedule section", fix)
     folder, command = Path(file).resolve().parent, Path(sys.argv[0]).resolve()
     program = str(command) if command.name == "latecomer" else "latecomer"
     for output, each in pipeline.schedule.items():
@@ -180,8 +180,8 @@ def _range(
         raise WrongUsage("--to", str(until), f"is not after --from {since}", "exchange them")
     if last is None:
         if first is None and end is None:
-            mend = "name the windows: --from T --to T, or --last 4h"
-            raise WrongUsage("--from", "", "is missing", mend)
+            fix = "name the windows: --from T --to T, or --last 4h"
+            raise WrongUsage("--from", "", "is missing", fix)
         return first, end
     if since is not None or until is not None:
         raise WrongUsage("--last", last, "is a range of its own", "leave --from and --to out")

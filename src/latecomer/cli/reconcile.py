@@ -110,8 +110,8 @@ def _names(written: Sequence[str]) -> dict[str, str]:
     for pair in written:
         theirs, equals, ours = pair.partition("=")
         if not equals or not theirs or not ours:
-            mend = "write it such as --map ts=window_start"
-            raise WrongUsage("--map", pair, "is not THEIRS=OURS", mend)
+            fix = "write it such as --map ts=window_start"
+            raise WrongUsage("--map", pair, "is not THEIRS=OURS", fix)
         if theirs in names or ours in names.values():
             raise WrongUsage("--map", pair, "names a column twice", "map each column once")
         names[theirs] = ours

@@ -92,8 +92,8 @@ def _change(written: str) -> tuple[str, object]:
     try:
         return field, yaml.safe_load(value)
     except yaml.YAMLError:
-        mend = "write it as in the pipeline file, in quotes for the shell"
-        raise WrongUsage("--set", written, "has a value that cannot be read", mend) from None
+        fix = "write it as in the pipeline file, in quotes for the shell"
+        raise WrongUsage("--set", written, "has a value that cannot be read", fix) from None
 
 
 def _print_text(found: Replay, changes: Sequence[str], limit: int) -> None:

@@ -79,8 +79,8 @@ def results(
     if as_of is None and clock is not Clock.PUBLISHED:
         raise WrongUsage("--clock", clock.value, "has no meaning without --as-of", "say --as-of T too")
     if as_of is not None and open_windows:
-        mend = "leave --open out: panes that had been published by then are shown, EARLY ones too"
-        raise WrongUsage("--as-of", as_of, "cannot be asked of windows still open", mend)
+        fix = "leave --open out: panes that had been published by then are shown, EARLY ones too"
+        raise WrongUsage("--as-of", as_of, "cannot be asked of windows still open", fix)
     reader = open_reader(file)
     if serving or prefer is not None:
         _only_one_of(serving, prefer, {"--open": open_windows, "--as-of": as_of})
@@ -96,11 +96,11 @@ def _only_one_of(serving: bool, prefer: Origin | None, others: Mapping[str, obje
     """Corrections are known as they are now, and of windows that have closed."""
     asked = "--serving" if serving else "--prefer"
     if serving and prefer is not None:
-        mend = "leave --serving out; it shows what --prefer rebuilt does, with base and correction"
-        raise WrongUsage("--prefer", prefer.value, "cannot be asked together with --serving", mend)
+        fix = "leave --serving out; it shows what --prefer rebuilt does, with base and correction"
+        raise WrongUsage("--prefer", prefer.value, "cannot be asked together with --serving", fix)
     for option in [option for option, given in others.items() if given]:
-        mend = f"ask for {asked} or for {option}"
-        raise WrongUsage(option, str(others[option]), f"cannot be asked together with {asked}", mend)
+        fix = f"ask for {asked} or for {option}"
+        raise WrongUsage(option, str(others[option]), f"cannot be asked together with {asked}", fix)
 
 
 def _served(reader: Reader, output: str, prefer: Origin | None, chosen: str) -> pa.Table:

@@ -59,20 +59,20 @@ def _refused(pipeline: Pipeline, field: str) -> Iterator[Problem]:
     first, *rest = field.split(".")
     if first not in Pipeline.model_fields or first == "base":
         known = [name for name in Pipeline.model_fields if name != "base"]
-        yield Problem(field, "unknown key", mend=did_you_mean(first, known))
+        yield Problem(field, "unknown key", fix=did_you_mean(first, known))
     elif first not in ("watermark", "outputs"):
         yield Problem(
             field,
             "cannot change in a replay: the log was written with it",
-            mend="change watermark or outputs, or run the pipeline into a new store",
+            fix="change watermark or outputs, or run the pipeline into a new store",
         )
     elif first == "outputs" and not rest:
-        yield Problem(field, "says of no output what to change", mend="write outputs.NAME.FIELD")
+        yield Problem(field, "says of no output what to change", fix="write outputs.NAME.FIELD")
     elif first == "outputs" and rest[0] not in pipeline.outputs:
-        mend = did_you_mean(rest[0], pipeline.outputs)
-        yield Problem(field, "the pipeline has no such output", rest[0], mend)
+        fix = did_you_mean(rest[0], pipeline.outputs)
+        yield Problem(field, "the pipeline has no such output", rest[0], fix)
     elif first == "outputs" and rest[1:2] == ["sinks"]:
-        yield Problem(field, "a replay writes to no sink", mend="leave it out")
+        yield Problem(field, "a replay writes to no sink", fix="leave it out")
 
 
 def _dead_letters_again(pipeline: Pipeline, supposed: Pipeline) -> Iterator[Problem]:
@@ -80,7 +80,7 @@ def _dead_letters_again(pipeline: Pipeline, supposed: Pipeline) -> Iterator[Prob
         yield Problem(
             "watermark.max_future",
             "cannot change in a replay: dead letters were told apart before anything was logged",
-            mend="leave it as it is, or run the pipeline into a new store",
+            fix="leave it as it is, or run the pipeline into a new store",
         )
 
 

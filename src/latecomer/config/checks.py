@@ -196,8 +196,8 @@ def _expression(field: str, aggregate: Aggregate, columns: Iterable[str]) -> Pro
 def _unknown_column(field: str, used: str, columns: Iterable[str]) -> Problem:
     known = list(columns)
     near = difflib.get_close_matches(used, known, n=1)
-    mend = f"did you mean {near[0]}?" if near else f"the source has {', '.join(known)}"
-    return Problem(field, "the source has no such column", used, mend)
+    fix = f"did you mean {near[0]}?" if near else f"the source has {', '.join(known)}"
+    return Problem(field, "the source has no such column", used, fix)
 
 
 def _time_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
@@ -387,15 +387,15 @@ def _accumulation(name: str, output: Output) -> Iterator[Problem]:
 def require_output(pipeline: Pipeline, name: str) -> None:
     """Refuse an output that the pipeline does not have, and say which one may be meant."""
     if name not in pipeline.outputs:
-        mend, place = did_you_mean(name, pipeline.outputs), f"pipeline {pipeline.name}"
-        raise PipelineError([Problem("output", "the pipeline has no such output", name, mend, place)])
+        fix, place = did_you_mean(name, pipeline.outputs), f"pipeline {pipeline.name}"
+        raise PipelineError([Problem("output", "the pipeline has no such output", name, fix, place)])
 
 
 def _schedules(pipeline: Pipeline) -> Iterator[Problem]:
     for name in pipeline.schedule:
         if name not in pipeline.outputs:
-            mend = did_you_mean(name, pipeline.outputs)
-            yield Problem(f"schedule.{name}", "the pipeline has no such output", name, mend)
+            fix = did_you_mean(name, pipeline.outputs)
+            yield Problem(f"schedule.{name}", "the pipeline has no such output", name, fix)
 
 
 def _empty_windows(name: str, output: Output) -> Iterator[Problem]:
@@ -423,19 +423,19 @@ def _sinks_that_cannot(name: str, output: Output) -> Iterator[Problem]:
             message = (
                 f"{sink.kind} keeps one pane of each window and key, and discarding panes have to be added up"
             )
-            mend = "use accumulation: accumulating or retracting, or a change stream (parquet, jsonl)"
+            fix = "use accumulation: accumulating or retracting, or a change stream (parquet, jsonl)"
         elif output.window.joinable_after:
             message = (
                 f"{sink.kind} is append only and cannot take the updates of sessions with final: after_gap"
             )
-            mend = "use accumulation: retracting or discarding, or a sink that upserts (delta, sqlite)"
+            fix = "use accumulation: retracting or discarding, or a sink that upserts (delta, sqlite)"
         elif output.trigger.early is not None:
             message = f"{sink.kind} is append only and cannot take the updates of an early trigger"
-            mend = "use accumulation: retracting or discarding, or a sink that upserts (delta, sqlite)"
+            fix = "use accumulation: retracting or discarding, or a sink that upserts (delta, sqlite)"
         else:
             message = f"{sink.kind} is append only and cannot take the updates of late: {output.late}"
-            mend = "use late: retract, drop or side_output, or a sink that upserts (delta, sqlite)"
-        yield Problem(f"outputs.{name}.sinks.{index}", message, {sink.kind: sink.path}, mend)
+            fix = "use late: retract, drop or side_output, or a sink that upserts (delta, sqlite)"
+        yield Problem(f"outputs.{name}.sinks.{index}", message, {sink.kind: sink.path}, fix)
 
 
 def _output_names(name: str, output: Output) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from latecomer.model.strategies import Custom, Strategy
 
 MISTAKE = "custom_strategy"
-"""The kind of error raised here. Its context has the field below `watermark`, the value and the mend."""
+"""The kind of error raised here. Its context has the field below `watermark`, the value and the fix."""
 
 
 def load_strategy(written: Custom, base: Path) -> Strategy:
@@ -29,13 +29,13 @@ def load_strategy(written: Custom, base: Path) -> Strategy:
         first = error.errors()[0]
         place = ".".join(str(step) for step in ("options", *first["loc"]))
         told = first["msg"].removeprefix("Value error, ")
-        message, _, mend = told.partition("; ")
+        message, _, fix = told.partition("; ")
         if first["type"] == "extra_forbidden":
             own = sorted(found.model_fields.keys() - Strategy.model_fields.keys())
-            message, mend = "unknown key", f"the options of {class_name} are {', '.join(own) or 'none'}"
+            message, fix = "unknown key", f"the options of {class_name} are {', '.join(own) or 'none'}"
         elif first["type"] == "missing":
-            message, mend = "is missing", f"add it to options: of {class_name}"
-        raise _mistake(place, message, first["input"], mend or f"write what {class_name} takes") from None
+            message, fix = "is missing", f"add it to options: of {class_name}"
+        raise _mistake(place, message, first["input"], fix or f"write what {class_name} takes") from None
 
 
 def _module(name: str, value: str, base: Path) -> ModuleType:
@@ -47,10 +47,10 @@ def _module(name: str, value: str, base: Path) -> ModuleType:
     try:
         module = importlib.import_module(name)
     except Exception as error:
-        message, mend = f"module {name} cannot be loaded: {error!r}", "correct the module"
+        message, fix = f"module {name} cannot be loaded: {error!r}", "correct the module"
         if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
-            message, mend = f"there is no module {name}", f"put {name}.py beside the pipeline file"
-        raise _mistake("strategy", message, value, mend) from None
+            message, fix = f"there is no module {name}", f"put {name}.py beside the pipeline file"
+        raise _mistake("strategy", message, value, fix) from None
     finally:
         sys.path.remove(folder)
     loaded = Path(module.__file__ or "")
@@ -75,17 +75,15 @@ def _class(module: ModuleType, name: str, value: str) -> type[Strategy]:
         )
     there = [each for each, kind in vars(module).items() if _own_strategy(kind, module)]
     near = difflib.get_close_matches(name, there, n=1)
-    mend = (
-        f"did you mean {near[0]}?" if near else f"{module.__name__} has {', '.join(there) or 'no strategy'}"
-    )
-    raise _mistake("strategy", f"module {module.__name__} has no class {name}", value, mend)
+    fix = f"did you mean {near[0]}?" if near else f"{module.__name__} has {', '.join(there) or 'no strategy'}"
+    raise _mistake("strategy", f"module {module.__name__} has no class {name}", value, fix)
 
 
 def _own_strategy(kind: object, module: ModuleType) -> bool:
     return inspect.isclass(kind) and issubclass(kind, Strategy) and kind.__module__ == module.__name__
 
 
-def _mistake(field: str, message: str, value: object, mend: str) -> PydanticCustomError:
+def _mistake(field: str, message: str, value: object, fix: str) -> PydanticCustomError:
     return PydanticCustomError(
-        MISTAKE, "{message}; {mend}", {"field": field, "message": message, "value": value, "mend": mend}
+        MISTAKE, "{message}; {fix}", {"field": field, "message": message, "value": value, "fix": fix}
     )

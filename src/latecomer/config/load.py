@@ -40,7 +40,7 @@ def parse_pipeline(text: str, file: Path) -> Pipeline:
         )
     if "base" in document:
         raise PipelineError(
-            [at_line(Problem("base", "unknown key", mend=_mend_key(("base",), lines)), file, lines)]
+            [at_line(Problem("base", "unknown key", fix=_key_fix(("base",), lines)), file, lines)]
         )
     return made(document, file, lines)
 
@@ -107,7 +107,7 @@ def at_line(problem: Problem, file: Path | None, lines: Mapping[Location, int]) 
         dotted(location),
         problem.message,
         problem.value,
-        problem.mend,
+        problem.fix,
         str(file) if file else None,
         line_of(location, lines),
     )
@@ -126,20 +126,20 @@ def _problem(entry: Any, file: Path, lines: Mapping[Location, int]) -> Problem:
     """A pydantic error in the pipeline file's own words."""
     location = _written_location(entry["loc"], lines)
     kind, value = entry["type"], entry.get("input")
-    message, mend = in_own_words(entry)
+    message, fix = in_own_words(entry)
     if kind == "extra_forbidden":
-        message, mend = "unknown key", _mend_key(location, lines, entry["loc"])
+        message, fix = "unknown key", _key_fix(location, lines, entry["loc"])
     elif kind == "missing":
-        message, value, mend = "is missing", None, f"add {location[-1]}:"
+        message, value, fix = "is missing", None, f"add {location[-1]}:"
     elif kind == custom.MISTAKE:
         location = (*location, *entry["ctx"]["field"].split("."))
-        message, value, mend = (entry["ctx"][part] for part in ("message", "value", "mend"))
+        message, value, fix = (entry["ctx"][part] for part in ("message", "value", "fix"))
     elif kind == "union_tag_invalid":
-        message, mend = "unknown strategy", f"use {entry['ctx']['expected_tags']}"
+        message, fix = "unknown strategy", f"use {entry['ctx']['expected_tags']}"
         location, value = (*location, "strategy"), entry["ctx"]["tag"]
     if isinstance(value, dict | BaseModel) and message != "is empty":
         value = None
-    return Problem(dotted(location), message, value, mend, str(file), line_of(location, lines))
+    return Problem(dotted(location), message, value, fix, str(file), line_of(location, lines))
 
 
 def _written_location(loc: Sequence[str | int], lines: Mapping[Location, int]) -> Location:
@@ -153,7 +153,7 @@ def _written_location(loc: Sequence[str | int], lines: Mapping[Location, int]) -
     return location
 
 
-def _mend_key(location: Location, lines: Mapping[Location, int], steps: Sequence[str | int] = ()) -> str:
+def _key_fix(location: Location, lines: Mapping[Location, int], steps: Sequence[str | int] = ()) -> str:
     key, parent = str(location[-1]), location[-2] if len(location) > 1 else None
     known = _keys_of(location, parent, lines)
     if parent == "watermark":

@@ -45,7 +45,7 @@ from latecomer.model.zones import Zone
 
 Unit = Literal["s", "ms", "us", "ns"]
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-_NAME_MEND = "use letters, digits and _ only, not starting with a digit, at most 100 of them"
+_NAME_FIX = "use letters, digits and _ only, not starting with a digit, at most 100 of them"
 
 
 class _Model(Model):
@@ -258,7 +258,7 @@ class Pipeline(_Model):
     @classmethod
     def _plain_name(cls, name: str) -> str:
         if not NAME.fullmatch(name):
-            raise ValueError(f"is not a usable name; {_NAME_MEND}")
+            raise ValueError(f"is not a usable name; {_NAME_FIX}")
         return name
 
     @field_validator("outputs")
@@ -267,7 +267,7 @@ class Pipeline(_Model):
         seen: dict[str, str] = {}
         for name in outputs:
             if not NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is not a usable name; {_NAME_MEND}")
+                raise ValueError(f"{name!r} is not a usable name; {_NAME_FIX}")
             other = seen.setdefault(name.lower(), name)
             if other != name:
                 raise ValueError(

@@ -70,7 +70,7 @@ def compose(
         problem = Problem(
             what,
             f"is not valid YAML: {error.problem or error.context}",
-            mend="check indentation, quotes and brackets on this line",
+            fix="check indentation, quotes and brackets on this line",
             file=str(file),
             line=line,
         )
@@ -84,9 +84,9 @@ def compose(
         loader.dispose()
 
 
-def whole_file(file: Path, message: str, mend: str, what: str = PIPELINE) -> PipelineError:
+def whole_file(file: Path, message: str, fix: str, what: str = PIPELINE) -> PipelineError:
     """A problem that no line has."""
-    return PipelineError([Problem(what, message, mend=mend, file=str(file))])
+    return PipelineError([Problem(what, message, fix=fix, file=str(file))])
 
 
 def _number(
@@ -115,13 +115,13 @@ def _require_word(key: yaml.Node, location: Location, file: Path) -> None:
     if not isinstance(key, yaml.ScalarNode):
         raise _at_key(key, location, file, "has a key that is not a word", "write `name: value`")
     if key.tag not in (f"{_SCALARS}str", f"{_SCALARS}merge"):
-        mend = f'write it in quotes: "{key.value}"'
-        raise _at_key(key, (*location, key.value), file, "is a key that YAML does not read as text", mend)
+        fix = f'write it in quotes: "{key.value}"'
+        raise _at_key(key, (*location, key.value), file, "is a key that YAML does not read as text", fix)
 
 
-def _at_key(key: yaml.Node, place: Location, file: Path, message: str, mend: str) -> PipelineError:
+def _at_key(key: yaml.Node, place: Location, file: Path, message: str, fix: str) -> PipelineError:
     line = key.start_mark.line + 1
-    return PipelineError([Problem(dotted(place), message, mend=mend, file=str(file), line=line)])
+    return PipelineError([Problem(dotted(place), message, fix=fix, file=str(file), line=line)])
 
 
 def dotted(location: Location) -> str:

@@ -1,7 +1,7 @@
 """Every error latecomer raises on purpose.
 
     LatecomerError
-    ├── PipelineError        the pipeline file is wrong: file, line, field, value, mend
+    ├── PipelineError        the pipeline file is wrong: file, line, field, value, fix
     ├── MachineError         Java or a package is missing or too old
     ├── SourceError          the source cannot be read at all
     ├── StoreError           the store cannot be used
@@ -33,12 +33,12 @@ class LatecomerError(Exception):
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake in a pipeline file: where it is, what stands there, how to mend it."""
+    """One mistake in a pipeline file: where it is, what stands there, how to fix it."""
 
     field: str
     message: str
     value: object = None
-    mend: str | None = None
+    fix: str | None = None
     file: str | None = None
     line: int | None = None
 
@@ -47,8 +47,8 @@ class Problem:
         if self.line is not None:
             place += f":{self.line}"
         shown = "" if self.value is None else f" (value: {self._shown_value()})"
-        mend = f"\n    mend: {self.mend}" if self.mend else ""
-        return f"{place}: {self.field}: {self.message}{shown}{mend}"
+        fix = f"\n    fix: {self.fix}" if self.fix else ""
+        return f"{place}: {self.field}: {self.message}{shown}{fix}"
 
     def _shown_value(self) -> str:
         """The value, without the secrets that somebody may have written there."""
@@ -64,7 +64,7 @@ def _shorten(text: str, limit: int = 120) -> str:
 
 
 def did_you_mean(value: str, known: Iterable[str]) -> str:
-    """The mend for a name that is not there.
+    """The fix for a name that is not there.
 
     >>> did_you_mean("totls", ["totals", "alerts"])
     'did you mean totals? there are totals, alerts'

@@ -348,12 +348,12 @@ class OutputLogic:
 
     def _too_many_empty(self, windows: int, keys: int, after: int) -> PipelineError:
         told = f"{windows:,} windows closed in one batch since {to_moment(after):%Y-%m-%d %H:%M}"
-        mend = (
+        fix = (
             "set emit_empty: false and run again: nothing is lost; look for an event far in the past among "
             "the first, or for a window that is too short"
         )
         message = f"{told}, to be told as empty for {keys:,} key{'s' if keys > 1 else ''}"
-        return PipelineError([Problem(f"outputs.{self.name}.emit_empty", message, True, mend)])
+        return PipelineError([Problem(f"outputs.{self.name}.emit_empty", message, True, fix)])
 
     def _fold_late(self, new: list[Path], stretch: Stretch) -> tuple[list[Path], list[DataFile]]:
         """Late panes come in many small files; now and then they become one.

@@ -30,8 +30,8 @@ def mark_of(strategy: Strategy, state: State, partition: str) -> int:
         return BEGIN_OF_TIME
     whole = _whole(mark)
     if whole is None or whole >= END_OF_TIME:
-        mend = f"return microseconds since the epoch, up to the year 9999, or None; {_NOTHING_LOST}"
-        raise _refused(strategy.mark, mark, partition, "a moment", mend)
+        fix = f"return microseconds since the epoch, up to the year 9999, or None; {_NOTHING_LOST}"
+        raise _refused(strategy.mark, mark, partition, "a moment", fix)
     return max(whole, BEGIN_OF_TIME)
 
 
@@ -40,8 +40,8 @@ def lag_of(strategy: Strategy, state: State, partition: str) -> int:
     lag = _answer(strategy.lag, state, partition)
     whole = _whole(lag)
     if whole is None or whole < 0:
-        mend = f"return a number of microseconds, 0 or more; {_NOTHING_LOST}"
-        raise _refused(strategy.lag, lag, partition, "a duration", mend)
+        fix = f"return a number of microseconds, 0 or more; {_NOTHING_LOST}"
+        raise _refused(strategy.lag, lag, partition, "a duration", fix)
     return whole
 
 
@@ -72,8 +72,8 @@ def _answer(method: Callable[..., Any], *given: Any) -> Any:
         if type(method.__self__).__module__ == Strategy.__module__:  # type: ignore[attr-defined]
             raise
         failed = f"{_name(method)} raised {type(error).__name__}: {error}"
-        mend = f"mend the class and run again: {_NOTHING_LOST}"
-        raise PipelineError([Problem("watermark.strategy", failed, mend=mend)]) from error
+        fix = f"fix the class and run again: {_NOTHING_LOST}"
+        raise PipelineError([Problem("watermark.strategy", failed, fix=fix)]) from error
 
 
 def _whole(answer: object) -> int | None:
@@ -84,10 +84,10 @@ def _whole(answer: object) -> int | None:
 
 
 def _refused(
-    method: Callable[..., Any], answer: object, partition: str, kind: str, mend: str
+    method: Callable[..., Any], answer: object, partition: str, kind: str, fix: str
 ) -> PipelineError:
     told = f"what {_name(method)} answered for partition {partition!r} is not {kind}"
-    return PipelineError([Problem("watermark.strategy", told, answer, mend)])
+    return PipelineError([Problem("watermark.strategy", told, answer, fix)])
 
 
 def _name(method: Callable[..., Any]) -> str:

@@ -31,7 +31,7 @@ LONGEST = 365_243 * DAY
 _PART = re.compile(r"(\d+)(us|ms|s|m|h|d)")
 _WHOLE = re.compile(r"-?(?:\d+(?:us|ms|s|m|h|d))+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MEND = "write a number and a unit: 500ms, 30s, 5m, 1h or 1d"
+DURATION_FIX = "write a number and a unit: 500ms, 30s, 5m, 1h or 1d"
 
 
 def parse_duration(value: object) -> int:
@@ -62,7 +62,7 @@ def _micros(value: object) -> int:
             return -micros if text.startswith("-") else micros
     elif value == 0 and not isinstance(value, bool):
         return 0
-    raise ValueError(f"not a duration; {MEND}")
+    raise ValueError(f"not a duration; {DURATION_FIX}")
 
 
 def format_duration(micros: int) -> str:

@@ -77,11 +77,11 @@ class SinkLogic(ABC):
         found = refusal_of(error)
         return None if found is None else self._refusal(found.reason, found.fix, batch)
 
-    def _refusal(self, reason: str, mend: str, batch: int | None = None) -> SinkError:
+    def _refusal(self, reason: str, fix: str, batch: int | None = None) -> SinkError:
         """The error to raise; while opening, no batch is known yet."""
         goes_on = "catches this sink up" if batch is None else f"continues with batch {batch}"
         return SinkError(
-            f"{self.kind} sink {self.path}: {reason}; {mend}. Nothing is lost: the next run {goes_on}."
+            f"{self.kind} sink {self.path}: {reason}; {fix}. Nothing is lost: the next run {goes_on}."
         )
 
 

@@ -144,7 +144,7 @@ class SqliteLogic(SinkLogic):
             raise self._refusal(*self._explained(error), batch) from error
 
     def _explained(self, error: sqlite3.Error) -> tuple[str, str]:
-        """The reason and the mend."""
+        """The reason and the fix."""
         match getattr(error, "sqlite_errorcode", 0) & 0xFF:
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
                 return (
@@ -166,7 +166,7 @@ class SqliteLogic(SinkLogic):
                 return "the disk is full", "make room there"
         return (
             f"the database refused ({first_line(error)})",
-            "run again, after mending the file or giving the sink another path",
+            "run again, after fixing the file or giving the sink another path",
         )
 
 

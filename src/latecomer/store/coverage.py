@@ -77,13 +77,13 @@ def covers(store: Store, since: int | None, window: AnyWindow | None = None) -> 
     return since is not None and since >= whole + (window.gap if isinstance(window, Session) else 0)
 
 
-def require_covered(store: Store, what: str, mend: str) -> None:
+def require_covered(store: Store, what: str, fix: str) -> None:
     """Refuse what needs all of the log, where it is no longer there."""
     whole = covered_since(store)
     if whole is not None:
         raise NotCovered(
             f"{what} needs the whole log, and retention has removed batches 0 to "
-            f"{removed_until(store, EVENTS)} from it: it is whole for event times from {written(whole)} on; {mend}"
+            f"{removed_until(store, EVENTS)} from it: it is whole for event times from {written(whole)} on; {fix}"
         )
 
 

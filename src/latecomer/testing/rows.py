@@ -56,7 +56,7 @@ class Shape:
         return marker if marker in self.given and self.columns[marker] != "boolean" else None
 
     def problem(self, row: Row) -> str | None:
-        """What is wrong with the row, and the mend."""
+        """What is wrong with the row, and the fix."""
         for name, value in row.fields.items():
             if name not in self.given:
                 near = difflib.get_close_matches(name, self.given, n=1)

@@ -1,7 +1,7 @@
 """Transcripts: executable specifications in YAML. A pipeline, what happens to it, what must come of it.
 
 docs/transcripts.md describes the format. Everything is read and checked here, before anything runs: a
-mistake is told with file, line and mend, as in a pipeline file.
+mistake is told with file, line and fix, as in a pipeline file.
 """
 
 from __future__ import annotations
@@ -115,10 +115,10 @@ class _Reader:
     def transcript(self) -> Transcript:
         rule = self.document.get("rule")
         if not isinstance(rule, str) or not rule.strip():
-            self._problem(("rule",), "is missing", mend="say in a sentence what the transcript shows")
+            self._problem(("rule",), "is missing", fix="say in a sentence what the transcript shows")
         steps = list(self._steps())
         if not steps and not self.problems:
-            self._problem(("steps",), "is missing", mend="say what happens: a list of batches and the like")
+            self._problem(("steps",), "is missing", fix="say what happens: a list of batches and the like")
         if wrong := backwards(steps, self.times):
             self._problem(("steps", wrong[0], "watermark"), wrong[1], "write a later time, or leave it out")
         self._stop()  # before the pipeline, whose outputs the expectations name
@@ -139,7 +139,7 @@ class _Reader:
         named = self.document.get("pipeline")
         if self.given is not None or named is not None:
             for key in (*fragment, *(["columns"] if "columns" in self.document else [])):
-                self._problem((key,), "the pipeline has its own", mend="leave it out, or leave pipeline out")
+                self._problem((key,), "the pipeline has its own", fix="leave it out, or leave pipeline out")
             self._stop()
             whole = self.given or load_pipeline(self.file.resolve().parent / str(named))
             return Shape(whole, _columns_of(whole, rows), self.times)
@@ -147,7 +147,7 @@ class _Reader:
             fragment.setdefault("watermark", {"delay": "0s"})
         for key in ("watermark", "outputs"):
             if key not in fragment:
-                self._problem((key,), "is missing", mend=f"add {key}:, or name a pipeline file in pipeline:")
+                self._problem((key,), "is missing", fix=f"add {key}:, or name a pipeline file in pipeline:")
         columns = {**inferred(rows), **self._columns()}
         event = {"time": "event_time", **self._event()}
         self._stop()
@@ -179,7 +179,7 @@ class _Reader:
     def _columns(self) -> dict[str, str]:
         written = self.document.get("columns", {})
         if not isinstance(written, dict):
-            self._problem(("columns",), "is not a mapping", mend="write column: type, as in {paise: bigint}")
+            self._problem(("columns",), "is not a mapping", fix="write column: type, as in {paise: bigint}")
             return {}
         columns = {}
         for name, kind in written.items():
@@ -202,7 +202,7 @@ class _Reader:
     def _steps(self) -> Iterator[Step]:
         written = self.document.get("steps", [])
         if not isinstance(written, list):
-            self._problem(("steps",), "is not a list", mend="begin each step with a dash")
+            self._problem(("steps",), "is not a list", fix="begin each step with a dash")
             return
         for index, step in enumerate(written):
             location: Location = ("steps", index)
@@ -236,8 +236,8 @@ class _Reader:
         row: Row = self._try(location, lambda text: read_row(text, self.times), line) or Row(None, 0)
         step = int(location[1])
         if arrow and not fates.strip():
-            mend = "say what becomes of the row, as in -> on_time, or leave -> out"
-            self._problem(location, "nothing stands after ->", mend, written)
+            fix = "say what becomes of the row, as in -> on_time, or leave -> out"
+            self._problem(location, "nothing stands after ->", fix, written)
         for part in fates.split(";") if fates.strip() else []:
             output, _, words = part.rpartition("=")
             stated = self._try(location, read_fates, words.strip())
@@ -313,9 +313,7 @@ class _Reader:
             told = f"there is no output {statement.output}", f"there are {', '.join(names)}"
         else:
             return
-        self.problems.append(
-            Problem("steps", told[0], mend=told[1], file=str(self.file), line=statement.line)
-        )
+        self.problems.append(Problem("steps", told[0], fix=told[1], file=str(self.file), line=statement.line))
 
     def _of_known_names(self, statement: Statement, shape: Shape) -> None:
         output = shape.pipeline.outputs[statement.output or ""]
@@ -350,12 +348,12 @@ class _Reader:
         for key in written:
             if key not in known:
                 near = difflib.get_close_matches(str(key), known, n=1)
-                mend = f"did you mean {near[0]}?" if near else f"the keys here are {', '.join(known)}"
-                self._problem((*location, str(key)), "unknown key", mend)
+                fix = f"did you mean {near[0]}?" if near else f"the keys here are {', '.join(known)}"
+                self._problem((*location, str(key)), "unknown key", fix)
 
-    def _problem(self, location: Location, message: str, mend: str | None = None, value: Any = None) -> None:
+    def _problem(self, location: Location, message: str, fix: str | None = None, value: Any = None) -> None:
         self.problems.append(
-            Problem(dotted(location), message, value, mend, str(self.file), line_of(location, self.lines))
+            Problem(dotted(location), message, value, fix, str(self.file), line_of(location, self.lines))
         )
 
     def _stop(self) -> None:
@@ -373,8 +371,8 @@ def _actions(step: Any) -> list[str]:
 
 
 def _told(error: ValueError) -> tuple[str, str | None]:
-    message, _, mend = str(error).partition("; ")
-    return message, mend or None
+    message, _, fix = str(error).partition("; ")
+    return message, fix or None
 
 
 def _columns_of(pipeline: Pipeline, rows: Sequence[Row]) -> dict[str, str]:

@@ -321,7 +321,7 @@ def test_a_moment_in_no_window_names_the_nearest(told: Story) -> None:
         asked(told, moment=at(30))
     assert str(error.value) == (
         "pipeline upi: window: no window for merchant=amul holds this moment (value: '2026-04-25T12:30:00Z')\n"
-        "    mend: the nearest are 2026-04-25T12:00:00Z to 2026-04-25T12:01:00Z"
+        "    fix: the nearest are 2026-04-25T12:00:00Z to 2026-04-25T12:01:00Z"
     )
 
 
@@ -329,7 +329,7 @@ def test_a_key_that_never_was_names_the_nearest(told: Story) -> None:
     with pytest.raises(PipelineError) as error:
         asked(told, merchant="amull")
     assert "key: the window has no such key (value: 'merchant=amull')" in str(error.value)
-    assert "mend: the nearest in this window: --key merchant=amul" in str(error.value)
+    assert "fix: the nearest in this window: --key merchant=amul" in str(error.value)
 
 
 def test_a_key_that_was_not_said_is_found_or_asked_for(told: Story) -> None:
@@ -429,7 +429,7 @@ def test_csv_has_a_line_an_event(told: Story) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--events", "some"], r"--events 'some' is not a number of events\n    mend: write a number"),
+        (["--events", "some"], r"--events 'some' is not a number of events\n    fix: write a number"),
         (["--events", "-1"], r"--events '-1' is not a number of events"),
         (["--svg", "/nowhere/at/all.svg"], r"--svg '/nowhere/at/all.svg' cannot be written: No such file"),
     ],

@@ -182,7 +182,7 @@ def test_valid_at_holds_for_open_windows_too(told: Story) -> None:
 
 
 def test_open_windows_have_no_past(told: Story) -> None:
-    with pytest.raises(PipelineError, match=r"as_of: open windows are known only as they are now .*\n.*mend"):
+    with pytest.raises(PipelineError, match=r"as_of: open windows are known only as they are now .*\n.*fix"):
         Reader(told.pipeline).results("totals", include_open=True, as_of=at(2))
 
 
@@ -286,18 +286,18 @@ def test_no_row_says_why(told: Story) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--as-of", "yesterday"], r"--as-of 'yesterday' is not a moment\n    mend: write ISO-8601"),
-        (["--valid-at", "25:00"], r"--valid-at '25:00' is not a moment\n    mend: write ISO-8601"),
-        (["--clock", "arrival"], r"--clock 'arrival' has no meaning without --as-of\n    mend: say --as-of"),
+        (["--as-of", "yesterday"], r"--as-of 'yesterday' is not a moment\n    fix: write ISO-8601"),
+        (["--valid-at", "25:00"], r"--valid-at '25:00' is not a moment\n    fix: write ISO-8601"),
+        (["--clock", "arrival"], r"--clock 'arrival' has no meaning without --as-of\n    fix: say --as-of"),
         (
             ["--window", "2026-04-25", "--valid-at", "2026-04-25"],
-            r"--window '2026-04-25' means the same as --valid-at\n    mend: say one of the two",
+            r"--window '2026-04-25' means the same as --valid-at\n    fix: say one of the two",
         ),
         (["--window", "soon"], r"--window 'soon' is not a moment"),
-        (["--limit", "few"], r"--limit 'few' is not a number of rows\n    mend: write a number such as 20"),
+        (["--limit", "few"], r"--limit 'few' is not a number of rows\n    fix: write a number such as 20"),
         (
             ["--as-of", "2026-04-25", "--open"],
-            r"--as-of '2026-04-25' cannot be asked .*\n    mend: leave --open out",
+            r"--as-of '2026-04-25' cannot be asked .*\n    fix: leave --open out",
         ),
     ],
 )

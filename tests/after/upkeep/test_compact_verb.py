@@ -66,7 +66,7 @@ def test_a_time_to_keep_that_cannot_be(days: Days, cli: Cli, keep: str, reason: 
     assert said.status == 2
     assert f"keep: {reason}" in said.err
     assert f"(value: '{keep}')" in said.err
-    assert "mend:" in said.err
+    assert "fix:" in said.err
 
 
 def test_validate_says_what_will_be_removed(days: Days, cli: Cli) -> None:

@@ -1,4 +1,4 @@
-"""`retention` in the pipeline file: what is refused, with field, value and mend."""
+"""`retention` in the pipeline file: what is refused, with field, value and fix."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def test_shorter_than_an_output_looks_back(tmp_path: Path) -> None:
     said = refused(tmp_path, PIPELINE + "retention:\n  events: 2h59m\n")
     assert "retention.events: is shorter than output totals may look back" in said
     assert "window and allowed lateness are 3h (value: '2h59m')" in said
-    assert "mend: set retention.events: 3h or more" in said
+    assert "fix: set retention.events: 3h or more" in said
     (tmp_path / "pipeline.yaml").write_text(PIPELINE + "retention: {events: 3h}\n")
     assert load_pipeline(tmp_path / "pipeline.yaml").retention.events == 3 * UNITS["h"]
 
 
 @pytest.mark.parametrize(
-    ("window", "reason", "mend"),
+    ("window", "reason", "fix"),
     [
         ("{global: true}", "a global window is never over", "leave retention.events out"),
         (
@@ -49,10 +49,10 @@ def test_shorter_than_an_output_looks_back(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_an_output_that_needs_the_log_for_ever(tmp_path: Path, window: str, reason: str, mend: str) -> None:
+def test_an_output_that_needs_the_log_for_ever(tmp_path: Path, window: str, reason: str, fix: str) -> None:
     said = refused(tmp_path, PIPELINE.replace("{tumbling: 1h}", window) + "retention: {events: 400d}\n")
     assert f"output totals needs the log for ever: {reason} (value: '400d')" in said
-    assert mend in said
+    assert fix in said
 
 
 @pytest.mark.parametrize(

@@ -88,8 +88,8 @@ def certify(pipeline: Pipeline, output: str, at: datetime | None = None) -> Cert
         )
     wanted = reached if at is None else to_micros(at)
     if wanted > reached:
-        mend = f"leave it out, or name a moment up to {iso(reached)}"
-        raise _refused("at", "is after the watermark: windows there are still open", iso(wanted), mend)
+        fix = f"leave it out, or name a moment up to {iso(reached)}"
+        raise _refused("at", "is after the watermark: windows there are still open", iso(wanted), fix)
     return _certified(store, output, rows, wanted, batches)
 
 
@@ -148,12 +148,12 @@ def read_certificate(path: Path) -> Certificate:
         raise _refused("check", "is not JSON", str(path), "name a file that certify --to wrote") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         shown = found.get("format") if isinstance(found, dict) else found
-        mend = f"this latecomer reads format {FORMAT}"
-        raise _refused("format", "is not a certificate of a known format", shown, mend)
+        fix = f"this latecomer reads format {FORMAT}"
+        raise _refused("format", "is not a certificate of a known format", shown, fix)
     for name, kind in _FIELDS.items():
         if not isinstance(found.get(name), kind) or isinstance(found[name], bool):
-            mend = "restore the file as certify wrote it"
-            raise _refused(name, "is missing or of another type", found.get(name), mend)
+            fix = "restore the file as certify wrote it"
+            raise _refused(name, "is missing or of another type", found.get(name), fix)
     try:
         datetime.fromisoformat(found["watermark"])
     except ValueError:
@@ -175,8 +175,8 @@ _FIELDS: dict[str, type] = {
 }
 
 
-def _refused(field: str, message: str, value: object, mend: str) -> PipelineError:
-    return PipelineError([Problem(field, message, value, mend, "certificate")])
+def _refused(field: str, message: str, value: object, fix: str) -> PipelineError:
+    return PipelineError([Problem(field, message, value, fix, "certificate")])
 
 
 def _require_same(pipeline: Pipeline, output: str, certificate: Certificate) -> None:

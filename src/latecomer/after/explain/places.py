@@ -83,9 +83,9 @@ class Finder:
             return self._unknown_key(key, there)
         asked = [self.reader._key_is(self.book, column, text) for column, text in key.items()]
         near = self._nearest(at, asked) or self._nearest(at, [])
-        mend = f"the nearest are {'; '.join(map(in_words, near))}" if near else "no window has any number yet"
+        fix = f"the nearest are {'; '.join(map(in_words, near))}" if near else "no window has any number yet"
         whose = f" for {_told_key(key)}" if key and self._nearest(at, asked) else ""
-        return self._problem("window", f"no window{whose} holds this moment", written(at), mend)
+        return self._problem("window", f"no window{whose} holds this moment", written(at), fix)
 
     # One of several
 
@@ -115,24 +115,24 @@ class Finder:
 
     def _several_windows(self, at: int, windows: Sequence[Window]) -> PipelineError:
         shown = "; ".join(map(in_words, windows[: 2 * FEW]))
-        mend = f"name one by its start: {shown}" + ("; …" if len(windows) > 2 * FEW else "")
-        return self._problem("window", f"{len(windows)} windows hold this moment", written(at), mend)
+        fix = f"name one by its start: {shown}" + ("; …" if len(windows) > 2 * FEW else "")
+        return self._problem("window", f"{len(windows)} windows hold this moment", written(at), fix)
 
     def _several_keys(self, at: int, keys: Sequence[Key]) -> PipelineError:
         shown = "; ".join(self._options(key) for key in keys[:FEW])
-        mend = f"name one: {shown}" + (f"; and {len(keys) - FEW} more" if len(keys) > FEW else "")
-        return self._problem("key", f"the window has {len(keys)} keys", written(at), mend)
+        fix = f"name one: {shown}" + (f"; and {len(keys) - FEW} more" if len(keys) > FEW else "")
+        return self._problem("key", f"the window has {len(keys)} keys", written(at), fix)
 
     def _unknown_key(self, key: Mapping[str, str | None], there: Sequence[Key]) -> PipelineError:
         options = [self._options(each) for each in dict.fromkeys(there)]
         asked = " ".join(_option(column, text) for column, text in key.items())
         near = difflib.get_close_matches(asked, options, n=FEW, cutoff=0.5) or options[:FEW]
         more = f", among {len(options)}" if len(options) > len(near) else ""
-        mend = f"the nearest in this window{more}: {'; '.join(near)}"
-        return self._problem("key", "the window has no such key", _told_key(key), mend)
+        fix = f"the nearest in this window{more}: {'; '.join(near)}"
+        return self._problem("key", "the window has no such key", _told_key(key), fix)
 
-    def _problem(self, field: str, message: str, value: object, mend: str) -> PipelineError:
-        return PipelineError([self.reader._ours(Problem(field, message, value, mend))])
+    def _problem(self, field: str, message: str, value: object, fix: str) -> PipelineError:
+        return PipelineError([self.reader._ours(Problem(field, message, value, fix))])
 
     def _options(self, key: Key) -> str:
         return " ".join(

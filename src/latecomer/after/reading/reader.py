@@ -82,8 +82,8 @@ class Reader:
         self.notes = []
         book = self._book(output)
         if as_of is not None and include_open:
-            mend = "ask for one of the two: as_of, or include_open"
-            problem = Problem("as_of", "open windows are known only as they are now", as_of.isoformat(), mend)
+            fix = "ask for one of the two: as_of, or include_open"
+            problem = Problem("as_of", "open windows are known only as they are now", as_of.isoformat(), fix)
             raise PipelineError([self._ours(problem)])
         # The open states first: a window that closes in between is then seen twice, never not at all.
         chosen = self._chosen(book, valid_at, key)
@@ -257,7 +257,7 @@ class Reader:
 
     def _ours(self, problem: Problem) -> Problem:
         place = f"pipeline {self.pipeline.name}"
-        return Problem(problem.field, problem.message, problem.value, problem.mend, place)
+        return Problem(problem.field, problem.message, problem.value, problem.fix, place)
 
 
 @dataclass(frozen=True)

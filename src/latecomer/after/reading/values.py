@@ -23,9 +23,9 @@ _NO_NUMBERS = frozenset({"nan", "inf", "infinity", "-inf", "-infinity", "+inf", 
 _LONGEST = 60
 
 
-def refused(field: str, message: str, value: object = None, mend: str | None = None) -> PipelineError:
+def refused(field: str, message: str, value: object = None, fix: str | None = None) -> PipelineError:
     """What is wrong with what was asked of a reconciliation."""
-    return PipelineError([Problem(field, message, value, mend, "reconcile")])
+    return PipelineError([Problem(field, message, value, fix, "reconcile")])
 
 
 def moments(column: pa.ChunkedArray, name: str, zone: str = "UTC") -> pa.ChunkedArray:
@@ -41,7 +41,7 @@ def moments(column: pa.ChunkedArray, name: str, zone: str = "UTC") -> pa.Chunked
         return pa.chunked_array([pa.nulls(len(column), TIMESTAMP)])
     if not pa.types.is_string(column.type):
         raise refused(
-            f"column {name}", f"holds {column.type}, not moments", mend="give timestamps, or ISO-8601 text"
+            f"column {name}", f"holds {column.type}, not moments", fix="give timestamps, or ISO-8601 text"
         )
     return _found(
         column, {text: _moment(text, name, zone) for text in column.unique().to_pylist() if text is not None}
@@ -57,10 +57,10 @@ def _moment(text: str, name: str, zone: str) -> int:
     try:
         return read(text, zone)
     except (ValueError, OverflowError):
-        mend = (
+        fix = (
             "write ISO-8601 such as 2026-04-25T14:00:00Z; without an offset it is a time of the output's zone"
         )
-        raise refused(f"column {name}", "holds what is not a moment", text, mend) from None
+        raise refused(f"column {name}", "holds what is not a moment", text, fix) from None
 
 
 def like(column: pa.ChunkedArray, kind: pa.DataType, name: str, zone: str = "UTC") -> pa.ChunkedArray:
@@ -71,8 +71,8 @@ def like(column: pa.ChunkedArray, kind: pa.DataType, name: str, zone: str = "UTC
     try:
         return (numbers(column, name) if _is_number(kind) else column).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        mend = f"give it as {kind}, or map another column to it"
-        raise refused(f"column {name}", f"cannot be read as {kind}", _some(column), mend) from None
+        fix = f"give it as {kind}, or map another column to it"
+        raise refused(f"column {name}", f"cannot be read as {kind}", _some(column), fix) from None
 
 
 def numbers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
@@ -119,8 +119,8 @@ def exact(values: Sequence[Decimal | int | None], name: str) -> pa.Array:
         return pa.array([None if value is None else float(value) for value in found], pa.float64())
     longest = next((value for value in found if value is not None and not fits(value, MOST_DIGITS)), None)
     if longest is not None:
-        mend = "correct the source"
-        raise refused(f"column {name}", f"has more digits than {MOST_DIGITS}", _short(f"{longest:e}"), mend)
+        fix = "correct the source"
+        raise refused(f"column {name}", f"has more digits than {MOST_DIGITS}", _short(f"{longest:e}"), fix)
     with localcontext(prec=1000):
         found = [None if value is None else value.normalize() for value in found]
         scale = max((-int(value.as_tuple().exponent) for value in found if value), default=0)
@@ -128,9 +128,9 @@ def exact(values: Sequence[Decimal | int | None], name: str) -> pa.Array:
         return pa.array(found, pa.decimal128(MOST_DIGITS, max(scale, 0)))
     except pa.ArrowInvalid:
         longest = max((value for value in found if value), key=lambda value: len(str(value)))
-        mend = "round it in the source"
+        fix = "round it in the source"
         raise refused(
-            f"column {name}", f"has more digits than {MOST_DIGITS}", _short(f"{longest:f}"), mend
+            f"column {name}", f"has more digits than {MOST_DIGITS}", _short(f"{longest:f}"), fix
         ) from None
 
 
@@ -148,8 +148,8 @@ def together(columns: Iterable[pa.ChunkedArray], name: str) -> list[pa.ChunkedAr
         try:
             return [column.cast(pa.decimal128(MOST_DIGITS, scale)) for column in shortened]
         except pa.ArrowInvalid:
-            mend = "round it in the source"
-            raise refused(f"column {name}", f"needs more than {MOST_DIGITS} digits", mend=mend) from None
+            fix = "round it in the source"
+            raise refused(f"column {name}", f"needs more than {MOST_DIGITS} digits", fix=fix) from None
 
 
 def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

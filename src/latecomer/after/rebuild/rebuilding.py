@@ -189,7 +189,7 @@ def _require_redefinable(store: Store, name: str, pinned: Mapping[str, Any]) -> 
                 Problem(
                     f"outputs.{name}",
                     f"cannot be rebuilt under another definition: it {reason}",
-                    mend="give the changed output a new name, and it is computed from the log",
+                    fix="give the changed output a new name, and it is computed from the log",
                 )
             ]
         )

@@ -44,8 +44,8 @@ class Against:
         """Refuse what cannot be meant, before anything is read."""
         database = self.source.startswith(SQLITE) or is_postgres(self.source)
         if database and not (self.query or "").strip():
-            mend = "say which rows: --query 'select window_start, …'"
-            raise refused("query", "is missing: a database has many tables", self.told, mend)
+            fix = "say which rows: --query 'select window_start, …'"
+            raise refused("query", "is missing: a database has many tables", self.told, fix)
         if self.query is not None and not database:
             raise refused("query", "is for databases alone", self.query, "leave it out")
         if self.names and self.is_log:
@@ -116,8 +116,8 @@ def _renamed(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
         raise refused("against", "has a column twice", twice[0], "give each column a name of its own")
     for theirs in names:
         if theirs not in rows.schema.names:
-            mend = did_you_mean(theirs, rows.schema.names)
-            raise refused("map", "the source has no such column", theirs, mend)
+            fix = did_you_mean(theirs, rows.schema.names)
+            raise refused("map", "the source has no such column", theirs, fix)
     # A column that was mapped takes the place of one that has the name already.
     kept = [name for name in rows.schema.names if name in names or name not in names.values()]
     chosen = rows.select(kept)

@@ -65,16 +65,16 @@ def ask_postgres(url: str, query: str) -> pa.Table:
     try:
         import psycopg
     except ImportError:
-        mend = "install it: pip install 'latecomer[postgres]'"
-        raise refused("against", "Postgres needs the package psycopg", redacted(url), mend) from None
+        fix = "install it: pip install 'latecomer[postgres]'"
+        raise refused("against", "Postgres needs the package psycopg", redacted(url), fix) from None
     if _is_torn(url):
         raise _unreadable(url)
     try:
         connection = psycopg.connect(url, connect_timeout=CONNECT_SECONDS, application_name="latecomer")
     except psycopg.OperationalError as error:
         reason = _without_secrets(_first_line(error), url)
-        mend = "see that the server is up; a password is taken from PGPASSWORD, PGPASSFILE or the URL"
-        raise refused("against", f"Postgres cannot be reached: {reason}", redacted(url), mend) from None
+        fix = "see that the server is up; a password is taken from PGPASSWORD, PGPASSFILE or the URL"
+        raise refused("against", f"Postgres cannot be reached: {reason}", redacted(url), fix) from None
     except psycopg.Error:
         raise _unreadable(url) from None
     try:
@@ -96,13 +96,13 @@ def _is_torn(url: str) -> bool:
 
 def _unreadable(url: str) -> Exception:
     """What libpq says of such a URL may quote the password, and is not told."""
-    mend = "write it as postgresql://user@host:port/database, special characters as %XX"
-    return refused("against", "is not a URL that Postgres can read", redacted(url), mend)
+    fix = "write it as postgresql://user@host:port/database, special characters as %XX"
+    return refused("against", "is not a URL that Postgres can read", redacted(url), fix)
 
 
 def _query_failed(database: str, reason: str, query: str) -> Exception:
-    mend = "write one SELECT that gives window_start, the keys and the aggregates"
-    return refused("query", f"{database} cannot answer it: {reason}", query, mend)
+    fix = "write one SELECT that gives window_start, the keys and the aggregates"
+    return refused("query", f"{database} cannot answer it: {reason}", query, fix)
 
 
 def _first_line(error: BaseException) -> str:

@@ -36,8 +36,8 @@ class Tolerance:
         except InvalidOperation:
             amount = Decimal(-1)
         if not amount.is_finite() or amount < 0:
-            mend = "write an amount such as 0.01, or a share such as 1%"
-            raise refused("tolerance", "is not a tolerance", written, mend)
+            fix = "write an amount such as 0.01, or a share such as 1%"
+            raise refused("tolerance", "is not a tolerance", written, fix)
         return cls(share=amount / 100) if text.endswith("%") else cls(absolute=amount)
 
     def allows(self, ours: Number | None, theirs: Number | None) -> bool:

@@ -167,8 +167,8 @@ class _Sides:
                 raise refused("map", "the output has no such column", name, did_you_mean(name, known))
         for name in ("window_start", *self.keys):
             if name not in there and not (name == "window_start" and isinstance(output.window, Global)):
-                mend = f"give it, or say which column it is: --map COLUMN={name}; {_listing(there)}"
-                raise refused("against", f"has no column {name}", self.against.told, mend)
+                fix = f"give it, or say which column it is: --map COLUMN={name}; {_listing(there)}"
+                raise refused("against", f"has no column {name}", self.against.told, fix)
         randomised = (
             {name for name, each in output.aggregates.items() if each.function in RANDOMISED}
             if self.against.is_log
@@ -176,8 +176,8 @@ class _Sides:
         )
         values = [name for name in output.aggregates if name in there and name not in randomised]
         if not values:
-            mend = f"map one: --map COLUMN={next(iter(output.aggregates))}; {_listing(there)}"
-            raise refused("against", "has none of the output's aggregates", self.against.told, mend)
+            fix = f"map one: --map COLUMN={next(iter(output.aggregates))}; {_listing(there)}"
+            raise refused("against", "has none of the output's aggregates", self.against.told, fix)
         if left_out := [name for name in output.aggregates if name not in values]:
             reason = "drawn by lot" if set(left_out) <= randomised else "the source does not have it"
             notes.append(f"not compared: {', '.join(left_out)} ({reason})")
@@ -195,7 +195,7 @@ class _Sides:
                 column = moments(theirs[name], name, self.zone)
                 if column.null_count:
                     message = f"is null in {column.null_count} of {len(column)} rows"
-                    raise refused(f"column {name}", message, mend="leave such rows out of the source")
+                    raise refused(f"column {name}", message, fix="leave such rows out of the source")
                 theirs = theirs.set_column(theirs.schema.get_field_index(name), name, column)
         return theirs
 

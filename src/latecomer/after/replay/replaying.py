@@ -129,13 +129,11 @@ def replay(
         require_output(pipeline, name)
     new_timeline = any(field.split(".")[0] == "watermark" for field in changes or {})
     if one_shot and new_timeline:
-        problem = Problem("watermark", "cannot change in one shot", mend="leave one_shot out")
+        problem = Problem("watermark", "cannot change in one shot", fix="leave one_shot out")
         raise PipelineError([problem])
     origin = open_store(pipeline)
     if one_shot and _any_rebuild(origin):
-        problem = Problem(
-            "one_shot", "a store with rebuilds is more than one shot", mend="leave one_shot out"
-        )
+        problem = Problem("one_shot", "a store with rebuilds is more than one shot", fix="leave one_shot out")
         raise PipelineError([problem])
     origin.pins()
     last = origin.ledger.last_batch()

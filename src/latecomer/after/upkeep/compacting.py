@@ -23,7 +23,7 @@ from latecomer.config import checks
 from latecomer.config.arguments import require_flags, require_moments, require_pipeline
 from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore, PipelineError, Problem, StoreInUse
-from latecomer.model.durations import MEND, UNITS, format_duration, parse_duration
+from latecomer.model.durations import DURATION_FIX, UNITS, format_duration, parse_duration
 from latecomer.store.coverage import DEAD_LETTERS, EVENTS, LATE, removals, removed_until
 from latecomer.store.lock import BRIEFLY, exclusive, held_since
 from latecomer.store.private import keep_private
@@ -110,11 +110,11 @@ def _kept(keep: str | timedelta) -> float:
     try:
         micros = parse_duration(keep)
     except ValueError:
-        raise PipelineError([Problem("keep", "is not a duration", keep, MEND, "compact")]) from None
+        raise PipelineError([Problem("keep", "is not a duration", keep, DURATION_FIX, "compact")]) from None
     if micros < LEAST_KEEP:
         message = "is too short: a reader or a batch under way may still need what was replaced"
-        mend = f"keep {format_duration(LEAST_KEEP)} or more"
-        raise PipelineError([Problem("keep", message, keep, mend, "compact")])
+        fix = f"keep {format_duration(LEAST_KEEP)} or more"
+        raise PipelineError([Problem("keep", message, keep, fix, "compact")])
     return micros / UNITS["s"]
 
 
