@@ -31,7 +31,7 @@ def run_over(spark: SparkSession, folder: Path, form: str, seed: int, count: int
     """Run a pipeline over mutants between two good files; how many events and dead letters there were."""
     schema = {name: kind for name, kind in SCHEMA.items() if form != "parquet" or name != "note"}
     files = {"format": form, "max_line": "4KiB", "max_unpacked": "1MiB", "max_files_per_batch": 50}
-    pipeline = pipeline_in(folder, files=files, schema=schema, watermark={"delay": "10s"}, ledger=["paise"])
+    pipeline = pipeline_in(folder, files=files, schema=schema)
     write_text(folder, f"good_a.{form}", good_file(form))
     for nth, mutant in enumerate(mutants(form, seed, count), 1):
         write_text(folder, mutant.name, mutant.content, nth)

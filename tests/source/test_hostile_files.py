@@ -130,10 +130,11 @@ def test_parquet_pages_that_claim_any_size_are_dead_letters(spark: SparkSession,
     )
     most = (1 << 31) - 1
     plain = one_page([AT] * 100, use_dictionary=False, compression="none")
+    zstd = one_page([AT] * 100, use_dictionary=False, compression="zstd")
     written = {
         "a.parquet": parquet_bytes(txn=pa.array([AT])),
         "b.parquet": claiming(plain, "compressed", most),  # Spark runs out of memory
-        "c.parquet": claiming(plain, "unpacked", -5),
+        "c.parquet": claiming(zstd, "unpacked", -5),
         "d.parquet": claiming(plain, "values", most),
         "z.parquet": parquet_bytes(txn=pa.array([AT, AT])),
     }
