@@ -21,7 +21,7 @@ SECONDS = 120.0
 """For all of them at once, with room for a slow machine: a single one had taken longer than a second."""
 
 
-def as_json(written: str, amount: str = "5.005") -> str:
+def as_json(written: str, amount: str = "5") -> str:
     return f'{{"at":"{AT}","fare":{written},"paise":{amount}}}'
 
 
@@ -34,8 +34,8 @@ def run_timed(
     store = run_once(pipeline, spark, drain=True)
     assert time.monotonic() - began < SECONDS
     fares = rows_of(store.events, "select fare from t order by position")
-    lines = ledger_lines(store, "totals")
-    assert lines[0, "paise"]["received"] == lines[0, "paise"]["on_time"] + lines[0, "paise"]["dead_letter"]
+    paise = ledger_lines(store, "totals")[0, "paise"]
+    assert paise["received"] == paise["on_time"] + paise.get("dead_letter", 0)  # CSV tells no amount
     return [(reason, raw) for reason, raw, *_ in dead_letters(store)], [row["fare"] for row in fares]
 
 
