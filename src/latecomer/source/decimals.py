@@ -12,6 +12,11 @@ from latecomer.model import types
 from latecomer.model.written_numbers import LONGEST, PATTERN
 from latecomer.store.sql import quoted
 
+_E = r"(?:[eE]|\\u00[46]5)"
+STALLS = rf'[:\[,"\s][+-]?[0-9.,]+{_E}[+-]?[0-9][0-9,]{{2,}}[0-9]\s*[,\]}}"]|[0-9,]{{{LONGEST + 1}}}'
+"""In a line of JSON: a number, or a text that is nothing else, with an exponent of more than three digits; or one that
+is too long. The `e` may be written as an escape."""
+
 
 def decimals_as_text(columns: Mapping[str, str]) -> dict[str, str]:
     """The columns as a text file is read: decimals are text at first."""

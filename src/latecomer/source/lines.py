@@ -12,13 +12,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
+from types import MappingProxyType
 
 from pyspark.sql import Column, DataFrame, DataFrameReader
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
+from latecomer.config.columns import is_decimal
 from latecomer.config.encodings import UTF8, UTF16
-from latecomer.source.decimals import decimals_as_text, misfits, numbers
+from latecomer.source.decimals import STALLS, decimals_as_text, misfits, numbers
 from latecomer.store.sql import ddl, quoted
 
 REPLACEMENT = "\ufffd"
@@ -44,8 +46,12 @@ def json_lines(
 ) -> DataFrame:
     """One JSON object a line."""
     lines = _lines(reader, paths, encoding).where(F.col(_TEXT).rlike(_BLANK_IN_JSON))
-    parsed = F.from_json(_TEXT, ddl({**decimals_as_text(columns), corrupt: "string"}), dict(options))
-    return _rows(lines, parsed, encoding, columns, corrupt)
+    # As text, from_json would hand a number over as a double writes it; so decimals are parsed as such, in lines that
+    # hold nothing on which that could stall.
+    stalls = F.col(_TEXT).rlike(STALLS) if any(map(is_decimal, columns.values())) else F.lit(False)
+    safe = F.when(~stalls, F.col(_TEXT))
+    parsed = F.from_json(safe, ddl({**columns, corrupt: "string"}), dict(options))
+    return _rows(lines, parsed, encoding, columns, corrupt, stalls)
 
 
 def csv_lines(
@@ -64,7 +70,8 @@ def csv_lines(
         first = F.expr(f"input_file_block_start() = 0 and {_NTH} % (1L << 33) = 0")
         lines = lines.withColumn(_NTH, F.monotonically_increasing_id()).where(~first)
     parsed = F.from_csv(F.col(_TEXT), ddl({**decimals_as_text(columns), corrupt: "string"}), dict(options))
-    return _rows(lines, parsed, encoding, columns, corrupt)
+    misfit = F.expr(misfits(columns, f"{_PARSED}."))
+    return _rows(lines, parsed, encoding, columns, corrupt, misfit, numbers(columns, f"{_PARSED}."))
 
 
 def holds_replacement(frame: DataFrame) -> Column:
@@ -92,7 +99,13 @@ def _decoded(encoding: str) -> Column:
 
 
 def _rows(
-    lines: DataFrame, parsed: Column, encoding: str, columns: Mapping[str, str], corrupt: str
+    lines: DataFrame,
+    parsed: Column,
+    encoding: str,
+    columns: Mapping[str, str],
+    corrupt: str,
+    unfit: Column,
+    decimals: Mapping[str, str] = MappingProxyType({}),
 ) -> DataFrame:
     if encoding == UTF8:
         whole = F.expr(f"is_valid_utf8({_VALUE})")
@@ -101,11 +114,9 @@ def _rows(
         again = F.expr(f"encode(decode(cast({_VALUE} as binary), '{encoding}'), '{encoding}')")
         whole = ~F.contains(_TEXT, F.lit(REPLACEMENT)) | (again == F.col(_VALUE).cast("binary"))
     found = lines.withColumn(_PARSED, parsed)
-    within = f"{_PARSED}."
-    broken = ~whole | F.col(_PARSED)[corrupt].isNotNull() | F.expr(misfits(columns, within))
-    decimals = numbers(columns, within)
+    broken = ~whole | F.col(_PARSED)[corrupt].isNotNull() | unfit
     return found.select(
-        *(F.expr(decimals.get(name, within + quoted(name))).alias(name) for name in columns),
+        *(F.expr(decimals.get(name, f"{_PARSED}.{quoted(name)}")).alias(name) for name in columns),
         F.when(broken, F.col(_VALUE)).alias(corrupt),
         METADATA,
     )
