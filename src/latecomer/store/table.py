@@ -29,13 +29,19 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from latecomer.errors import StoreError, TornCheckpoint, TornCommit, first_line
-from latecomer.store.commits import commit_file, last_version, sync_commits, torn_checkpoints, torn_commits
+from latecomer.store.commits import (
+    REACHED,
+    commit_file,
+    last_version,
+    sync_commits,
+    torn_checkpoints,
+    torn_commits,
+)
 from latecomer.store.durable import make_folder, sync_files
 from latecomer.system_errors import refusal_of, told
 
 APPLICATION = "latecomer"
-_REACHED = "latecomer reached "
-NOTHING_REACHED: Mapping[str, int] = MappingProxyType({})
+NOTHINGREACHED: Mapping[str, int] = MappingProxyType({})
 _COUNTED = (int, datetime, date)
 _NUMBERED = frozenset({"INT32", "INT64", "INT96"})
 _LEVELS = 3
@@ -95,7 +101,7 @@ class Table:
 
     def reached_by(self, name: str) -> int:
         """The last batch that another table had when this one was last committed, as it is written down here."""
-        return self.last_batch(_REACHED + name)
+        return self.last_batch(REACHED + name)
 
     def holds(self, batch: int, application: str = APPLICATION) -> bool:
         """Whether this batch is committed: its step can be skipped."""
@@ -124,7 +130,7 @@ class Table:
         files: Iterable[Path],
         remove: Iterable[DataFile] = (),
         application: str = APPLICATION,
-        reached: Mapping[str, int] = NOTHING_REACHED,
+        reached: Mapping[str, int] = NOTHINGREACHED,
     ) -> list[DataFile]:
         """Make the files of a batch visible, and take others out, in one step. Twice is once.
 
@@ -144,7 +150,7 @@ class Table:
                 self.schema,
                 commit_properties=CommitProperties(
                     app_transactions=[
-                        *(Transaction(_REACHED + name, last) for name, last in reached.items() if last >= 0),
+                        *(Transaction(REACHED + name, last) for name, last in reached.items() if last >= 0),
                         Transaction(application, batch),  # the last line: with it the commit is whole
                     ]
                 ),
@@ -167,7 +173,7 @@ class Table:
         batch: int,
         rows: pa.Table,
         application: str = APPLICATION,
-        reached: Mapping[str, int] = NOTHING_REACHED,
+        reached: Mapping[str, int] = NOTHINGREACHED,
     ) -> None:
         """Write and commit a small table from the driver."""
         if self.holds(batch, application):
