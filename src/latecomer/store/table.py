@@ -41,7 +41,7 @@ from latecomer.store.durable import make_folder, sync_files
 from latecomer.system_errors import refusal_of, told
 
 APPLICATION = "latecomer"
-NOTHINGREACHED: Mapping[str, int] = MappingProxyType({})
+NOTHING_REACHED: Mapping[str, int] = MappingProxyType({})
 _COUNTED = (int, datetime, date)
 _NUMBERED = frozenset({"INT32", "INT64", "INT96"})
 _LEVELS = 3
@@ -130,7 +130,7 @@ class Table:
         files: Iterable[Path],
         remove: Iterable[DataFile] = (),
         application: str = APPLICATION,
-        reached: Mapping[str, int] = NOTHINGREACHED,
+        reached: Mapping[str, int] = NOTHING_REACHED,
     ) -> list[DataFile]:
         """Make the files of a batch visible, and take others out, in one step. Twice is once.
 
@@ -173,7 +173,7 @@ class Table:
         batch: int,
         rows: pa.Table,
         application: str = APPLICATION,
-        reached: Mapping[str, int] = NOTHINGREACHED,
+        reached: Mapping[str, int] = NOTHING_REACHED,
     ) -> None:
         """Write and commit a small table from the driver."""
         if self.holds(batch, application):
