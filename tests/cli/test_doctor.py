@@ -36,7 +36,7 @@ def test_bounds(version: str, bounds: str, fits: bool) -> None:
     assert doctor.within(version, bounds) is fits
 
 
-def test_a_missing_java_is_a_problem_with_its_mend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_java_is_a_problem_with_its_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     found = doctor.java()
     assert "there is no java in it" in found.found

@@ -30,7 +30,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("change", WRONG)
-def test_a_wrong_setting_is_told_with_field_value_and_mend(unrun: Lake, cli: Cli, change: str) -> None:
+def test_a_wrong_setting_is_told_with_field_value_and_fix(unrun: Lake, cli: Cli, change: str) -> None:
     said = cli("replay", unrun.file, "--from-log", "--set", change)
     message, fix = WRONG[change]
     assert said.status == 2

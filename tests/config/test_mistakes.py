@@ -322,7 +322,7 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
         ("store: ./lake", "store: [", 4, "pipeline file", "check indentation"),
     ],
 )
-def test_a_mistake_names_its_place_and_its_mend(
+def test_a_mistake_names_its_place_and_its_fix(
     tmp_path: Path, written: str, instead: str, line: int, field: str, fix: str
 ) -> None:
     told = problems(GOOD.replace(written, instead, 1), tmp_path)

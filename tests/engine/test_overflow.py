@@ -115,7 +115,7 @@ def test_a_decimal_beyond_38_digits_is_null_with_a_warning_and_stops_nothing(
     assert "output totals: total does not fit decimal(38,0) in 1 places and is null there" in caplog.text
 
 
-def test_too_many_digits_after_the_point_name_output_column_and_mend(
+def test_too_many_digits_after_the_point_name_output_column_and_fix(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     write(tmp_path, "a.json", 9, 9)

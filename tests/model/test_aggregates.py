@@ -75,7 +75,7 @@ def test_an_aggregate_is_read_as_it_is_written(written: str, read: Aggregate) ->
         ("approx_percentile(fare, most)", "needs a share from 0 to 1"),
     ],
 )
-def test_a_wrong_aggregate_is_refused_with_the_mend(written: object, fix: str) -> None:
+def test_a_wrong_aggregate_is_refused_with_the_fix(written: object, fix: str) -> None:
     with pytest.raises(ValueError, match=fix):
         parse_aggregate(written)
 

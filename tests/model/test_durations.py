@@ -52,7 +52,7 @@ def test_a_duration_is_a_number_and_a_unit(written: object, micros: int) -> None
 @pytest.mark.parametrize(
     "written", ["", "5", 5, 1.5, "5 m", "m5", "1.5h", "5min", "5M", "--5m", "5m-3s", None, True, False, []]
 )
-def test_anything_else_is_refused_with_the_mend(written: object) -> None:
+def test_anything_else_is_refused_with_the_fix(written: object) -> None:
     with pytest.raises(ValueError, match="write a number and a unit: 500ms, 30s"):
         parse_duration(written)
 

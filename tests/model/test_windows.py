@@ -111,7 +111,7 @@ def test_ends_on_a_wall_clock_follow_its_days() -> None:
     assert ends[0] == clock("23:00:00", "2025-03-29")
 
 
-def test_an_unknown_zone_is_refused_with_the_mend() -> None:
+def test_an_unknown_zone_is_refused_with_the_fix() -> None:
     with pytest.raises(PipelineError, match="IANA name such as Asia/Kolkata"):
         Tumbling("1d", zone="Asia/Bombay-ish")
 

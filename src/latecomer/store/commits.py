@@ -21,6 +21,8 @@ _PARQUET = b"PAR1"
 _OURS = "data/"
 """Where the files are that latecomer commits."""
 _ASIDE = ".torn-"
+REACHED = "latecomer reached "
+"""Begins what a commit says of other tables, before the line that makes it whole."""
 
 
 def commit_file(root: Path, version: int) -> Path:
@@ -144,9 +146,14 @@ def _whole(root: Path, version: int, shared: bool) -> bool:
     added = [action["add"] for action in actions if "add" in action]
     # Another hand's commits have no transaction of ours, and name files beside our folder.
     brings = any(file["dataChange"] and file["path"].startswith(_OURS) for file in added)
-    named = shared or not brings or any("txn" in action for action in actions)
+    named = shared or not brings or any(_closes(action) for action in actions)
     there = not shared or all(_ends(file, size) for file, size in _added(root, actions))
     return bool(actions) and named and there
+
+
+def _closes(action: Mapping[str, Any]) -> bool:
+    """Whether this is the transaction that ends a commit."""
+    return "txn" in action and not action["txn"]["appId"].startswith(REACHED)
 
 
 def _actions(root: Path, version: int) -> list[dict[str, Any]]:

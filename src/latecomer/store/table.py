@@ -30,11 +30,17 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from latecomer.errors import StoreError, TornCheckpoint, TornCommit, first_line
 from latecomer.errors.system import refusal_of, told
-from latecomer.store.commits import commit_file, last_version, sync_commits, torn_checkpoints, torn_commits
+from latecomer.store.commits import (
+    REACHED,
+    commit_file,
+    last_version,
+    sync_commits,
+    torn_checkpoints,
+    torn_commits,
+)
 from latecomer.store.durable import make_folder, sync_files
 
 APPLICATION = "latecomer"
-_REACHED = "latecomer reached "
 NOTHING_REACHED: Mapping[str, int] = MappingProxyType({})
 _COUNTED = (int, datetime, date)
 _NUMBERED = frozenset({"INT32", "INT64", "INT96"})
@@ -95,7 +101,7 @@ class Table:
 
     def reached_by(self, name: str) -> int:
         """The last batch that another table had when this one was last committed, as it is written down here."""
-        return self.last_batch(_REACHED + name)
+        return self.last_batch(REACHED + name)
 
     def holds(self, batch: int, application: str = APPLICATION) -> bool:
         """Whether this batch is committed: its step can be skipped."""
@@ -144,7 +150,7 @@ class Table:
                 self.schema,
                 commit_properties=CommitProperties(
                     app_transactions=[
-                        *(Transaction(_REACHED + name, last) for name, last in reached.items() if last >= 0),
+                        *(Transaction(REACHED + name, last) for name, last in reached.items() if last >= 0),
                         Transaction(application, batch),  # the last line: with it the commit is whole
                     ]
                 ),
