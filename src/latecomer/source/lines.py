@@ -18,8 +18,8 @@ from pyspark.sql import Column, DataFrame, DataFrameReader
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.columns import is_decimal
 from latecomer.config.encodings import UTF8, UTF16
+from latecomer.model.types import is_decimal
 from latecomer.source.decimals import STALLS, decimals_as_text, misfits, numbers
 from latecomer.store.sql import ddl, quoted
 
