@@ -76,7 +76,7 @@ def test_a_disk_that_is_full_from_the_start(spark: SparkSession, tmp_path: Path)
     with small_disk(tmp_path / "small", 8) as disk:
         file = write_pipeline(disk.root / "pipeline")
         disk.fill()
-        with pytest.raises(LatecomerError, match=rf"the disk is full: {disk.root}.*; make room there"):
+        with pytest.raises(LatecomerError, match=rf"{disk.root}.*the disk is full; make room there"):
             run(load_pipeline(file), once=True, spark=spark)
 
 
@@ -101,7 +101,7 @@ def test_rebuilding_and_compacting_on_a_full_disk(spark: SparkSession, tmp_path:
 
 
 REFUSED = [
-    (3, errno.ENOSPC, "the disk is full: {root}"),
+    (3, errno.ENOSPC, "the disk is full"),
     (9, errno.EROFS, "the file system can only be read"),
     (30, errno.EACCES, "permission is denied"),
     (60, errno.EMFILE, "too many files are open"),
@@ -117,7 +117,7 @@ def test_what_is_refused_while_a_file_is_brought_to_the_disk(
     for nth, number, reason in REFUSED:
         with pytest.MonkeyPatch.context() as patched:
             failing_syncs(nth, number, patched, tmp_path)
-            with pytest.raises(LatecomerError, match=reason.format(root=tmp_path)) as told:
+            with pytest.raises(LatecomerError, match=reason) as told:
                 run(load_pipeline(file), drain=True, spark=spark)
         assert "Nothing is lost" in str(told.value)
     run(load_pipeline(file), drain=True, spark=spark)
