@@ -44,23 +44,42 @@ from latecomer.model.triggers import Count, Every, Trigger
 from latecomer.model.windows import Calendar, Global, Session, Sliding, Tumbling
 
 if TYPE_CHECKING:
+    from latecomer.after.certify.certificate import Certificate, Checked
+    from latecomer.after.explain.explain import Explanation
     from latecomer.after.reading.reader import Reader
+    from latecomer.after.rebuild.rebuilding import Applied
+    from latecomer.after.reconcile.gaps import Reconciliation
     from latecomer.after.replay.replaying import Replay, replay
     from latecomer.after.upkeep.compacting import compact
+    from latecomer.api import (
+        apply_rebuild,
+        certify,
+        check_certificate,
+        correct,
+        explain,
+        plan_rebuild,
+        reconcile,
+        serve,
+    )
     from latecomer.pipeline import BatchReport
     from latecomer.running import RunReport, run
+    from latecomer.store.rebuilds import Rebuild
 
 __all__ = [
     "Adaptive",
+    "Applied",
     "Ascending",
     "BatchReport",
     "Bounded",
     "Calendar",
+    "Certificate",
+    "Checked",
     "Count",
     "DeltaSink",
     "Duration",
     "Event",
     "Every",
+    "Explanation",
     "Files",
     "Global",
     "Head",
@@ -78,6 +97,8 @@ __all__ = [
     "PipelineError",
     "Punctuated",
     "Reader",
+    "Rebuild",
+    "Reconciliation",
     "Replay",
     "Retention",
     "RunReport",
@@ -95,20 +116,42 @@ __all__ = [
     "TornCommit",
     "Trigger",
     "Tumbling",
+    "apply_rebuild",
+    "certify",
+    "check_certificate",
     "compact",
+    "correct",
+    "explain",
     "load_pipeline",
+    "plan_rebuild",
+    "reconcile",
     "replay",
     "run",
+    "serve",
 ]
 
 _WITH_SPARK_OR_DELTA = {
+    "Applied": "after.rebuild.rebuilding",
     "BatchReport": "pipeline",
+    "Certificate": "after.certify.certificate",
+    "Checked": "after.certify.certificate",
+    "Explanation": "after.explain.explain",
     "Reader": "after.reading.reader",
+    "Rebuild": "store.rebuilds",
+    "Reconciliation": "after.reconcile.gaps",
     "Replay": "after.replay.replaying",
     "RunReport": "running",
+    "apply_rebuild": "api",
+    "certify": "api",
+    "check_certificate": "api",
     "compact": "after.upkeep.compacting",
+    "correct": "api",
+    "explain": "api",
+    "plan_rebuild": "api",
+    "reconcile": "api",
     "replay": "after.replay.replaying",
     "run": "running",
+    "serve": "api",
 }
 """Loaded when asked for: the rest answers without Spark."""
 

@@ -127,6 +127,18 @@ class Explanation:
             changed.insert(0, "no where" if then.where is None else f"where {then.where}")
         return ", ".join(changed) or None
 
+    def document(self, most: int | None = None) -> dict[str, Any]:
+        """All of it as one JSON document; at most so many events of each pane."""
+        from latecomer.after.explain.document import document
+
+        return document(self, most)
+
+    def picture(self) -> str:
+        """It drawn, as SVG."""
+        from latecomer.after.explain.picture import picture
+
+        return picture(self)
+
 
 def explain(
     reader: Reader,

@@ -1,0 +1,275 @@
+"""What the command line can do after publication, from Python.
+
+Every call takes a `Pipeline`. A moment is a `datetime` (UTC unless it has a zone) or ISO-8601 text (a time of the
+output's zone unless it has an offset); a duration is written as in the pipeline file, such as "4h".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from latecomer.after.certify import certificate as certificates
+from latecomer.after.explain import explain as explaining
+from latecomer.after.reading.choices import Clock, Origin
+from latecomer.after.reading.reader import Reader
+from latecomer.after.reconcile import reconcile as reconciling
+from latecomer.after.reconcile.against import Against
+from latecomer.after.reconcile.gaps import Tolerance
+from latecomer.after.serving import correcting
+from latecomer.after.serving.serving import preferred, serving
+from latecomer.config.arguments import require_key, require_kind, require_pipeline
+from latecomer.config.checks import require_output
+from latecomer.config.zoned import read
+from latecomer.errors import PipelineError, Problem
+from latecomer.model.durations import DURATION_FIX, parse_duration, to_micros, to_moment
+from latecomer.model.windows import zone_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from latecomer.after.certify.certificate import Certificate, Checked
+    from latecomer.after.explain.explain import Explanation
+    from latecomer.after.rebuild.rebuilding import Applied
+    from latecomer.after.reconcile.gaps import Reconciliation
+    from latecomer.config.models import Pipeline
+    from latecomer.spark.progress import Progress
+    from latecomer.store.rebuilds import Rebuild
+
+Moment = datetime | str
+Watch = Callable[["Progress"], None]
+
+
+def correct(
+    pipeline: Pipeline, output: str, *, since: Moment | None = None, until: Moment | None = None
+) -> pa.Table:
+    """Add up what came too late since the last call, and return the rows that were added.
+
+    `since` and `until` take the windows that start at or after the one and before the other.
+    """
+    _require("correct", pipeline, output)
+    first, end = _range("correct", pipeline, output, since, until)
+    return correcting.correct(Reader(pipeline), output, first, end)
+
+
+def serve(pipeline: Pipeline, output: str, *, prefer: str | None = None) -> pa.Table:
+    """Results with what came too late: for each aggregate what stands, its base and its correction.
+
+    With `prefer`, results as they are published, from one account of them: "rebuilt", "corrected" or "live".
+    """
+    _require("serve", pipeline, output)
+    reader = Reader(pipeline)
+    if prefer is None:
+        return serving(reader, output)
+    return preferred(reader, output, _choice("serve", "prefer", Origin, prefer))
+
+
+def explain(
+    pipeline: Pipeline,
+    output: str,
+    window: Moment,
+    key: Mapping[str, str | None] | None = None,
+    *,
+    clock: str = Clock.PUBLISHED,
+) -> Explanation:
+    """The life of the number that an output has for a key, in the window that holds a moment.
+
+    `clock` is "published" or "arrival": when a pane counts as known.
+    """
+    _require("explain", pipeline, output)
+    require_key("explain", key)
+    moment = _moment("explain", "window", pipeline, output, window)
+    return explaining.explain(
+        Reader(pipeline), output, moment, key, _choice("explain", "clock", Clock, clock)
+    )
+
+
+def reconcile(
+    pipeline: Pipeline,
+    output: str,
+    against: str,
+    *,
+    query: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    tolerance: str | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    zone: str | None = None,
+    spark: SparkSession | None = None,
+) -> Reconciliation:
+    """Compare results with another account of them, and explain the gap.
+
+    `against` is "log", a Parquet, CSV or Delta path, "sqlite:PATH" or "postgresql://…"; `query` selects the rows
+    of a database; `columns` maps its columns to the output's; `tolerance` is "0.01" or "1%".
+    """
+    _require("reconcile", pipeline, output)
+    require_kind("reconcile", str, 'a source, such as "log"', against=against)
+    require_kind("reconcile", (str, type(None)), "text", query=query, tolerance=tolerance, zone=zone)
+    require_kind(
+        "reconcile", (Mapping, type(None)), 'columns, such as {"ts": "window_start"}', columns=columns
+    )
+    first, end = _range("reconcile", pipeline, output, since, until)
+    return reconciling.reconcile(
+        pipeline,
+        output,
+        Against(against, query, dict(columns or {})),
+        tolerance=None if tolerance is None else Tolerance.parse(tolerance),
+        since=first,
+        until=end,
+        zone=zone,
+        spark=spark,
+    )
+
+
+def certify(pipeline: Pipeline, output: str, at: Moment | None = None) -> Certificate:
+    """Certify the results of the windows closed at a watermark, the present one unless said."""
+    _require("certify", pipeline, output)
+    moment = None if at is None else _moment("certify", "at", pipeline, output, at)
+    return certificates.certify(pipeline, output, moment)
+
+
+def check_certificate(
+    pipeline: Pipeline,
+    output: str,
+    certificate: Certificate | str | Path,
+    *,
+    spark: SparkSession | None = None,
+) -> Checked:
+    """Compute certified results again from the log alone, and compare. A certificate may be given by its file."""
+    _require("check_certificate", pipeline, output)
+    kinds = (certificates.Certificate, str, Path)
+    require_kind("check_certificate", kinds, "a Certificate, or the path of one", certificate=certificate)
+    if isinstance(certificate, str | Path):
+        certificate = certificates.read_certificate(Path(certificate))
+    return certificates.check(pipeline, output, certificate, spark)
+
+
+def plan_rebuild(
+    pipeline: Pipeline,
+    output: str,
+    *,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    last: str | None = None,
+    spark: SparkSession | None = None,
+    watch: Watch = lambda _: None,
+) -> Rebuild:
+    """What computing windows again from the log would change. Nothing is published; the plan is kept.
+
+    The windows are those that start in [since, until), or the `last` of them, such as "4h" before the watermark.
+    """
+    from latecomer.after.rebuild import rebuilding
+
+    first, end = _windows("plan_rebuild", pipeline, output, since, until, last)
+    return rebuilding.plan(pipeline, output, first, end, spark=spark, watch=watch)
+
+
+def apply_rebuild(
+    pipeline: Pipeline,
+    output: str,
+    *,
+    plan: Rebuild | str | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    last: str | None = None,
+    spark: SparkSession | None = None,
+    watch: Watch = lambda _: None,
+) -> Applied:
+    """Publish what a rebuild changes: that of a plan, or of a range of windows as for `plan_rebuild`.
+
+    Beside a running pipeline the run publishes it; otherwise it is published here.
+    """
+    from latecomer.after.rebuild import rebuilding
+
+    if plan is None:
+        first, end = _windows("apply_rebuild", pipeline, output, since, until, last)
+        return rebuilding.apply(pipeline, output, first, end, spark=spark, watch=watch)
+    _require("apply_rebuild", pipeline, output)
+    if (since, until, last) != (None, None, None):
+        raise _refused(
+            "apply_rebuild", "plan", "has a range of its own", plan, "leave since, until and last out"
+        )
+    named = plan if isinstance(plan, str) else plan.id
+    return rebuilding.apply(pipeline, output, plan_id=named, spark=spark, watch=watch)
+
+
+# Arguments
+
+
+def _require(call: str, pipeline: Pipeline, output: str) -> None:
+    require_pipeline(call, pipeline)
+    require_kind(call, str, "the name of an output", output=output)
+    require_output(pipeline, output)
+
+
+def _refused(call: str, name: str, reason: str, value: object, fix: str) -> PipelineError:
+    return PipelineError([Problem(name, reason, value, fix, f"{call}()")])
+
+
+def _moment(call: str, name: str, pipeline: Pipeline, output: str, given: Moment) -> datetime:
+    fix = "give a datetime, or ISO-8601 text such as 2026-04-25T14:00:00Z"
+    if isinstance(given, datetime):
+        return given
+    try:
+        return to_moment(read(given, zone_of(pipeline.outputs[output].window)))
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        raise _refused(call, name, "is not a moment", given, fix) from None
+
+
+def _range(
+    call: str, pipeline: Pipeline, output: str, since: Moment | None, until: Moment | None
+) -> tuple[datetime | None, datetime | None]:
+    first = None if since is None else _moment(call, "since", pipeline, output, since)
+    end = None if until is None else _moment(call, "until", pipeline, output, until)
+    if first is not None and end is not None and to_micros(first) >= to_micros(end):
+        raise _refused(call, "until", "is not after since", until, "exchange them")
+    return first, end
+
+
+def _windows(
+    call: str,
+    pipeline: Pipeline,
+    output: str,
+    since: Moment | None,
+    until: Moment | None,
+    last: str | None,
+) -> tuple[int | None, int | None]:
+    _require(call, pipeline, output)
+    first, end = _range(call, pipeline, output, since, until)
+    if last is None:
+        if first is None and end is None:
+            raise _refused(
+                call, "since", "is missing", None, 'name the windows: since and until, or last="4h"'
+            )
+        return _micros(first), _micros(end)
+    if first is not None or end is not None:
+        raise _refused(call, "last", "is a range of its own", last, "leave since and until out")
+    from latecomer.after.rebuild.rebuilding import newest
+
+    try:
+        length = parse_duration(last)
+    except (TypeError, ValueError):
+        raise _refused(call, "last", "is not a duration", last, DURATION_FIX) from None
+    if length <= 0:
+        raise _refused(call, "last", "is no time at all", last, DURATION_FIX)
+    reached = newest(pipeline)
+    return reached - length, reached
+
+
+def _micros(moment: datetime | None) -> int | None:
+    return None if moment is None else to_micros(moment)
+
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def _choice(call: str, name: str, kind: type[_Choice], given: str) -> _Choice:
+    try:
+        return kind(given)
+    except ValueError:
+        raise _refused(call, name, "is not known", given, f"choose one of {', '.join(kind)}") from None
