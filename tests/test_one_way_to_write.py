@@ -21,6 +21,8 @@ from latecomer.after.explain.document import _plain_values
 from latecomer.cli.options import Format
 from latecomer.cli.render import show
 from latecomer.sink.changes import JsonlLogic
+from latecomer.testing.times import Times
+from latecomer.testing.values import as_json, typed
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -141,3 +143,21 @@ def test_what_is_in_lists_is_written_the_same_way() -> None:
     rows = pa.table({"x": pa.array([[{"at": EPOCH, "fee": Decimal(5)}], [], None], kind)})
     assert by_the_verb(rows) == [[{"at": "1970-01-01T00:00:00Z", "fee": "5.00"}], [], None]
     assert cells(rows)[0] == '[{"at": "1970-01-01T00:00:00Z", "fee": "5.00"}]'
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "written"),
+    [
+        (5, "decimal(38,0)", 5),
+        ("5", "decimal(18,2)", "5.00"),
+        ("0.0000001", "decimal(18,7)", "0.0000001"),
+        ("nan", "double", "NaN"),
+        (EPOCH, "timestamp", "1970-01-01T00:00:00Z"),
+        (EPOCH, "timestamp_ntz", "1970-01-01T00:00:00"),
+        (b"\x00\xff", "binary", "AP8="),
+        (None, "decimal(18,2)", None),
+    ],
+)
+def test_the_testing_kit_writes_events_the_same_way(value: Any, kind: str, written: Any) -> None:
+    found = as_json(typed(value, kind, Times()), kind)
+    assert (found, type(found)) == (written, type(written))

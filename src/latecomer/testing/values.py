@@ -103,10 +103,7 @@ def moment_as_json(micros: int, kind: str, unit: str | None, zone: str) -> Any:
         return as_json(to_moment(to_local(micros, zone)), kind)
     if not types.is_numeric(kind):
         return iso(micros)
-    counted = _counted(micros, unit or "s")
-    if kind == "double":
-        return float(counted)
-    return str(counted) if types.is_decimal(kind) else int(counted)
+    return as_json(typed(_counted(micros, unit or "s"), kind, Times()), kind)
 
 
 def _counted(micros: int, unit: str) -> Decimal:
