@@ -119,10 +119,12 @@ def _type_of(value: Any) -> pa.DataType:
     return pa.string()
 
 
-def _fraction(step: Decimal, value: Decimal) -> str:
+def _fraction(step: Decimal, value: Decimal | int) -> str:
     """A decimal with all the digits that its type has after the point."""
-    whole = value if isinstance(value, Decimal) and value.same_quantum(step) else None
-    return format(Decimal(value).quantize(step, context=_NEVER_ROUNDED) if whole is None else whole, "f")
+    # A value that was read has them already; the sum of nothing has not.
+    if not (isinstance(value, Decimal) and value.same_quantum(step)):
+        value = Decimal(value).quantize(step, context=_NEVER_ROUNDED)
+    return format(value, "f")
 
 
 def _floating(value: float) -> float | str:
