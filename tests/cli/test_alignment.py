@@ -102,7 +102,7 @@ def test_the_verb_in_every_format(lake: Lake, cli: Cli) -> None:
     assert (first["partition"], first["held_for"], first["behind"]) == ("slow", 300, 420)
     assert first["since"] == "2026-04-25T12:02:00Z"
     lines = cli("watermarks", lake.file, "--alignment", "-f", "csv", "-n", "1").out.splitlines()
-    assert lines[1:] == ["slow,300,2,180,420,2026-04-25T12:02:00Z,2026-04-25T12:08:00Z"]
+    assert lines[1:] == ["slow,300.0,2,180.0,420.0,2026-04-25T12:02:00Z,2026-04-25T12:08:00Z"]
 
 
 def test_a_timeline_of_the_first_version_is_read_and_written_on(lake: Lake) -> None:

@@ -74,7 +74,7 @@ def test_json_tells_everything_and_csv_the_differences(filled: Lake, cli: Cli, s
     assert (told["equal"], told["explained"], told["notes"]) == (False, True, [])
     assert told["counts"] == {"equal": 1, "different": 1, "missing": 0, "extra": 0}
     assert told["totals"][0] == {
-        "aggregate": "paise", "results": 17, "source": 20, "gap": 3, "percent": 15,
+        "aggregate": "paise", "results": 17, "source": 20, "gap": 3, "percent": "15.0000",
         "side_output": 3, "dropped": 0, "not_closed": 0, "dead_letter": 0, "unexplained": 0,
     }  # fmt: skip
     difference = {

@@ -139,6 +139,31 @@ def test_the_ledger_as_totals_and_by_batch(lake: Lake, cli: Cli) -> None:
     assert len(json.loads(cli("ledger", lake.file, "--by-batch", "-f", "json").out)) == 2
 
 
+def test_the_ledgers_amounts_have_the_digits_of_its_measures(lake: Lake, cli: Cli) -> None:
+    """By the pipeline, not by the amounts: whole ones are numbers, others text in every line."""
+    amounts = {"received": Decimal(3), "on_time": Decimal(3)}
+    lake.ledger(0, [{"output": "minute_totals", **amounts}])
+    assert json.loads(cli("ledger", lake.file, "-f", "json").out)[0]["received"] == 3
+    assert cli("ledger", lake.file, "-f", "csv").out.splitlines()[1].startswith("minute_totals,events,3,3,0,")
+    lake.file.write_text(lake.file.read_text().replace("ledger: [paise]", "ledger: [paise, fee]"))
+    fees = {"received": Decimal("600.25"), "on_time": Decimal("600.25")}
+    lake.ledger(1, [{"output": "minute_totals", "unit": "fee", **fees}])
+    rows = json.loads(cli("ledger", lake.file, "-f", "json").out)
+    assert [row["received"] for row in rows] == ["3.00", "600.25"]
+    cells = [line.split(",")[2] for line in cli("ledger", lake.file, "-f", "csv").out.splitlines()]
+    assert cells == ["received", "3.00", "600.25"]
+
+
+def test_a_decimal_column_has_one_json_type_in_every_row(lake: Lake, cli: Cli) -> None:
+    fees = [Decimal("600.00"), Decimal("600.25"), None]
+    rows = [pane(minute, 0, largest=fee, filled=1, total=600) for minute, fee in enumerate(fees)]
+    lake.panes("everything", 0, rows)
+    for verb in ("results", "panes"):
+        found = json.loads(cli(verb, lake.file, "everything", "-f", "json").out)
+        assert [row["largest"] for row in found] == ["600.00", "600.25", None]
+        assert {type(row["total"]) for row in found} == {int}
+
+
 @pytest.mark.parametrize("differences", [[], ["batch 1: the log has 4 events, the ledger says 3"]])
 def test_the_ledger_is_checked(
     lake: Lake, cli: Cli, monkeypatch: pytest.MonkeyPatch, differences: list[str]

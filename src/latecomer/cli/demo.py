@@ -7,20 +7,18 @@ import time
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from latecomer.cli.demo_tables import FATES, batch, count, rupees, simple_table
 from latecomer.cli.options import hush_spark
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from latecomer.after.reading.reader import Reader
-    from latecomer.pipeline import BatchReport
 
-FATES = ("on_time", "late_accepted", "side_output", "dropped", "duplicate", "filtered", "dead_letter")
 SAID = {
     "dashboard": "drop",
     "warehouse": "update",
@@ -60,7 +58,7 @@ def demo(
         raise LatecomerError(f"--folder {folder}: is not empty; name a new folder")
     hush_spark()
     if story is Story.BOOKMYSHOW:
-        from latecomer.cli.wrong_to_right import tell
+        from latecomer.cli.demo_bookmyshow import tell
 
         further = tell(console, home)
     else:
@@ -95,11 +93,6 @@ def _diwali(console: Console, home: Path) -> tuple[str, ...]:
         f"latecomer late {file} cfo_report --limit 5",
         f"latecomer ledger {file} --check",
     )
-
-
-def batch(report: BatchReport) -> str:
-    """A batch that is done, in words."""
-    return f"batch {report.batch + 1}: {report.received.rows:,} rows in {report.seconds:.1f} s"
 
 
 def _the_minute(console: Console, reader: Reader) -> None:
@@ -141,33 +134,3 @@ def _the_ledger(console: Console, reader: Reader) -> None:
         left = [lines[name]["received"] - sum((lines[name][f] for f in FATES), Decimal(0)) for name in SAID]
         table.add_row("unaccounted for", *(f"{amount:f}" if amount else "0" for amount in left))
         console.print(table)
-
-
-def simple_table(title: str) -> Table:
-    """A table of the demo's, with its title above."""
-    from rich import box
-    from rich.table import Table
-
-    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-
-
-def count(amount: Any) -> str:
-    """A number of things; a dash for none."""
-    return f"{int(amount):,}" if amount else "-"
-
-
-def rupees(paise: Any) -> str:
-    """Paise as rupees, grouped as in India.
-
-    >>> rupees(3128450000_00)
-    '3,12,84,50,000.00'
-    """
-    if not paise:
-        return "-"
-    whole, rest = divmod(int(paise), 100)
-    head, tail = str(whole)[:-3], str(whole)[-3:]
-    groups: list[str] = []
-    while head:
-        groups.insert(0, head[-2:])
-        head = head[:-2]
-    return ",".join([*groups, tail]) + f".{rest:02d}"

@@ -196,11 +196,11 @@ class _Page:
             self._say(f"  and {len(events) - self.most} more; --events all lists them")
 
     def _in_figures(self, events: Sequence[Judged]) -> str:
-        from latecomer.after.explain.document import sums
+        from latecomer.after.explain.life import total
         from latecomer.model.durations import shown_duration
 
         counted = "no event" if not events else f"{len(events)} event{'s' if len(events) > 1 else ''}"
-        added = [f"{measure} {amount}" for measure, amount in sums(self.found, events).items()]
+        added = [f"{measure} {_shown(total(events, measure))}" for measure in self.found.measures]
         behind = [each.event.behind for each in events if each.event.behind is not None]
         if behind:
             most = shown_duration(max(behind))
@@ -235,6 +235,7 @@ def _signed(by: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    from latecomer.after.explain.document import plain
+    from latecomer.config.zoned import current_zone
+    from latecomer.values import short_text
 
-    return "null" if value is None else str(plain(value))
+    return "null" if value is None else short_text(value, current_zone())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -15,9 +14,11 @@ import pyarrow as pa
 from latecomer.cli.options import Format
 from latecomer.cli.render import moment, moment_in_words, print_table
 from latecomer.cli.steps import current
+from latecomer.cli.terminal import csv_cell
 from latecomer.model.durations import shown_duration
 from latecomer.model.ledger import EVENTS
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+from latecomer.values import csv_line, csv_text, json_seconds
 
 if TYPE_CHECKING:
     from latecomer.config.models import Files
@@ -93,12 +94,12 @@ def as_json(report: BatchReport) -> dict[str, Any]:
         "rows_per_second": rate(received.rows, report.seconds),
         "watermark": moment(report.watermark),
         "newest_arrival": moment(report.newest_arrival),
-        "lag_seconds": None if behind is None else behind / 1_000_000,
+        "lag_seconds": None if behind is None else json_seconds(behind),
         "out_of_step": 0 if report.out_of_step is None else report.out_of_step.events,
         "holding": [
             {
                 "partition": each.partition,
-                "silent_seconds": each.silent_for / 1_000_000,
+                "silent_seconds": json_seconds(each.silent_for),
                 "waiting": each.waiting,
             }
             for each in report.holding[:_MOST_HOLDING]
@@ -187,15 +188,15 @@ def _out(line: str) -> None:
 
 
 def _csv_rows() -> Progress:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
     named = ["batch", "kind", "seconds", "watermark", "output", "received", *(fate.value for fate in Fate)]
-    writer.writerow(named)
+    sys.stdout.write(csv_line(named))
 
     def told(report: BatchReport) -> None:
         told = as_json(report)
         for output, counts in (told["outputs"] or {"": {}}).items():
             of_output = [output, *(counts.get(name) for name in named[5:])]
-            writer.writerow([*(told[name] for name in named[:4]), *of_output])
+            cells = [*(told[name] for name in named[:4]), *of_output]
+            sys.stdout.write(csv_line([csv_cell(csv_text(cell)) for cell in cells]))
         sys.stdout.flush()
 
     return told

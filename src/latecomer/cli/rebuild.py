@@ -218,7 +218,7 @@ def _print_plan(found: Rebuild) -> None:
         print_table(
             pa.Table.from_pylist(
                 [
-                    {"of what changes": name, "before": before or "0", "after": after or "0"}
+                    {"of what changes": name, "before": _amount(before), "after": _amount(after)}
                     | {"difference": _difference(before, after)}
                     for name, (before, after) in record.sums.items()
                 ]
@@ -265,16 +265,27 @@ def _size(count: float) -> str:
     raise AssertionError
 
 
-def _difference(before: str | None, after: str | None) -> str:
+def _amount(written: Any) -> str:
     from decimal import Decimal
 
-    return f"{Decimal(after or 0) - Decimal(before or 0):+f}"
+    from latecomer.values import short_text
+
+    return short_text(Decimal(str(written or 0)))
+
+
+def _difference(before: Any, after: Any) -> str:
+    from decimal import Decimal, localcontext
+
+    with localcontext(prec=100):
+        by = Decimal(_amount(after)) - Decimal(_amount(before))
+    return ("" if by < 0 else "+") + _amount(by)
 
 
 def _largest(record: Record) -> Iterator[dict[str, Any]]:
     for row in record.largest:
         values = {
-            name: f"{row['before'][name] or '-'} → {row['after'][name] or '-'}" for name in row["before"]
+            name: f"{_or_dash(row['before'][name])} → {_or_dash(row['after'][name])}"
+            for name in row["before"]
         }
         yield {
             "window_start": written(read(row["window_start"])),
@@ -282,6 +293,12 @@ def _largest(record: Record) -> Iterator[dict[str, Any]]:
             "change": row["change"],
             **values,
         }
+
+
+def _or_dash(value: Any) -> str:
+    from latecomer.values import csv_text
+
+    return "-" if value is None else csv_text(value) or ""
 
 
 def _print_record(found: Rebuild, form: Format, more: dict[str, Any] | None = None) -> None:

@@ -124,7 +124,7 @@ def _print(found: Reconciliation, form: Format, limit: int | None) -> None:
     if form is Format.JSON:
         _print_json(found, limit)
     elif form is Format.CSV:
-        show(found.rows, form, "", limit, short_decimals=True)
+        show(found.rows, form, "", limit)
     else:
         _print_text(found, LARGEST if limit is None else limit)
 
@@ -163,11 +163,10 @@ def _print_json(found: Reconciliation, limit: int | None) -> None:
 
 
 def _rows(table: pa.Table, limit: int | None = None) -> list[dict[str, Any]]:
-    from latecomer.cli.render import json_values
+    from latecomer.config.zoned import current_zone
+    from latecomer.values import json_rows
 
-    shown = table if limit is None else table.slice(0, limit)
-    columns = [json_values(column) for column in shown.columns]
-    return [dict(zip(shown.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]
+    return list(json_rows(table if limit is None else table.slice(0, limit), current_zone()))
 
 
 def _certify(found: Reconciliation, passed: bool, path: Path, pipeline: Any) -> None:

@@ -1,23 +1,20 @@
-"""Rows as a table, JSON or CSV. Nothing is rounded in any of them."""
+"""Rows as a table, JSON or CSV. Nothing is rounded in any of them; docs/values.md says how values are written."""
 
 from __future__ import annotations
 
-import base64
-import csv
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TextIO
 
 import pyarrow as pa
 
 from latecomer.cli.options import ALL, Format
 from latecomer.cli.terminal import csv_cell, harmless
-from latecomer.config.zoned import written
+from latecomer.config.zoned import current_zone, written
 from latecomer.model.durations import shown_duration
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.values import csv_column, csv_line, json_rows, short_text
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod
@@ -39,7 +36,7 @@ def show(
 
     A limit of None is one that was not said: a table is for people to look at and has a hundred rows then,
     and a last line that says how many there are; JSON and CSV are for programs and have all.
-    `short_decimals` leaves out the zeros at the end of each decimal, for columns of mixed units.
+    `short_decimals` has a table leave out the zeros at the end of each decimal, for columns of mixed units.
     """
     out = out or sys.stdout
     most = limit if limit is not None else MOST_ROWS if form is Format.TABLE else ALL
@@ -47,7 +44,7 @@ def show(
     if form is Format.JSON:
         _print_json(shown, out)
     elif form is Format.CSV:
-        _print_csv(shown, short_decimals, out)
+        _print_csv(shown, out)
     elif not rows.num_rows:
         print(empty, file=out)
     else:
@@ -76,83 +73,38 @@ def moment_in_words(micros: int | None) -> str:
 
 
 def _print_json(rows: pa.Table, out: TextIO) -> None:
-    columns = [json_values(column) for column in rows.columns]
     opened = "[\n"
-    for values in zip(*columns, strict=True):
-        out.write(opened + json.dumps(dict(zip(rows.schema.names, values, strict=True)), ensure_ascii=False))
+    for row in json_rows(rows, current_zone()):
+        out.write(opened + json.dumps(row, ensure_ascii=False, allow_nan=False))
         opened = ",\n"
     out.write("[]\n" if opened == "[\n" else "\n]\n")
 
 
-def _print_csv(rows: pa.Table, short_decimals: bool, out: TextIO) -> None:
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(map(csv_cell, rows.schema.names))
-    columns = (map(csv_cell, _csv_values(column, short_decimals)) for column in rows.columns)
-    writer.writerows(zip(*columns, strict=True))
+def _print_csv(rows: pa.Table, out: TextIO) -> None:
+    out.write(csv_line([csv_cell(name) for name in rows.schema.names]))
+    columns = (map(csv_cell, csv_column(column, current_zone())) for column in rows.columns)
+    out.writelines(map(csv_line, zip(*columns, strict=True)))
 
 
-def json_values(column: pa.ChunkedArray) -> list[Any]:
-    """A column for JSON: moments as ISO-8601 in the verb's zone, whole decimals as numbers and others as exact text,
-    durations in seconds, bytes as base64."""
-    kind = column.type
-    if pa.types.is_timestamp(kind):
-        return _each(column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()), written)
-    if pa.types.is_duration(kind):
-        return _each(column.cast(pa.duration("us")).cast(pa.int64()), _seconds)
-    if pa.types.is_decimal(kind):
-        return _each(column, lambda value: int(value) if value == value.to_integral_value() else f"{value:f}")
-    if pa.types.is_floating(kind):
-        return _each(column, lambda value: value if math.isfinite(value) else _unusual(value))
-    if pa.types.is_date(kind):
-        return _each(column, lambda value: value.isoformat())
-    if pa.types.is_binary(kind):
-        return _each(column, lambda value: base64.b64encode(value).decode())
-    listed: list[Any] = column.to_pylist()
-    return listed
-
-
-def _csv_values(column: pa.ChunkedArray, short_decimals: bool) -> list[Any]:
-    if pa.types.is_boolean(column.type):
-        return _each(column, lambda value: str(value).lower())
-    if pa.types.is_decimal(column.type):
-        return _each(column, shortest if short_decimals else lambda value: f"{value:f}")
-    return json_values(column)
+# Tables
 
 
 def _table_values(column: pa.ChunkedArray, short_decimals: bool) -> list[str]:
     kind = column.type
-    if pa.types.is_timestamp(kind):
+    values: list[Any]
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
         values = _each(column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()), moment_in_words)
     elif pa.types.is_duration(kind):
         values = _each(column.cast(pa.duration("us")).cast(pa.int64()), shown_duration)
+    elif pa.types.is_decimal(kind) and short_decimals:
+        values = _each(column, short_text)
     else:
-        values = _csv_values(column, short_decimals)
+        values = csv_column(column, current_zone())
     return [MISSING if value is None else harmless(str(value)) for value in values]
 
 
 def _each(column: pa.ChunkedArray, change: Callable[[Any], Any]) -> list[Any]:
     return [None if value is None else change(value) for value in column.to_pylist()]
-
-
-def _seconds(micros: int) -> int | float:
-    return micros // 1_000_000 if micros % 1_000_000 == 0 else micros / 1_000_000
-
-
-def _unusual(value: float) -> str:
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def shortest(value: Decimal) -> str:
-    """A decimal without zeros at its end.
-
-    >>> shortest(Decimal("600.000000")), shortest(Decimal("0.250000"))
-    ('600', '0.25')
-    """
-    text = f"{value:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-# Tables
 
 
 def print_table(rows: pa.Table, short_decimals: bool = False, out: TextIO | None = None) -> None:

@@ -164,8 +164,7 @@ def _print_json(found: Replay, changes: Mapping[str, object], limit: int | None)
 
 
 def _rows(table: pa.Table, limit: int | None = None) -> list[dict[str, Any]]:
-    from latecomer.cli.render import json_values
+    from latecomer.config.zoned import current_zone
+    from latecomer.values import json_rows
 
-    shown = table if limit is None else table.slice(0, limit)
-    columns = [json_values(column) for column in shown.columns]
-    return [dict(zip(shown.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]
+    return list(json_rows(table if limit is None else table.slice(0, limit), current_zone()))

@@ -17,7 +17,6 @@ from pyspark.sql.window import Window
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
 from latecomer.firing.lanes import BATCH, BEFORE, CLOCK, NOW
-from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
@@ -36,10 +35,9 @@ def may_close(files: Iterable[DataFile], output: Output, stretch: Stretch) -> li
     before = stretch.before.watermark if stretch.before else BEGIN_OF_TIME
 
     def may(file: DataFile) -> bool:
-        # Delta keeps no bound so far from our time as a global window's.
-        start, end = file.minimum.get("window_start"), file.maximum.get("window_end")
-        closes = end is None or to_micros(end) + output.settles_after > before
-        return closes and (start is None or to_micros(start) < stretch.fires_at)
+        start, end = file.windows
+        closes = end is None or end + output.settles_after > before
+        return closes and (start is None or start < stretch.fires_at)
 
     return [file for file in files if may(file)]
 

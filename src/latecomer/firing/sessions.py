@@ -401,8 +401,8 @@ def _bounded(files: Sequence[DataFile]) -> list[DataFile]:
             file.path,
             file.size,
             file.rows,
-            {"window_start": file.minimum["window_start"]},
-            {"window_end": file.maximum["window_end"]},
+            {"window_start": file.minimum.get("window_start")},
+            {"window_end": file.maximum.get("window_end")},
         )
         for file in files
     ]
@@ -412,9 +412,9 @@ def _touching(files: Sequence[DataFile], cells: Sequence[int], gap: int) -> list
     """The pane files that can hold a session which an event in one of these cells touches."""
     found = []
     for file in files:
-        low, high = to_micros(file.minimum["window_start"]), to_micros(file.maximum["window_end"])
-        place = bisect_left(cells, low // gap - 1)
-        if place < len(cells) and cells[place] * gap <= high:
+        low, high = file.windows
+        place = 0 if low is None else bisect_left(cells, low // gap - 1)
+        if place < len(cells) and (high is None or cells[place] * gap <= high):
             found.append(file)
     return found
 

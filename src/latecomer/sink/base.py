@@ -6,12 +6,9 @@ asks `last_batch()` and applies whatever came after it again.
 
 from __future__ import annotations
 
-import base64
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -113,40 +110,3 @@ def bounds(moments: pa.ChunkedArray) -> tuple[str | None, str | None]:
     """The earliest and the latest moment, as ISO-8601."""
     limits = pc.min_max(moments.cast(pa.int64())).as_py()
     return iso(limits["min"]), iso(limits["max"])
-
-
-def plain(column: pa.ChunkedArray) -> list[Any]:
-    """A column's values for formats without types of their own, nothing rounded: times and dates as
-    ISO-8601, decimals as whole numbers where the type has no fraction and as text where it has one."""
-    kind = column.type
-    if pa.types.is_timestamp(kind):
-        moments = micros(column)
-        # Panes share their windows: each moment is written once.
-        written = {moment: iso(moment) for moment in set(moments)}
-        if kind.tz is None:
-            written = {moment: text and text.removesuffix("Z") for moment, text in written.items()}
-        return [written[moment] for moment in moments]
-    values: list[Any] = column.to_pylist()
-    if pa.types.is_date(kind):
-        return [None if value is None else value.isoformat() for value in values]
-    if pa.types.is_decimal(kind):
-        return [None if value is None else _exact(value, kind.scale) for value in values]
-    return values
-
-
-def _exact(value: Decimal, scale: int) -> int | str:
-    return int(value) if scale <= 0 else format(value, "f")
-
-
-def json_plain(column: pa.ChunkedArray) -> list[Any]:
-    """The same for JSON, which has no word for NaN, infinity or bytes."""
-    values = plain(column)
-    if pa.types.is_floating(column.type):
-        return [value if value is None or math.isfinite(value) else _named(value) for value in values]
-    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-        return [None if value is None else base64.b64encode(value).decode() for value in values]
-    return values
-
-
-def _named(value: float) -> str:
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

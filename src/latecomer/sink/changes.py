@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 
 from latecomer.config.sinks import JsonlSink, ParquetSink, Sink
 from latecomer.errors import first_line
-from latecomer.sink.base import PaneShape, SinkLogic, differing, json_plain
+from latecomer.sink.base import PaneShape, SinkLogic, differing
 from latecomer.store.durable import make_folder, sync_folder
 from latecomer.store.failpoints import failpoint
+from latecomer.values import json_rows
 
 _OWNER = ".latecomer.json"
 
@@ -121,9 +122,8 @@ class JsonlLogic(ChangesLogic):
 
     def _encode(self, panes: pa.Table, file: BinaryIO) -> None:
         written = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-        names = panes.column_names
-        for row in zip(*map(json_plain, panes.columns), strict=True):
-            _write_text(file, written(dict(zip(names, row, strict=True))) + "\n")
+        for row in json_rows(panes):
+            _write_text(file, written(row) + "\n")
 
 
 def _write_text(file: BinaryIO, text: str) -> None:

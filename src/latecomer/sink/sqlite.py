@@ -19,9 +19,10 @@ from latecomer.config.sinks import SqliteSink
 from latecomer.errors import first_line
 from latecomer.errors.system import refused
 from latecomer.model.panes import Op
-from latecomer.sink.base import PaneShape, SinkLogic, differing, plain
+from latecomer.sink.base import PaneShape, SinkLogic, differing
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import double_quoted
+from latecomer.values import json_column
 
 BUSY_SECONDS = 5.0
 PROGRESS = "latecomer_progress"
@@ -183,9 +184,13 @@ def _declared(kind: pa.DataType) -> str:
 
 
 def _storable(column: pa.ChunkedArray) -> list[Any]:
-    values = plain(column)
+    """What SQLite has types for as it is, and the rest as JSON has it."""
     if pa.types.is_decimal(column.type):
-        return [str(v) if isinstance(v, int) and not -_LARGEST <= v <= _LARGEST else v for v in values]
+        exact = json_column(column)
+        return [str(v) if isinstance(v, int) and not -_LARGEST <= v <= _LARGEST else v for v in exact]
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        return json_column(column)
+    values: list[Any] = column.to_pylist()
     if pa.types.is_floating(column.type):
         # SQLite would store NaN as null, which is another key.
         return ["NaN" if v is not None and math.isnan(v) else v for v in values]

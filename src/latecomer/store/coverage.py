@@ -139,11 +139,11 @@ def removal_totals(store: Store) -> pa.Table:
         ]
     )
     if not kept.exists:
-        return schema.empty_table()
+        return store.as_amounts(schema.empty_table())
     rows = kept.query(
         'select "table", output, unit, min(batch) as first_batch, max(batch) as last_batch, '
         "sum(amount) as amount, max(newest_event_time) as newest_event_time, max(removed_at) as removed_at "
         f'from t where "table" <> \'{LEDGER}\' group by "table", output, unit '
         "order by \"table\", output, case unit when 'events' then 0 else 1 end, unit"
     )
-    return rows.cast(schema)
+    return store.as_amounts(rows.cast(schema))

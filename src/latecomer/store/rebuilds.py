@@ -50,12 +50,12 @@ class Record:
     """Events from `low` until `high` that came later would make it stale."""
     definition: Mapping[str, Any] | None
     """What the output means from here on, where that changes."""
-    taken_in: Mapping[str, str]
+    taken_in: Mapping[str, int | str]
     """What the rebuilt windows hold more than before: assignments, and each measure of the ledger."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Windows, keys, rows new, changed and withdrawn, files and bytes read."""
-    sums: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
-    """What the sums and counts of the changed rows come to, before and after."""
+    sums: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    """What the sums and counts of the changed rows come to, before and after, as JSON has them."""
     largest: tuple[Mapping[str, Any], ...] = ()
     """The rows that change most."""
     made_at: int = 0

@@ -29,6 +29,7 @@ from latecomer.config.models import Output, Pipeline
 from latecomer.config.paths import folder_columns, list_files
 from latecomer.config.renames import seen_columns
 from latecomer.errors import NoStore, SourceError, StoreMismatch
+from latecomer.model import types
 from latecomer.model.base import in_own_words
 from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import column_mistake
@@ -119,6 +120,17 @@ class Store:
     def measures(self) -> dict[str, str]:
         """The ledger's measures and their types."""
         return {column: self.columns[column] for column in self.pipeline.ledger}
+
+    def as_amounts(self, rows: pa.Table) -> pa.Table:
+        """Lines of the ledger with as many digits after the point as its measures have: by the pipeline, not by
+        the amounts, and none where all measures are whole numbers."""
+        kinds = [self.columns[column] for column in self.pipeline.ledger if column in self.columns]
+        kind = pa.decimal128(38, max(map(types.scale_of, kinds), default=0))
+        fields = [each.with_type(kind) if each.type == layout.AMOUNT else each for each in rows.schema]
+        try:
+            return rows.cast(pa.schema(fields))
+        except pa.ArrowInvalid:  # the file no longer names a measure that the ledger has lines of
+            return rows
 
     def pin(self) -> None:
         """Write down, or compare with, what later runs must not change behind the numbers' back.

@@ -30,6 +30,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from latecomer.errors import StoreError, TornCheckpoint, TornCommit, first_line
 from latecomer.errors.system import refusal_of, told
+from latecomer.model.durations import to_micros
 from latecomer.store.commits import (
     REACHED,
     commit_file,
@@ -59,6 +60,13 @@ class DataFile:
     rows: int
     minimum: dict[str, Any] = field(default_factory=dict)
     maximum: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def windows(self) -> tuple[int | None, int | None]:
+        """Where the first of its windows starts and the last one ends, in microseconds. None where that is not
+        known: Delta keeps no bound so far from our time as a global window's."""
+        start, end = self.minimum.get("window_start"), self.maximum.get("window_end")
+        return None if start is None else to_micros(start), None if end is None else to_micros(end)
 
 
 class Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal
 from struct import pack, unpack
@@ -13,6 +12,7 @@ from latecomer.model.durations import UNITS, iso, to_micros, to_moment
 from latecomer.model.written_numbers import written_number
 from latecomer.model.zones import day_of, midnight, to_local, to_utc
 from latecomer.testing.times import Times
+from latecomer.values import json_value
 
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _EXACT = Context(prec=80)
@@ -64,11 +64,9 @@ def moment(value: Any, times: Times) -> int:
 
 def as_json(value: Any, kind: str) -> Any:
     """A value as a line of JSON holds it for a column of this type."""
-    if isinstance(value, datetime):
-        return (iso(to_micros(value)) or "").removesuffix("Z" if kind == "timestamp_ntz" else "")
-    if isinstance(value, bytes):
-        return b64encode(value).decode()
-    return str(value) if isinstance(value, Decimal | date) else value
+    if isinstance(value, datetime) and kind == "timestamp_ntz":
+        return json_value(value.replace(tzinfo=None))
+    return json_value(value)
 
 
 # Columns that hold moments, in their unit or by the wall clock of a zone
@@ -105,10 +103,7 @@ def moment_as_json(micros: int, kind: str, unit: str | None, zone: str) -> Any:
         return as_json(to_moment(to_local(micros, zone)), kind)
     if not types.is_numeric(kind):
         return iso(micros)
-    counted = _counted(micros, unit or "s")
-    if kind == "double":
-        return float(counted)
-    return str(counted) if types.is_decimal(kind) else int(counted)
+    return as_json(typed(_counted(micros, unit or "s"), kind, Times()), kind)
 
 
 def _counted(micros: int, unit: str) -> Decimal:

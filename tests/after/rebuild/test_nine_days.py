@@ -154,7 +154,7 @@ def test_readers_see_nine_days_old_or_nine_days_new(
         "changed": 5,  # and on odd ones
         "withdrawn": 9,
     }
-    assert plan.record.sums["payments"] == tuple(str(payments_of(each)) for each in (OLD, NEW))
+    assert plan.record.sums["payments"] == tuple(payments_of(each) for each in (OLD, NEW))
     assert [read() for read in readers.values()] == [OLD] * 3  # planning has published nothing
     with pytest.raises(
         StoreMismatch, match=r"another where than the file.*latecomer rebuild apply FILE daily"

@@ -510,3 +510,17 @@ def test_there_must_be_such_an_output_and_a_store(tmp_path: Path, lake: Lake) ->
 )
 def test_a_password_is_not_shown(url: str, shown: str) -> None:
     assert redacted(url) == shown
+
+
+def test_totals_have_the_digits_of_what_was_compared_whatever_the_amounts_are(
+    lake: Lake, tmp_path: Path
+) -> None:
+    lake.panes("totals", 0, [row(0, "amul", 10)])
+    for theirs in ("10", "12", "12.00"):
+        found = against(lake, "totals", csv(tmp_path, f"window_start,merchant,paise\n@0,amul,{theirs}"))
+        scales = {field.name: field.type.scale for field in found.totals.schema if field.name != "aggregate"}
+        assert scales.pop("percent") == 4
+        assert set(scales.values()) == {0}
+    fraction = against(lake, "totals", csv(tmp_path, "window_start,merchant,paise\n@0,amul,10.25"))
+    assert fraction.totals["results"].type.scale == fraction.totals["gap"].type.scale == 2
+    assert {str(each) for each in fraction.totals["gap"].to_pylist()} == {"0.25"}

@@ -19,10 +19,10 @@ from latecomer.after.reading.choices import Origin
 from latecomer.after.rebuild import rebuilding
 from latecomer.after.serving.correcting import correct
 from latecomer.after.serving.serving import preferred, serving
-from latecomer.cli import wrong_to_right as telling
+from latecomer.cli import demo_bookmyshow as telling
 from latecomer.config.models import Pipeline
 from latecomer.demo.bookmyshow import OUTPUT, Place, Scenario, outage, write_scenario
-from latecomer.demo.wrong_to_right import Account, live_through, logged
+from latecomer.demo.bookmyshow_story import Account, live_through, logged
 from latecomer.ledger.check import check_ledger
 from latecomer.model.durations import to_micros
 

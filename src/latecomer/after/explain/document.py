@@ -1,17 +1,12 @@
 """An explanation as plain data: one JSON document, or one row for each event.
 
-Moments are ISO-8601 in the verb's zone, durations seconds, whole decimals numbers and others exact text, as in every
-other verb's JSON.
+Values are written as by every other verb: docs/values.md.
 """
 
 from __future__ import annotations
 
-import base64
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -19,10 +14,10 @@ import pyarrow as pa
 from latecomer.after.explain.explain import Explanation
 from latecomer.after.explain.fates import Judged
 from latecomer.after.explain.life import Told, total
-from latecomer.config.zoned import written
-from latecomer.model.durations import to_micros
+from latecomer.config.zoned import current_zone, written
 from latecomer.model.verdicts import BEGIN_OF_TIME
-from latecomer.store.layout import TIMESTAMP, stored_name
+from latecomer.store.layout import TIMESTAMP, arrow_type, stored_name
+from latecomer.values import json_seconds, json_value
 
 _DURATION = pa.duration("us")
 
@@ -97,8 +92,11 @@ def group(explanation: Explanation, events: Sequence[Judged], most: int | None) 
 
 
 def sums(explanation: Explanation, events: Sequence[Judged]) -> dict[str, Any]:
-    """The ledger's measures, added up."""
-    return {measure: plain(total(events, measure)) for measure in explanation.measures}
+    """The ledger's measures, added up; of no events too they have the digits of their column."""
+    return {
+        measure: json_value(total(events, measure), arrow_type(kind))
+        for measure, kind in explanation.measures.items()
+    }
 
 
 def _event(judged: Judged) -> dict[str, Any]:
@@ -147,34 +145,12 @@ def event_rows(groups: Mapping[tuple[int | None, str], Sequence[Judged]]) -> pa.
     return pa.table(columns)
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON has it.
-
-    >>> plain(Decimal("600.00")), plain(Decimal("0.25")), plain(b"a")
-    (600, '0.25', 'YQ==')
-    """
-    match value:
-        case Decimal():
-            return int(value) if value == value.to_integral_value() else f"{value:f}"
-        case float() if not math.isfinite(value):
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-        case datetime():
-            return written(to_micros(value))
-        case date():
-            return value.isoformat()
-        case bytes():
-            return base64.b64encode(value).decode()
-    return value
-
-
 def _plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: plain(value) for name, value in values.items()}
+    return {name: json_value(value, zone=current_zone()) for name, value in values.items()}
 
 
-def _seconds(micros: int | None) -> int | float | None:
-    if micros is None:
-        return None
-    return micros // 1_000_000 if micros % 1_000_000 == 0 else micros / 1_000_000
+def _seconds(micros: int | None) -> float | None:
+    return None if micros is None else json_seconds(micros)
 
 
 def _known(watermark: int) -> int | None:

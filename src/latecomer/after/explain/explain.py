@@ -60,7 +60,8 @@ class Explanation:
     untold: Sequence[Judged]
     """Events that were accepted and are in no pane yet."""
     left_out: Mapping[Fate, Sequence[Judged]]
-    measures: Sequence[str]
+    measures: Mapping[str, str]
+    """The ledger's measures and their types."""
     filter: str
     notes: Sequence[str]
     files: int
@@ -191,7 +192,7 @@ class _Case:
             told,
             untold,
             left_out,
-            list(self.store.measures()),
+            self.store.measures(),
             self.filters.state,
             self.notes,
             self.evidence.files,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 from latecomer.after.explain.fates import Judged
@@ -21,6 +21,8 @@ from latecomer.model.windows import Window
 EVENTS = "events"
 NEWEST = 2**62
 """A batch after all others: what is in force now."""
+EXACT = 100
+"""So many digits no sum of decimals has; Python's own 28 would round those of a store."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +72,12 @@ class Told:
         if self.before is None:
             return {}
         pairs = {name: (self.before.get(name), value) for name, value in self.pane.values.items()}
-        return {
-            name: after - before
-            for name, (before, after) in pairs.items()
-            if is_number(before) and is_number(after)
-        }
+        with localcontext(prec=EXACT):
+            return {
+                name: after - before
+                for name, (before, after) in pairs.items()
+                if is_number(before) and is_number(after)
+            }
 
 
 @dataclass(frozen=True)
@@ -260,7 +263,8 @@ def checked(pane: LifePane, stating: Sequence[Judged], rules: Rules, empty: bool
 
 def total(events: Iterable[Judged], measure: str) -> Any:
     """The sum of a measure; null adds nothing."""
-    return sum((each.event.payload[measure] or 0 for each in events), 0)
+    with localcontext(prec=EXACT):
+        return sum((each.event.payload[measure] or 0 for each in events), 0)
 
 
 def standing(told: Sequence[Told]) -> list[LifePane]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from html import escape
 from typing import Any
 
-from latecomer.after.explain.document import plain
 from latecomer.after.explain.explain import Explanation
 from latecomer.after.explain.fates import Judged
 from latecomer.after.explain.life import Told, is_number
@@ -25,6 +25,7 @@ from latecomer.model.durations import UNITS
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Window
+from latecomer.values import short_text
 
 COLOURS = {
     Timing.EARLY: "#0891b2",
@@ -132,7 +133,7 @@ class _Drawing:
         return TimeAxis(sorted(moments), crowd, self.left + 16, self.right - 16)
 
     def _title(self) -> str:
-        key = ", ".join(f"{name}={plain(value)}" for name, value in self.found.key.items())
+        key = ", ".join(f"{name}={_key(value)}" for name, value in self.found.key.items())
         return " · ".join(part for part in (self.found.output, key) if part)
 
     def _heading(self) -> Iterator[str]:
@@ -302,8 +303,12 @@ def _short(value: Any) -> str:
     >>> _short(1234567), _short(0.123456)
     ('1,234,567', '0.1235')
     """
-    number = plain(value)
-    return f"{number:,}" if isinstance(number, int) else f"{float(number):,.4g}"
+    whole = isinstance(value, int) or (isinstance(value, Decimal) and value == value.to_integral_value())
+    return f"{int(value):,}" if whole else f"{float(value):,.4g}"
+
+
+def _key(value: Any) -> str:
+    return "null" if value is None else short_text(value, current_zone())
 
 
 def _full(micros: int) -> str:

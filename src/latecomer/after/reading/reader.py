@@ -194,7 +194,9 @@ class Reader:
 
     def ledger(self) -> pa.Table:
         """Every line of the ledger: batch, output, unit, received, and what became of it."""
-        return _ask(self._store().ledger, f"select * from t order by batch, output, {_UNIT_ORDER}", LEDGER)
+        store = self._store()
+        lines = _ask(store.ledger, f"select * from t order by batch, output, {_UNIT_ORDER}", LEDGER)
+        return store.as_amounts(lines)
 
     def ledger_totals(self) -> pa.Table:
         """The ledger summed up per output and unit."""
@@ -202,7 +204,8 @@ class Reader:
         sums = ", ".join(f"sum({double_quoted(amount)}) as {double_quoted(amount)}" for amount in amounts)
         sql = f"select output, unit, {sums} from t group by output, unit order by output, {_UNIT_ORDER}"
         schema = pa.schema([field for field in LEDGER if field.name != "batch"])
-        return _ask(self._store().ledger, sql, schema)
+        store = self._store()
+        return store.as_amounts(_ask(store.ledger, sql, schema))
 
     def batches(self) -> int:
         """How many batches are complete."""

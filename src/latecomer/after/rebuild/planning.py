@@ -6,8 +6,7 @@ import math
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +31,25 @@ from latecomer.after.rebuild.rebuilt import (
 from latecomer.firing.output import OutputLogic
 from latecomer.firing.overflow import overflow_told
 from latecomer.log.events import EventLog
-from latecomer.model.durations import iso, to_micros
+from latecomer.model import types
+from latecomer.model.durations import iso
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import Session
 from latecomer.spark.progress import Watch, watched
 from latecomer.store.coverage import covered_since, require_windows
+from latecomer.store.layout import arrow_type
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
 from latecomer.store.sql import quoted
 from latecomer.store.store import Store
 from latecomer.store.table import DataFile
 from latecomer.timeline.keeper import TimelineKeeper
+from latecomer.values import json_value
 from latecomer.windowing.assign import END, START
 from latecomer.windowing.states import EVENTS
 
 LARGEST = 10
+MOST_DIGITS = 100
+"""More than any sum has: Python's own 28 would round it."""
 
 
 def planned(
@@ -115,13 +119,14 @@ def _recorded(
         "bytes": sum(file.size for file in read),
         "rows": sum(file.rows for file in read),
     }
-    taken_in = {
-        unit: (figures.sums[AFTER, column] or Decimal(0)) - (figures.sums[BEFORE, column] or Decimal(0))
-        for unit, column in held.items()
-    }
-    if range_.redefined:
-        for unit, difference in _open_difference(range_, draft).items():
-            taken_in[unit] += difference
+    with localcontext(prec=MOST_DIGITS):
+        taken_in = {
+            unit: (figures.sums[AFTER, column] or Decimal(0)) - (figures.sums[BEFORE, column] or Decimal(0))
+            for unit, column in held.items()
+        }
+        if range_.redefined:
+            for unit, difference in _open_difference(range_, draft).items():
+                taken_in[unit] += difference
     gap = logic.output.window.gap if isinstance(logic.output.window, Session) else 0
     low, high = figures.bounds or (range_.since, range_.since)
     return Record(
@@ -133,10 +138,13 @@ def _recorded(
         low - gap,
         high,
         definition,
-        {unit: format(amount, "f") for unit, amount in taken_in.items()},
+        {unit: json_value(amount, _amount_type(logic, unit)) for unit, amount in taken_in.items()},
         {**figures.counts, **read_},
         {
-            name: (_shown(figures.sums[BEFORE, name]), _shown(figures.sums[AFTER, name]))
+            name: (
+                figures.json(name, figures.sums[BEFORE, name]),
+                figures.json(name, figures.sums[AFTER, name]),
+            )
             for name in figures.additive
         },
         tuple(figures.largest()),
@@ -155,6 +163,8 @@ class _Figures:
         self.sums: dict[tuple[str, str], Decimal | None] = {
             (side, name): None for side in (BEFORE, AFTER) for name in summed
         }
+        published = {**logic.layout.keys, **logic.layout.values}
+        self.kinds_of = {name: arrow_type(kind) for name, kind in published.items()}
         self.kinds = dict.fromkeys((NEW, CHANGED, WITHDRAWN), 0)
         self.windows: set[tuple[int, int]] = set()
         self.keys: set[tuple[Any, ...]] = set()
@@ -180,7 +190,8 @@ class _Figures:
         self.keys.update(zip(*keys, strict=True) if keys else [()] * bool(part.num_rows))
         for (side, name), before in self.sums.items():
             more = _total(field_of(part, side, name))
-            self.sums[side, name] = before if more is None else (before or Decimal(0)) + more
+            with localcontext(prec=MOST_DIGITS):
+                self.sums[side, name] = before if more is None else (before or Decimal(0)) + more
         self._add_largest(part)
 
     def _add_largest(self, part: pa.Table) -> None:
@@ -196,17 +207,24 @@ class _Figures:
             [("moved", "descending"), (START, "ascending")],
         )
         for row, far in zip(part.take(rows).to_pylist(), moved.take(rows).to_pylist(), strict=True):
-            key = {name: _text(row[name]) for name in self.logic.layout.keys}
+            key = {name: self.json(name, row[name]) for name in self.logic.layout.keys}
             self.most.append((-far, row[START], repr(key), self._shown(row, key)))
         self.most = sorted(self.most, key=lambda each: each[:3])[:LARGEST]
 
     def _shown(self, row: Mapping[str, Any], key: Mapping[str, Any]) -> dict[str, Any]:
         sides = {
-            word: {name: _text((row[side] or {}).get(name)) for name in self.logic.layout.values}
+            word: {name: self.json(name, (row[side] or {}).get(name)) for name in self.logic.layout.values}
             for word, side in (("before", BEFORE), ("after", AFTER))
         }
         window = {"window_start": iso(row[START]), "window_end": iso(row[END])}
         return {**window, "change": row[CHANGE], "key": dict(key), **sides}
+
+    def json(self, name: str, value: Any) -> Any:
+        """A value of a key or an aggregate as JSON has it."""
+        kind = self.kinds_of[name]
+        if isinstance(value, Decimal) and not pa.types.is_decimal(kind):
+            value = float(value) if pa.types.is_floating(kind) else int(value)
+        return json_value(value, kind)
 
     def largest(self) -> Iterator[dict[str, Any]]:
         yield from (shown for *_, shown in self.most)
@@ -216,17 +234,15 @@ def _total(column: pa.ChunkedArray) -> Decimal | None:
     if pa.types.is_floating(column.type):
         found = pc.sum(column).as_py()
         return None if found is None or not math.isfinite(found) else Decimal(repr(found))
-    total: Decimal | None = pc.sum(column.cast(pa.decimal128(38, 6))).as_py()
+    exact = column if pa.types.is_decimal(column.type) else column.cast(pa.decimal128(20, 0))
+    # In as many digits as a type has: no sum outgrows it, and none is rounded.
+    total: Decimal | None = pc.sum(exact.cast(pa.decimal256(76, exact.type.scale))).as_py()
     return total
 
 
-def _text(value: Any) -> str | None:
-    """A value in words that JSON has, nothing rounded."""
-    if value is None:
-        return None
-    if isinstance(value, datetime):
-        return iso(to_micros(value))
-    return f"{value:f}" if isinstance(value, Decimal) else str(value)
+def _amount_type(logic: OutputLogic, unit: str) -> pa.DataType:
+    """The type of an amount in this unit: whole, or with the digits of the measure's column."""
+    return pa.decimal128(38, types.scale_of(logic.merger.measures.get(unit, "bigint")))
 
 
 def _open_difference(range_: Range, draft: Path) -> dict[str, Decimal]:
@@ -247,7 +263,3 @@ def _open_difference(range_: Range, draft: Path) -> dict[str, Decimal]:
             for unit, amount in found.items():
                 difference[unit] += sign * (amount or Decimal(0))
     return difference
-
-
-def _shown(amount: Decimal | None) -> str | None:
-    return None if amount is None else f"{amount.normalize():f}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation, localcontext
@@ -14,6 +15,7 @@ from latecomer.after.replay.comparison import CHANGES, CLOSE, EQUAL
 
 KINDS = ("side_output", "dropped", "not_closed", "dead_letter")
 """What can be known of an amount that the results lack."""
+PERCENT_SCALE = 4
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Gap:
             return Decimal(0) if gap == 0 else None
         with localcontext(prec=100):
             share = Decimal(gap) * 100 / abs(Decimal(self.source))
-            return share.quantize(Decimal("0.0001"), ROUND_HALF_EVEN)
+            return share.quantize(Decimal(1).scaleb(-PERCENT_SCALE), ROUND_HALF_EVEN)
 
     @property
     def unexplained(self) -> Number | None:
@@ -121,7 +123,17 @@ class Reconciliation:
             "unexplained": [gap.unexplained for gap in self.gaps],
         }
         names = pa.array([gap.aggregate for gap in self.gaps], pa.string())
-        return pa.table({"aggregate": names} | {name: _shown(values) for name, values in columns.items()})
+        numbers = {name: _exact(values) for name, values in columns.items()}
+        # One scale for all of them: that of the types which were compared, whatever the amounts are.
+        compared = [value for name in ("results", "source") for value in numbers[name]]
+        needed = [
+            _shortest(value) for name, values in numbers.items() if name != "percent" for value in values
+        ]
+        scale = max(map(_scale, [*compared, *needed]), default=0)
+        scales = dict.fromkeys(numbers, scale) | {"percent": PERCENT_SCALE}
+        return pa.table(
+            {"aggregate": names} | {name: _decimals(values, scales[name]) for name, values in numbers.items()}
+        )
 
 
 def total(values: Sequence[Number | None]) -> Number:
@@ -141,17 +153,31 @@ def less(one: Number, other: Number) -> Number:
         return one - other
 
 
-def _shown(values: Sequence[Number | None]) -> pa.Array:
+def _exact(values: Sequence[Number | None]) -> list[Decimal | None]:
     """Numbers of several units in one column: exact ones as they are, others to nine digits after the point."""
-    with localcontext(prec=100):
-        found = [
+    with localcontext(prec=400):
+        return [
             value
             if value is None or isinstance(value, Decimal)
             else Decimal(value).quantize(Decimal("1e-9"))
-            if Decimal(value).is_finite()
+            if math.isfinite(value)
             else None
             for value in values
         ]
-        found = [None if value is None else value.normalize() for value in found]
-        scale = max((-int(value.as_tuple().exponent) for value in found if value), default=0)
-    return pa.array(found, pa.decimal128(38, max(scale, 0)))
+
+
+def _scale(value: Decimal | None) -> int:
+    return 0 if value is None else max(-int(value.as_tuple().exponent), 0)
+
+
+def _shortest(value: Decimal | None) -> Decimal | None:
+    with localcontext(prec=100):
+        return None if value is None else value.normalize()
+
+
+def _decimals(values: Sequence[Decimal | None], scale: int) -> pa.Array:
+    shortest = list(map(_shortest, values))
+    try:
+        return pa.array(shortest, pa.decimal128(38, scale))
+    except pa.ArrowInvalid:  # large amounts in one unit beside small ones in another
+        return pa.array(shortest, pa.decimal256(76, scale))

@@ -80,10 +80,11 @@ def compare_output(stored: Side, replayed: Side, output: str, exact: bool) -> Ou
     before, after = stored.tables(output), replayed.tables(output)
     layouts = stored.layout(output), replayed.layout(output)
     ledger = _Pair(stored.store.ledger, replayed.store.ledger, stored.last, f"output = '{output}'")
+    lines = ledger.over(["batch", "output", "unit"], LEDGER.names[3:])
     return OutputComparison(
         *_compare_panes(_Pair(before.panes, after.panes, stored.last), *layouts, exact),
         _compare_late(_Pair(before.late, after.late, stored.last, _not_removed(stored, output)), exact),
-        ledger.over(["batch", "output", "unit"], LEDGER.names[3:]),
+        replace(lines, rows=stored.store.as_amounts(lines.rows)),
     )
 
 
@@ -134,7 +135,7 @@ def compare_fates(stored: Side, replayed: Side, outputs: Iterable[str]) -> pa.Ta
     amounts = [
         [total.get((output, unit), {}).get(fate, zero) for output, unit, fate in places] for total in both
     ]
-    return pa.table(
+    fates = pa.table(
         {
             **{
                 name: pa.array([place[index] for place in places], pa.string())
@@ -145,6 +146,7 @@ def compare_fates(stored: Side, replayed: Side, outputs: Iterable[str]) -> pa.Ta
             "difference": pa.array([after - before for before, after in zip(*amounts, strict=True)], AMOUNT),
         }
     )
+    return stored.store.as_amounts(fates)
 
 
 def _totals(side: Side) -> dict[tuple[str, str], dict[str, Decimal]]:

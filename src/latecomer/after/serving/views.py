@@ -62,19 +62,10 @@ def _duckdb(ours: Corrections, name: str, again: str) -> Iterator[str]:
 
 
 def _duckdb_files(ours: Corrections, table: Table) -> str:
-    paths = [text_literal(_no_pattern(path)) for path in table.paths(table.files())]
+    paths = [text_literal(path) for path in table.paths(table.files())]
     if not paths:
         return _no_rows(DUCKDB, ours)
     return f"read_parquet([{', '.join(paths)}], union_by_name = true, hive_partitioning = false)"
-
-
-def _no_pattern(path: str) -> str:
-    """A path of which DuckDB takes no character for a pattern.
-
-    >>> _no_pattern("/lake[1]/*.parquet")
-    '/lake[[]1]/[*].parquet'
-    """
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)
 
 
 def _spark(ours: Corrections, name: str, again: str) -> Iterator[str]:
@@ -90,21 +81,12 @@ def _spark(ours: Corrections, name: str, again: str) -> Iterator[str]:
 
 
 def _spark_files(ours: Corrections, table: Table) -> str:
-    """The files as one pattern: Spark's SQL takes one path."""
-    files = [_no_glob(file.path) for file in table.files()]
+    """The files as one pattern: Spark's SQL takes one path. A store's own path has no letter of a pattern."""
+    files = [file.path for file in table.files()]
     if not files:
         return _no_rows(SPARK, ours)
-    root, listed = _no_glob(str(table.root)), ",".join(files)
+    root, listed = table.root, ",".join(files)
     return "parquet." + SPARK.quote(f"{root}/{{{listed}}}" if len(files) > 1 else f"{root}/{listed}")
-
-
-def _no_glob(path: str) -> str:
-    """A path of which Hadoop takes no character for a pattern.
-
-    >>> _no_glob("/lake{1}/a,b")
-    '/lake\\\\{1\\\\}/a\\\\,b'
-    """
-    return "".join("\\" + letter if letter in "\\*?[]{}," else letter for letter in path)
 
 
 def _postgres(ours: Corrections, name: str, table: str) -> Iterator[str]:

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from latecomer.cli.demo import FATES, batch, count, simple_table
+from latecomer.cli.demo_tables import FATES, batch, count, simple_table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from latecomer.after.reading.reader import Reader
     from latecomer.demo.bookmyshow import Place, Scenario
-    from latecomer.demo.wrong_to_right import Account, Views
+    from latecomer.demo.bookmyshow_story import Account, Views
 
 SCALE = 100
 SHOWN = (0, 9, 21)
@@ -29,7 +29,7 @@ def tell(console: Console, home: Path, scale: int = SCALE) -> tuple[str, ...]:
     from latecomer.after.reading.reader import Reader
     from latecomer.config.load import load_pipeline
     from latecomer.demo.bookmyshow import OUTPUT, write_scenario
-    from latecomer.demo.wrong_to_right import RANGE, live_through
+    from latecomer.demo.bookmyshow_story import RANGE, live_through
 
     with console.status("writing the views of the evening …") as status:
         scenario = write_scenario(home, scale)

@@ -1,0 +1,47 @@
+"""What the stories of `latecomer demo` are told with: tables, and numbers as people write them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from latecomer.pipeline import BatchReport
+
+FATES = ("on_time", "late_accepted", "side_output", "dropped", "duplicate", "filtered", "dead_letter")
+
+
+def batch(report: BatchReport) -> str:
+    """A batch that is done, in words."""
+    return f"batch {report.batch + 1}: {report.received.rows:,} rows in {report.seconds:.1f} s"
+
+
+def simple_table(title: str) -> Table:
+    """A table of the demo's, with its title above."""
+    from rich import box
+    from rich.table import Table
+
+    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+
+
+def count(amount: Any) -> str:
+    """A number of things; a dash for none."""
+    return f"{int(amount):,}" if amount else "-"
+
+
+def rupees(paise: Any) -> str:
+    """Paise as rupees, grouped as in India.
+
+    >>> rupees(3128450000_00)
+    '3,12,84,50,000.00'
+    """
+    if not paise:
+        return "-"
+    whole, rest = divmod(int(paise), 100)
+    head, tail = str(whole)[:-3], str(whole)[-3:]
+    groups: list[str] = []
+    while head:
+        groups.insert(0, head[-2:])
+        head = head[:-2]
+    return ",".join([*groups, tail]) + f".{rest:02d}"

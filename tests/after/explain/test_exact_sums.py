@@ -1,0 +1,40 @@
+"""Sums and differences in an explanation have all their digits, and one JSON type."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+from latecomer.after.explain.document import sums
+from latecomer.after.explain.fates import Event, Judged
+from latecomer.after.explain.life import LifePane, Told, total
+from latecomer.model.panes import Op, Timing
+from latecomer.model.verdicts import Fate
+from latecomer.model.windows import Window
+
+LONGEST = Decimal("12345678901234567890123456789012345.67")
+
+
+def paid(fee: Decimal | None) -> Judged:
+    return Judged(Event(0, 0, 0, 0, payload={"fee": fee}), Fate.ON_TIME)
+
+
+def test_the_sum_of_no_events_is_written_as_any_other() -> None:
+    asked: Any = SimpleNamespace(measures={"fee": "decimal(18,2)"})
+    assert sums(asked, []) == {"fee": "0.00"}
+    assert sums(asked, [paid(None)]) == {"fee": "0.00"}
+    assert sums(asked, [paid(Decimal("600.00"))]) == {"fee": "600.00"}
+
+
+def test_a_sum_of_decimals_keeps_every_digit() -> None:
+    assert total([paid(LONGEST), paid(Decimal("0.01"))], "fee") == Decimal(
+        "12345678901234567890123456789012345.68"
+    )
+
+
+def test_a_difference_of_decimals_keeps_every_digit() -> None:
+    values = {"fee": LONGEST}
+    pane = LifePane(Window(0, 1), values, 1, Timing.LATE, Op.INSERT, False, 0, None, None, None)
+    told = Told(pane, before={"fee": Decimal("0.01")})
+    assert told.differences == {"fee": Decimal("12345678901234567890123456789012345.66")}

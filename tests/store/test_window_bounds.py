@@ -1,0 +1,34 @@
+"""A file whose bounds Delta does not keep may hold any window: it is read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from latecomer.firing.sessions import _bounded, _touching
+from latecomer.store.table import DataFile
+
+GAP = 10
+
+
+def at(micros: int) -> datetime:
+    return datetime.fromtimestamp(0, UTC).replace(microsecond=micros)
+
+
+def file(start: int | None, end: int | None) -> DataFile:
+    low = {} if start is None else {"window_start": at(start), "batch": 1}
+    high = {} if end is None else {"window_end": at(end), "batch": 1}
+    return DataFile("data/0000000001-token/0.parquet", 1, 1, low, high)
+
+
+def test_bounds_are_microseconds_or_none() -> None:
+    assert file(20, 40).windows == (20, 40)
+    assert file(None, 40).windows == (None, 40)
+    assert DataFile("a", 1, 1, {"window_start": None}, {"window_end": None}).windows == (None, None)
+
+
+def test_sessions_look_into_every_file_that_may_hold_one() -> None:
+    bounded = _bounded([file(20, 40), file(None, None), file(None, 40), file(200, None)])
+    assert [each.windows for each in bounded] == [(20, 40), (None, None), (None, 40), (200, None)]
+    assert _touching(bounded, [3], GAP) == bounded[:3]
+    assert _touching(bounded, [90], GAP) == [bounded[1], bounded[3]]
+    assert _touching(bounded, [], GAP) == []
