@@ -135,6 +135,8 @@ def _run(
         if drain and not stopping.is_set():
             LOG.info("closing every window")
             engine.drain()
+        LOG.info("waiting for the sinks")
+        engine.finish()
         timeline = engine.keeper.timeline
         return RunReport(engine.last + 1, timeline.watermark, timeline.last_at, engine.computed)
     except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
 from pydantic import (
@@ -18,6 +19,13 @@ UPSERTED = frozenset({Accumulation.ACCUMULATING, Accumulation.RETRACTING})
 CHANGES = frozenset({Accumulation.DISCARDING, Accumulation.RETRACTING})
 
 
+class OnOutage(StrEnum):
+    """What a run does while a sink is down."""
+
+    WAIT = "wait"
+    STOP = "stop"
+
+
 class Sink(Model):
     """What a sink can take: one that upserts keeps one pane of each window and key, an append-only one
     cannot overwrite what it was given."""
@@ -27,6 +35,14 @@ class Sink(Model):
     accepts: ClassVar[frozenset[Accumulation]] = UPSERTED
 
     path: str = Field(min_length=1)
+    on_outage: OnOutage = Field(
+        OnOutage.WAIT, description="while it is down, go on without it and try again; or stop the run"
+    )
+    max_behind: int = Field(
+        10_000,
+        ge=1,
+        description="wait: how many batches may be completed while it is down, before the run stops",
+    )
 
     def takes(self, accumulation: Accumulation, replaces: bool) -> bool:
         """Whether the sink can take the panes; `replaces` says that one may take another's place."""

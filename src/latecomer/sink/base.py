@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.errors import SinkError
+from latecomer.errors import SinkError, SinkOutage
 from latecomer.errors.system import refusal_of
 from latecomer.model.durations import iso
 
@@ -47,7 +47,7 @@ class PaneShape:
 
 
 class SinkLogic(ABC):
-    """An open sink."""
+    """A sink at work. It may be opened again after it was closed."""
 
     kind: ClassVar[str]
 
@@ -55,6 +55,15 @@ class SinkLogic(ABC):
         self.path = path
         self.pipeline = pipeline
         self.shape = shape
+
+    @property
+    def target(self) -> str:
+        """Where it writes, for people."""
+        return str(self.path)
+
+    @abstractmethod
+    def open(self) -> None:
+        """Make the sink where there is none, and refuse one that is not ours."""
 
     @abstractmethod
     def last_batch(self) -> int:
@@ -75,14 +84,19 @@ class SinkLogic(ABC):
     def _system_refusal(self, error: Exception, batch: int | None = None) -> SinkError | None:
         """The error to raise where it was the operating system that refused."""
         found = refusal_of(error)
-        return None if found is None else self._refusal(found.reason, found.fix, batch)
+        return None if found is None else self._outage(found.reason, found.fix, batch)
 
     def _refusal(self, reason: str, fix: str, batch: int | None = None) -> SinkError:
-        """The error to raise; while opening, no batch is known yet."""
+        """The error to raise where only people can help; while opening, no batch is known yet."""
+        return SinkError(self._sentence(reason, fix, batch))
+
+    def _outage(self, reason: str, fix: str, batch: int | None = None) -> SinkOutage:
+        """The error to raise where it may pass."""
+        return SinkOutage(f"{reason}; {fix}", self._sentence(reason, fix, batch))
+
+    def _sentence(self, reason: str, fix: str, batch: int | None) -> str:
         goes_on = "catches this sink up" if batch is None else f"continues with batch {batch}"
-        return SinkError(
-            f"{self.kind} sink {self.path}: {reason}; {fix}. Nothing is lost: the next run {goes_on}."
-        )
+        return f"{self.kind} sink {self.target}: {reason}; {fix}. Nothing is lost: the next run {goes_on}."
 
 
 def differing(found: Mapping[str, str], wanted: Mapping[str, str]) -> str:

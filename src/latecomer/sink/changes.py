@@ -32,8 +32,10 @@ class ChangesLogic(SinkLogic):
     def __init__(self, sink: Sink, path: Path, pipeline: str, shape: PaneShape) -> None:
         super().__init__(path, pipeline, shape)
         self._named = re.compile(rf"batch-(\d{{10,}})\.{self.kind}")
+
+    def open(self) -> None:
         with self._speaking():
-            make_folder(path)
+            make_folder(self.path)
             self._claim()
 
     def last_batch(self) -> int:
@@ -101,6 +103,10 @@ class ChangesLogic(SinkLogic):
     def _speaking(self, batch: int | None = None) -> Iterator[None]:
         try:
             yield
+        except FileNotFoundError as error:
+            raise self._outage(
+                "the folder is gone", "bring it back, or it is made anew and filled from the store", batch
+            ) from error
         except OSError as error:
             raise self._system_refusal(error, batch) or self._refusal(
                 f"the folder cannot be used ({first_line(error)})",

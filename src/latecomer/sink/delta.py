@@ -49,8 +49,10 @@ class DeltaLogic(SinkLogic):
     def __init__(self, sink: DeltaSink, path: Path, pipeline: str, shape: PaneShape) -> None:
         super().__init__(path, pipeline, shape)
         self._application = f"latecomer:{pipeline}:{shape.output}"
+
+    def open(self) -> None:
         with self._speaking():
-            set_aside(path, shared=True)
+            set_aside(self.path, shared=True)
             self._check(self._open_or_create())
 
     def last_batch(self) -> int:
@@ -168,11 +170,13 @@ class DeltaLogic(SinkLogic):
         try:
             yield
         except TableNotFoundError as error:
-            raise self._refusal(
-                "the Delta table is gone", "run again, and it is made anew and filled from the store", batch
+            raise self._outage(
+                "the Delta table is gone",
+                "bring it back, or it is made anew and filled from the store",
+                batch,
             ) from error
         except CommitFailedError as error:
-            raise self._refusal(
+            raise self._outage(
                 f"another writer was faster ({first_line(error)})", "let only one run write to it", batch
             ) from error
         except (DeltaError, OSError, pa.ArrowException) as error:

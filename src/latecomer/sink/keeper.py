@@ -1,80 +1,90 @@
-"""Keeps every sink in step with the panes: batch by batch, from wherever the sink says it is."""
+"""Keeps every sink in step with the store, each at its own pace."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterator
 
-from latecomer.errors import SinkError
-from latecomer.firing.output import OutputLogic
-from latecomer.sink import SinkLogic, open_sink
-from latecomer.sink.base import PaneShape
-from latecomer.store.layout import PaneLayout
-from latecomer.store.publication import publication_order
-from latecomer.store.sql import double_quoted
+from latecomer.config.sinks import OnOutage, Sink
+from latecomer.errors import SinkOutage
+from latecomer.sink import SinkLogic, make_sink
+from latecomer.sink.published import PublishedPanes
+from latecomer.sink.waiting import Clock
+from latecomer.sink.worker import SinkWorker
+from latecomer.store.failpoints import failpoint
 from latecomer.store.store import Store
 
 
 def check_sinks(store: Store) -> None:
-    """Open every sink once and let go of it: one that cannot be used is told before Spark starts."""
+    """Open every sink once and let go of it: one that cannot be used is told before Spark starts. One that is down
+    is waited for, unless its pipeline file says otherwise."""
+    for sink, logic, _ in _sinks(store):
+        try:
+            logic.open()
+        except SinkOutage:
+            if sink.on_outage is OnOutage.STOP:
+                raise
+        logic.close()
+
+
+def _sinks(store: Store) -> Iterator[tuple[Sink, SinkLogic, PublishedPanes]]:
+    """Every sink, not yet open, with what it is fed with."""
     for name, output in store.pipeline.outputs.items():
-        for sink in _opened(store, name, PaneLayout(output, store.layout)):
-            sink.close()
-
-
-def _opened(store: Store, output: str, layout: PaneLayout) -> Iterator[SinkLogic]:
-    """An output's sinks."""
-    pipeline, schema = store.pipeline, layout.published
-    shape = PaneShape(
-        output,
-        tuple(layout.keys),
-        tuple(layout.values),
-        schema.remove(schema.get_field_index("watermark")),
-    )
-    for sink in pipeline.outputs[output].sinks:
-        yield open_sink(sink, pipeline.resolve(sink.path), pipeline.name, shape)
+        for sink in output.sinks:
+            panes = PublishedPanes(store, name)
+            yield sink, make_sink(sink, store.pipeline, panes.shape), panes
 
 
 class SinkKeeper:
-    """Applies published panes to the outputs' sinks."""
+    """The outputs' sinks. The engine announces batches here and waits for no sink, until the run is done."""
 
-    def __init__(self, store: Store, outputs: Sequence[OutputLogic]) -> None:
-        self.store = store
-        self._sinks: list[tuple[OutputLogic, SinkLogic]] = []
-        for output in outputs:
-            self._sinks += [(output, sink) for sink in _opened(store, output.name, output.layout)]
+    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+        self.workers = [
+            SinkWorker(sink, logic, panes, self._note_change, clock) for sink, logic, panes in _sinks(store)
+        ]
+        self._applied: int | None = None
+        self._noting = threading.Lock()
 
-    def catch_up(self, last: int) -> None:
+    def start(self, complete: int) -> None:
         """Bring each sink to the last complete batch: one that was down, or was added later."""
-        for output, sink in self._sinks:
-            behind = sink.last_batch()
-            if behind > last:
-                raise SinkError(
-                    f"{sink.kind} sink {sink.path} holds batch {behind} of output {output.name}, and the "
-                    f"store has only come to batch {last}: it was filled from another store; give the sink "
-                    "another path, or remove what it holds"
-                )
-            if behind < last and output.tables.panes.exists:
-                missing = output.tables.panes.query(
-                    f"select distinct batch from t where batch > {behind} and batch <= {last} order by batch"
-                )
-                for batch in missing.column("batch").to_pylist():
-                    self._apply(output, sink, batch)
+        for worker in self.workers:
+            worker.open(complete)
+        self._applied = min((worker.reached for worker in self.workers), default=complete)
+        for worker in self.workers:
+            worker.start()
 
-    def apply(self, batch: int) -> None:
-        """Hand a batch's panes to every sink."""
-        for output, sink in self._sinks:
-            if output.tables.panes.holds(batch):
-                self._apply(output, sink, batch)
+    def announce(self, batch: int) -> None:
+        """A batch is complete in the store. What has gone wrong in a sink for good is raised here."""
+        self.require_working()
+        for worker in self.workers:
+            worker.announce(batch)
+        if not self.workers:
+            failpoint("sinks.applied", batch)
+        self.require_working()
+
+    def finish(self) -> None:
+        """Wait until every sink has every batch; an outage is waited for a little longer."""
+        for worker in self.workers:
+            worker.finish()
+        for worker in self.workers:
+            worker.wait_until_finished()
+        self.require_working()
+
+    def require_working(self) -> None:
+        """Raise what has gone wrong in a sink, if it has to stop the run."""
+        for worker in self.workers:
+            if worker.failure is not None:
+                raise worker.failure
 
     def close(self) -> None:
-        for _, sink in self._sinks:
-            sink.close()
+        """Let go of the sinks, wherever they are."""
+        for worker in self.workers:
+            worker.close()
 
-    def _apply(self, output: OutputLogic, sink: SinkLogic, batch: int) -> None:
-        columns = [field for field in output.layout.published.names if field != "watermark"]
-        names = ", ".join(map(double_quoted, columns))
-        panes = output.tables.panes.query(
-            f"select {names} from t where batch = {batch} order by {publication_order(output.output)}"
-        )
-        if panes.num_rows:
-            sink.apply(batch, panes)
+    def _note_change(self, _: SinkWorker) -> None:
+        with self._noting:
+            before = self._applied
+            self._applied = after = min(worker.reached for worker in self.workers)
+        if before is not None:
+            for batch in range(before + 1, after + 1):
+                failpoint("sinks.applied", batch)
