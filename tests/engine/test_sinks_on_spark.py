@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from faults.faults_kit import left_behind, write_pipeline
+from faults.faults_kit import left_behind, left_without_sqlite, write_pipeline
 from latecomer.config.load import load_pipeline
 from latecomer.errors import SinkError
 from latecomer.running import run
@@ -27,12 +27,15 @@ def test_a_sink_that_was_down_or_added_later_ends_up_the_same(
     # One sink is not there yet, and another is locked by somebody else.
     disturbed.write_text(text.replace("{jsonl: alerts}, ", ""), encoding="utf-8")
     monkeypatch.setattr("latecomer.sink.sqlite.BUSY_SECONDS", 0.2, raising=False)
-    run_until_first_batch = load_pipeline(disturbed)
+    monkeypatch.setattr("latecomer.sink.waiting.LAST_SECONDS", 0.2)
+    without_jsonl = load_pipeline(disturbed)
     with sqlite3.connect(tmp_path / "disturbed" / "results.db", isolation_level=None) as other:
         other.execute("create table if not exists held (x)")
         other.execute("begin exclusive")
         with pytest.raises(SinkError, match=r"sqlite sink .*results\.db.*Nothing is lost"):
-            run(run_until_first_batch, drain=True, spark=spark)
+            run(without_jsonl, drain=True, spark=spark)
+        # It held nobody: the run has come to its end, and so have the other sinks.
+        assert left_without_sqlite(disturbed)["delta"] == expected["delta"]
         other.execute("rollback")
         other.execute("drop table held")
     other.close()

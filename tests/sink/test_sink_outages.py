@@ -6,6 +6,7 @@ import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from feeding_kit import Fed, HandClock, eventually
 from sink_kit import lines_of, rows_of_delta, rows_of_sqlite
 
 from latecomer.errors import SinkError
-from latecomer.sink.keeper import SinkKeeper, check_sinks
+from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
 from latecomer.sink.waiting import LONGEST_SECONDS
 from latecomer.sink.worker import SinkWorker
+from latecomer.store.lock import exclusive
+from latecomer.store.store import open_store
 
 THREE = "[{sqlite: results.db}, {delta: results}, {jsonl: changes}]"
 SQLITE = "[{sqlite: results.db}]"
@@ -60,7 +63,7 @@ def test_three_sinks_of_which_one_is_down_for_five_minutes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     fed, clock = Fed(tmp_path, THREE), HandClock()
-    with working(fed, clock) as keeper:
+    with exclusive(fed.store.root), working(fed, clock) as keeper:
         fed.publish(0, "chai", None)
         keeper.announce(0)
         eventually(lambda: not any(worker.behind for worker in keeper.workers))
@@ -78,10 +81,25 @@ def test_three_sinks_of_which_one_is_down_for_five_minutes(
             assert batches(rows_of_delta(tmp_path / "results")) == [0, 0, *range(1, 31)]
             assert batches(lines_of(tmp_path / "changes")) == [0, 0, *range(1, 31)]
             assert down.behind == 30
+            asked = {row["sink"]: row for row in sink_status(open_store(fed.pipeline)).to_pylist()}
+            assert [asked[kind]["state"] for kind in ("delta", "jsonl")] == ["up to date", "up to date"]
+            assert asked["sqlite"] | {"target": ""} == {
+                "output": "totals",
+                "sink": "sqlite",
+                "target": "",
+                "state": "down",
+                "last_batch": 0,
+                "complete": 30,
+                "behind": 30,
+                "since": datetime(2026, 11, 16, 3, 0, 10, tzinfo=UTC),
+                "reason": "another program held the database for 0.01 s; close it or let it finish",
+                "on_outage": "wait",
+            }
             assert batches(rows_of_sqlite_while_locked(tmp_path)) == [0, 0]
         clock.seconds += LONGEST_SECONDS
         keeper.finish()
         assert down.outage is None
+        assert set(sink_status(open_store(fed.pipeline))["behind"].to_pylist()) == {0}
     assert batches(rows_of_sqlite(tmp_path / "results.db", "totals")) == [0, 0, *range(1, 31)]
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(said) == 2, said

@@ -69,6 +69,10 @@ class SinkLogic(ABC):
     def last_batch(self) -> int:
         """The last batch applied, -1 before any; read from the sink itself."""
 
+    def peek(self) -> int | None:
+        """The last batch applied, asked without opening or making the sink; None where it cannot be asked so."""
+        return None
+
     def apply(self, batch: int, panes: pa.Table) -> None:
         """Apply a batch's panes, in order of publication: all of them or none. Twice is once."""
         if panes.num_rows:

@@ -42,6 +42,9 @@ class ChangesLogic(SinkLogic):
         with self._speaking():
             return self._progress()
 
+    def peek(self) -> int:
+        return self.last_batch() if self.path.exists() else -1
+
     def _apply(self, batch: int, panes: pa.Table) -> None:
         with self._speaking(batch):
             if self._progress() >= batch:

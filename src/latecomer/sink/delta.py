@@ -59,6 +59,13 @@ class DeltaLogic(SinkLogic):
         with self._speaking():
             return self._progress(DeltaTable(str(self.path)))
 
+    def peek(self) -> int:
+        with self._speaking():
+            try:
+                return self._progress(DeltaTable(str(self.path)))
+            except TableNotFoundError:
+                return -1
+
     def _apply(self, batch: int, panes: pa.Table) -> None:
         with self._speaking(batch):
             table = DeltaTable(str(self.path))

@@ -5,14 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
+import pyarrow as pa
+
 from latecomer.config.sinks import OnOutage, Sink
 from latecomer.errors import SinkOutage
 from latecomer.sink import SinkLogic, make_sink
 from latecomer.sink.published import PublishedPanes
+from latecomer.sink.status import SCHEMA, status_row, write_notes
 from latecomer.sink.waiting import Clock
 from latecomer.sink.worker import SinkWorker
 from latecomer.store.failpoints import failpoint
 from latecomer.store.store import Store
+
+NOTE_SECONDS = 1.0
+"""How often a run that is well writes down how far its sinks are."""
 
 
 def check_sinks(store: Store) -> None:
@@ -35,6 +41,15 @@ def _sinks(store: Store) -> Iterator[tuple[Sink, SinkLogic, PublishedPanes]]:
             yield sink, make_sink(sink, store.pipeline, panes.shape), panes
 
 
+def sink_status(store: Store) -> pa.Table:
+    """How far each sink is, and why it is not further."""
+    complete = store.ledger.last_batch()
+    rows = [
+        status_row(store.root, logic, panes, sink.on_outage, complete) for sink, logic, panes in _sinks(store)
+    ]
+    return pa.Table.from_pylist(rows, SCHEMA)
+
+
 class SinkKeeper:
     """The outputs' sinks. The engine announces batches here and waits for no sink, until the run is done."""
 
@@ -42,7 +57,9 @@ class SinkKeeper:
         self.workers = [
             SinkWorker(sink, logic, panes, self._note_change, clock) for sink, logic, panes in _sinks(store)
         ]
+        self._root, self._clock = store.root, clock or Clock()
         self._applied: int | None = None
+        self._noted: tuple[float, tuple[bool, ...]] | None = None
         self._noting = threading.Lock()
 
     def start(self, complete: int) -> None:
@@ -80,11 +97,21 @@ class SinkKeeper:
         """Let go of the sinks, wherever they are."""
         for worker in self.workers:
             worker.close()
+        if self._noted is not None:
+            write_notes(self._root, self.workers)
 
     def _note_change(self, _: SinkWorker) -> None:
         with self._noting:
+            self._write_notes()
             before = self._applied
             self._applied = after = min(worker.reached for worker in self.workers)
         if before is not None:
             for batch in range(before + 1, after + 1):
                 failpoint("sinks.applied", batch)
+
+    def _write_notes(self) -> None:
+        """At once where a sink goes down or comes back, else once in a while."""
+        now, down = self._clock.now(), tuple(worker.outage is not None for worker in self.workers)
+        if self._noted is None or down != self._noted[1] or now - self._noted[0] >= NOTE_SECONDS:
+            self._noted = now, down
+            write_notes(self._root, self.workers)

@@ -28,11 +28,15 @@ class PublishedPanes:
         )
 
     def batches(self, after: int, until: int) -> list[int]:
-        """The batches that published something, after one and up to another."""
+        """The batches that may have published something, after one and up to another."""
+        if until == after + 1 and self._table.exists:
+            return [until]  # as a rule; whether it has panes is seen when they are read
+        return self.missing(after, until)
+
+    def missing(self, after: int, until: int) -> list[int]:
+        """The batches that did publish something."""
         if after >= until or not self._table.exists:
             return []
-        if until == after + 1:
-            return [until]  # as a rule; whether it has panes is seen when they are read
         found = self._table.query(
             f"select distinct batch from t where batch > {after} and batch <= {until} order by batch"
         )

@@ -53,6 +53,13 @@ class SqliteLogic(SinkLogic):
         with self._connection("rw") as database:
             return self._progress(database)
 
+    def peek(self) -> int:
+        if not self.path.exists():
+            return -1
+        with self._connection("ro") as database:
+            known = database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (PROGRESS,)).fetchone()
+            return -1 if known is None else self._progress(database)
+
     def _apply(self, batch: int, panes: pa.Table) -> None:
         table = double_quoted(self._table)
         same = " AND ".join(f"{double_quoted(name)} IS ?" for name in self.shape.place)
