@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Event, Files, Output, Pipeline, Retention, Source
-from latecomer.config.sinks import DeltaSink, JsonlSink, ParquetSink, SqliteSink
+from latecomer.config.sinks import DeltaSink, JsonlSink, OnOutage, ParquetSink, Sink, SqliteSink
 from latecomer.errors import (
     LatecomerError,
     LedgerError,
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         reconcile,
         serve,
     )
+    from latecomer.config.contract import PaneShape, SinkLogic
     from latecomer.pipeline import BatchReport
     from latecomer.running import RunReport, run
     from latecomer.store.rebuilds import Rebuild
@@ -91,7 +92,9 @@ __all__ = [
     "Needs",
     "NoStore",
     "NotCovered",
+    "OnOutage",
     "Output",
+    "PaneShape",
     "ParquetSink",
     "Percentile",
     "Pipeline",
@@ -104,7 +107,9 @@ __all__ = [
     "Retention",
     "RunReport",
     "Session",
+    "Sink",
     "SinkError",
+    "SinkLogic",
     "SinkOutage",
     "Sliding",
     "Source",
@@ -138,11 +143,13 @@ _WITH_SPARK_OR_DELTA = {
     "Certificate": "after.certify.certificate",
     "Checked": "after.certify.certificate",
     "Explanation": "after.explain.explain",
+    "PaneShape": "config.contract",
     "Reader": "after.reading.reader",
     "Rebuild": "store.rebuilds",
     "Reconciliation": "after.reconcile.gaps",
     "Replay": "after.replay.replaying",
     "RunReport": "running",
+    "SinkLogic": "config.contract",
     "apply_rebuild": "api",
     "certify": "api",
     "check_certificate": "api",

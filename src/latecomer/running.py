@@ -181,9 +181,7 @@ def _told(error: BaseException, store: Store) -> BaseException:
 
 def places_of(store: Store) -> list[Path]:
     """Every folder that a run writes to, besides those of Spark."""
-    pipeline = store.pipeline
-    sinks = [pipeline.resolve(sink.path) for output in pipeline.outputs.values() for sink in output.sinks]
-    return [store.root, *sinks]
+    return [store.root, *store.pipeline.sink_paths]
 
 
 def check_zones(spark: SparkSession, pipeline: Pipeline, file: str | Path | None) -> None:

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from latecomer.errors.redacting import HIDDEN, is_secret, redacted, without_settings
+from latecomer.errors.redacting import HIDDEN, is_secret, redacted, without_secrets, without_settings
 
 
 class LatecomerError(Exception):
@@ -152,7 +152,7 @@ class SinkOutage(SinkError):
     """A sink is down for a reason that may pass: it is tried again. A sink of your own raises it, too."""
 
     def __init__(self, reason: str, sentence: str | None = None) -> None:
-        self.reason = redacted(reason)
+        self.reason = without_secrets(reason)
         super().__init__(self.reason if sentence is None else sentence)
 
 

@@ -17,16 +17,17 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from latecomer.config.contract import PaneShape
 from latecomer.config.sinks import JsonlSink, ParquetSink, Sink
 from latecomer.errors import first_line
-from latecomer.sink.base import PaneShape, SinkLogic, differing, json_plain
+from latecomer.sink.base import FileSinkLogic, differing, json_plain
 from latecomer.store.durable import make_folder, sync_folder
 from latecomer.store.failpoints import failpoint
 
 _OWNER = ".latecomer.json"
 
 
-class ChangesLogic(SinkLogic):
+class ChangesLogic(FileSinkLogic):
     """What both formats share: everything but the bytes."""
 
     def __init__(self, sink: Sink, path: Path, pipeline: str, shape: PaneShape) -> None:

@@ -19,10 +19,11 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
+from latecomer.config.contract import PaneShape
 from latecomer.config.sinks import DeltaSink
 from latecomer.errors import first_line
 from latecomer.model.panes import Op, Pane, Place, Timing, surviving
-from latecomer.sink.base import PaneShape, SinkLogic, bounds, differing, micros
+from latecomer.sink.base import FileSinkLogic, bounds, differing, micros
 from latecomer.store.commits import commit_file, set_aside, sync_added, sync_commits
 from latecomer.store.durable import make_folder, require_room, sync_files
 from latecomer.store.failpoints import failpoint
@@ -43,7 +44,7 @@ class Change(NamedTuple):
     """The sequence that stands there before."""
 
 
-class DeltaLogic(SinkLogic):
+class DeltaLogic(FileSinkLogic):
     kind = DeltaSink.kind
 
     def __init__(self, sink: DeltaSink, path: Path, pipeline: str, shape: PaneShape) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from latecomer.config.sinks import OnOutage, Sink
 from latecomer.errors import SinkOutage
-from latecomer.sink import SinkLogic, make_sink
+from latecomer.sink import SinkLogic, make_sink, target_of
 from latecomer.sink.published import PublishedPanes
 from latecomer.sink.status import SCHEMA, status_row, write_notes
 from latecomer.sink.waiting import Clock
@@ -24,7 +24,7 @@ NOTE_SECONDS = 1.0
 def check_sinks(store: Store) -> None:
     """Open every sink once and let go of it: one that cannot be used is told before Spark starts. One that is down
     is waited for, unless its pipeline file says otherwise."""
-    for sink, logic, _ in _sinks(store):
+    for sink, _, logic, _ in _sinks(store):
         try:
             logic.open()
         except SinkOutage:
@@ -33,19 +33,21 @@ def check_sinks(store: Store) -> None:
         logic.close()
 
 
-def _sinks(store: Store) -> Iterator[tuple[Sink, SinkLogic, PublishedPanes]]:
-    """Every sink, not yet open, with what it is fed with."""
+def _sinks(store: Store) -> Iterator[tuple[Sink, str, SinkLogic, PublishedPanes]]:
+    """Every sink, where it writes, and not yet open; with what it is fed with."""
     for name, output in store.pipeline.outputs.items():
         for sink in output.sinks:
             panes = PublishedPanes(store, name)
-            yield sink, make_sink(sink, store.pipeline, panes.shape), panes
+            target = target_of(sink, store.pipeline)
+            yield sink, target, make_sink(sink, store.pipeline, panes.shape), panes
 
 
 def sink_status(store: Store) -> pa.Table:
     """How far each sink is, and why it is not further."""
     complete = store.ledger.last_batch()
     rows = [
-        status_row(store.root, logic, panes, sink.on_outage, complete) for sink, logic, panes in _sinks(store)
+        status_row(store.root, sink, target, logic, panes, complete)
+        for sink, target, logic, panes in _sinks(store)
     ]
     return pa.Table.from_pylist(rows, SCHEMA)
 
@@ -54,9 +56,7 @@ class SinkKeeper:
     """The outputs' sinks. The engine announces batches here and waits for no sink, until the run is done."""
 
     def __init__(self, store: Store, clock: Clock | None = None) -> None:
-        self.workers = [
-            SinkWorker(sink, logic, panes, self._note_change, clock) for sink, logic, panes in _sinks(store)
-        ]
+        self.workers = [SinkWorker(*each, self._note_change, clock) for each in _sinks(store)]
         self._root, self._clock = store.root, clock or Clock()
         self._applied: int | None = None
         self._noted: tuple[float, tuple[bool, ...]] | None = None

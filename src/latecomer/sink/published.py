@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from latecomer.sink.base import PaneShape
+from latecomer.config.contract import PaneShape
 from latecomer.store.layout import PaneLayout
 from latecomer.store.publication import publication_order
 from latecomer.store.sql import listed

@@ -15,11 +15,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from latecomer.config.contract import PaneShape
 from latecomer.config.sinks import SqliteSink
 from latecomer.errors import SinkError, first_line
 from latecomer.errors.system import refused
 from latecomer.model.panes import Op
-from latecomer.sink.base import PaneShape, SinkLogic, differing, plain
+from latecomer.sink.base import FileSinkLogic, differing, plain
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import double_quoted
 
@@ -29,7 +30,7 @@ _INDEX = "latecomer_places_of_"
 _LARGEST = 2**63 - 1
 
 
-class SqliteLogic(SinkLogic):
+class SqliteLogic(FileSinkLogic):
     kind = SqliteSink.kind
 
     def __init__(self, sink: SqliteSink, path: Path, pipeline: str, shape: PaneShape) -> None:

@@ -16,9 +16,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from latecomer.config.contract import SinkLogic
+from latecomer.config.sinks import Sink
 from latecomer.errors import SinkError, SinkOutage
-from latecomer.errors.redacting import redacted
-from latecomer.sink.base import SinkLogic
+from latecomer.errors.redacting import without_secrets
 from latecomer.sink.published import PublishedPanes
 from latecomer.sink.worker import SinkWorker
 from latecomer.store.durable import replace_text
@@ -62,12 +63,12 @@ def write_notes(root: Path, workers: Sequence[SinkWorker]) -> None:
 
 
 def _note(worker: SinkWorker) -> Note:
-    outage, logic = worker.outage, worker.logic
+    outage = worker.outage
     since = None if outage is None else outage.since.isoformat()
     reason = None if outage is None else outage.reason
     if worker.failure is not None:
         reason = _reason(worker.failure)
-    return Note(worker.panes.shape.output, logic.kind, logic.target, worker.reached, since, reason)
+    return Note(worker.panes.shape.output, worker.sink.kind, worker.target, worker.reached, since, reason)
 
 
 def read_notes(root: Path) -> dict[tuple[str, str, str], Note]:
@@ -86,10 +87,10 @@ def read_notes(root: Path) -> dict[tuple[str, str, str], Note]:
 
 
 def status_row(
-    root: Path, logic: SinkLogic, panes: PublishedPanes, on_outage: str, complete: int
+    root: Path, sink: Sink, target: str, logic: SinkLogic, panes: PublishedPanes, complete: int
 ) -> dict[str, Any]:
     """One sink's line, asked from the sink where it can be, else from what the run noted."""
-    note = read_notes(root).get((panes.shape.output, logic.kind, logic.target))
+    note = read_notes(root).get((panes.shape.output, sink.kind, target))
     running = held(root) is not None
     refused: str | None = None
     last: int | None = None
@@ -107,17 +108,19 @@ def status_row(
     since = note.since if note is not None and reason is not None and note.reason else None
     return {
         "output": panes.shape.output,
-        "sink": logic.kind,
-        "target": redacted(logic.target),
+        "sink": sink.kind,
+        "target": target,
         "state": "down" if down else "behind" if behind else "up to date",
         "last_batch": last,
         "complete": complete,
         "behind": behind,
         "since": None if since is None else datetime.fromisoformat(since),
         "reason": reason,
-        "on_outage": on_outage,
+        "on_outage": str(sink.on_outage),
     }
 
 
 def _reason(error: BaseException) -> str:
-    return error.reason if isinstance(error, SinkOutage) else redacted(str(error) or type(error).__name__)
+    return (
+        error.reason if isinstance(error, SinkOutage) else without_secrets(str(error) or type(error).__name__)
+    )

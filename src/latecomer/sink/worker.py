@@ -12,10 +12,10 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from latecomer.config.contract import SinkLogic
 from latecomer.config.sinks import OnOutage, Sink
 from latecomer.errors import SinkError, SinkOutage
 from latecomer.sink import waiting
-from latecomer.sink.base import SinkLogic
 from latecomer.sink.published import PublishedPanes
 from latecomer.sink.waiting import Clock, Outage, seconds_before
 
@@ -30,12 +30,13 @@ class SinkWorker:
     def __init__(
         self,
         sink: Sink,
+        target: str,
         logic: SinkLogic,
         panes: PublishedPanes,
         on_change: Callable[[SinkWorker], None] = lambda _: None,
         clock: Clock | None = None,
     ) -> None:
-        self.sink, self.logic, self.panes = sink, logic, panes
+        self.sink, self.target, self.logic, self.panes = sink, target, logic, panes
         self.clock = clock or Clock()
         self.reached = -1
         """The last batch of which the sink has everything."""
@@ -52,7 +53,7 @@ class SinkWorker:
 
     @property
     def name(self) -> str:
-        return f"{self.logic.kind} sink {self.logic.target}"
+        return f"{self.sink.kind} sink {self.target}"
 
     @property
     def behind(self) -> int:
@@ -70,7 +71,7 @@ class SinkWorker:
     def start(self) -> None:
         """Let the thread begin."""
         self._thread = threading.Thread(
-            target=self._live, name=f"latecomer-{self.logic.kind}-{self.panes.shape.output}", daemon=True
+            target=self._live, name=f"latecomer-{self.sink.kind}-{self.panes.shape.output}", daemon=True
         )
         self._thread.start()
 
