@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         plan_rebuild,
         reconcile,
         serve,
+        sink_status,
     )
     from latecomer.config.contract import PaneShape, SinkLogic
     from latecomer.pipeline import BatchReport
@@ -135,6 +136,7 @@ __all__ = [
     "replay",
     "run",
     "serve",
+    "sink_status",
 ]
 
 _WITH_SPARK_OR_DELTA = {
@@ -161,6 +163,7 @@ _WITH_SPARK_OR_DELTA = {
     "replay": "after.replay.replaying",
     "run": "running",
     "serve": "api",
+    "sink_status": "api",
 }
 """Loaded when asked for: the rest answers without Spark."""
 

@@ -161,10 +161,10 @@ _SCHEMA: dict[str, Any] = {
         {
             "type": "object",
             "description": "a sink of your own, module:Class, with its options",
-            "patternProperties": {f"^{OWN.pattern}$": {"type": ["object", "string"]}},
+            "propertyNames": {"pattern": f"^{OWN.pattern}$"},
+            "additionalProperties": {"anyOf": [{"type": "object"}, {"type": "string"}]},
             "minProperties": 1,
             "maxProperties": 1,
-            "additionalProperties": False,
         }
     ]
 }
