@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Event, Files, Output, Pipeline, Retention, Source
-from latecomer.config.sinks import DeltaSink, JsonlSink, OnOutage, ParquetSink, Sink, SqliteSink
+from latecomer.config.sinks import DeltaSink, JsonlSink, ParquetSink, Sink, SqliteSink
 from latecomer.errors import (
     LatecomerError,
     LedgerError,
@@ -93,7 +93,6 @@ __all__ = [
     "Needs",
     "NoStore",
     "NotCovered",
-    "OnOutage",
     "Output",
     "PaneShape",
     "ParquetSink",
