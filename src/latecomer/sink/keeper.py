@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pyarrow as pa
 
@@ -30,7 +31,8 @@ def check_sinks(store: Store) -> None:
         except SinkOutage:
             if sink.on_outage is OnOutage.STOP:
                 raise
-        logic.close()
+        with suppress(SinkOutage):
+            logic.close()
 
 
 def _sinks(store: Store) -> Iterator[tuple[Sink, str, SinkLogic, PublishedPanes]]:
