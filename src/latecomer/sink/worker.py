@@ -47,7 +47,7 @@ class SinkWorker:
         """What stops the run."""
         self._on_change = on_change
         self._changed = threading.Condition()
-        self._is_open = self._closing = False
+        self._is_open = self._busy = self._closing = False
         self._ending_since: float | None = None
         self._thread: threading.Thread | None = None
 
@@ -92,8 +92,12 @@ class SinkWorker:
     def wait_until_finished(self) -> None:
         """Wait until the sink has everything, or the run has to stop for its sake."""
         with self._changed:
-            while self._thread is not None and self.failure is None and (self.behind or self.outage):
+            while self._thread is not None and self.failure is None and not self._has_everything:
                 self._changed.wait()
+
+    @property
+    def _has_everything(self) -> bool:
+        return not (self._busy or self.behind or self.outage)
 
     def close(self) -> None:
         """Let go of the sink after the batch that is being applied; the next run goes on from there."""
@@ -125,9 +129,12 @@ class SinkWorker:
     def _next(self) -> int | None:
         """Wait until there is something to do; the batch to come to, or None where the run lets go."""
         with self._changed:
+            self._busy = False
+            self._changed.notify_all()
             while not self._closing:
                 seconds = self._seconds_to_wait()
                 if seconds is not None and seconds <= 0:
+                    self._busy = True
                     return self.complete
                 self.clock.wait(self._changed, seconds)
             return None
