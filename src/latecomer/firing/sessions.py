@@ -325,7 +325,8 @@ class SessionLogic(OutputLogic):
         same = (F.min(START).over(session) == F.col(START)) & (F.max(END).over(session) == F.col(END))
         said = rows.withColumn(_NTH, F.col(PANES).isNotNull() & same)
         emptied = {
-            name: F.expr(f"if({_NTH}, {sql}, {quoted(name)})") for name, sql in self.merger.emptied.items()
+            name: F.expr(f"if({_NTH}, {sql}, {quoted(name)})")
+            for name, sql in self.merger.emptied_inputs.items()
         }
         return said.withColumns(emptied).drop(_NTH)
 

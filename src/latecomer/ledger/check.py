@@ -261,12 +261,12 @@ class _Check:
         reached = self._watermark()
         open_ = "true" if reached <= FIRST_MOMENT else f"window_end > {moment_literal(reached)}"
         early = f"(timing = '{Timing.EARLY}' and {open_})"
-        kept = f"nth = 1 and op = 'insert' and not {early}"
+        kept = f"_lc_nth = 1 and op = 'insert' and not {early}"
         # A session that has more to tell is in `partials` whole, with the panes that it will take back.
         back = f"case when op = 'insert' then 1 when {early} then 0 else -1 end"
         if output.output.accumulation is Accumulation.DISCARDING:
             kept, back = "true", "case when op = 'insert' then 1 else 0 end"
-        standing = f"(select *, {ranked} as nth from t where batch <= {self.last}) where {kept}"
+        standing = f"(select *, {ranked} as _lc_nth from t where batch <= {self.last}) where {kept}"
         tables = {output.tables.partials: (back, "t"), output.tables.panes: (sign, standing)}
         for table, (counts, rows) in tables.items():
             if table.exists:

@@ -20,6 +20,7 @@ from latecomer.store.layout import PaneLayout, arrow_type
 from latecomer.store.sql import ddl, quoted
 from latecomer.store.state_types import beyond_column, beyond_halves
 from latecomer.windowing.assign import END, LEADING, START, TIME
+from latecomer.windowing.exact_sums import HIGH, LOW, half
 from latecomer.windowing.judge import ARRIVAL, CODES, FATE, ORIGIN, PARTLY, POSITION, WATERMARK
 from latecomer.windowing.state_logic import StateLogic
 from latecomer.windowing.states import (
@@ -228,6 +229,17 @@ class Merger:
             name: f"cast({0 if name in counts | sums else 'null'} as {kinds[name]})"
             for name in (*names, *beyond)
         }
+
+    @cached_property
+    def emptied_inputs(self) -> dict[str, str]:
+        """The same of inputs, in which a sum may stand in two halves."""
+        inputs = {name for state in self.states for name in state.from_state}
+        sums = {EVENTS, *map(measure_column, self.measures)}
+        found = {name: sql for name, sql in self.emptied.items() if name in inputs}
+        for name in (*self.layout.values, *sums):
+            halves = inputs.intersection((half(name, LOW), half(name, HIGH)))
+            found |= dict.fromkeys(halves, "0L" if name in sums else "null")
+        return found
 
     def of_sequences(self, panes: DataFrame) -> DataFrame:
         """Stored panes as inputs that say no more than which sequence was the last."""

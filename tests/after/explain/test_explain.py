@@ -395,7 +395,7 @@ def test_the_text_tells_the_whole_life(told: Story) -> None:
 
 def test_the_document_has_the_keys_that_are_documented(told: Story) -> None:
     whole = json.loads(command(told, "-f", "json"))
-    page = (Path(__file__).parents[2] / "docs" / "as-of-and-explain.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "as-of-and-explain.md").read_text(encoding="utf-8")
     assert set(whole) == set(
         re.findall(r"^\| `(\w+)` \|", page.split("### The document")[1].split("###")[0], re.M)
     )

@@ -312,7 +312,7 @@ class _Replayer(Engine):
         return False
 
     @property
-    def _half_logged(self) -> bool:
+    def half_logged(self) -> bool:
         """Every batch of the log has been on the timeline already."""
         return False
 
