@@ -14,7 +14,7 @@ import latecomer
 from latecomer import LatecomerError, Pipeline, PipelineError, Reader, load_pipeline
 from shop_kit import shop
 
-RESULTS = {"BatchReport", "Head", "Replay", "RunReport"}
+RESULTS = {"BatchReport", "Head", "PaneShape", "Replay", "RunReport", "SinkLogic"}
 """What latecomer hands out, and nobody makes."""
 
 
@@ -124,6 +124,10 @@ CALLS: dict[str, list[Callable[[Pipeline], object]]] = {
         lambda p: latecomer.run(p, stop=True),  # type: ignore[arg-type]
         lambda p: latecomer.run(p, spark=5),  # type: ignore[arg-type]
         lambda p: latecomer.run(p, file=5),  # type: ignore[arg-type]
+    ],
+    "sink_status": [
+        lambda p: latecomer.sink_status("pipeline.yaml"),  # type: ignore[arg-type]
+        lambda p: latecomer.sink_status(p),  # nothing has been run
     ],
     "Needs": [
         lambda p: latecomer.Needs(resolution="x"),  # type: ignore[arg-type]

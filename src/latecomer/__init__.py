@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Event, Files, Output, Pipeline, Retention, Source
-from latecomer.config.sinks import DeltaSink, JsonlSink, ParquetSink, SqliteSink
+from latecomer.config.sinks import DeltaSink, JsonlSink, ParquetSink, Sink, SqliteSink
 from latecomer.errors import (
     LatecomerError,
     LedgerError,
@@ -22,6 +22,7 @@ from latecomer.errors import (
     NotCovered,
     PipelineError,
     SinkError,
+    SinkOutage,
     SourceError,
     StoreError,
     StoreInUse,
@@ -60,7 +61,9 @@ if TYPE_CHECKING:
         plan_rebuild,
         reconcile,
         serve,
+        sink_status,
     )
+    from latecomer.config.contract import PaneShape, SinkLogic
     from latecomer.pipeline import BatchReport
     from latecomer.running import RunReport, run
     from latecomer.store.rebuilds import Rebuild
@@ -91,6 +94,7 @@ __all__ = [
     "NoStore",
     "NotCovered",
     "Output",
+    "PaneShape",
     "ParquetSink",
     "Percentile",
     "Pipeline",
@@ -103,7 +107,10 @@ __all__ = [
     "Retention",
     "RunReport",
     "Session",
+    "Sink",
     "SinkError",
+    "SinkLogic",
+    "SinkOutage",
     "Sliding",
     "Source",
     "SourceError",
@@ -128,6 +135,7 @@ __all__ = [
     "replay",
     "run",
     "serve",
+    "sink_status",
 ]
 
 _WITH_SPARK_OR_DELTA = {
@@ -136,11 +144,13 @@ _WITH_SPARK_OR_DELTA = {
     "Certificate": "after.certify.certificate",
     "Checked": "after.certify.certificate",
     "Explanation": "after.explain.explain",
+    "PaneShape": "config.contract",
     "Reader": "after.reading.reader",
     "Rebuild": "store.rebuilds",
     "Reconciliation": "after.reconcile.gaps",
     "Replay": "after.replay.replaying",
     "RunReport": "running",
+    "SinkLogic": "config.contract",
     "apply_rebuild": "api",
     "certify": "api",
     "check_certificate": "api",
@@ -152,6 +162,7 @@ _WITH_SPARK_OR_DELTA = {
     "replay": "after.replay.replaying",
     "run": "running",
     "serve": "api",
+    "sink_status": "api",
 }
 """Loaded when asked for: the rest answers without Spark."""
 

@@ -29,6 +29,8 @@ from latecomer.config.zoned import read
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.durations import DURATION_FIX, parse_duration, to_micros, to_moment
 from latecomer.model.windows import zone_of
+from latecomer.sink import keeper
+from latecomer.store.store import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,6 +69,12 @@ def serve(pipeline: Pipeline, output: str, *, prefer: str | None = None) -> pa.T
     if prefer is None:
         return serving(reader, output)
     return preferred(reader, output, _choice("serve", "prefer", Origin, prefer))
+
+
+def sink_status(pipeline: Pipeline) -> pa.Table:
+    """How far each sink is behind, since when and why; a run may be at work meanwhile."""
+    require_pipeline("sink_status", pipeline)
+    return keeper.sink_status(open_store(pipeline))
 
 
 def explain(

@@ -104,7 +104,7 @@ class Engine:
         self.log = EventLog(spark, store)
         self.keeper = TimelineKeeper(store.watermarks, store.pipeline.watermark)
         self.outputs = [output_logic(spark, store, name) for name in store.pipeline.outputs]
-        self.sinks = SinkKeeper(store, self.outputs)
+        self.sinks = SinkKeeper(store)
         self.last = store.ledger.last_batch()
         self._completing = ThreadPoolExecutor(1, "latecomer-completing")
         self._under_way: Future[None] | None = None
@@ -129,7 +129,7 @@ class Engine:
             self._complete(self._interrupted(self.last + 1), self._known_outputs())
         self._catch_up()
         LOG.info("bringing the sinks up to batch %d", self.last)
-        self.sinks.catch_up(self.last)
+        self.sinks.start(self.last)
 
     def data(self, source_batch: int, files: Sequence[SourceFile]) -> None:
         """One batch of data, from files to sinks."""
@@ -170,10 +170,16 @@ class Engine:
             LOG.warning("%s", holding_in_words(news))
 
     def settle(self) -> None:
-        """Wait for the batch under way; what went wrong in it is raised here."""
+        """Wait for the batch under way; what went wrong in it, or in a sink, is raised here."""
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
             under_way.result()
+        self.sinks.require_working()
+
+    def finish(self) -> None:
+        """Wait for the batch under way, and until every sink has everything."""
+        self.settle()
+        self.sinks.finish()
 
     @property
     def busy(self) -> bool:
@@ -181,7 +187,7 @@ class Engine:
         return self._under_way is not None and not self._under_way.done()
 
     def close(self) -> None:
-        """Let go of the sinks; nothing is under way any more."""
+        """Let go of the sinks, wherever they are; nothing is under way any more."""
         self._completing.shutdown()
         self.sinks.close()
 
@@ -328,12 +334,11 @@ class Engine:
         self._finish(accepted, entries)
 
     def _finish(self, accepted: Accepted, entries: Sequence[Entry]) -> None:
-        """Close a batch in the ledger, hand it to the sinks, and tell whoever watches."""
+        """Close a batch in the ledger, announce it to the sinks, and tell whoever watches."""
         batch = accepted.batch
         self.store.ledger.append(batch.number, as_table(entries), reached=self._reached())
         failpoint("ledger.committed", batch.number)
-        self.sinks.apply(batch.number)
-        failpoint("sinks.applied", batch.number)
+        self.sinks.announce(batch.number)
         now = time.monotonic()
         seconds = now - max(accepted.began, self._completed_at)
         self._completed_at = now

@@ -135,6 +135,8 @@ def _run(
         if drain and not stopping.is_set():
             LOG.info("closing every window")
             engine.drain()
+        LOG.info("waiting for the sinks")
+        engine.finish()
         timeline = engine.keeper.timeline
         return RunReport(engine.last + 1, timeline.watermark, timeline.last_at, engine.computed)
     except Exception as error:
@@ -179,9 +181,7 @@ def _told(error: BaseException, store: Store) -> BaseException:
 
 def places_of(store: Store) -> list[Path]:
     """Every folder that a run writes to, besides those of Spark."""
-    pipeline = store.pipeline
-    sinks = [pipeline.resolve(sink.path) for output in pipeline.outputs.values() for sink in output.sinks]
-    return [store.root, *sinks]
+    return [store.root, *store.pipeline.sink_paths]
 
 
 def check_zones(spark: SparkSession, pipeline: Pipeline, file: str | Path | None) -> None:

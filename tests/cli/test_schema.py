@@ -20,7 +20,7 @@ SCHEMA = pipeline_schema()
 KNOWN = {
     *("$schema", "$defs", "$ref", "title", "description", "examples", "default", "type", "properties"),
     *("required", "additionalProperties", "propertyNames", "items", "anyOf", "oneOf", "enum", "const"),
-    *("pattern", "minLength", "maxLength", "minimum", "maximum", "minProperties"),
+    *("pattern", "minLength", "maxLength", "minimum", "maximum", "minProperties", "maxProperties"),
     *("exclusiveMinimum", "exclusiveMaximum"),
 }
 TYPES = {
@@ -59,6 +59,7 @@ def fits(value: Any, schema: Any) -> bool:
         rules += [fits(item, schema.get("items", True)) for item in value]
     if isinstance(value, dict):
         rules.append(len(value) >= schema.get("minProperties", 0))
+        rules.append(len(value) <= schema.get("maxProperties", len(value)))
         rules += [name in value for name in schema.get("required", [])]
         for name, item in value.items():
             rules.append(fits(name, schema.get("propertyNames", True)))
@@ -118,6 +119,10 @@ MINUTES = "outputs.minute_totals"
         (f"{MINUTES}.too_late", "drop"),
         (f"{MINUTES}.too_late", None),
         (f"{MINUTES}.sinks", [{"sqlite": {"path": "x.db", "table": "t"}}, {"delta": "./d"}, {"jsonl": "j"}]),
+        (
+            f"{MINUTES}.sinks",
+            [{"cli_kit_rules:Board": "x"}, {"delta": {"path": "d", "on_outage": "stop", "max_behind": 1}}],
+        ),
         (f"{MINUTES}.window", {"sliding": "5m", "every": "1m", "offset": "30s"}),
         (f"{MINUTES}.window", {"session": "30m"}),
         (f"{MINUTES}.window", {"session": "30m", "max": "8h"}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -74,13 +75,27 @@ QUIET_BOUNDARIES = (
 def in_turn() -> list[str]:
     """Every boundary once, in an order in which one run after the other can die at the next of them.
 
-    Outputs are published side by side: where one dies, the other may be through with that batch; and
-    once the ledger is committed, sinks are caught up with at the next start.
+    Outputs are published side by side: where one dies, the other may be through with that batch. Sinks live
+    their own lives: the one that is to die is taken away before (`take_sink_away`), and filled from the start.
     """
     later = ("alerts.", "ledger.", "sink")
     places = [f"{name}@1" for name in BOUNDARIES if not name.startswith(later)]
     places += [f"{name}@2" for name in BOUNDARIES if name.startswith(later) and name != "sinks.applied"]
     return [*places, "sinks.applied@3"]
+
+
+SINKS = {"sqlite": "results.db", "delta": "results", "jsonl": "alerts", "parquet": "changes"}
+
+
+def take_sink_away(file: Path, boundary: str) -> None:
+    """Before a run that dies at a boundary of a sink: it has to come to every batch again, and to that one."""
+    part, _, kind = boundary.partition("@")[0].removesuffix(".written").partition(".")
+    if part == "sink":
+        place = file.parent / SINKS[kind]
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.unlink()
 
 
 def write_pipeline(folder: Path) -> Path:

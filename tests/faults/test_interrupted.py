@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from faults.faults_kit import BOUNDARIES, QUIET_BOUNDARIES, in_turn, left_behind, write_pipeline
+from faults.faults_kit import (
+    BOUNDARIES,
+    QUIET_BOUNDARIES,
+    in_turn,
+    left_behind,
+    take_sink_away,
+    write_pipeline,
+)
 from latecomer.after.reading.reader import Reader
 from latecomer.after.rebuild import rebuilding
 from latecomer.config.load import load_pipeline
@@ -56,6 +63,7 @@ def test_interrupted_at_one_boundary_after_the_other(
 ) -> None:
     file = write_pipeline(tmp_path)
     for boundary in in_turn():
+        take_sink_away(file, boundary)
         deadly.setenv(failpoints.VARIABLE, boundary)
         with pytest.raises(Died):
             run(load_pipeline(file), drain=True, spark=spark)

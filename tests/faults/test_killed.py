@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from faults.faults_kit import in_turn, left_behind, write_pipeline
+from faults.faults_kit import in_turn, left_behind, take_sink_away, write_pipeline
 from latecomer.config.load import load_pipeline
 from latecomer.running import run
 from latecomer.store.failpoints import VARIABLE
@@ -47,7 +47,10 @@ def kill_in_turn(
     file: Path, places: list[str], spark: SparkSession, environment: Mapping[str, str]
 ) -> dict[str, list[str]]:
     """Kill one process after the other; what is left behind once a run has gone through."""
-    ends = {place: run_and_die(file, place, environment) for place in places}
+    ends = {}
+    for place in places:
+        take_sink_away(file, place)
+        ends[place] = run_and_die(file, place, environment)
     assert ends == dict.fromkeys(places, -signal.SIGKILL)
     run(load_pipeline(file), drain=True, spark=spark)
     return left_behind(file)

@@ -180,5 +180,5 @@ def test_a_folder_that_goes_away_is_named_with_the_batch(kind: str, tmp_path: Pa
     with pytest.raises(SinkError) as caught:
         sink.apply(12, table_of(12, [insert(0, "chai", 0)], SHAPE))
     text = str(caught.value)
-    assert text.startswith(f"{kind} sink {path}: the folder cannot be used (")
+    assert text.startswith(f"{kind} sink {path}: the folder is gone; bring it back")
     assert text.endswith("Nothing is lost: the next run continues with batch 12.")

@@ -142,7 +142,7 @@ def test_a_table_that_goes_away_is_named_with_the_batch(tmp_path: Path) -> None:
     with pytest.raises(SinkError) as refusal:
         apply(sink, 12, insert(0, "chai", 0))
     assert str(refusal.value) == (
-        f"delta sink {path}: the Delta table is gone; run again, and it is made anew and filled from "
+        f"delta sink {path}: the Delta table is gone; bring it back, or it is made anew and filled from "
         "the store. Nothing is lost: the next run continues with batch 12."
     )
 

@@ -29,6 +29,7 @@ from latecomer.cli import (
     run,
     schema,
     serving,
+    status,
     test,
     validate,
     watermarks,
@@ -91,6 +92,7 @@ app.command("late")(late.late)
 app.command("dead-letters")(dead_letters.dead_letters)
 app.command("watermarks")(watermarks.watermarks)
 app.command("ledger")(ledger.ledger)
+app.command("status")(status.status)
 app.command("correct")(correct.correct)
 app.command("serving")(serving.serving)
 app.add_typer(rebuild.rebuild, name="rebuild")

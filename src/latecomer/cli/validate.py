@@ -11,6 +11,7 @@ from latecomer.cli.options import File, load, print_warnings
 from latecomer.cli.terminal import harmless
 from latecomer.config.encodings import UTF8
 from latecomer.config.profiles import settings
+from latecomer.errors.redacting import redacted
 from latecomer.model.durations import format_duration
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import Adaptive, Ascending, Bounded, Percentile, Punctuated
@@ -209,4 +210,4 @@ def _lateness(output: Output) -> str:
 def _sinks(output: Output) -> str:
     if not output.sinks:
         return "no sink, results stay in the store"
-    return "written to " + ", ".join(f"{sink.kind} {sink.path}" for sink in output.sinks)
+    return "written to " + ", ".join(f"{sink.kind} {redacted(sink.place)}" for sink in output.sinks)

@@ -435,7 +435,7 @@ def _sinks_that_cannot(name: str, output: Output) -> Iterator[Problem]:
         else:
             message = f"{sink.kind} is append only and cannot take the updates of late: {output.late}"
             fix = "use late: retract, drop or side_output, or a sink that upserts (delta, sqlite)"
-        yield Problem(f"outputs.{name}.sinks.{index}", message, {sink.kind: sink.path}, fix)
+        yield Problem(f"outputs.{name}.sinks.{index}", message, {sink.kind: sink.place}, fix)
 
 
 def _output_names(name: str, output: Output) -> Iterator[Problem]:

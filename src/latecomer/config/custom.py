@@ -1,4 +1,4 @@
-"""A watermark strategy of the user's own: `module:Class`, found beside the pipeline file or on the path."""
+"""A watermark strategy or a sink of the user's own: `module:Class`, found beside the pipeline file or on the path."""
 
 from __future__ import annotations
 
@@ -6,39 +6,59 @@ import difflib
 import importlib
 import inspect
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
+from latecomer.config.sinks import OwnSink, Sink
+from latecomer.model.base import Model
 from latecomer.model.strategies import Custom, Strategy
 
 MISTAKE = "custom_strategy"
-"""The kind of error raised here. Its context has the field below `watermark`, the value and the fix."""
+"""The kind of error raised here. Its context has the field below where it is raised, the value and the fix."""
+_Kind = TypeVar("_Kind", bound=Model)
 
 
 def load_strategy(written: Custom, base: Path) -> Strategy:
     """The strategy that the file names, made with its options."""
-    module_name, _, class_name = written.strategy.partition(":")
-    found = _class(_module(module_name, written.strategy, base), class_name, written.strategy)
+    found = _load(written.strategy, base, Strategy, "strategy")
     shared = written.model_dump(mode="json", include=written.model_fields_set & Strategy.model_fields.keys())
+    return _made(found, {**shared, **written.options}, "options", "options: of ", Strategy)
+
+
+def load_sink(written: OwnSink, base: Path, field: str) -> Sink:
+    """The sink that the file names, made with its options."""
+    found = _load(written.name, base, Sink, field)
+    return _made(found, written.options, field, "", Model)
+
+
+def _load(written: str, base: Path, kind: type[_Kind], field: str) -> type[_Kind]:
+    module, _, name = written.partition(":")
+    return _class(_module(module, written, base, field), name, written, kind, field)
+
+
+def _made(found: type[_Kind], options: Mapping[str, Any], place: str, of: str, shared: type[Model]) -> _Kind:
     try:
-        return found.model_validate({**shared, **written.options})
+        return found.model_validate(dict(options))
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(step) for step in ("options", *first["loc"]))
+        first, name = error.errors()[0], found.__name__
+        field = ".".join(str(step) for step in (place, *first["loc"]))
         told = first["msg"].removeprefix("Value error, ")
         message, _, fix = told.partition("; ")
         if first["type"] == "extra_forbidden":
-            own = sorted(found.model_fields.keys() - Strategy.model_fields.keys())
-            message, fix = "unknown key", f"the options of {class_name} are {', '.join(own) or 'none'}"
+            own = sorted(found.model_fields.keys() - shared.model_fields.keys())
+            message, fix = "unknown key", f"the options of {name} are {', '.join(own) or 'none'}"
         elif first["type"] == "missing":
-            message, fix = "is missing", f"add it to options: of {class_name}"
-        raise _mistake(place, message, first["input"], fix or f"write what {class_name} takes") from None
+            message, fix = "is missing", f"add it to {of}{name}"
+        value = None if first["type"] == "missing" else first["input"]
+        raise _mistake(field, message, value, fix or f"write what {name} takes") from None
 
 
-def _module(name: str, value: str, base: Path) -> ModuleType:
+def _module(name: str, value: str, base: Path, field: str) -> ModuleType:
     """The module beside the pipeline file if it is there, else as Python finds it."""
     beside = base.resolve().joinpath(*name.split("."))
     folder = str(base.resolve())
@@ -50,14 +70,14 @@ def _module(name: str, value: str, base: Path) -> ModuleType:
         message, fix = f"module {name} cannot be loaded: {error!r}", "correct the module"
         if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
             message, fix = f"there is no module {name}", f"put {name}.py beside the pipeline file"
-        raise _mistake("strategy", message, value, fix) from None
+        raise _mistake(field, message, value, fix) from None
     finally:
         sys.path.remove(folder)
     loaded = Path(module.__file__ or "")
     for file in (beside.with_suffix(".py"), beside / "__init__.py"):
         if file.is_file() and loaded != file:
             raise _mistake(
-                "strategy",
+                field,
                 f"another module {name} is loaded already ({loaded})",
                 value,
                 f"rename {file.name}",
@@ -65,22 +85,22 @@ def _module(name: str, value: str, base: Path) -> ModuleType:
     return module
 
 
-def _class(module: ModuleType, name: str, value: str) -> type[Strategy]:
-    found = getattr(module, name, None)
-    if inspect.isclass(found) and issubclass(found, Strategy):
+def _class(module: ModuleType, name: str, value: str, kind: type[_Kind], field: str) -> type[_Kind]:
+    found, noun = getattr(module, name, None), kind.__name__.lower()
+    if inspect.isclass(found) and issubclass(found, kind):
         return found
     if found is not None:
         raise _mistake(
-            "strategy", f"{name} is not a strategy", value, f"write class {name}(latecomer.Strategy):"
+            field, f"{name} is not a {noun}", value, f"write class {name}(latecomer.{kind.__name__}):"
         )
-    there = [each for each, kind in vars(module).items() if _own_strategy(kind, module)]
+    there = [each for each, other in vars(module).items() if _is_own(other, module, kind)]
     near = difflib.get_close_matches(name, there, n=1)
-    fix = f"did you mean {near[0]}?" if near else f"{module.__name__} has {', '.join(there) or 'no strategy'}"
-    raise _mistake("strategy", f"module {module.__name__} has no class {name}", value, fix)
+    fix = f"did you mean {near[0]}?" if near else f"{module.__name__} has {', '.join(there) or f'no {noun}'}"
+    raise _mistake(field, f"module {module.__name__} has no class {name}", value, fix)
 
 
-def _own_strategy(kind: object, module: ModuleType) -> bool:
-    return inspect.isclass(kind) and issubclass(kind, Strategy) and kind.__module__ == module.__name__
+def _is_own(other: object, module: ModuleType, kind: type[Model]) -> bool:
+    return inspect.isclass(other) and issubclass(other, kind) and other.__module__ == module.__name__
 
 
 def _mistake(field: str, message: str, value: object, fix: str) -> PydanticCustomError:

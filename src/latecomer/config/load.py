@@ -132,7 +132,8 @@ def _problem(entry: Any, file: Path, lines: Mapping[Location, int]) -> Problem:
     elif kind == "missing":
         message, value, fix = "is missing", None, f"add {location[-1]}:"
     elif kind == custom.MISTAKE:
-        location = (*location, *entry["ctx"]["field"].split("."))
+        steps = entry["ctx"]["field"].split(".")
+        location = (*location, *(int(step) if step.isdigit() else step for step in steps))
         message, value, fix = (entry["ctx"][part] for part in ("message", "value", "fix"))
     elif kind == "union_tag_invalid":
         message, fix = "unknown strategy", f"use {entry['ctx']['expected_tags']}"

@@ -24,12 +24,12 @@ from pydantic import (
 )
 
 from latecomer.config import profiles
-from latecomer.config.custom import load_strategy
+from latecomer.config.custom import load_sink, load_strategy
 from latecomer.config.encodings import UTF8, known_encoding
 from latecomer.config.paths import escaped
 from latecomer.config.renames import WrittenColumn, seen_columns, source_name
 from latecomer.config.schedule import Schedule
-from latecomer.config.sinks import AnySink
+from latecomer.config.sinks import AnySink, FileSink, OwnSink
 from latecomer.config.sizes import FileSize, LineSize
 from latecomer.model.aggregates import WrittenAggregate
 from latecomer.model.base import Model
@@ -217,6 +217,17 @@ def _strategy(written: object, validated: ValidatorFunctionWrapHandler, info: Va
     )
 
 
+def _with_own_sinks(name: str, output: Output, base: Path) -> Output:
+    """The output, with the classes that its sinks name."""
+    if not any(isinstance(sink, OwnSink) for sink in output.sinks):
+        return output
+    sinks = tuple(
+        load_sink(sink, base, f"{name}.sinks.{nth}") if isinstance(sink, OwnSink) else sink
+        for nth, sink in enumerate(output.sinks)
+    )
+    return output.model_copy(update={"sinks": sinks})
+
+
 class Pipeline(_Model):
     """A whole pipeline. `load_pipeline("pipeline.yaml")` reads the same from a file."""
 
@@ -275,6 +286,12 @@ class Pipeline(_Model):
                 )
         return outputs
 
+    @field_validator("outputs")
+    @classmethod
+    def _own_sinks(cls, outputs: dict[str, Output], info: ValidationInfo) -> dict[str, Output]:
+        base = info.data.get("base", Path())
+        return {name: _with_own_sinks(name, output, base) for name, output in outputs.items()}
+
     @property
     def partition_column(self) -> str | None:
         return self.event.partition or self.source.files.partition
@@ -291,6 +308,12 @@ class Pipeline(_Model):
     def source_name(self, column: str) -> str:
         """What the source calls a column."""
         return source_name(column, self.columns)
+
+    @property
+    def sink_paths(self) -> list[Path]:
+        """The files and folders that sinks write to."""
+        sinks = [sink for output in self.outputs.values() for sink in output.sinks]
+        return [self.resolve(sink.path) for sink in sinks if isinstance(sink, FileSink)]
 
     def resolve(self, path: str) -> Path:
         """A path as the file system knows it: relative ones start at the pipeline file."""

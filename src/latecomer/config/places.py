@@ -8,6 +8,7 @@ from pathlib import Path
 
 from latecomer.config.models import Pipeline
 from latecomer.config.paths import SourcePath
+from latecomer.config.sinks import FileSink
 from latecomer.errors import Problem
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -37,7 +38,9 @@ def _written(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     yield "store", pipeline.store
     yield "source.files.path", pipeline.source.files.path
     for name, output in pipeline.outputs.items():
-        yield from ((f"outputs.{name}.sinks.{nth}", sink.path) for nth, sink in enumerate(output.sinks))
+        for nth, sink in enumerate(output.sinks):
+            if isinstance(sink, FileSink):
+                yield f"outputs.{name}.sinks.{nth}", sink.path
 
 
 def _unusable(field: str, path: str) -> Problem | None:
@@ -74,6 +77,8 @@ def _sinks(pipeline: Pipeline) -> Iterator[Problem]:
     seen: dict[tuple[Path, str], str] = {}
     for name, output in pipeline.outputs.items():
         for nth, sink in enumerate(output.sinks):
+            if not isinstance(sink, FileSink):
+                continue
             field, place = f"outputs.{name}.sinks.{nth}", pipeline.resolve(sink.path)
             if place.is_relative_to(store) or store.is_relative_to(place):
                 yield Problem(field, "shares a folder with the store", sink.path, _APART)

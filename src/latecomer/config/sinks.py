@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import (
     BeforeValidator,
@@ -14,8 +16,20 @@ from pydantic import (
 from latecomer.model.base import Model
 from latecomer.model.panes import Accumulation
 
+if TYPE_CHECKING:
+    from latecomer.config.contract import PaneShape, SinkLogic
+
+OWN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
+"""How a sink of the user's own is named: module:Class."""
 UPSERTED = frozenset({Accumulation.ACCUMULATING, Accumulation.RETRACTING})
 CHANGES = frozenset({Accumulation.DISCARDING, Accumulation.RETRACTING})
+
+
+class OnOutage(StrEnum):
+    """What a run does while a sink is down."""
+
+    WAIT = "wait"
+    STOP = "stop"
 
 
 class Sink(Model):
@@ -26,7 +40,28 @@ class Sink(Model):
     upserts: ClassVar[bool] = True
     accepts: ClassVar[frozenset[Accumulation]] = UPSERTED
 
-    path: str = Field(min_length=1)
+    on_outage: Annotated[OnOutage, WithJsonSchema({"type": "string", "enum": [*OnOutage]})] = Field(
+        OnOutage.WAIT, description="while it is down, go on without it and try again; or stop the run"
+    )
+    max_behind: int = Field(
+        10_000,
+        ge=1,
+        description="wait: how many batches may be completed while it is down, before the run stops",
+    )
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if "kind" not in cls.__dict__:
+            cls.kind = f"{cls.__module__}:{cls.__qualname__}"
+
+    @property
+    def place(self) -> str:
+        """Where it writes, for people; a secret in it is hidden."""
+        return str(getattr(self, "target", ""))
+
+    def logic(self, pipeline: str, shape: PaneShape) -> SinkLogic:
+        """The sink at work, for one output of a pipeline: what a class of your own has to say."""
+        raise NotImplementedError(f"{self.kind} has no logic(); write def logic(self, pipeline, shape):")
 
     def takes(self, accumulation: Accumulation, replaces: bool) -> bool:
         """Whether the sink can take the panes; `replaces` says that one may take another's place."""
@@ -37,13 +72,30 @@ class Sink(Model):
         return ""
 
 
-class DeltaSink(Sink):
+class FileSink(Sink):
+    """A sink of latecomer's own, in a file or folder."""
+
+    path: str = Field(min_length=1)
+
+    @property
+    def place(self) -> str:
+        return self.path
+
+
+class OwnSink(Sink):
+    """A sink of the user's own as it is written in the file; its class is loaded once the file's folder is known."""
+
+    name: str
+    options: dict[str, Any]
+
+
+class DeltaSink(FileSink):
     """A Delta table, upserted by window and key."""
 
     kind: ClassVar[str] = "delta"
 
 
-class SqliteSink(Sink):
+class SqliteSink(FileSink):
     """A table in a SQLite file, upserted by window and key; named as the output unless said."""
 
     kind: ClassVar[str] = "sqlite"
@@ -53,7 +105,7 @@ class SqliteSink(Sink):
         return f"table {(self.table or output).lower()}"
 
 
-class ParquetSink(Sink):
+class ParquetSink(FileSink):
     """A folder of Parquet files, one a batch: the change stream, append only."""
 
     kind: ClassVar[str] = "parquet"
@@ -61,7 +113,7 @@ class ParquetSink(Sink):
     accepts: ClassVar[frozenset[Accumulation]] = CHANGES
 
 
-class JsonlSink(Sink):
+class JsonlSink(FileSink):
     """A folder of JSON-lines files, one a batch: the change stream, append only."""
 
     kind: ClassVar[str] = "jsonl"
@@ -69,7 +121,9 @@ class JsonlSink(Sink):
     accepts: ClassVar[frozenset[Accumulation]] = CHANGES
 
 
-SINKS: dict[str, type[Sink]] = {sink.kind: sink for sink in (DeltaSink, SqliteSink, ParquetSink, JsonlSink)}
+SINKS: dict[str, type[FileSink]] = {
+    sink.kind: sink for sink in (DeltaSink, SqliteSink, ParquetSink, JsonlSink)
+}
 
 
 def _read_sink(written: object) -> object:
@@ -78,8 +132,10 @@ def _read_sink(written: object) -> object:
     if not isinstance(written, dict) or len(written) != 1:
         raise ValueError(f"is not a sink; write one of {', '.join(f'{{{kind}: path}}' for kind in SINKS)}")
     ((kind, settings),) = written.items()
+    if isinstance(kind, str) and OWN.fullmatch(kind):
+        return OwnSink(name=kind, options=settings if isinstance(settings, dict) else {"target": settings})
     if kind not in SINKS:
-        raise ValueError(f"unknown sink {kind}; there are {', '.join(SINKS)}")
+        raise ValueError(f"unknown sink {kind}; there are {', '.join(SINKS)}, and your own as module:Class")
     fields: dict[str, Any] = settings if isinstance(settings, dict) else {"path": settings}
     return SINKS[kind].model_validate(fields)
 
@@ -100,6 +156,16 @@ _SCHEMA: dict[str, Any] = {
             "additionalProperties": False,
         }
         for kind, sink in SINKS.items()
+    ]
+    + [
+        {
+            "type": "object",
+            "description": "a sink of your own, module:Class, with its options",
+            "propertyNames": {"pattern": f"^{OWN.pattern}$"},
+            "additionalProperties": {"anyOf": [{"type": "object"}, {"type": "string"}]},
+            "minProperties": 1,
+            "maxProperties": 1,
+        }
     ]
 }
 AnySink = Annotated[SerializeAsAny[Sink], BeforeValidator(_read_sink), WithJsonSchema(_SCHEMA)]

@@ -11,7 +11,8 @@
     │   ├── TornCommit       a power cut left a commit of a table incomplete
     │   ├── TornCheckpoint   likewise, a summary of a table's commits
     │   └── NotCovered       retention has removed what would be needed
-    ├── SinkError            a sink refused or is down; the next run continues with it
+    ├── SinkError            a sink refused; the next run continues with it
+    │   └── SinkOutage       it is down for a reason that may pass
     └── LedgerError          received and accounted for differ
 
 The command line prints the message alone; `--debug` adds the trace.
@@ -24,7 +25,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from latecomer.errors.redacting import HIDDEN, is_secret, redacted, without_settings
+from latecomer.errors.redacting import HIDDEN, is_secret, redacted, without_secrets, without_settings
 
 
 class LatecomerError(Exception):
@@ -145,6 +146,14 @@ class NotCovered(StoreError):
 
 class SinkError(LatecomerError):
     """A sink refused or is down. Nothing is lost: the next run continues with it."""
+
+
+class SinkOutage(SinkError):
+    """A sink is down for a reason that may pass: it is tried again. A sink of your own raises it, too."""
+
+    def __init__(self, reason: str, sentence: str | None = None) -> None:
+        self.reason = without_secrets(reason)
+        super().__init__(self.reason if sentence is None else sentence)
 
 
 class LedgerError(LatecomerError):

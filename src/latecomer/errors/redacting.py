@@ -6,6 +6,7 @@ import re
 
 HIDDEN = "***"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_URL_IN_TEXT = re.compile(_URL.pattern + r"[^\s'\"<>]+")
 _SETTINGS = re.compile(r"([?&]([^=&]*)=)[^&]*")
 _HARMLESS = frozenset({"user", "host", "port", "dbname", "sslmode", "connect_timeout", "application_name"})
 _SECRET = r"\w*(?:passw(?:or)?d|passphrase|pwd|secret|token|access_?key|api_?key|credential)s?"  # noqa: S105
@@ -29,6 +30,15 @@ def redacted(written: str) -> str:
     user, at, place = rest.rpartition("@")
     name, colon, _ = user.partition(":")
     return f"{found[0]}{name}{colon}{HIDDEN if colon else ''}{at}{place}"
+
+
+def without_secrets(text: str) -> str:
+    """What may be shown of a sentence that somebody else wrote: URLs in it may hold a password.
+
+    >>> without_secrets("no answer from postgresql://ana:secret@db/books, token=abc")
+    'no answer from postgresql://ana:***@db/books, token=***'
+    """
+    return without_settings(_URL_IN_TEXT.sub(lambda found: redacted(found[0]), text))
 
 
 def without_settings(text: str) -> str:

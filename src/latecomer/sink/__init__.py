@@ -5,18 +5,35 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from latecomer.config.sinks import Sink
-from latecomer.sink.base import PaneShape, SinkLogic
+from latecomer.config.contract import PaneShape, SinkLogic
+from latecomer.config.models import Pipeline
+from latecomer.config.sinks import FileSink, Sink
+from latecomer.errors.redacting import redacted
 from latecomer.sink.changes import JsonlLogic, ParquetLogic
 from latecomer.sink.delta import DeltaLogic
+from latecomer.sink.own import OwnLogic
 from latecomer.sink.sqlite import SqliteLogic
 
-__all__ = ["PaneShape", "SinkLogic", "open_sink"]
+__all__ = ["PaneShape", "SinkLogic", "make_sink", "open_sink", "target_of"]
 
 _LOGICS: dict[str, Any] = {logic.kind: logic for logic in (DeltaLogic, SqliteLogic, ParquetLogic, JsonlLogic)}
 
 
-def open_sink(sink: Sink, path: Path, pipeline: str, shape: PaneShape) -> SinkLogic:
+def target_of(sink: Sink, pipeline: Pipeline) -> str:
+    """Where a sink writes, for people."""
+    return str(pipeline.resolve(sink.path)) if isinstance(sink, FileSink) else redacted(sink.place)
+
+
+def make_sink(sink: Sink, pipeline: Pipeline, shape: PaneShape) -> SinkLogic:
+    """A sink that is not yet open."""
+    if isinstance(sink, FileSink):
+        logic: SinkLogic = _LOGICS[sink.kind](sink, pipeline.resolve(sink.path), pipeline.name, shape)
+        return logic
+    return OwnLogic(sink, pipeline.name, shape)
+
+
+def open_sink(sink: FileSink, path: Path, pipeline: str, shape: PaneShape) -> SinkLogic:
     """Open a sink at its resolved path; it is made where there is none, and refused where it is not ours."""
     logic: SinkLogic = _LOGICS[sink.kind](sink, path, pipeline, shape)
+    logic.open()
     return logic

@@ -1,50 +1,23 @@
-"""What every sink promises: a batch is applied whole, once, and in order of publication.
-
-A sink keeps its own progress, in the same step as the panes: after a crash at any moment the engine
-asks `last_batch()` and applies whatever came after it again.
-"""
+"""What latecomer's own sinks share: how they say what is wrong, and how they write what has no type of its own."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.errors import SinkError
+from latecomer.config.contract import PaneShape, SinkLogic
+from latecomer.errors import SinkError, SinkOutage
 from latecomer.errors.system import refusal_of
 from latecomer.model.durations import iso
 
 
-@dataclass(frozen=True)
-class PaneShape:
-    """What the panes of an output look like."""
-
-    output: str
-    keys: tuple[str, ...]
-    """May be empty; a key's value may be null, and null is a key like any other."""
-    values: tuple[str, ...]
-    schema: pa.Schema
-    """The published columns in order: window_start, window_end, the keys, the values, sequence, timing,
-    op, batch, fired_at."""
-
-    @property
-    def place(self) -> tuple[str, ...]:
-        """The columns that say which number this is: one pane at most stands for each."""
-        return ("window_start", "window_end", *self.keys)
-
-    @property
-    def standing(self) -> pa.Schema:
-        """The columns of a table of what stands: there an op has no meaning."""
-        return self.schema.remove(self.schema.get_field_index("op"))
-
-
-class SinkLogic(ABC):
-    """An open sink."""
+class FileSinkLogic(SinkLogic):
+    """A sink in a file or folder."""
 
     kind: ClassVar[str]
 
@@ -53,33 +26,29 @@ class SinkLogic(ABC):
         self.pipeline = pipeline
         self.shape = shape
 
-    @abstractmethod
-    def last_batch(self) -> int:
-        """The last batch applied, -1 before any; read from the sink itself."""
-
     def apply(self, batch: int, panes: pa.Table) -> None:
-        """Apply a batch's panes, in order of publication: all of them or none. Twice is once."""
         if panes.num_rows:
             self._apply(batch, panes.select(self.shape.schema.names).cast(self.shape.schema))
 
     @abstractmethod
     def _apply(self, batch: int, panes: pa.Table) -> None: ...
 
-    def close(self) -> None:
-        """Let go of the sink; most hold nothing between two batches."""
-        return
-
     def _system_refusal(self, error: Exception, batch: int | None = None) -> SinkError | None:
         """The error to raise where it was the operating system that refused."""
         found = refusal_of(error)
-        return None if found is None else self._refusal(found.reason, found.fix, batch)
+        return None if found is None else self._outage(found.reason, found.fix, batch)
 
     def _refusal(self, reason: str, fix: str, batch: int | None = None) -> SinkError:
-        """The error to raise; while opening, no batch is known yet."""
+        """The error to raise where only people can help; while opening, no batch is known yet."""
+        return SinkError(self._sentence(reason, fix, batch))
+
+    def _outage(self, reason: str, fix: str, batch: int | None = None) -> SinkOutage:
+        """The error to raise where it may pass."""
+        return SinkOutage(f"{reason}; {fix}", self._sentence(reason, fix, batch))
+
+    def _sentence(self, reason: str, fix: str, batch: int | None) -> str:
         goes_on = "catches this sink up" if batch is None else f"continues with batch {batch}"
-        return SinkError(
-            f"{self.kind} sink {self.path}: {reason}; {fix}. Nothing is lost: the next run {goes_on}."
-        )
+        return f"{self.kind} sink {self.path}: {reason}; {fix}. Nothing is lost: the next run {goes_on}."
 
 
 def differing(found: Mapping[str, str], wanted: Mapping[str, str]) -> str:

@@ -17,9 +17,10 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from latecomer.config.contract import PaneShape
 from latecomer.config.sinks import JsonlSink, ParquetSink, Sink
 from latecomer.errors import first_line
-from latecomer.sink.base import PaneShape, SinkLogic, differing
+from latecomer.sink.base import FileSinkLogic, differing
 from latecomer.store.durable import make_folder, sync_folder
 from latecomer.store.failpoints import failpoint
 from latecomer.values import json_rows
@@ -27,19 +28,24 @@ from latecomer.values import json_rows
 _OWNER = ".latecomer.json"
 
 
-class ChangesLogic(SinkLogic):
+class ChangesLogic(FileSinkLogic):
     """What both formats share: everything but the bytes."""
 
     def __init__(self, sink: Sink, path: Path, pipeline: str, shape: PaneShape) -> None:
         super().__init__(path, pipeline, shape)
         self._named = re.compile(rf"batch-(\d{{10,}})\.{self.kind}")
+
+    def open(self) -> None:
         with self._speaking():
-            make_folder(path)
+            make_folder(self.path)
             self._claim()
 
     def last_batch(self) -> int:
         with self._speaking():
             return self._progress()
+
+    def peek(self) -> int:
+        return self.last_batch() if self.path.exists() else -1
 
     def _apply(self, batch: int, panes: pa.Table) -> None:
         with self._speaking(batch):
@@ -102,6 +108,10 @@ class ChangesLogic(SinkLogic):
     def _speaking(self, batch: int | None = None) -> Iterator[None]:
         try:
             yield
+        except FileNotFoundError as error:
+            raise self._outage(
+                "the folder is gone", "bring it back, or it is made anew and filled from the store", batch
+            ) from error
         except OSError as error:
             raise self._system_refusal(error, batch) or self._refusal(
                 f"the folder cannot be used ({first_line(error)})",

@@ -19,10 +19,11 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
+from latecomer.config.contract import PaneShape
 from latecomer.config.sinks import DeltaSink
 from latecomer.errors import first_line
 from latecomer.model.panes import Op, Pane, Place, Timing, surviving
-from latecomer.sink.base import PaneShape, SinkLogic, bounds, differing, micros
+from latecomer.sink.base import FileSinkLogic, bounds, differing, micros
 from latecomer.store.commits import commit_file, set_aside, sync_added, sync_commits
 from latecomer.store.durable import make_folder, require_room, sync_files
 from latecomer.store.failpoints import failpoint
@@ -43,19 +44,28 @@ class Change(NamedTuple):
     """The sequence that stands there before."""
 
 
-class DeltaLogic(SinkLogic):
+class DeltaLogic(FileSinkLogic):
     kind = DeltaSink.kind
 
     def __init__(self, sink: DeltaSink, path: Path, pipeline: str, shape: PaneShape) -> None:
         super().__init__(path, pipeline, shape)
         self._application = f"latecomer:{pipeline}:{shape.output}"
+
+    def open(self) -> None:
         with self._speaking():
-            set_aside(path, shared=True)
+            set_aside(self.path, shared=True)
             self._check(self._open_or_create())
 
     def last_batch(self) -> int:
         with self._speaking():
             return self._progress(DeltaTable(str(self.path)))
+
+    def peek(self) -> int:
+        with self._speaking():
+            try:
+                return self._progress(DeltaTable(str(self.path)))
+            except TableNotFoundError:
+                return -1
 
     def _apply(self, batch: int, panes: pa.Table) -> None:
         with self._speaking(batch):
@@ -168,11 +178,13 @@ class DeltaLogic(SinkLogic):
         try:
             yield
         except TableNotFoundError as error:
-            raise self._refusal(
-                "the Delta table is gone", "run again, and it is made anew and filled from the store", batch
+            raise self._outage(
+                "the Delta table is gone",
+                "bring it back, or it is made anew and filled from the store",
+                batch,
             ) from error
         except CommitFailedError as error:
-            raise self._refusal(
+            raise self._outage(
                 f"another writer was faster ({first_line(error)})", "let only one run write to it", batch
             ) from error
         except (DeltaError, OSError, pa.ArrowException) as error:

@@ -1,80 +1,119 @@
-"""Keeps every sink in step with the panes: batch by batch, from wherever the sink says it is."""
+"""Keeps every sink in step with the store, each at its own pace."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
 
-from latecomer.errors import SinkError
-from latecomer.firing.output import OutputLogic
-from latecomer.sink import SinkLogic, open_sink
-from latecomer.sink.base import PaneShape
-from latecomer.store.layout import PaneLayout
-from latecomer.store.publication import publication_order
-from latecomer.store.sql import double_quoted
+import pyarrow as pa
+
+from latecomer.config.sinks import OnOutage, Sink
+from latecomer.errors import SinkOutage
+from latecomer.sink import SinkLogic, make_sink, target_of
+from latecomer.sink.published import PublishedPanes
+from latecomer.sink.status import SCHEMA, status_row, write_notes
+from latecomer.sink.waiting import Clock
+from latecomer.sink.worker import SinkWorker
+from latecomer.store.failpoints import failpoint
 from latecomer.store.store import Store
+
+NOTE_SECONDS = 1.0
+"""How often a run that is well writes down how far its sinks are."""
 
 
 def check_sinks(store: Store) -> None:
-    """Open every sink once and let go of it: one that cannot be used is told before Spark starts."""
+    """Open every sink once and let go of it: one that cannot be used is told before Spark starts. One that is down
+    is waited for, unless its pipeline file says otherwise."""
+    for sink, _, logic, _ in _sinks(store):
+        try:
+            logic.open()
+        except SinkOutage:
+            if sink.on_outage is OnOutage.STOP:
+                raise
+        with suppress(SinkOutage):
+            logic.close()
+
+
+def _sinks(store: Store) -> Iterator[tuple[Sink, str, SinkLogic, PublishedPanes]]:
+    """Every sink, where it writes, and not yet open; with what it is fed with."""
     for name, output in store.pipeline.outputs.items():
-        for sink in _opened(store, name, PaneLayout(output, store.layout)):
-            sink.close()
+        for sink in output.sinks:
+            panes = PublishedPanes(store, name)
+            target = target_of(sink, store.pipeline)
+            yield sink, target, make_sink(sink, store.pipeline, panes.shape), panes
 
 
-def _opened(store: Store, output: str, layout: PaneLayout) -> Iterator[SinkLogic]:
-    """An output's sinks."""
-    pipeline, schema = store.pipeline, layout.published
-    shape = PaneShape(
-        output,
-        tuple(layout.keys),
-        tuple(layout.values),
-        schema.remove(schema.get_field_index("watermark")),
-    )
-    for sink in pipeline.outputs[output].sinks:
-        yield open_sink(sink, pipeline.resolve(sink.path), pipeline.name, shape)
+def sink_status(store: Store) -> pa.Table:
+    """How far each sink is, and why it is not further."""
+    complete = store.ledger.last_batch()
+    rows = [
+        status_row(store.root, sink, target, logic, panes, complete)
+        for sink, target, logic, panes in _sinks(store)
+    ]
+    return pa.Table.from_pylist(rows, SCHEMA)
 
 
 class SinkKeeper:
-    """Applies published panes to the outputs' sinks."""
+    """The outputs' sinks. The engine announces batches here and waits for no sink, until the run is done."""
 
-    def __init__(self, store: Store, outputs: Sequence[OutputLogic]) -> None:
-        self.store = store
-        self._sinks: list[tuple[OutputLogic, SinkLogic]] = []
-        for output in outputs:
-            self._sinks += [(output, sink) for sink in _opened(store, output.name, output.layout)]
+    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+        self.workers = [SinkWorker(*each, self._note_change, clock) for each in _sinks(store)]
+        self._root, self._clock = store.root, clock or Clock()
+        self._applied: int | None = None
+        self._noted: tuple[float, tuple[bool, ...]] | None = None
+        self._noting = threading.Lock()
 
-    def catch_up(self, last: int) -> None:
+    def start(self, complete: int) -> None:
         """Bring each sink to the last complete batch: one that was down, or was added later."""
-        for output, sink in self._sinks:
-            behind = sink.last_batch()
-            if behind > last:
-                raise SinkError(
-                    f"{sink.kind} sink {sink.path} holds batch {behind} of output {output.name}, and the "
-                    f"store has only come to batch {last}: it was filled from another store; give the sink "
-                    "another path, or remove what it holds"
-                )
-            if behind < last and output.tables.panes.exists:
-                missing = output.tables.panes.query(
-                    f"select distinct batch from t where batch > {behind} and batch <= {last} order by batch"
-                )
-                for batch in missing.column("batch").to_pylist():
-                    self._apply(output, sink, batch)
+        for worker in self.workers:
+            worker.open(complete)
+        self._applied = min((worker.reached for worker in self.workers), default=complete)
+        for worker in self.workers:
+            worker.start()
 
-    def apply(self, batch: int) -> None:
-        """Hand a batch's panes to every sink."""
-        for output, sink in self._sinks:
-            if output.tables.panes.holds(batch):
-                self._apply(output, sink, batch)
+    def announce(self, batch: int) -> None:
+        """A batch is complete in the store. What has gone wrong in a sink for good is raised here."""
+        self.require_working()
+        for worker in self.workers:
+            worker.announce(batch)
+        if not self.workers:
+            failpoint("sinks.applied", batch)
+        self.require_working()
+
+    def finish(self) -> None:
+        """Wait until every sink has every batch; an outage is waited for a little longer."""
+        for worker in self.workers:
+            worker.finish()
+        for worker in self.workers:
+            worker.wait_until_finished()
+        self.require_working()
+
+    def require_working(self) -> None:
+        """Raise what has gone wrong in a sink, if it has to stop the run."""
+        for worker in self.workers:
+            if worker.failure is not None:
+                raise worker.failure
 
     def close(self) -> None:
-        for _, sink in self._sinks:
-            sink.close()
+        """Let go of the sinks, wherever they are."""
+        for worker in self.workers:
+            worker.close()
+        if self._noted is not None:
+            write_notes(self._root, self.workers)
 
-    def _apply(self, output: OutputLogic, sink: SinkLogic, batch: int) -> None:
-        columns = [field for field in output.layout.published.names if field != "watermark"]
-        names = ", ".join(map(double_quoted, columns))
-        panes = output.tables.panes.query(
-            f"select {names} from t where batch = {batch} order by {publication_order(output.output)}"
-        )
-        if panes.num_rows:
-            sink.apply(batch, panes)
+    def _note_change(self, _: SinkWorker) -> None:
+        with self._noting:
+            self._write_notes()
+            before = self._applied
+            self._applied = after = min(worker.reached for worker in self.workers)
+        if before is not None:
+            for batch in range(before + 1, after + 1):
+                failpoint("sinks.applied", batch)
+
+    def _write_notes(self) -> None:
+        """At once where a sink goes down or comes back, else once in a while."""
+        now, down = self._clock.now(), tuple(worker.outage is not None for worker in self.workers)
+        if self._noted is None or down != self._noted[1] or now - self._noted[0] >= NOTE_SECONDS:
+            self._noted = now, down
+            write_notes(self._root, self.workers)

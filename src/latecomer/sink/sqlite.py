@@ -15,11 +15,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from latecomer.config.contract import PaneShape
 from latecomer.config.sinks import SqliteSink
-from latecomer.errors import first_line
+from latecomer.errors import SinkError, first_line
 from latecomer.errors.system import refused
 from latecomer.model.panes import Op
-from latecomer.sink.base import PaneShape, SinkLogic, differing
+from latecomer.sink.base import FileSinkLogic, differing
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import double_quoted
 from latecomer.values import json_column
@@ -30,7 +31,7 @@ _INDEX = "latecomer_places_of_"
 _LARGEST = 2**63 - 1
 
 
-class SqliteLogic(SinkLogic):
+class SqliteLogic(FileSinkLogic):
     kind = SqliteSink.kind
 
     def __init__(self, sink: SqliteSink, path: Path, pipeline: str, shape: PaneShape) -> None:
@@ -39,8 +40,10 @@ class SqliteLogic(SinkLogic):
         self._columns = {field.name: _declared(field.type) for field in shape.standing}
         if self._table.lower() == PROGRESS:
             raise self._refusal(f"the table {PROGRESS} holds the progress", "give the sink another table")
+
+    def open(self) -> None:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise self._system_refusal(error) or self._refusal(
                 f"its folder cannot be made ({first_line(error)})", "give the sink another path"
@@ -51,6 +54,13 @@ class SqliteLogic(SinkLogic):
     def last_batch(self) -> int:
         with self._connection("rw") as database:
             return self._progress(database)
+
+    def peek(self) -> int:
+        if not self.path.exists():
+            return -1
+        with self._connection("ro") as database:
+            known = database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (PROGRESS,)).fetchone()
+            return -1 if known is None else self._progress(database)
 
     def _apply(self, batch: int, panes: pa.Table) -> None:
         table = double_quoted(self._table)
@@ -142,33 +152,42 @@ class SqliteLogic(SinkLogic):
             ) as database:
                 yield database
         except sqlite3.Error as error:
-            raise self._refusal(*self._explained(error), batch) from error
+            raise self._explained(error, batch) from error
 
-    def _explained(self, error: sqlite3.Error) -> tuple[str, str]:
-        """The reason and the fix."""
+    def _explained(self, error: sqlite3.Error, batch: int | None) -> SinkError:
+        """The reason and the fix, and whether it may pass."""
         match getattr(error, "sqlite_errorcode", 0) & 0xFF:
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-                return (
-                    f"another program held the database for {BUSY_SECONDS:g} s",
-                    "close it or let it finish",
-                )
+                reason = f"another program held the database for {BUSY_SECONDS:g} s"
+                return self._outage(reason, "close it or let it finish", batch)
             case sqlite3.SQLITE_NOTADB:
-                return "the file is not a SQLite database", "move it away, or give the sink another path"
+                fix = "move it away, or give the sink another path"
+                return self._refusal("the file is not a SQLite database", fix, batch)
             case sqlite3.SQLITE_CANTOPEN:
-                why = next((why for _, why in refused([self.path.parent])), None)
-                return (
-                    ("the file cannot be opened", "see that it is a file in a folder you may write to")
-                    if why is None
-                    else (why.reason, why.fix)
-                )
+                return self._not_opened(batch)
             case sqlite3.SQLITE_READONLY:
-                return "the database is read-only", "make the file and its folder writable"
+                return self._outage(
+                    "the database is read-only", "make the file and its folder writable", batch
+                )
             case sqlite3.SQLITE_FULL:
-                return "the disk is full", "make room there"
-        return (
+                return self._outage("the disk is full", "make room there", batch)
+            case sqlite3.SQLITE_IOERR:
+                reason = f"the database cannot be read or written ({first_line(error)})"
+                return self._outage(reason, "check the disk and how it is attached", batch)
+        return self._refusal(
             f"the database refused ({first_line(error)})",
             "run again, after fixing the file or giving the sink another path",
+            batch,
         )
+
+    def _not_opened(self, batch: int | None) -> SinkError:
+        why = next((why for _, why in refused([self.path.parent])), None)
+        if why is not None:
+            return self._outage(why.reason, why.fix, batch)
+        fix = "see that it is a file in a folder you may write to"
+        # Something else in its place stays there; a file that is gone may come back, or is made anew.
+        refuse = self._refusal if self.path.exists() else self._outage
+        return refuse("the file cannot be opened", fix, batch)
 
 
 def _declared(kind: pa.DataType) -> str:

@@ -24,8 +24,7 @@ def keep_private(pipeline: Pipeline) -> None:
     if not pipeline.private:
         return
     write_privately(pipeline)
-    places = [pipeline.store_path]
-    places += [pipeline.resolve(sink.path) for output in pipeline.outputs.values() for sink in output.sinks]
+    places = [pipeline.store_path, *pipeline.sink_paths]
     for place in places:
         for path in _within(place):
             _tighten(path)

@@ -7,7 +7,7 @@ assert_panes(outcome, "14:00..14:01 ON_TIME paise=100")
 
 Everything runs on the oracle in milliseconds, and with `on="spark"` through the real engine. Neither
 touches the pipeline's source, store or sinks. The Hypothesis strategies are in
-`latecomer.testing.strategies`.
+`latecomer.testing.strategies`. `check_sink` puts a sink of your own through what every sink promises.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from latecomer.testing.outcome import Outcome
 from latecomer.testing.playing import play, run_transcript
 from latecomer.testing.rows import Row
 from latecomer.testing.scenario import Batch, Restart, Scenario
+from latecomer.testing.sinks import check_sink
 from latecomer.testing.times import ManualClock, Times
 from latecomer.testing.transcripts import Transcript, load_transcript
 
@@ -56,6 +57,7 @@ __all__ = [
     "assert_same_for_all_cuts",
     "assert_transcript",
     "assert_watermark",
+    "check_sink",
     "load_transcript",
     "play",
     "run_transcript",

@@ -288,6 +288,7 @@ def _finish_what_was_begun(spark: SparkSession, store: Store) -> None:
     try:
         with held_for_run(store.root), closing(Engine(spark, open_store(store.pipeline))) as engine:
             engine.start()
+            engine.finish()
     except StoreInUse:
         return
 
@@ -305,5 +306,6 @@ def _published_here(spark: SparkSession, planner: _Planner, rebuild: Rebuild) ->
         engine.start()
         if rebuild.batch is None and not engine.rebuild(rebuild):
             return None
+        engine.finish()
     planner.store.redefining = None
     return Applied(rebuild, rebuild.batch, not any(report.kind == "rebuild" for report in reports))

@@ -1,0 +1,57 @@
+"""How long to wait for a sink that is down: longer and longer, and never quite as long as another sink waits."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+FIRST_SECONDS = 0.5
+LONGEST_SECONDS = 60.0
+LAST_SECONDS = 30.0
+"""How long a run that is otherwise done waits for a sink that is down."""
+
+
+class Clock:
+    """The time and the waits of a sink's thread; tests have one of their own."""
+
+    def now(self) -> float:
+        """Seconds, from any beginning."""
+        return time.monotonic()
+
+    def moment(self) -> datetime:
+        """The time of day, for people."""
+        return datetime.now(UTC)
+
+    def wait(self, changed: threading.Condition, seconds: float | None) -> None:
+        """Wait for a change, at most so long. It may return early: whoever waits looks again."""
+        changed.wait(seconds)
+
+
+def seconds_before(attempt: int, share: Callable[[], float] = random.random) -> float:
+    """How long to wait before the nth further attempt: doubled each time, of which a random half to all is waited,
+    so that sinks that went down together do not come back together.
+
+    >>> [seconds_before(attempt, lambda: 1.0) for attempt in (1, 2, 3, 8, 10_000)]
+    [0.5, 1.0, 2.0, 60.0, 60.0]
+    >>> seconds_before(2, lambda: 0.0)
+    0.5
+    """
+    longest = min(FIRST_SECONDS * 2.0 ** min(attempt - 1, 30), LONGEST_SECONDS)
+    return longest * (0.5 + share() / 2)
+
+
+@dataclass(frozen=True)
+class Outage:
+    """A sink that is down."""
+
+    since: datetime
+    """When it was first noticed."""
+    at_batch: int
+    """The last complete batch at that time."""
+    attempts: int
+    retry_at: float
+    reason: str

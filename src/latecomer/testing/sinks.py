@@ -1,0 +1,278 @@
+"""What every sink promises, as a check that any sink can be put through: latecomer's own are, too."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import warnings
+from abc import ABC
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pyarrow as pa
+
+from latecomer.config.contract import PaneShape, SinkLogic
+from latecomer.config.sinks import FileSink, Sink
+from latecomer.model.durations import to_moment
+from latecomer.model.panes import Op, Pane, Timing, surviving
+from latecomer.sink import open_sink
+
+_MOMENT = pa.timestamp("us", "UTC")
+_START, _MINUTE = 1_777_125_600_000_000, 60_000_000
+_ODD = ("merchant", 'a "quoted" name', "it's `odd`.é")
+"""Names of key columns. A source may have any."""
+_MOST_LINES = 2_000
+Read = Callable[[Any], Iterable[Mapping[str, Any]]]
+_Row = tuple[Any, ...]
+
+
+def check_sink(fresh: Callable[[], Sink], read: Read) -> None:
+    """Put a sink through what every sink promises; an AssertionError says which promise it broke.
+
+    `fresh` makes the sink's options for a place that holds nothing yet, each time another one. `read` returns the rows
+    that such a sink holds, each with its columns by name: what stands, if the sink upserts; every change in the order
+    in which it came, if it does not.
+    """
+    for check in (
+        _is_empty_at_first,
+        _keeps_what_it_is_given,
+        _is_applied_once,
+        _leaves_nothing_half,
+        _keeps_apart,
+    ):
+        check(_Bench(fresh, read))
+
+
+class _Bench:
+    """A sink at a new place, and what it should hold."""
+
+    def __init__(self, fresh: Callable[[], Sink], read: Read, keys: tuple[str, ...] = _ODD[:1]) -> None:
+        self.sink, self._read, self._fresh, self.keys = fresh(), read, fresh, keys
+        columns = {"window_start": _MOMENT, "window_end": _MOMENT, **dict.fromkeys(keys, pa.string())}
+        columns |= {"total": pa.int64(), "sequence": pa.int64(), "timing": pa.string(), "op": pa.string()}
+        columns |= {"is_last": pa.bool_(), "batch": pa.int64(), "fired_at": _MOMENT}
+        self.shape = PaneShape("checked", keys, ("total",), pa.schema(list(columns.items())))
+        self.given: list[Pane] = []
+        self.logic = self.opened()
+
+    def again(self, keys: tuple[str, ...]) -> _Bench:
+        return _Bench(self._fresh, self._read, keys)
+
+    def opened(self) -> SinkLogic:
+        if isinstance(self.sink, FileSink):
+            return open_sink(self.sink, Path(self.sink.path), "check", self.shape)
+        logic = self.sink.logic("check", self.shape)
+        logic.open()
+        return logic
+
+    def reopen(self) -> None:
+        self.logic.close()
+        self.logic = self.opened()
+
+    def table(self, batch: int, panes: Sequence[Pane]) -> pa.Table:
+        rows = [
+            {
+                "window_start": to_moment(pane.window_start),
+                "window_end": to_moment(pane.window_end),
+                **dict(zip(self.keys, pane.key, strict=True)),
+                "total": pane.values["total"],
+                "sequence": pane.sequence,
+                "timing": str(pane.timing),
+                "op": str(pane.op),
+                "is_last": False,
+                "batch": batch,
+                "fired_at": to_moment(_START + batch * _MINUTE),
+            }
+            for pane in panes
+        ]
+        return pa.Table.from_pylist(rows, self.shape.schema)
+
+    def apply(self, batch: int, panes: Sequence[Pane]) -> None:
+        self.logic.apply(batch, self.table(batch, panes))
+
+    def give(self, batch: int, *panes: Pane) -> None:
+        self.apply(batch, panes)
+        self.given += panes
+
+    def wanted(self, given: Sequence[Pane]) -> list[_Row]:
+        """What the sink should hold after all of these."""
+        if self.sink.upserts:
+            given = list(surviving(given).values())
+        return [self._row(pane.key, pane.sequence, pane.values["total"], pane.op) for pane in given]
+
+    def found(self) -> list[_Row]:
+        return [
+            self._row(tuple(row[key] for key in self.keys), row["sequence"], row["total"], row.get("op"))
+            for row in self._read(self.sink)
+        ]
+
+    def _row(self, key: tuple[Any, ...], sequence: Any, total: Any, op: Any) -> _Row:
+        change = () if self.sink.upserts else (str(op),)
+        return (*key, int(sequence), int(total), *change)
+
+    def holds(self, given: Sequence[Pane]) -> bool:
+        found, wanted = self.found(), self.wanted(given)
+        return Counter(found) == Counter(wanted) if self.sink.upserts else found == wanted
+
+    def require(self, promise: str) -> None:
+        if not self.holds(self.given):
+            _broken(promise, f"it holds {self.found()}, and should hold {self.wanted(self.given)}")
+
+    def require_last(self, batch: int, promise: str) -> None:
+        last = self.logic.last_batch()
+        if last != batch:
+            _broken(promise, f"last_batch() returned {last!r}, and should return {batch}")
+
+
+def _pane(window: int, key: Any, sequence: int, total: int, op: Op = Op.INSERT) -> Pane:
+    start = _START + window * _MINUTE
+    of_key = key if isinstance(key, tuple) else (key,)
+    timing = Timing.LATE if sequence else Timing.ON_TIME
+    return Pane(start, start + _MINUTE, of_key, {"total": total}, sequence, timing, op)
+
+
+def _correction(window: int, key: Any, sequence: int, before: int, after: int) -> tuple[Pane, Pane]:
+    return _pane(window, key, sequence - 1, before, Op.RETRACT), _pane(window, key, sequence, after)
+
+
+def _is_empty_at_first(bench: _Bench) -> None:
+    bench.require_last(-1, "before any batch last_batch() is -1")
+    bench.apply(0, ())
+    bench.require("a batch without panes changes nothing")
+
+
+def _keeps_what_it_is_given(bench: _Bench) -> None:
+    bench.give(0, _pane(0, "chai", 0, 1), _pane(0, None, 0, 2), _pane(1, "chai", 0, 3))
+    bench.require_last(0, "last_batch() is the batch applied last")
+    bench.require("panes are kept, those with a null key too")
+    bench.reopen()
+    bench.require_last(0, "last_batch() survives that the sink is closed and opened again")
+    # Batches may leave gaps; of several changes of one number in a batch the last one stands.
+    steps = (
+        *_correction(0, "chai", 1, 1, 10),
+        *_correction(0, "chai", 2, 10, 100),
+        *_correction(0, None, 1, 2, 20),
+    )
+    bench.give(7, *steps)
+    bench.require_last(7, "batches may leave gaps")
+    bench.require("panes are applied in the order in which they come")
+    bench.give(8, _pane(1, "chai", 0, 3, Op.RETRACT))
+    bench.require("a retract takes back the pane that it names")
+
+
+def _is_applied_once(bench: _Bench) -> None:
+    first, second = (_pane(0, "chai", 0, 1),), _correction(0, "chai", 1, 1, 10)
+    bench.give(0, *first)
+    bench.give(1, *second)
+    for batch, panes in ((1, second), (0, first)):
+        bench.apply(batch, panes)
+        bench.require("a batch that is applied again is applied once")
+    bench.reopen()
+    bench.apply(1, second)
+    bench.require("a batch that is applied again after the sink was opened anew is applied once")
+    bench.require_last(1, "last_batch() does not go back when a batch is applied again")
+
+
+def _leaves_nothing_half(bench: _Bench) -> None:
+    """Die at each line of the sink's own code in turn, until a batch gets through."""
+    promise = "a batch is applied whole or not at all, and last_batch() says which"
+    bench.give(0, _pane(0, "chai", 0, 1), _pane(0, "dosa", 0, 2))
+    batch: list[Pane] = [*_correction(0, "chai", 1, 1, 10), _pane(1, "chai", 0, 3), _pane(1, None, 0, 4)]
+    for line in range(1, _MOST_LINES):
+        died = _applied_until(bench, batch, line)
+        with suppress(Exception):  # as the kernel would, or as a run does after an outage
+            bench.logic.close()
+        bench.logic = bench.opened()
+        last, after = bench.logic.last_batch(), [*bench.given, *batch]
+        if died is None and last != 1:
+            _broken("last_batch() is the batch applied last", f"it returned {last!r} after batch 1")
+        if last not in (0, 1) or not bench.holds(after if last == 1 else bench.given):
+            _broken(
+                promise,
+                f"it died at line {died} of its code, and holds {bench.found()} with last_batch() {last}",
+            )
+        if last == 1:
+            bench.apply(1, batch)
+            bench.given = after
+            bench.require(promise)
+            return
+
+
+def _keeps_apart(bench: _Bench) -> None:
+    odd = bench.again(_ODD)
+    keys = [(None, None, None), ("chai", None, "x"), ("", None, "x"), ('it\'s "odd"\n', "é", "`")]
+    odd.give(0, *(_pane(0, key, 0, nth) for nth, key in enumerate(keys)))
+    odd.require("keys are told apart: null is a key, an empty text is another")
+    odd.give(1, *(pane for nth, key in enumerate(keys[:2]) for pane in _correction(0, key, 1, nth, nth + 50)))
+    odd.require("columns may have any name, and null is equal to null")
+    alone = bench.again(())
+    alone.give(0, _pane(0, (), 0, 1), _pane(1, (), 0, 2))
+    alone.give(1, *_correction(0, (), 1, 1, 5))
+    alone.require("an output may have no key")
+
+
+class _Died(BaseException):
+    """Stands for the end of the process: nothing that handles ordinary errors may catch it."""
+
+
+@dataclass
+class _Countdown:
+    files: frozenset[str]
+    left: int
+    died_at: int | None = None
+    seen: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+    def _counts(self, frame: FrameType) -> bool:
+        """Whether it is the first or second time at this line: of a loop, a third time shows nothing new."""
+        place = frame.f_code.co_filename, frame.f_lineno
+        self.seen[place] += 1
+        return self.seen[place] <= 2
+
+    def trace(self, frame: FrameType, event: str, _: Any) -> Any:
+        if frame.f_code.co_filename not in self.files:
+            return None
+        if event == "line" and self.died_at is None and self._counts(frame):
+            self.left -= 1
+            if self.left <= 0:
+                self.died_at = frame.f_lineno
+                raise _Died
+        return self.trace
+
+
+def _applied_until(bench: _Bench, panes: Sequence[Pane], line: int) -> int | None:
+    """Apply batch 1, and die at the nth line that is run; the number of that line, or None where it got through."""
+    kinds = [kind for kind in type(bench.logic).__mro__ if kind not in (object, ABC, SinkLogic)]
+    countdown = _Countdown(frozenset(inspect.getfile(kind) for kind in kinds), line)
+    table = bench.table(1, panes)
+    with _traced(countdown):
+        try:
+            bench.logic.apply(1, table)
+        except _Died:
+            return countdown.died_at
+        except Exception:
+            # It made an error of its own out of its death; that is as good.
+            if countdown.died_at is None:
+                raise
+    return countdown.died_at
+
+
+@contextmanager
+def _traced(countdown: _Countdown) -> Iterator[None]:
+    before = sys.gettrace()
+    with warnings.catch_warnings():
+        # Who dies closes nothing.
+        warnings.simplefilter("ignore", ResourceWarning)
+        sys.settrace(countdown.trace)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+
+
+def _broken(promise: str, how: str) -> None:
+    raise AssertionError(f"the sink does not keep its promise: {promise}; {how}")

@@ -1,0 +1,262 @@
+"""A sink of one's own, by the documented contract: docs/sinks.md as it stands there, and sinks that break a promise."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from feeding_kit import Fed, HandClock, eventually
+from sink_kit import lines_of, rows_of_delta, rows_of_sqlite
+
+from latecomer import PaneShape, PipelineError, Sink, SinkError, SinkLogic, SinkOutage, load_pipeline
+from latecomer.config.sinks import SINKS
+from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
+from latecomer.testing import check_sink
+
+BLOCKS = re.findall(
+    r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs" / "sinks.md").read_text("utf-8"), re.S
+)
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Iterator[Path]:
+    """The module of the document, beside the pipeline file."""
+    (tmp_path / "my_sinks.py").write_text(BLOCKS[0], encoding="utf-8")
+    yield tmp_path / "board.json"
+    sys.modules.pop("my_sinks", None)
+
+
+def test_the_documented_sink_runs_in_a_pipeline_file(tmp_path: Path, board: Path) -> None:
+    fed = Fed(tmp_path, f"[{{my_sinks:Board: {board}}}, {{jsonl: changes}}]")
+    check_sinks(fed.store)
+    fed.publish(0, "chai", None)
+    fed.publish(1, "dosa")
+    keeper = SinkKeeper(fed.store, HandClock())
+    keeper.start(1)
+    fed.publish(2, "chai")
+    keeper.announce(2)
+    keeper.finish()
+    keeper.close()
+    held = json.loads(board.read_text())
+    assert held["batch"] == 2
+    assert sorted((row["batch"], str(row["merchant"])) for row in held["rows"]) == [
+        (0, "None"),
+        (0, "chai"),
+        (1, "dosa"),
+        (2, "chai"),
+    ]
+    (row, _) = sink_status(fed.store).to_pylist()
+    assert (row["sink"], row["target"], row["state"]) == ("my_sinks:Board", str(board), "up to date")
+    assert row["last_batch"] == 2
+
+
+def test_the_documented_sink_and_its_check(tmp_path: Path) -> None:
+    source = tmp_path / "documented.py"
+    source.write_text(BLOCKS[0] + BLOCKS[1], encoding="utf-8")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        import documented  # type: ignore[import-not-found]
+
+        documented.test_the_board_keeps_its_promises(tmp_path)
+    finally:
+        sys.path.remove(str(tmp_path))
+        sys.modules.pop("documented", None)
+
+
+READERS: dict[str, Callable[[Path], list[dict[str, Any]]]] = {
+    "delta": rows_of_delta,
+    "sqlite": lambda path: rows_of_sqlite(path, "checked"),
+    "jsonl": lines_of,
+    "parquet": lambda path: [
+        row for file in sorted(path.glob("*.parquet")) for row in pq.read_table(file).to_pylist()
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_every_sink_of_latecomers_own_keeps_the_promises(kind: str, tmp_path: Path) -> None:
+    places = (tmp_path / str(number) for number in count())
+    check_sink(lambda: SINKS[kind](path=str(next(places))), read=lambda sink: READERS[kind](Path(sink.path)))
+
+
+class Listed(Sink):
+    """A sink in memory, with a promise to break."""
+
+    breaks: str
+    rows: ClassVar[dict[int, list[dict[str, Any]]]] = {}
+    last: ClassVar[dict[int, int]] = {}
+    number: int
+    upserts: ClassVar[bool] = False
+
+    def logic(self, pipeline: str, shape: PaneShape) -> SinkLogic:
+        return ListedLogic(self)
+
+
+class ListedLogic(SinkLogic):
+    def __init__(self, sink: Listed) -> None:
+        self.sink, self.number = sink, sink.number
+
+    def open(self) -> None:
+        self.sink.rows.setdefault(self.number, [])
+        if self.sink.breaks == "progress":
+            self.sink.last.pop(self.number, None)
+
+    def last_batch(self) -> int:
+        return self.sink.last.get(self.number, 0 if self.sink.breaks == "first" else -1)
+
+    def apply(self, batch: int, panes: pa.Table) -> None:
+        rows, breaks = panes.to_pylist(), self.sink.breaks
+        if batch <= self.last_batch() and breaks not in ("once", "first"):
+            return
+        if breaks == "order":
+            rows = rows[::-1]
+        if breaks == "null":
+            rows = [row for row in rows if row.get("merchant", "") is not None]
+        if breaks == "whole":
+            self.sink.rows[self.number] = [*self.sink.rows[self.number], *rows[:1]]
+            rows = rows[1:]
+        if not rows:
+            return
+        held = [*self.sink.rows[self.number], *rows]
+        self.sink.rows[self.number], self.sink.last[self.number] = held, max(batch, self.last_batch())
+
+
+@pytest.mark.parametrize(
+    ("breaks", "promise"),
+    [
+        ("first", "before any batch"),
+        ("progress", "survives that the sink is closed"),
+        ("once", "applied again is applied once"),
+        ("order", "in the order|are kept"),
+        ("null", "a null key too|null"),
+        ("whole", "whole or not at all"),
+    ],
+)
+def test_a_broken_promise_is_found(breaks: str, promise: str) -> None:
+    numbers = count(abs(hash(breaks)))
+    with pytest.raises(AssertionError, match=promise):
+        check_sink(
+            lambda: Listed(breaks=breaks, number=next(numbers)),
+            read=lambda sink: Listed.rows.get(sink.number, []),
+        )
+
+
+def test_a_sink_that_keeps_its_promises_passes() -> None:
+    numbers = count(1)
+    check_sink(
+        lambda: Listed(breaks="none", number=next(numbers)),
+        read=lambda sink: Listed.rows.get(sink.number, []),
+    )
+
+
+FAILING = """
+import latecomer
+
+class Failing(latecomer.Sink):
+    target: str
+    how: str
+    def logic(self, pipeline, shape):
+        return FailingLogic(self)
+
+class FailingLogic(latecomer.SinkLogic):
+    def __init__(self, sink):
+        self.sink = sink
+    def open(self):
+        pass
+    def last_batch(self):
+        return "3" if self.sink.how == "text" else -1
+    def apply(self, batch, panes):
+        if self.sink.how == "refused":
+            raise ConnectionRefusedError(111, "Connection refused by postgresql://ana:hunter2@db/books")
+        if self.sink.how == "outage":
+            raise latecomer.SinkOutage("the server restarts, password=hunter2")
+        if self.sink.how == "lasting":
+            raise latecomer.SinkError("the table is of another make")
+        raise KeyError("oh")
+"""
+
+
+@pytest.fixture
+def failing(tmp_path: Path) -> Iterator[Callable[[str], Fed]]:
+    (tmp_path / "failing_sinks.py").write_text(FAILING, encoding="utf-8")
+    yield lambda how: Fed(
+        tmp_path, f"[{{failing_sinks:Failing: {{target: 'db://ana:hunter2@x', how: {how}}}}}]"
+    )
+    sys.modules.pop("failing_sinks", None)
+
+
+@pytest.mark.parametrize("how", ["refused", "outage"])
+def test_what_may_pass_is_waited_for_and_shows_no_secret(failing: Callable[[str], Fed], how: str) -> None:
+    fed, clock = failing(how), HandClock()
+    fed.publish(0, "chai")
+    keeper = SinkKeeper(fed.store, clock)
+    keeper.start(0)
+    (worker,) = keeper.workers
+    eventually(lambda: worker.outage)
+    (row,) = sink_status(fed.store).to_pylist()
+    keeper.close()
+    assert "hunter2" not in str(row) + str(worker.outage) + worker.name
+    assert row["behind"] == 1
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ("lasting", r"sink db://ana:\*\*\*@x: the table is of another make\. Nothing is lost: .* batch 0"),
+        ("key", "its class failed with KeyError: 'oh'; correct the class"),
+        ("text", r"last_batch\(\) returned '3', not the number of a batch"),
+    ],
+)
+def test_what_does_not_pass_stops_with_one_sentence(
+    failing: Callable[[str], Fed], how: str, sentence: str
+) -> None:
+    fed = failing(how)
+    fed.publish(0, "chai")
+    keeper = SinkKeeper(fed.store, HandClock())
+    with pytest.raises(SinkError, match=sentence):
+        _start_and_finish(keeper)
+    keeper.close()
+
+
+def _start_and_finish(keeper: SinkKeeper) -> None:
+    keeper.start(0)
+    keeper.finish()
+
+
+@pytest.mark.parametrize(
+    ("sink", "told"),
+    [
+        ("{my_sinks:Bord: x}", "module my_sinks has no class Bord.*did you mean Board"),
+        ("{my_sinks:BoardLogic: x}", r"BoardLogic is not a sink.*write class BoardLogic\(latecomer.Sink\)"),
+        ("{no_such_module_here:Board: x}", "there is no module no_such_module_here"),
+        (
+            "{my_sinks:Board: {target: x, colour: red}}",
+            r"\[0\]\.colour: unknown key.*options of Board are .*target",
+        ),
+        ("{my_sinks:Board: {}}", r"sinks\[0\]\.target: is missing"),
+        ("{my_sinks:Board: {target: x, max_behind: 0}}", r"sinks\[0\]\.max_behind"),
+        ("{sqlite: {path: x, on_outage: panic}}", r"on_outage: is not one of the choices"),
+    ],
+)
+def test_a_wrong_sink_is_told_with_its_place(tmp_path: Path, board: Path, sink: str, told: str) -> None:
+    with pytest.raises(PipelineError, match=re.compile(told, re.S)) as caught:
+        Fed(tmp_path, f"[{sink}]")
+    assert "pipeline.yaml:" in str(caught.value)
+
+
+def test_an_outage_has_a_reason_without_secrets() -> None:
+    assert str(SinkOutage("postgresql://ana:hunter2@db is gone")) == "postgresql://ana:***@db is gone"
+
+
+def test_a_pipeline_file_with_a_sink_of_ones_own_loads(tmp_path: Path, board: Path) -> None:
+    fed = Fed(tmp_path, f"[{{my_sinks:Board: {{target: {board}, on_outage: stop}}}}]")
+    (sink,) = load_pipeline(fed.file).outputs["totals"].sinks
+    assert (sink.kind, sink.place, sink.on_outage) == ("my_sinks:Board", str(board), "stop")
