@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ from pyspark.sql import SparkSession
 import latecomer
 from after.serving.correct_kit import make_lake
 from cli.cli_kit import Lake
-from latecomer import Output, PipelineError, Reader
+from latecomer import Output, PipelineError, Reader, api
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import to_micros
 from latecomer.model.strategies import Bounded
@@ -118,3 +119,13 @@ def test_pipeline_and_output_are_checked_first(tmp_path: Path, call: Callable[..
         call("pipeline.yaml", "totals", **required)
     with pytest.raises(PipelineError, match="did you mean totals"):
         call(make_lake(tmp_path).pipeline, "total", **required)
+
+
+def test_every_call_is_tried() -> None:
+    made = {
+        name
+        for name, each in vars(api).items()
+        if inspect.isfunction(each) and each.__module__ == api.__name__
+    }
+    tried = {call.__name__ for call, _, _ in WRONG} | {"sink_status"}  # that is in test_wrong_arguments.py
+    assert {name for name in made if not name.startswith("_")} == tried
