@@ -36,7 +36,7 @@ def unhurried() -> Iterator[None]:
 def test_the_examples_of_the_testing_kit_run(spark: SparkSession) -> None:
     names: dict[str, Any] = {"spark": spark, "__name__": "examples"}
     for example in examples("testing.md", "python"):
-        exec(compile(example, "docs/testing.md", "exec"), names)
+        exec(compile(example, "<docs/testing.md>", "exec"), names)  # a file of that name would be looked into
     properties = [value for name, value in names.items() if name.startswith("test_")]
     assert len(properties) == 2
     for each in properties:

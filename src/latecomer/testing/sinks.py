@@ -20,7 +20,6 @@ from latecomer.config.contract import PaneShape, SinkLogic
 from latecomer.config.sinks import FileSink, Sink
 from latecomer.model.durations import to_moment
 from latecomer.model.panes import Op, Pane, Timing, surviving
-from latecomer.sink import open_sink
 
 _MOMENT = pa.timestamp("us", "UTC")
 _START, _MINUTE = 1_777_125_600_000_000, 60_000_000
@@ -65,6 +64,8 @@ class _Bench:
 
     def opened(self) -> SinkLogic:
         if isinstance(self.sink, FileSink):
+            from latecomer.sink import open_sink  # with it comes Delta
+
             return open_sink(self.sink, Path(self.sink.path), "check", self.shape)
         logic = self.sink.logic("check", self.shape)
         logic.open()
