@@ -163,10 +163,12 @@ class Bench:
                 engine.data(read, [self.write(read, batch)])
                 read += 1
             if restart:
+                engine.finish()
                 engine.sinks.close()
                 engine = self.engine()
         if drain:
             engine.drain()
+        engine.finish()
         engine.sinks.close()
         return open_store(self.pipeline)
 
