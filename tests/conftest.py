@@ -18,7 +18,7 @@ from hypothesis import settings as hypothesis_settings
 from pyspark.sql import SparkSession
 
 from latecomer.cli import steps
-from latecomer.source import retrying
+from latecomer.decode import retrying
 from latecomer.spark.session import build_session
 
 # Latecomer starts no Python workers: Spark would take them from whatever python3 is on the PATH.

@@ -22,6 +22,7 @@ from latecomer.after.explain.explain import explain
 from latecomer.after.explain.places import as_text
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
+from latecomer.decode.files import SourceFile
 from latecomer.firing.output import Batch as EngineBatch
 from latecomer.firing.sessions import SessionLogic
 from latecomer.model.arrivals import Arrival, Heartbeat
@@ -33,7 +34,7 @@ from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.pipeline import Engine
-from latecomer.source.files import SourceFile
+from latecomer.source.files import FileSlice
 from latecomer.spark.session import own_session
 from latecomer.store.publication import publication_order
 from latecomer.store.store import Store, open_store
@@ -127,7 +128,7 @@ class Bench:
     def pipeline(self) -> Pipeline:
         return pipeline_over(self.folder, self.strategy, self.outputs, self.payload, self.measures, self.ids)
 
-    def write(self, number: int, batch: Sequence[Arrival]) -> SourceFile:
+    def write(self, number: int, batch: Sequence[Arrival]) -> FileSlice:
         """A batch's arrivals as one file of JSON lines; a dead one has no event time."""
         (self.folder / "in").mkdir(parents=True, exist_ok=True)
         file = self.folder / "in" / f"{number:04d}.json"
@@ -145,7 +146,7 @@ class Bench:
                     },
                 }
                 lines.write(json.dumps(row) + "\n")
-        return SourceFile(file.as_uri(), number, file.stat().st_size)
+        return FileSlice([SourceFile(file.as_uri(), number, file.stat().st_size)])
 
     def engine(self) -> Engine:
         engine = Engine(self.session, Store(self.pipeline, self.pipeline.source.columns or {}))
@@ -160,7 +161,7 @@ class Bench:
             if isinstance(batch, Heartbeat):
                 engine.heartbeat(batch.at)
             else:
-                engine.data(read, [self.write(read, batch)])
+                engine.data(read, self.write(read, batch))
                 read += 1
             if restart:
                 engine.finish()

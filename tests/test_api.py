@@ -39,7 +39,7 @@ def test_a_number_is_corrected_explained_reconciled_certified_and_rebuilt(
         spark, tmp_path, Bounded("1s"), {"one": output}, {"paise": "bigint"}, measures=(), ids=False
     )
     engine, pipeline = bench.engine(), bench.pipeline
-    engine.data(0, [bench.write(0, [paid(5, 10), paid(65, 20), paid(200, 30), paid(10, 5, came=210)])])
+    engine.data(0, bench.write(0, [paid(5, 10), paid(65, 20), paid(200, 30), paid(10, 5, came=210)]))
     engine.close()
 
     added = latecomer.correct(pipeline, "one", since="2026-04-25T12:00Z", until="2026-04-25T12:01")

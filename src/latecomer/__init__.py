@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Event, Files, Output, Pipeline, Retention, Source
+from latecomer.config.own import Decoder, PolledSource
 from latecomer.config.sinks import DeltaSink, JsonlSink, ParquetSink, Sink, SqliteSink
 from latecomer.errors import (
     LatecomerError,
@@ -78,6 +79,7 @@ __all__ = [
     "Certificate",
     "Checked",
     "Count",
+    "Decoder",
     "DeltaSink",
     "Duration",
     "Event",
@@ -99,6 +101,7 @@ __all__ = [
     "Percentile",
     "Pipeline",
     "PipelineError",
+    "PolledSource",
     "Punctuated",
     "Reader",
     "Rebuild",

@@ -6,21 +6,20 @@
 log and on the timeline, *completing* it publishes what follows from that. `Engine.accept` lets the second
 half run beside the first half of the next batch. Every step is committed under the batch's number and
 skipped when that number is already there, so a batch that was interrupted anywhere is simply run again:
-from its files until it is on the timeline, from the log after that.
+from its source until it is on the timeline, from the log after that.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 
 from pyspark.sql import DataFrame, SparkSession
 
-from latecomer.config.models import Pipeline
+from latecomer.config.models import Output, Pipeline
 from latecomer.errors import StoreError, StoreMismatch
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import Batch, OutputLogic, Prepared
@@ -32,9 +31,7 @@ from latecomer.ledger.book import (
     as_table,
     entries_of,
     intake,
-    measure_in_raw,
     require_balance,
-    sum_measures,
     with_duplicates,
 )
 from latecomer.log.events import NOTHING, EventLog, Received
@@ -44,7 +41,7 @@ from latecomer.model.ledger import Entry
 from latecomer.model.timeline import OutOfStep, Row
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.sink.keeper import SinkKeeper
-from latecomer.source.files import SourceFile
+from latecomer.source.base import Slice
 from latecomer.spark.progress import Progress, watched
 from latecomer.spark.session import scheduled
 from latecomer.store.coverage import require_covered
@@ -95,13 +92,17 @@ class Engine:
     """Runs a pipeline's batches, one after the other, on a store it has for itself."""
 
     def __init__(
-        self, spark: SparkSession, store: Store, watch: Callable[[BatchReport], None] = lambda _: None
+        self,
+        spark: SparkSession,
+        store: Store,
+        watch: Callable[[BatchReport], None] = lambda _: None,
+        log: EventLog | None = None,
     ) -> None:
         self.store = store
         self.watch = watch
         self.spark = spark
         store.pin()
-        self.log = EventLog(spark, store)
+        self.log = log or EventLog(spark, store)
         self.keeper = TimelineKeeper(store.watermarks, store.pipeline.watermark)
         self.outputs = [output_logic(spark, store, name) for name in store.pipeline.outputs]
         self.sinks = SinkKeeper(store)
@@ -123,7 +124,7 @@ class Engine:
         rebuild = self._accepted_rebuild(self.last + 1)
         if rebuild is not None:
             LOG.info("publishing a rebuild that was interrupted, as batch %d", self.last + 1)
-            self._carry_through(rebuild, self.last + 1)
+            self.carry_through(rebuild, self.last + 1)
         elif self.store.watermarks.last_batch() > self.last:
             LOG.info("completing batch %d, which was interrupted", self.last + 1)
             self._complete(self._interrupted(self.last + 1), self._known_outputs())
@@ -131,24 +132,27 @@ class Engine:
         LOG.info("bringing the sinks up to batch %d", self.last)
         self.sinks.start(self.last)
 
-    def data(self, source_batch: int, files: Sequence[SourceFile]) -> None:
-        """One batch of data, from files to sinks."""
-        self.accept(source_batch, files)
+    def data(self, source_batch: int, piece: Slice) -> None:
+        """One batch of data, from its source to the sinks."""
+        self.accept(source_batch, piece)
         self.settle()
 
-    def accept(self, source_batch: int, files: Sequence[SourceFile], part: int = 0) -> None:
-        """Put a batch into the log and on the timeline; the rest goes on beside the next batch.
+    def accept(self, source_batch: int, piece: Slice, part: int = 0) -> None:
+        """Put a slice of the source into the log and on the timeline; the rest goes on beside the next batch.
 
         It is a batch of the source, or a part of one: what was accepted before is not accepted again.
         """
-        if self._was_accepted(source_batch, part):
-            return
+        if not self.keeper.holds(source_batch, part):
+            self.take(source_batch, piece)
+
+    def take(self, source_batch: int, piece: Slice) -> None:
+        """Accept a slice, whatever the source has handed in before."""
         began, number = time.monotonic(), self.last + 1
         scheduled(self.spark, "accepting")
-        received = self.log.write(number, files, self.keeper.timeline)
+        received = self.log.write(number, piece, self.keeper.timeline)
         events = self.log.batch(number)
         heads = self.log.heads(events, self.pipeline.watermark.needs)
-        taken = intake(received, heads.measures, *self._sums_aside(number, received))
+        taken = intake(received, heads.measures, *self.log.sums_aside(number, received))
         self.settle()
         out_of_step = self.keeper.timeline.out_of_step(heads.heads)
         stretch = self.keeper.extend(number, source_batch, heads.heads)
@@ -201,7 +205,7 @@ class Engine:
         if not any(output.would_fire(stretch) for output in self.outputs):
             return False
         self.keeper.timeline = beat[0]
-        self._quiet(self.keeper.advance(self.last + 1, beat[1]), "heartbeat")
+        self.pass_quietly(self.keeper.advance(self.last + 1, beat[1]), "heartbeat")
         return True
 
     def drain(self) -> None:
@@ -210,13 +214,13 @@ class Engine:
         if self.keeper.timeline.watermark == END_OF_TIME:
             return
         row = self.keeper.timeline.drain()
-        self._quiet(self.keeper.advance(self.last + 1, row), "drain")
+        self.pass_quietly(self.keeper.advance(self.last + 1, row), "drain")
 
     def put_watermark(self, watermark: int) -> None:
         """Put the watermark here, in a batch without data. Tests steer a pipeline with it."""
         self.settle()
         row = self.keeper.timeline.put(watermark)
-        self._quiet(self.keeper.advance(self.last + 1, row), "heartbeat")
+        self.pass_quietly(self.keeper.advance(self.last + 1, row), "heartbeat")
 
     def publish_rebuilds(self) -> None:
         """Publish the rebuilds that were asked for, if there are any."""
@@ -236,18 +240,18 @@ class Engine:
                 f"batch {self.last + 1} was interrupted while it was logged, and no rebuild can come before "
                 "it; run the pipeline once (latecomer run FILE --once), then rebuild"
             )
-        if not rebuild.whole or not self._meant(record) or went_on(self._logic(record.output), record):
+        if not rebuild.whole or not self._meant(record) or went_on(self.logic_of(record.output), record):
             rebuild.refuse()
             return False
         number = self.last + 1
         rebuild.accept(number)
         failpoint("rebuild.accepted", number)
-        self._carry_through(rebuild, number)
+        self.carry_through(rebuild, number)
         return True
 
-    def _carry_through(self, rebuild: Rebuild, number: int) -> None:
+    def carry_through(self, rebuild: Rebuild, number: int) -> None:
         """Publish a rebuild that has a batch: from the beginning, or from wherever it was interrupted."""
-        logic = self._logic(rebuild.record.output)
+        logic = self.logic_of(rebuild.record.output)
         if not self._meant(rebuild.record):
             raise StoreMismatch(
                 f"a rebuild that gives output {logic.name} another meaning was interrupted; put the pipeline "
@@ -268,9 +272,10 @@ class Engine:
     def _meant(self, record: Record) -> bool:
         """Whether a rebuild was computed for what the output means now."""
         expected = record.definition or self.store.pinned_definition(record.output)
-        return definition_of(self._logic(record.output).output) == expected
+        return definition_of(self.logic_of(record.output).output) == expected
 
-    def _logic(self, name: str) -> OutputLogic:
+    def logic_of(self, name: str) -> OutputLogic:
+        """An output at work."""
         found = next((output for output in self.outputs if output.name == name), None)
         if found is None:
             raise StoreMismatch(
@@ -286,12 +291,26 @@ class Engine:
         found = (Rebuilds(self.store.root, name).of_batch(batch) for name in names)
         return next((each for each in found if each is not None), None)
 
+    def use(self, outputs: Mapping[str, Output]) -> None:
+        """Go on with these outputs; one that has changed starts from its tables, as after a restart."""
+        before = self.pipeline.outputs
+        if outputs == before and len(self.outputs) == len(outputs):
+            return
+        known = {logic.name: logic for logic in self.outputs}
+        self.store.pipeline = self.pipeline.model_copy(update={"outputs": dict(outputs)})
+        self.store.pin()
+        self.outputs = [
+            known[name] if before.get(name) == output else output_logic(self.spark, self.store, name)
+            for name, output in outputs.items()
+        ]
+
     @property
     def half_logged(self) -> bool:
         """Whether the next batch is in the log already, and not yet on the timeline: its number is taken."""
-        return self.store.events.last_batch() > self.last
+        return self.log.reaches_beyond(self.last)
 
-    def _quiet(self, stretch: Stretch, kind: str) -> None:
+    def pass_quietly(self, stretch: Stretch, kind: str) -> None:
+        """A batch without data: the timeline goes on by itself."""
         self.last += 1
         failpoint("watermarks.committed", self.last)
         self._complete(self._accepted(Batch(self.last, stretch), kind), self.outputs)
@@ -317,7 +336,7 @@ class Engine:
         received, events = self.log.recount(number), self.log.batch(number)
         heads = self.log.heads(events)
         batch = Batch(number, stretch, events if received.events else None, heads.earliest, heads.latest)
-        taken = intake(received, heads.measures, *self._sums_aside(number, received))
+        taken = intake(received, heads.measures, *self.log.sums_aside(number, received))
         return self._accepted(batch, "data", received=received, taken=taken)
 
     def _complete(self, accepted: Accepted, outputs: Sequence[OutputLogic]) -> None:
@@ -378,23 +397,6 @@ class Engine:
         with overflow_told(output.name, output.layout, self.store.measures()):
             output.publish(batch, prepared)
 
-    def _sums_aside(self, batch: int, received: Received) -> tuple[dict[str, Decimal], dict[str, Decimal]]:
-        """The measures of a batch's duplicates and dead letters."""
-        measures, view, log = self.store.measures(), self.store.layout.view, self.log
-        duplicates: dict[str, Decimal] = {}
-        dead_letters: dict[str, Decimal] = {}
-        if received.duplicates:
-            stored = {measure: quoted(view[measure]) for measure in measures}
-            duplicates = sum_measures(log.aside(self.store.duplicates, batch), stored)
-        if received.dead_letters:
-            in_raw = {measure: measure_in_raw(self.pipeline.source_name(measure)) for measure in measures}
-            dead_letters = sum_measures(log.aside(self.store.dead_letters, batch), in_raw)
-        return duplicates, dead_letters
-
-    def _was_accepted(self, source_batch: int, part: int) -> bool:
-        """Whether a part of a batch of the source has been accepted."""
-        return self.keeper.holds(source_batch, part)
-
     def _known_outputs(self) -> list[OutputLogic]:
         """The outputs that the batches before had; all of them where there were none."""
         reached = reached_by_output(self.store)
@@ -412,10 +414,10 @@ class Engine:
                 )
 
             with watched(self.spark, rows, watch):
-                self._compute_from_log(self._logic(name), self.last)
+                self.compute_from_log(self.logic_of(name), self.last)
             self.computed[name] = time.monotonic() - began
 
-    def _compute_from_log(self, output: OutputLogic, joined: int) -> None:
+    def compute_from_log(self, output: OutputLogic, joined: int) -> None:
         """Compute an output that joined after a batch. What was delivered again until then is a duplicate."""
         logged = self.log.everything()
         repeats = repeats_in(logged, self.pipeline, joined)

@@ -21,15 +21,13 @@ from latecomer.config import checks
 from latecomer.config.arguments import require_flags, require_kind, require_pipeline
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
-from latecomer.config.paths import SourcePath
 from latecomer.errors import PipelineError, Problem, SourceError, StoreError
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import Calendar, Tumbling
 from latecomer.pipeline import BatchReport, Engine, outputs_to_compute
 from latecomer.sink.keeper import check_sinks
-from latecomer.source.checkpoint import files_of_batch, next_batch, repair_checkpoint, sync_checkpoint
-from latecomer.source.files import FileSource
-from latecomer.source.parts import parts_of, require_next
+from latecomer.source.checkpoint import next_batch
+from latecomer.source.choose import source_of
 from latecomer.spark.errors import SPARK_ERRORS, first_line, refusal
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
@@ -105,7 +103,7 @@ def check_store(store: Store, drain: bool = False) -> None:
     """Whatever may be wrong with the store and the sinks and can be known without Spark, before it starts."""
     store.pins()
     outputs_to_compute(store)
-    SourcePath(store.pipeline.source_path).require_folder()
+    source_of(store.pipeline, store.columns).require()
     check_sinks(store)
     last = store.ledger.last_batch()
     reached = TimelineKeeper(store.watermarks, store.pipeline.watermark).reached(last) if last >= 0 else None
@@ -211,10 +209,11 @@ def _known_to_java(spark: SparkSession, zone: str) -> bool:
 
 
 class _Runner:
-    """Drives the stream of manifests, one batch at a time, and the heartbeat between them."""
+    """Drives the source's stream, one batch at a time, and the heartbeat between them."""
 
     def __init__(self, engine: Engine, spark: SparkSession, stopping: threading.Event) -> None:
         self.engine = engine
+        self.source = source_of(engine.pipeline, engine.store.columns)
         self.spark = spark
         self.stopping = stopping
         self.turn = threading.Lock()
@@ -227,11 +226,12 @@ class _Runner:
         self.quiet_from = self.engine.keeper.timeline.last_at
 
     def run(self, bounded: bool) -> None:
-        LOG.info("looking for new files")
+        LOG.info("looking for what is new")
         query = self._start(bounded)
         try:
             while query.isActive and not self.stopping.wait(0.05 if bounded else 0.2):
                 if not bounded:
+                    self.source.look(self.engine.store.root, bounded)
                     self._beat()
             if self.stopping.is_set():
                 with self.turn:  # the batch under way is finished first
@@ -247,13 +247,12 @@ class _Runner:
             raise _told(self.failure, self.engine.store)
 
     def _start(self, bounded: bool) -> StreamingQuery:
-        store = self.engine.store
-        keeper = self.engine.keeper
-        repair_checkpoint(store.checkpoint, keeper.last_source_batch, logged=self.engine.half_logged)
-        require_next(store.root, next_batch(store.checkpoint), keeper.last_source_batch, keeper.parts)
-        source = FileSource(store.pipeline, store.columns)
+        store, keeper, source = self.engine.store, self.engine.keeper, self.source
+        source.repair(store.checkpoint, keeper.last_source_batch, logged=self.engine.half_logged)
+        source.require_next(store.root, next_batch(store.checkpoint), keeper.last_source_batch, keeper.parts)
+        source.look(store.root, bounded)
         writer = (
-            source.stream(self.spark)
+            source.stream(self.spark, store.root)
             .writeStream.foreachBatch(self._batch)
             .option("checkpointLocation", str(store.checkpoint))
             .queryName(f"latecomer {store.pipeline.name}")
@@ -279,23 +278,18 @@ class _Runner:
                 raise InterruptedError("stopping")
 
     def _accept(self, source_batch: int) -> bool:
-        """Accept a batch of the stream, part by part; False where a stop came before the last of them, and
-        Spark has to hand it in again.
-
-        The checkpoint names its files, those too that have gone since; Spark's own frame would not.
-        """
-        store = self.engine.store
-        sync_checkpoint(store.checkpoint, source_batch)
-        files = files_of_batch(store.checkpoint, source_batch)
-        require_next(store.root, source_batch, self.engine.keeper.last_source_batch, self.engine.keeper.parts)
-        path, most = store.pipeline.source_path, store.pipeline.source.files.max_files_per_batch
-        for part, some in enumerate(parts_of(store.root, source_batch, files, path, most)):
+        """Accept a batch of the stream, slice by slice; False where a stop came before the last of them, and
+        Spark has to hand it in again."""
+        store, keeper, source = self.engine.store, self.engine.keeper, self.source
+        source.sync(store.checkpoint, source_batch)
+        source.require_next(store.root, source_batch, keeper.last_source_batch, keeper.parts)
+        for part, piece in enumerate(source.slices(store.checkpoint, store.root, source_batch)):
             if self.stopping.is_set():
                 return False
             self._require_store()
             self.engine.publish_rebuilds()
             LOG.info("reading batch %d", self.engine.last + 1)
-            self.engine.accept(source_batch, some, part)
+            self.engine.accept(source_batch, piece, part)
         return True
 
     def _require_store(self) -> None:

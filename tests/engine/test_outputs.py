@@ -103,12 +103,12 @@ def test_an_output_that_comes_later_is_computed_from_the_log(
     before = bench_of(spark, tmp_path, always=ALWAYS)
     engine = before.engine()
     for number, batch in enumerate(BATCHES[:2]):
-        engine.data(number, [before.write(number, batch)])
+        engine.data(number, before.write(number, batch))
     engine.sinks.close()
 
     joined = bench_of(spark, tmp_path, always=ALWAYS, filtered=FILTERED, whole=WHOLE)
     engine = joined.engine()
-    engine.data(2, [joined.write(2, BATCHES[2])])
+    engine.data(2, joined.write(2, BATCHES[2]))
     engine.drain()
     engine.sinks.close()
 
@@ -134,7 +134,7 @@ def test_an_output_that_comes_later_is_computed_from_the_log(
 def _left_out_for_a_batch(bench: Bench) -> None:
     without = bench_of(bench.spark, bench.folder, always=ALWAYS, whole=WHOLE)
     engine = without.engine()
-    engine.data(3, [without.write(3, BATCHES[2][:5])])
+    engine.data(3, without.write(3, BATCHES[2][:5]))
     engine.sinks.close()
     bench.engine()
 
@@ -167,7 +167,7 @@ def test_a_changed_policy_holds_from_the_next_batch_and_the_ledger_still_checks(
     for number, (rule, batch) in enumerate(zip(rules, BATCHES, strict=True)):
         bench = bench_of(spark, tmp_path, totals=Output(**BASE, by=["key"], **rule))
         engine = bench.engine()
-        engine.data(number, [bench.write(number, batch)])
+        engine.data(number, bench.write(number, batch))
         engine.sinks.close()
     assert check_ledger(bench.pipeline, spark) == []
     events = [entry for entry in stored_entries(bench.engine().store) if entry.unit == "events"]
@@ -194,7 +194,7 @@ def test_a_last_pane_is_the_last_until_the_policy_changes(spark: SparkSession, t
         }
         bench = Bench(spark, tmp_path, Bounded("5s", every="event"), outputs, PAYLOAD, ids=False)
         engine = bench.engine()
-        engine.data(number, [bench.write(number, batch)])
+        engine.data(number, bench.write(number, batch))
         engine.sinks.close()
     for name, taken_back in (("minutes", []), ("visits", [(5, "retract", False)])):
         panes = [pane for _, pane in stored_panes(engine.store, name) if pane.key == ("amul",)]

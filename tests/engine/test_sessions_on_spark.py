@@ -199,13 +199,13 @@ def test_interrupted_and_started_again(
     monkeypatch.setattr(failpoints.os, "kill", die)
     monkeypatch.setenv(failpoints.VARIABLE, f"out.{place}@1")
     engine = bench.engine()
-    engine.data(0, files[:1])
+    engine.data(0, files[0])
     with pytest.raises(Died):
-        engine.data(1, files[1:2])
+        engine.data(1, files[1])
     monkeypatch.delenv(failpoints.VARIABLE)
     engine = bench.engine()
     for number, file in enumerate(files):
-        engine.data(number, [file])
+        engine.data(number, file)
     engine.close()
     assert_same(bench, open_store(bench.pipeline), bench.oracle(batches), batches)
     assert check_ledger(bench.pipeline, spark) == []
@@ -227,7 +227,7 @@ def test_a_changed_policy_holds_from_the_next_batch_and_the_ledger_still_checks(
     for number, (rule, batch) in enumerate(zip(rules, batches, strict=True)):
         bench = Bench(spark, tmp_path, Bounded("0s", every="event"), {"out": visits(**rule)}, PAYLOAD)
         engine = bench.engine()
-        engine.data(number, [bench.write(number, batch)])
+        engine.data(number, bench.write(number, batch))
         engine.close()
     assert check_ledger(bench.pipeline, spark) == []
 

@@ -130,7 +130,7 @@ def test_a_changed_strategy_starts_anew_without_going_back(spark: SparkSession, 
     before = bench.run([first]).watermarks.query("select max(watermark) as w from t").to_pylist()[0]["w"]
     bench.strategy = Percentile(0.9, of=40, delay="30s")
     engine = bench.engine()
-    engine.data(1, [bench.write(1, second)])
+    engine.data(1, bench.write(1, second))
     engine.sinks.close()
     marks = engine.store.watermarks.query("select batch, watermark from t order by batch, tick").to_pylist()
     later = [row["watermark"] for row in marks if row["batch"] == 1]

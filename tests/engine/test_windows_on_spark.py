@@ -173,7 +173,7 @@ def test_late_events_at_a_clock_change_are_judged_by_their_own_windows_end(
     assert_same(bench, store, bench.oracle(batches, drain=True), batches)
 
     engine = bench.engine()
-    engine.data(3, [bench.write(3, [Arrival(midnight + 4 * HOUR, midnight + 4 * HOUR)])])
+    engine.data(3, bench.write(3, [Arrival(midnight + 4 * HOUR, midnight + 4 * HOUR)]))
     engine.sinks.close()
     ledger = open_store(bench.pipeline).ledger
     (entry,) = ledger.query("select side_output from t where batch = 4 and unit = 'events'").to_pylist()

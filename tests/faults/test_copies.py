@@ -17,7 +17,7 @@ from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
 from latecomer.errors import LatecomerError, StoreError
 from latecomer.running import run
-from latecomer.source.checkpoint import next_batch, repair_checkpoint
+from latecomer.source.checkpoint import next_batch, repair_found
 from latecomer.source.parts import require_next
 from latecomer.store.recovery import require_unbroken, set_aside_torn
 from latecomer.store.store import Store, open_store, read_pins
@@ -91,7 +91,7 @@ def _opened(file: Path) -> Store | None:
     require_unbroken(store)
     keeper = TimelineKeeper(store.watermarks, store.pipeline.watermark)
     half_logged = store.events.last_batch() > store.ledger.last_batch()
-    repair_checkpoint(store.checkpoint, keeper.last_source_batch, logged=half_logged)
+    repair_found(store.checkpoint, keeper.last_source_batch, logged=half_logged)
     require_next(root, next_batch(store.checkpoint), keeper.last_source_batch, keeper.parts)
     return store
 

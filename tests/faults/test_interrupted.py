@@ -113,18 +113,18 @@ def test_silence_and_rebuilds_leave_the_number_of_a_batch_that_is_logged(
     events = [Arrival(at, at, "a", {"key": "x", "paise": 1, "ok": True}) for at in range(24)]
     late = Arrival(2, 12, "a", events[0].payload)
     engine = bench.engine()
-    engine.data(0, [bench.write(0, [*events[:12], late])])
+    engine.data(0, bench.write(0, [*events[:12], late]))
     deadly.setenv(failpoints.VARIABLE, "events.committed@1")
     second = bench.write(1, events[12:])
     with pytest.raises(Died):
-        engine.data(1, [second])
+        engine.data(1, second)
     deadly.delenv(failpoints.VARIABLE)
     engine.close()
     with pytest.raises(StoreError, match="run the pipeline once"):
         rebuilding.apply(bench.pipeline, "one", spark=spark)
     again = bench.engine()
     assert not again.heartbeat(1_000)
-    again.data(1, [second])
+    again.data(1, second)
     assert again.heartbeat(1_000)
     again.close()
     assert check_ledger(bench.pipeline, spark) == []

@@ -12,8 +12,9 @@ import pytest
 
 from fuzz.mutants import Mutant, mutants
 from latecomer.config.columns import infer_columns, source_warnings
+from latecomer.decode.files import SourceFile
 from latecomer.errors import SourceError
-from latecomer.source.files import FileSource, SourceFile
+from latecomer.source.files import FileSource
 from source.source_kit import pipeline_in
 
 SCHEMA = {"txn": "string", "at": "string", "paise": "bigint"}

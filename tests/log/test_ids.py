@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from latecomer.decode.files import SourceFile
 from latecomer.log import duplicates, ids
 from latecomer.log.duplicates import set_aside
 from latecomer.log.hashes import Filter, filter_bits, hash_ids
 from latecomer.log.ids import IdIndex
-from latecomer.source.files import SourceFile
 from latecomer.store.table import Table, moments
 
 EVENTS = pa.schema(

@@ -86,7 +86,7 @@ class Life(RuleBasedStateMachine):
             payload = {"key": key, "paise": paise, "ok": ok}
             batch.append(Arrival(self.now - behind, self.now, partition, payload, dead=dead))
         assert self.engine is not None
-        self.engine.data(self.read, [self.bench.write(self.read, batch)])
+        self.engine.data(self.read, self.bench.write(self.read, batch))
         self.read += 1
         self.history.append(batch)
 

@@ -124,7 +124,7 @@ def rebuild_and_compare(
             if isinstance(batch, Heartbeat):
                 engine.heartbeat(batch.at)
             else:
-                engine.data(nth, [bench.write(nth, batch)])
+                engine.data(nth, bench.write(nth, batch))
                 read += batch
         if drain:
             engine.drain()

@@ -150,14 +150,14 @@ def test_good_csv_is_read_once(spark: SparkSession, tmp_path: Path, monkeypatch:
     pipeline = pipeline_in(tmp_path, files={"format": "csv"}, schema=SCHEMA)
     write_text(tmp_path, "a.csv", f"txn,at,paise,note\na1,{AT},1,caf\u00e9\n")
     asked: list[bool] = []
-    read = FileSource.read
+    rows = FileSource.rows
 
-    def noted(self: FileSource, *given: Any) -> Any:
-        asked.append(given[3])
-        return read(self, *given)
+    def noted(self: FileSource, *given: Any, by_line: bool = False) -> Any:
+        asked.append(by_line)
+        return rows(self, *given, by_line=by_line)
 
     with monkeypatch.context() as patched:
-        patched.setattr(FileSource, "read", noted)
+        patched.setattr(FileSource, "rows", noted)
         run_once(pipeline, spark)
         write_text(tmp_path, "b.csv", f"txn,at,paise,note\nb1,{AT},1,\ufffd\n", 1)
         store = run_once(pipeline, spark)

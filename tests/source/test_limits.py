@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from latecomer.config.damage import DamagedFile
-from latecomer.source import limits
-from latecomer.source.limits import KEPT, Limits, LongLine
+from latecomer.decode import limits
+from latecomer.decode.limits import KEPT, Limits, LongLine
 
 UNPACKED = 1 << 20
 PACKED: dict[str, Callable[[bytes], bytes]] = {

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from latecomer.decode.files import SourceFile
 from latecomer.errors import StoreError
 from latecomer.running import run
-from latecomer.source.files import SourceFile
 from latecomer.source.parts import RECORD, parts_of, require_next
 from latecomer.store.store import open_store
 from source.source_kit import pipeline_in, rows_of

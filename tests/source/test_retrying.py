@@ -7,6 +7,7 @@ import gzip
 import os
 import zlib
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from latecomer.errors import SourceError
-from latecomer.source import files as source_files
-from latecomer.source import retrying
-from latecomer.source.files import FileSource, SourceFile
-from latecomer.source.retrying import (
+from latecomer.decode import retrying
+from latecomer.decode.files import SourceFile
+from latecomer.decode.retrying import (
     WAITS,
     PassingError,
     may_pass,
@@ -27,6 +26,8 @@ from latecomer.source.retrying import (
     require_unchanged,
     states_of,
 )
+from latecomer.errors import SourceError
+from latecomer.source.files import FileSource
 from latecomer.store.store import Store, open_store
 from source.source_kit import dead_letters, parquet_bytes, pipeline_in, rows_of, run_once, write_text
 
@@ -128,9 +129,14 @@ def parquet(*names: str) -> bytes:
 
 CSV = f"txn,at\nt1,{AT}\nt2,{AT}\n"
 STUMBLING = [
-    ("parquet", {}, parquet("t1", "t2"), "_columns_of"),
-    ("csv", {}, CSV.encode(), "open_text"),
-    ("csv", {"encoding": "utf-16"}, CSV.encode("utf-16be").join([b"\xfe\xff", b""]), "file_encoding"),
+    ("parquet", {}, parquet("t1", "t2"), "latecomer.decode.parquet._columns_of"),
+    ("csv", {}, CSV.encode(), "latecomer.decode.csv.open_text"),
+    (
+        "csv",
+        {"encoding": "utf-16"},
+        CSV.encode("utf-16be").join([b"\xfe\xff", b""]),
+        "latecomer.decode.text.file_encoding",
+    ),
 ]
 
 
@@ -146,9 +152,10 @@ def test_a_disk_that_stumbles_while_a_file_is_looked_into_makes_no_dead_letter(
 ) -> None:
     pipeline = pipeline_in(tmp_path, files={"format": form, **settings}, schema=SCHEMA)
     write_text(tmp_path, f"a.{form}", written)
-    failing = Failing(100, getattr(source_files, reader))
+    module, name = reader.rsplit(".", 1)
+    failing = Failing(100, getattr(import_module(module), name))
     failing.cache_clear = lambda: None  # type: ignore[attr-defined]
-    monkeypatch.setattr(source_files, reader, failing)
+    monkeypatch.setattr(reader, failing)
     with pytest.raises(SourceError, match=rf"a\.{form} was found, .*Input/output error"):
         run_once(pipeline, spark)
     assert not open_store(pipeline).dead_letters.exists
@@ -169,16 +176,18 @@ def test_a_file_that_is_replaced_between_finding_and_reading_it_is_read_whole(
 ) -> None:
     pipeline = pipeline_in(tmp_path, files={"format": form}, schema=SCHEMA)
     file = write_text(tmp_path, f"a.{form}", old)
-    read = FileSource.read
+    read = FileSource.rows
 
-    def replaced(self: FileSource, spark: SparkSession, files: Sequence[SourceFile], *rest: Any) -> DataFrame:
-        rows = read(self, spark, files, *rest)
+    def replaced(
+        self: FileSource, spark: SparkSession, files: Sequence[SourceFile], *rest: Any, **more: Any
+    ) -> DataFrame:
+        rows = read(self, spark, files, *rest, **more)
         if file.read_bytes() != new:
             (tmp_path / "new").write_bytes(new)
             os.replace(tmp_path / "new", file)
         return rows
 
-    monkeypatch.setattr(FileSource, "read", replaced)
+    monkeypatch.setattr(FileSource, "rows", replaced)
     store = run_once(pipeline, spark)
     assert transactions(store) == [f"new{nth:02}" for nth in range(50)]
     assert dead_letters(store) == []
@@ -189,16 +198,18 @@ def test_a_file_that_is_away_for_a_moment_is_waited_for(
 ) -> None:
     pipeline = pipeline_in(tmp_path, schema=SCHEMA)
     file = write_text(tmp_path, "a.json", JSON_ROW % "a1")
-    away, read = tmp_path / "away", FileSource.read
+    away, read = tmp_path / "away", FileSource.rows
 
-    def moved(self: FileSource, spark: SparkSession, files: Sequence[SourceFile], *rest: Any) -> DataFrame:
-        rows = read(self, spark, files, *rest)
+    def moved(
+        self: FileSource, spark: SparkSession, files: Sequence[SourceFile], *rest: Any, **more: Any
+    ) -> DataFrame:
+        rows = read(self, spark, files, *rest, **more)
         if not away.exists():
             away.hardlink_to(file)
             file.unlink()
         return rows
 
-    monkeypatch.setattr(FileSource, "read", moved)
+    monkeypatch.setattr(FileSource, "rows", moved)
     monkeypatch.setattr(retrying, "sleep", lambda _: None if file.exists() else file.hardlink_to(away))
     store = run_once(pipeline, spark)
     assert (transactions(store), dead_letters(store)) == (["a1"], [])

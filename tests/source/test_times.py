@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.models import Unit
-from latecomer.decode.decode import micros
+from latecomer.log.envelope import micros
 from latecomer.model.durations import EARLIEST, LATEST, to_micros
 from latecomer.model.zones import to_utc
 from latecomer.spark.session import own_session

@@ -17,10 +17,11 @@ from pyspark.sql import functions as F
 
 from latecomer.config import columns
 from latecomer.config.columns import infer_columns
+from latecomer.decode.files import SourceFile
 from latecomer.errors import SourceError
 from latecomer.log import events as log
 from latecomer.pipeline import Engine
-from latecomer.source.files import FileSource, SourceFile
+from latecomer.source.files import FileSource
 from latecomer.spark.session import own_session
 from latecomer.store.store import Store, open_store
 from source.source_kit import (
@@ -216,17 +217,17 @@ def test_a_file_that_goes_while_it_is_read_is_waited_for(
     pipeline = pipeline_in(tmp_path, schema=SCHEMA)
     write_text(tmp_path, "a.json", json_lines("a1"))
     gone = write_text(tmp_path, "b.json", json_lines("b1"), 1)
-    read = FileSource.read
+    read = FileSource.rows
 
     def vanishing(
-        self: FileSource, spark: SparkSession, files: Sequence[SourceFile], *rest: Any
+        self: FileSource, spark: SparkSession, files: Sequence[SourceFile], *rest: Any, **more: Any
     ) -> DataFrame:
-        rows = read(self, spark, files, *rest)
+        rows = read(self, spark, files, *rest, **more)
         gone.unlink(missing_ok=True)
         return rows
 
     with monkeypatch.context() as patched:
-        patched.setattr(FileSource, "read", vanishing)
+        patched.setattr(FileSource, "rows", vanishing)
         with pytest.raises(SourceError, match=r"b\.json was found"):
             run_once(pipeline, spark)
     write_text(tmp_path, "b.json", json_lines("b1"), 1)

@@ -180,10 +180,6 @@ def _bytes(written: str) -> int | None:
 
 def _of_pipeline(file: Path) -> Iterator[Finding]:
     from latecomer.cli.options import load
-    from latecomer.config.columns import source_warnings
-    from latecomer.config.load import check_against
-    from latecomer.config.paths import list_files
-    from latecomer.store.store import source_columns
 
     try:
         pipeline = load(file)
@@ -192,15 +188,34 @@ def _of_pipeline(file: Path) -> Iterator[Finding]:
         return
     yield Finding("pipeline", f"{pipeline.name}, outputs {', '.join(pipeline.outputs)}")
     try:
-        files = list_files(pipeline.source_path)
-        if files:
-            check_against(pipeline, source_columns(pipeline, file), file)
-        yield Finding("source", f"{len(files)} files at {pipeline.source_path}")
-        for warning in source_warnings(pipeline.source_path, pipeline.source.files.format):
-            yield Finding("source", f"warning: {warning}")
+        yield from _source(pipeline, file)
     except (LatecomerError, OSError) as error:
         yield Finding("source", str(error), "correct the source, or the pipeline file")
     yield from store(pipeline)
+
+
+def _source(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
+    """Whether the source can be read, and has the columns that the pipeline uses."""
+    from latecomer.config.columns import source_warnings
+    from latecomer.config.load import check_against
+    from latecomer.config.paths import list_files
+    from latecomer.store.store import source_columns
+
+    own = pipeline.source.own
+    if own is not None:
+        from latecomer.source.choose import source_of
+
+        columns = source_columns(pipeline, file)
+        check_against(pipeline, columns, file)
+        source_of(pipeline, columns).require()
+        yield Finding("source", own.kind)
+        return
+    files = list_files(pipeline.source_path)
+    if files:
+        check_against(pipeline, source_columns(pipeline, file), file)
+    yield Finding("source", f"{len(files)} files at {pipeline.source_path}")
+    for warning in source_warnings(pipeline.source_path, pipeline.format):
+        yield Finding("source", f"warning: {warning}")
 
 
 def store(pipeline: Pipeline) -> Iterator[Finding]:

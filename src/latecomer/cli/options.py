@@ -142,7 +142,7 @@ def print_warnings(pipeline: Pipeline, file: Path) -> None:
     from latecomer.config.columns import source_warnings
     from latecomer.config.load import warnings
 
-    left_out = source_warnings(pipeline.source_path, pipeline.source.files.format)
+    left_out = source_warnings(pipeline.source_path, pipeline.format) if pipeline.source.files else ()
     for warning in (*warnings(pipeline, file), *left_out):
         print(f"warning: {warning}", file=sys.stderr)
 

@@ -10,6 +10,7 @@ import typer
 from latecomer.cli.options import File, load, print_warnings
 from latecomer.cli.terminal import harmless
 from latecomer.config.encodings import UTF8
+from latecomer.config.own import Decoder
 from latecomer.config.profiles import settings
 from latecomer.errors.redacting import redacted
 from latecomer.model.durations import format_duration
@@ -31,15 +32,16 @@ def validate(file: File) -> None:
     from latecomer.store.store import Store, source_columns
 
     pipeline = load(file)
-    files = list_files(pipeline.source_path)
+    files = list_files(pipeline.source_path) if pipeline.source.files else []
     pinned = read_pins(pipeline.store_path) is not None
     declared = pipeline.source.columns is not None
     columns: Mapping[str, str] | None = None
-    if files or pinned or declared:
+    if files or pinned or declared or pipeline.source.own:
         columns = source_columns(pipeline, file)
         check_against(pipeline, columns, file)
         Store(pipeline, columns).require_harmless()
-    origin = "pinned by the store" if pinned else "declared" if declared else "inferred from the files"
+    found = "inferred from the files" if files else "as the source says"
+    origin = "pinned by the store" if pinned else "declared" if declared else found
     for line in _described(pipeline, len(files), columns, origin):
         typer.echo(harmless(line))
     print_warnings(pipeline, file)
@@ -52,10 +54,7 @@ def _described(
 ) -> Iterator[str]:
     yield f"pipeline {pipeline.name} is valid"
     yield f"store      {pipeline.store_path}"
-    there = f"{files or 'no'} file{'' if files == 1 else 's'} there now"
-    read = pipeline.source.files
-    encoded = "" if read.encoding == UTF8 else f" in {read.encoding}"
-    yield f"source     {read.format} files{encoded} {pipeline.source_path} ({there})"
+    yield f"source     {_source(pipeline, files)}"
     if columns is None:
         yield "columns    could not be checked yet: there is no file, and source.schema is not declared"
     else:
@@ -79,9 +78,24 @@ def _described(
         yield "where      predicates are checked by Spark when the pipeline runs"
 
 
+def _source(pipeline: Pipeline, there: int) -> str:
+    own, kind = pipeline.source.own, pipeline.format
+    decoded = f"decoded by {kind.kind}" if isinstance(kind, Decoder) else kind
+    if own is not None:
+        return f"{own.kind}, {decoded} where it gives records"
+    read = pipeline.files
+    encoded = "" if read.encoding == UTF8 else f" in {read.encoding}"
+    found = f"{there or 'no'} file{'' if there == 1 else 's'} there now"
+    files = f"files {decoded}" if isinstance(kind, Decoder) else f"{decoded} files"
+    return f"{files}{encoded} {pipeline.source_path} ({found})"
+
+
 def _event(pipeline: Pipeline) -> str:
-    event, order_by = pipeline.event, pipeline.source.files.order_by
-    arrived = f"arrived at {order_by}" if order_by else "arrived when its file was last modified"
+    event, order_by = pipeline.event, pipeline.order_by
+    by_itself = (
+        "when its file was last modified" if pipeline.source.files else "when its source says, or it is read"
+    )
+    arrived = f"arrived at {order_by}" if order_by else f"arrived {by_itself}"
     repeats = f"repeated {event.id} are duplicates" if event.id else "duplicates are not looked for"
     return f"happened at {event.time}, {arrived}; {repeats}"
 

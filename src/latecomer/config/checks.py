@@ -52,7 +52,7 @@ def check(pipeline: Pipeline) -> list[Problem]:
         problems += _sinks_that_cannot(name, output)
         problems += _output_names(name, output)
     files, event = pipeline.source.files, pipeline.event
-    if files.partition and event.partition and files.partition != event.partition:
+    if files and files.partition and event.partition and files.partition != event.partition:
         problems.append(
             Problem(
                 "source.files.partition",
@@ -158,8 +158,8 @@ def _used_columns(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
         "event.partition": event.partition,
         "event.producer": event.producer,
         "event.producer_seq": event.producer_seq,
-        "source.files.order_by": files.order_by,
-        "source.files.partition": files.partition,
+        "source.files.order_by": pipeline.order_by,
+        "source.files.partition": None if files is None else files.partition,
         "watermark.marker": pipeline.watermark.needs.marker,
     }
     yield from ((field, column) for field, column in named.items() if column is not None)
@@ -201,10 +201,9 @@ def _unknown_column(field: str, used: str, columns: Iterable[str]) -> Problem:
 
 
 def _time_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
-    files = pipeline.source.files
     for field, column, unit in (
         ("event.time", pipeline.event.time, pipeline.event.unit),
-        ("source.files.order_by", files.order_by, pipeline.arrival_unit),
+        ("source.files.order_by", pipeline.order_by, pipeline.arrival_unit),
         ("watermark.marker", pipeline.watermark.needs.marker, pipeline.event.unit),
     ):
         kind = columns.get(column) if column else None

@@ -26,7 +26,7 @@ SAMPLE_SIZE = 32 << 20
 """How many characters of a line, and of a file, are looked at."""
 
 
-def source_warnings(pattern: str, file_format: str) -> list[str]:
+def source_warnings(pattern: str, file_format: object) -> list[str]:
     """What of the files that are there now cannot be read, a sentence each: what is no file, names that are not
     text, and in Parquet the columns that are left out."""
     said = [

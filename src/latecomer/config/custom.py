@@ -1,4 +1,5 @@
-"""A watermark strategy or a sink of the user's own: `module:Class`, found beside the pipeline file or on the path."""
+"""Classes of the user's own, for strategies, sources, decoders and sinks: `module:Class`, found beside the pipeline
+file or on Python's path."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
+from latecomer.config.own import Decoder, PolledSource, WrittenDecoder, WrittenSource
 from latecomer.config.sinks import OwnSink, Sink
 from latecomer.model.base import Model
 from latecomer.model.strategies import Custom, Strategy
@@ -33,6 +35,18 @@ def load_strategy(written: Custom, base: Path) -> Strategy:
 def load_sink(written: OwnSink, base: Path, field: str) -> Sink:
     """The sink that the file names, made with its options."""
     found = _load(written.name, base, Sink, field)
+    return _made(found, written.options, field, "", Model)
+
+
+def load_source(written: WrittenSource, base: Path) -> PolledSource:
+    """The source that the file names, made with its options."""
+    found = _load(written.name, base, PolledSource, written.name)
+    return _made(found, written.options, written.name, "", Model)
+
+
+def load_decoder(written: WrittenDecoder, base: Path, field: str) -> Decoder:
+    """The decoder that the file names, made with its options."""
+    found = _load(written.name, base, Decoder, field)
     return _made(found, written.options, field, "", Model)
 
 
@@ -86,7 +100,7 @@ def _module(name: str, value: str, base: Path, field: str) -> ModuleType:
 
 
 def _class(module: ModuleType, name: str, value: str, kind: type[_Kind], field: str) -> type[_Kind]:
-    found, noun = getattr(module, name, None), kind.__name__.lower()
+    found, noun = getattr(module, name, None), kind.__name__.lower().removeprefix("polled")
     if inspect.isclass(found) and issubclass(found, kind):
         return found
     if found is not None:

@@ -15,6 +15,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializeAsAny,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
@@ -24,8 +25,9 @@ from pydantic import (
 )
 
 from latecomer.config import profiles
-from latecomer.config.custom import load_sink, load_strategy
+from latecomer.config.custom import load_decoder, load_sink, load_source, load_strategy
 from latecomer.config.encodings import UTF8, known_encoding
+from latecomer.config.own import Decoder, Format, PolledSource, WrittenDecoder, WrittenSource, read_source
 from latecomer.config.paths import escaped
 from latecomer.config.renames import WrittenColumn, seen_columns, source_name
 from latecomer.config.schedule import Schedule
@@ -60,7 +62,7 @@ class Files(_Model):
         description="a folder, with those below it such as day=2013-01-01, or a pattern such as in/**/*.json; "
         "relative to the pipeline file",
     )
-    format: Literal["json", "csv", "parquet"] = Field("json", description="json means JSON lines")
+    format: Format = Field("json", description="json means JSON lines")
     order_by: str | None = Field(
         None, description="the column with the arrival time; without it, the file's modification time"
     )
@@ -93,10 +95,19 @@ class Files(_Model):
 class Source(_Model):
     """Where events come from, and their columns where they are not to be inferred."""
 
-    files: Files
+    files: Files | None = None
+    own: SerializeAsAny[PolledSource] | None = Field(
+        None, description="a source of your own, written as module:Class with its options"
+    )
+    format: Format = Field("json", description="a source of your own: how its records are decoded")
     columns: dict[str, str] | None = Field(
         None, alias="schema", description="column: type, such as paise: bigint"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kind_is_the_key(cls, fields: Any) -> Any:
+        return read_source(fields, set(cls.model_fields) | {"schema"})
 
     @field_validator("columns")
     @classmethod
@@ -109,7 +120,8 @@ class Source(_Model):
 
     @model_validator(mode="after")
     def _headless_csv_is_declared(self) -> Self:
-        if self.files.format == "csv" and not self.files.header and self.columns is None:
+        files = self.files
+        if files is not None and files.format == "csv" and not files.header and self.columns is None:
             raise ValueError(
                 "csv files without a header need source.schema; declare the columns in their order"
             )
@@ -217,6 +229,19 @@ def _strategy(written: object, validated: ValidatorFunctionWrapHandler, info: Va
     )
 
 
+def loaded_source(source: Source, base: Path) -> Source:
+    """The source, with the classes that the file names."""
+    loaded: dict[str, Any] = {}
+    if isinstance(source.own, WrittenSource):
+        loaded["own"] = load_source(source.own, base)
+    if isinstance(source.format, WrittenDecoder):
+        loaded["format"] = load_decoder(source.format, base, "format")
+    if source.files is not None and isinstance(source.files.format, WrittenDecoder):
+        decoder = load_decoder(source.files.format, base, "files.format")
+        loaded["files"] = source.files.model_copy(update={"format": decoder})
+    return source.model_copy(update=loaded) if loaded else source
+
+
 def _with_own_sinks(name: str, output: Output, base: Path) -> Output:
     """The output, with the classes that its sinks name."""
     if not any(isinstance(sink, OwnSink) for sink in output.sinks):
@@ -233,11 +258,11 @@ class Pipeline(_Model):
 
     name: str
     store: str = Field(min_length=1, description="a folder, relative to the pipeline file")
-    source: Source
-    event: Event
     base: Annotated[Path, WithJsonSchema({"type": "string"})] = Field(
         Path(), exclude=True, description="the folder that relative paths start from"
     )
+    source: Source
+    event: Event
     profile: profiles.Name | None = Field(
         None, description="another engine's habits, for what is not said otherwise: docs/coming-from.md"
     )
@@ -272,6 +297,11 @@ class Pipeline(_Model):
             raise ValueError(f"is not a usable name; {_NAME_FIX}")
         return name
 
+    @field_validator("source")
+    @classmethod
+    def _own_source(cls, source: Source, info: ValidationInfo) -> Source:
+        return loaded_source(source, info.data.get("base", Path()))
+
     @field_validator("outputs")
     @classmethod
     def _plain_output_names(cls, outputs: dict[str, Output]) -> dict[str, Output]:
@@ -293,12 +323,31 @@ class Pipeline(_Model):
         return {name: _with_own_sinks(name, output, base) for name, output in outputs.items()}
 
     @property
+    def files(self) -> Files:
+        """The settings of a source that is files."""
+        if self.source.files is None:
+            raise TypeError(f"the source of pipeline {self.name} is not files")
+        return self.source.files
+
+    @property
+    def format(self) -> str | Decoder:
+        """How records are decoded."""
+        return self.source.format if self.source.files is None else self.source.files.format
+
+    @property
+    def order_by(self) -> str | None:
+        """The column with the arrival time; without one, the source says when a row came."""
+        return None if self.source.files is None else self.source.files.order_by
+
+    @property
     def partition_column(self) -> str | None:
-        return self.event.partition or self.source.files.partition
+        files = self.source.files
+        return self.event.partition or (None if files is None else files.partition)
 
     @property
     def arrival_unit(self) -> Unit | None:
-        return self.source.files.unit or self.event.unit
+        files = self.source.files
+        return (None if files is None else files.unit) or self.event.unit
 
     @property
     def declared_columns(self) -> dict[str, str] | None:
@@ -326,7 +375,7 @@ class Pipeline(_Model):
     @property
     def source_path(self) -> str:
         """The source's folder or pattern, absolute; what stands before a pattern stands for itself."""
-        written = Path(self.source.files.path).expanduser()
+        written = Path(self.files.path).expanduser()
         folder = os.path.normpath(self.base.resolve() / written)
         if os.path.isdir(folder):
             return folder

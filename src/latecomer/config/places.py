@@ -21,11 +21,11 @@ def unusable_paths(pipeline: Pipeline) -> list[Problem]:
     problems = [problem for field, path in _written(pipeline) if (problem := _unusable(field, path))]
     if problems:
         return problems
-    mistake = SourcePath(pipeline.source_path).mistake
+    mistake = _source(pipeline).mistake if pipeline.source.files else None
     if mistake is None:
         return []
     fix = "write a folder, or a pattern such as in/*.json, in/2013-??/{a,b}*.json or in/**/*.json"
-    return [Problem("source.files.path", mistake, pipeline.source.files.path, fix)]
+    return [Problem("source.files.path", mistake, pipeline.files.path, fix)]
 
 
 def check_places(pipeline: Pipeline) -> Iterator[Problem]:
@@ -36,7 +36,8 @@ def check_places(pipeline: Pipeline) -> Iterator[Problem]:
 
 def _written(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     yield "store", pipeline.store
-    yield "source.files.path", pipeline.source.files.path
+    if pipeline.source.files is not None:
+        yield "source.files.path", pipeline.source.files.path
     for name, output in pipeline.outputs.items():
         for nth, sink in enumerate(output.sinks):
             if isinstance(sink, FileSink):
@@ -64,16 +65,16 @@ def _unusable(field: str, path: str) -> Problem | None:
 
 
 def _store(pipeline: Pipeline) -> Iterator[Problem]:
-    store, source = pipeline.store_path, SourcePath(pipeline.source_path)
+    store = pipeline.store_path
     if re.search(r"%[0-9A-Fa-f]{2}|[*?{}\[\]\\]", str(store)):
         reason = "a path with % and two digits, or one of *?{}[]\\, cannot be opened"
         yield Problem("store", reason, pipeline.store, "rename the folder")
-    if _shares(source, store):
+    if _shares(pipeline, store):
         yield Problem("store", "shares a folder with the source", pipeline.store, _APART)
 
 
 def _sinks(pipeline: Pipeline) -> Iterator[Problem]:
-    store, source = pipeline.store_path, SourcePath(pipeline.source_path)
+    store = pipeline.store_path
     seen: dict[tuple[Path, str], str] = {}
     for name, output in pipeline.outputs.items():
         for nth, sink in enumerate(output.sinks):
@@ -82,7 +83,7 @@ def _sinks(pipeline: Pipeline) -> Iterator[Problem]:
             field, place = f"outputs.{name}.sinks.{nth}", pipeline.resolve(sink.path)
             if place.is_relative_to(store) or store.is_relative_to(place):
                 yield Problem(field, "shares a folder with the store", sink.path, _APART)
-            if _shares(source, place):
+            if _shares(pipeline, place):
                 yield Problem(field, "shares a folder with the source", sink.path, _APART)
             part = sink.part(name)
             others = {other: output for (path, other), output in seen.items() if path == place}
@@ -96,9 +97,16 @@ def _sinks(pipeline: Pipeline) -> Iterator[Problem]:
             seen[place, part] = name
 
 
-def _shares(source: SourcePath, place: Path) -> bool:
+def _source(pipeline: Pipeline) -> SourcePath:
+    return SourcePath(pipeline.source_path)
+
+
+def _shares(pipeline: Pipeline, place: Path) -> bool:
     """Whether the source's files are in a place that is written to, or what is written there might be taken
     for one of them: a pattern looks into every folder that it passes through."""
+    if pipeline.source.files is None:
+        return False
+    source = _source(pipeline)
     base = Path(source.base).resolve()
     if base.is_relative_to(place):
         return True

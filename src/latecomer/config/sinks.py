@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -13,14 +12,13 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from latecomer.config.own import OWN
 from latecomer.model.base import Model
 from latecomer.model.panes import Accumulation
 
 if TYPE_CHECKING:
     from latecomer.config.contract import PaneShape, SinkLogic
 
-OWN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
-"""How a sink of the user's own is named: module:Class."""
 UPSERTED = frozenset({Accumulation.ACCUMULATING, Accumulation.RETRACTING})
 CHANGES = frozenset({Accumulation.DISCARDING, Accumulation.RETRACTING})
 

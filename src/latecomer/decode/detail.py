@@ -16,6 +16,7 @@ from typing import Any
 
 from latecomer.config.encodings import UTF8, other_encoding
 from latecomer.config.models import Pipeline
+from latecomer.config.own import Decoder
 from latecomer.config.sizes import format_size
 from latecomer.model import types
 from latecomer.model.durations import format_duration
@@ -23,6 +24,10 @@ from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.written_numbers import LONGEST as LONGEST_NUMBER
 from latecomer.model.written_numbers import fits, written_number
 
+UNREADABLE = "unreadable"
+"""The reason of a row whose raw bytes are those of the source; that of any other is told as JSON."""
+TOO_LONG = "too_long"
+"""The reason of a line that is longer than allowed, of which only the first bytes are kept."""
 LONGEST = 60
 MOST = 3
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
@@ -40,7 +45,7 @@ class Explainer:
 
     def detail(self, reason: str, raw: str, header: Sequence[str] = ()) -> str | None:
         """What is wrong with a row, as far as its text says so; `header` is that of its CSV file."""
-        order_by = self.pipeline.source.files.order_by
+        order_by = self.pipeline.order_by
         event = self.pipeline.source_name(self.pipeline.event.time)
         order_by = order_by and self.pipeline.source_name(order_by)
         match reason:
@@ -74,25 +79,29 @@ class Explainer:
 
     def undecodable(self, raw: bytes, encoding: str) -> str:
         """Which byte of a row is not in its encoding."""
+        if isinstance(self.pipeline.format, Decoder):
+            return f"decoder {self.pipeline.format.kind} does not read it"
         where = "it"
         try:
             raw.decode(encoding)
         except UnicodeDecodeError as error:
             where = f"byte 0x{raw[error.start]:02X} at {error.start}"
-        if self.pipeline.source.files.format == "parquet":
+        if self.pipeline.format == "parquet":
             return f"{where} is not {UTF8}; write text as {UTF8}, or the column as binary"
         return f"{where} is not {encoding}; {other_encoding(encoding)}"
 
     def too_long(self, size: int, start: int) -> str:
         """How long a line is that was not read."""
-        limit = format_size(self.pipeline.source.files.max_line)
+        limit = format_size(self.pipeline.files.max_line)
         return (
             f"the line has {size} bytes from byte {start} on, and source.files.max_line is {limit}; its first "
             "bytes are kept"
         )
 
     def _misread(self, raw: str, header: Sequence[str]) -> str | None:
-        if self.pipeline.source.files.format == "csv":
+        if isinstance(self.pipeline.format, Decoder):
+            return f"decoder {self.pipeline.format.kind} does not read it"
+        if self.pipeline.format == "csv":
             return self._misread_csv(raw, header)
         try:
             found = _parsed(raw)
@@ -110,7 +119,7 @@ class Explainer:
 
     def _misread_csv(self, raw: str, header: Sequence[str]) -> str | None:
         try:
-            fields = next(csv.reader([raw], delimiter=self.pipeline.source.files.delimiter), [])
+            fields = next(csv.reader([raw], delimiter=self.pipeline.files.delimiter), [])
         except csv.Error as error:
             return f"not CSV: {error}"
         if len(fields) != len(header):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -13,11 +12,9 @@ from pyspark.sql import functions as F
 
 from latecomer.errors import LedgerError
 from latecomer.log.events import Received
-from latecomer.model.ledger import ASSIGNMENTS, EVENTS, WHOLE_DIGITS, Entry, unbalanced
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, unbalanced
 from latecomer.model.verdicts import Fate
-from latecomer.source.decimals import number
 from latecomer.store.layout import LEDGER
-from latecomer.store.sql import ddl, quoted
 from latecomer.windowing.merge import Counts
 
 
@@ -111,15 +108,6 @@ def as_table(entries: Sequence[Entry]) -> pa.Table:
     )
 
 
-def sum_measures(rows: DataFrame, columns: Mapping[str, str]) -> dict[str, Decimal]:
-    """The exact sum of each measure; `columns` maps it to its SQL."""
-    if not columns:
-        return {}
-    sums = [F.sum(F.expr(sql).cast("decimal(38,6)")).alias(f"m{i}") for i, sql in enumerate(columns.values())]
-    found = rows.agg(*sums).toArrow().to_pylist()[0]
-    return {measure: found[f"m{index}"] or Decimal(0) for index, measure in enumerate(columns)}
-
-
 def amounts_by_batch(rows: DataFrame, columns: Mapping[str, str]) -> dict[int, dict[str, Decimal]]:
     """How many rows each batch has, and the exact sum of each measure; `columns` maps it to its SQL."""
     units = [EVENTS, *columns]
@@ -129,15 +117,3 @@ def amounts_by_batch(rows: DataFrame, columns: Mapping[str, str]) -> dict[int, d
     ]
     found = rows.groupBy("batch").agg(*sums).toArrow().to_pylist()
     return {row["batch"]: {unit: row[f"m{nth}"] for nth, unit in enumerate(units)} for row in found}
-
-
-def measure_in_raw(column: str) -> str:
-    """A number read out of a dead letter's raw text, as far as it can be; `column` as the source names it.
-
-    One that is larger than an event's may be is not read: it would stop the batch when the sum outgrew the ledger.
-    """
-    found = f"get_json_object(raw, \"$['{column}']\")"
-    if not re.fullmatch(r"[\w .-]+", column):  # there is no way to write it in a path
-        shape = ddl({column: "string"}).replace("\\", "\\\\").replace("'", "\\'")
-        found = f"from_json(raw, '{shape}').{quoted(column)}"
-    return number(f"trim({found})", f"decimal({WHOLE_DIGITS + 6},6)")

@@ -15,8 +15,9 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import Batch, OutputLogic
-from latecomer.ledger.book import amounts_by_batch, measure_in_raw
+from latecomer.ledger.book import amounts_by_batch
 from latecomer.log.events import EventLog
+from latecomer.log.measures import measure_in_raw
 from latecomer.log.repeats import Repeats, repeats_in
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,7 @@ import pyarrow.parquet as pq
 
 from latecomer.log.hashes import Hashes, hash_ids
 from latecomer.log.ids import IdIndex, Rows
-from latecomer.source.files import SourceFile
+from latecomer.source.base import Slice
 from latecomer.store.table import new_token
 
 _ORDER = ("arrival_time", "landed", "origin", "position")
@@ -32,20 +31,18 @@ Chosen = npt.NDArray[np.bool_]
 _NO_ROWS: Rows = np.empty(0, np.int64)
 
 
-def set_aside(
-    lanes: Sequence[Path], aside: Path, files: Sequence[SourceFile], index: IdIndex, since: int
-) -> None:
+def set_aside(lanes: Sequence[Path], aside: Path, piece: Slice, index: IdIndex, since: int) -> None:
     """Move the duplicates among the events in the files of some lanes to files in another folder.
 
     An event is a duplicate if one with its id came earlier in the batch, or is in the log with an event time
-    at or after `since`. `files` are what the batch was read from. Nothing may refer to the lanes yet.
+    at or after `since`. `piece` is what the batch was read from. Nothing may refer to the lanes yet.
     """
     batch = _Ids(lanes)
     known = batch.known(index, since)
     repeated = np.setdiff1d(batch.repeated(), known, assume_unique=True)
     if not len(known) and not len(repeated):
         return
-    again = np.union1d(known, _all_but_firsts(batch.described(repeated, files)))
+    again = np.union1d(known, _all_but_firsts(batch.described(repeated, piece)))
     parts = [(path, again[(again >= start) & (again < end)] - start) for path, start, end in batch.files]
     aside.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(2) as pool:
@@ -88,12 +85,12 @@ class _Ids:
             known.append(rows[same & (hits.times >= since)])
         return np.unique(np.concatenate(known))
 
-    def described(self, rows: Rows, files: Sequence[SourceFile]) -> pa.Table:
+    def described(self, rows: Rows, piece: Slice) -> pa.Table:
         """What rows, which are in order, are told apart by; and `row`, which row each is."""
         found = self._of(rows, ["event_id", "arrival_time", "origin", "position"])
         columns = {name: found[name] for name in ("arrival_time", "position")}
         columns |= {name: found[name].cast(pa.large_binary()) for name in ("event_id", "origin")}
-        return pa.table({**columns, "landed": _landings(found["origin"], files), "row": pa.array(rows)})
+        return pa.table({**columns, "landed": _landings(found["origin"], piece), "row": pa.array(rows)})
 
     def _of(self, rows: Rows, columns: Sequence[str]) -> pa.Table:
         parts = []
@@ -116,20 +113,10 @@ def _all_but_firsts(repeated: pa.Table) -> Rows:
     return np.asarray(ordered["row"].to_numpy()[same], np.int64)
 
 
-def _landings(origins: pa.ChunkedArray, files: Sequence[SourceFile]) -> pa.Array:
-    """When the file of each row landed. The log names a file by its path, or by the end of it."""
-    landed = {"/".join(parts[nth:]): at for parts, at in _paths(files) for nth in range(len(parts))}
-    known = {origin: landed.get(_plain(origin), 0) for origin in origins.unique().to_pylist()}
+def _landings(origins: pa.ChunkedArray, piece: Slice) -> pa.Array:
+    """When what each row comes from has landed."""
+    known = piece.landings(origins.unique().to_pylist())
     return pa.array([known[origin] for origin in origins.to_pylist()], pa.int64())
-
-
-def _paths(files: Sequence[SourceFile]) -> list[tuple[Sequence[str], int]]:
-    return [(file.local.parts[1:], file.landed) for file in files]
-
-
-def _plain(origin: str) -> str:
-    """A path as the source has it: Spark writes paths as URLs."""
-    return unquote(origin).removeprefix("file:").lstrip("/")
 
 
 def _divide(path: Path, rows: Rows, aside: Path) -> None:

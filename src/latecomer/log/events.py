@@ -16,20 +16,20 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from latecomer.decode import decode
-from latecomer.decode.decode import decoded
+from latecomer.log import envelope
 from latecomer.log.dead_letters import Filing
 from latecomer.log.duplicates import set_aside
+from latecomer.log.envelope import decoded
 from latecomer.log.ids import IdIndex
 from latecomer.log.marks import MARK, with_marks
+from latecomer.log.measures import measure_in_raw, sum_measures
 from latecomer.model.durations import EARLIEST, to_micros
 from latecomer.model.strategies import PLAIN, REACH, Head, Needs
 from latecomer.model.timeline import Timeline
 from latecomer.model.types import INTEGERS
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.source.files import LANDED, NONE, SETTINGS, FileSource, SourceFile
-from latecomer.source.retrying import PassingError, may_pass, patiently, require_unchanged, states_of
-from latecomer.spark.errors import SPARK_ERRORS, causes, in_words
+from latecomer.source.base import LANDED, Rows, Slice, Source
+from latecomer.source.choose import source_of
 from latecomer.spark.session import no_rows, own_session
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import ddl, quoted
@@ -50,10 +50,6 @@ UNIQUE = {
 }
 """Columns in which hardly a value comes twice: a dictionary would only cost time."""
 _LOW = (1 << 32) - 1
-LEAST_BYTES, MOST_BYTES = 4 << 20, 128 << 20
-BIG = 64 << 20
-"""Beyond this many bytes a batch is written by more tasks than there are cores, so that what completes
-the batch before need not wait for a core as long."""
 
 
 @dataclass(frozen=True)
@@ -82,39 +78,41 @@ class Heads:
 class EventLog:
     """Writes the log, and reads it back."""
 
-    def __init__(self, spark: SparkSession, store: Store) -> None:
+    def __init__(self, spark: SparkSession, store: Store, source: Source | None = None) -> None:
         self.spark = spark
         self.store = store
-        self.source = FileSource(store.pipeline, store.columns)
+        self.source = source or source_of(store.pipeline, store.columns)
         self._reading = own_session(spark)
-        for name, value in SETTINGS.items():
+        for name, value in self.source.settings.items():
             self._reading.conf.set(name, value)
         self._files: dict[int, list[DataFile]] = {}
         self._ids = IdIndex(store.root / "ids", store.events)
 
-    def write(self, batch: int, files: Sequence[SourceFile], timeline: Timeline) -> Received:
-        """Log a batch: events, duplicates and dead letters in one pass over the files."""
+    def write(self, batch: int, piece: Slice, timeline: Timeline) -> Received:
+        """Log a batch: events, duplicates and dead letters in one pass over a slice of the source."""
         tables = {
-            decode.DEAD_LETTERS: self.store.dead_letters,
-            decode.DUPLICATES: self.store.duplicates,
-            decode.EVENTS: self.store.events,
+            envelope.DEAD_LETTERS: self.store.dead_letters,
+            envelope.DUPLICATES: self.store.duplicates,
+            envelope.EVENTS: self.store.events,
         }
         if self.store.events.holds(batch):
             return self.recount(batch)
         if self.store.pipeline.event.id is None:
-            folder, rows = self._write_readable(batch, files, timeline)
+            folder, rows = self._write_lanes(batch, piece, timeline)
         else:
             with ThreadPoolExecutor(1, "latecomer-ids") as pool:
                 ready = pool.submit(self._ids.catch_up, self._remembered_since(timeline))
-                folder, rows = self._write_readable(batch, files, timeline)
+                folder, rows = self._write_lanes(batch, piece, timeline)
                 ready.result()
-            self._set_aside_duplicates(folder, files, timeline)
+            self._set_aside_duplicates(folder, piece, timeline)
         failpoint("events.written", batch)
         counts = {}
         for lane, table in tables.items():
-            counts[lane] = self._commit(batch, table, self._lane_files(folder, lane, table, files))
+            counts[lane] = self._commit(batch, table, self._lane_files(folder, lane, table, piece))
             failpoint(f"{table.root.name}.committed", batch)
-        return Received(rows, counts[decode.EVENTS], counts[decode.DUPLICATES], counts[decode.DEAD_LETTERS])
+        return Received(
+            rows, counts[envelope.EVENTS], counts[envelope.DUPLICATES], counts[envelope.DEAD_LETTERS]
+        )
 
     def batch(self, batch: int) -> DataFrame:
         """The events of one batch."""
@@ -127,6 +125,27 @@ class EventLog:
         if not files:
             return no_rows(self.spark, {"raw": "string"})
         return _only(self.spark.read.parquet(*table.paths(files)), files, batch)
+
+    def sums_aside(self, batch: int, received: Received) -> tuple[dict[str, Decimal], dict[str, Decimal]]:
+        """The measures of a batch's duplicates and dead letters."""
+        measures, view, source_name = (
+            self.store.measures(),
+            self.store.layout.view,
+            self.store.pipeline.source_name,
+        )
+        duplicates: dict[str, Decimal] = {}
+        dead_letters: dict[str, Decimal] = {}
+        if received.duplicates:
+            stored = {measure: quoted(view[measure]) for measure in measures}
+            duplicates = sum_measures(self.aside(self.store.duplicates, batch), stored)
+        if received.dead_letters:
+            in_raw = {measure: measure_in_raw(source_name(measure)) for measure in measures}
+            dead_letters = sum_measures(self.aside(self.store.dead_letters, batch), in_raw)
+        return duplicates, dead_letters
+
+    def reaches_beyond(self, batch: int) -> bool:
+        """Whether there is a batch after this one in the log."""
+        return self.store.events.last_batch() > batch
 
     def everything(self) -> DataFrame:
         """Every event ever logged."""
@@ -191,72 +210,33 @@ class EventLog:
             return no_rows(self.spark, columns)
         return self.spark.read.schema(ddl(columns)).parquet(*self.store.events.paths(files))
 
-    def _write_readable(
-        self, batch: int, files: Sequence[SourceFile], timeline: Timeline
-    ) -> tuple[Path, int]:
-        """Write all lanes; a file that cannot be read to the end is set aside, and one that cannot be got at is
-        tried again."""
-
-        def attempt() -> tuple[Path, int]:
-            before = states_of(file.local for file in files)
-            try:
-                written = self._write_lanes(batch, files, timeline)
-            except SPARK_ERRORS as error:
-                aside = self.source.unreadable(self._reading, files)
-                if not aside:
-                    if may_pass(list(causes(error))):  # and it has passed: all of them can be read now
-                        raise PassingError(f"batch {batch}: {in_words(error, [self.store.root])}") from error
-                    raise
-                written = self._write_lanes(batch, files, timeline, aside)
-            require_unchanged(before)
-            return written
-
-        return patiently(attempt)
-
-    def _write_lanes(
-        self,
-        batch: int,
-        files: Sequence[SourceFile],
-        timeline: Timeline,
-        aside: Mapping[SourceFile, str] = NONE,
-        by_line: bool = False,
-    ) -> tuple[Path, int]:
+    def _write_lanes(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Path, int]:
         """Write all lanes into a folder that no commit names; tells it, and how many rows were read."""
-        rows = self.source.read(self._reading, files, aside, by_line)
-        tasks = self._share_out(files, rows.in_one_piece)
-        decodes = decoded(rows.frame, self.store.layout, self._params(batch, files, timeline))
-        folder = self.store.events.new_folder(batch)
-        if len(files) > tasks:
-            decodes = decodes.coalesce(tasks)
-        decodes.drop(LANDED).write.options(**UNIQUE).partitionBy(decode.LANE).parquet(str(folder))
-        if rows.doubtful():
-            shutil.rmtree(folder, ignore_errors=True)
-            return self._write_lanes(batch, files, timeline, aside, by_line=True)
-        return folder, rows.counted()
+        folder: Path | None = None
 
-    def _params(self, batch: int, files: Sequence[SourceFile], timeline: Timeline) -> DataFrame:
+        def write(rows: Rows) -> tuple[Path, int]:
+            nonlocal folder
+            if folder is not None:  # of an attempt that did not read them right
+                shutil.rmtree(folder, ignore_errors=True)
+            folder = self.store.events.new_folder(batch)
+            events = decoded(rows.frame, self.store.layout, self._params(batch, piece, timeline))
+            if rows.tasks is not None:
+                events = events.coalesce(rows.tasks)
+            events.drop(LANDED).write.options(**UNIQUE).partitionBy(envelope.LANE).parquet(str(folder))
+            return folder, rows.counted()
+
+        return self.source.read(self._reading, piece, write)
+
+    def _params(self, batch: int, piece: Slice, timeline: Timeline) -> DataFrame:
         row = {
-            decode.BATCH: batch,
-            decode.FIRST_TICK: timeline.last_tick or 0,
-            decode.WATERMARK: timeline.watermark,
-            decode.NEWEST: max(file.landed for file in files),
+            envelope.BATCH: batch,
+            envelope.FIRST_TICK: timeline.last_tick or 0,
+            envelope.WATERMARK: timeline.watermark,
+            envelope.NEWEST: piece.newest,
         }
         return self._reading.createDataFrame(
             pa.table({name: pa.array([value], pa.int64()) for name, value in row.items()})
         )
-
-    def _share_out(self, files: Sequence[SourceFile], in_one_piece: bool) -> int:
-        """Set how much a task reads: one file, or one part of a large file, never two, so that a row's
-        number within its task says where it stands in its file. Returns how many tasks there should be."""
-        size = sum(file.size for file in files)
-        cores = self.spark.sparkContext.defaultParallelism
-        share = str(min(max(size // cores + 1, LEAST_BYTES), MOST_BYTES))
-        if in_one_piece:
-            share = str(size + LEAST_BYTES)
-        self._reading.conf.set("spark.sql.files.maxPartitionBytes", share)
-        self._reading.conf.set("spark.sql.files.openCostInBytes", share)
-        least = 2 * cores if size > BIG else cores
-        return max(least, size // MOST_BYTES)
 
     def _remembered_since(self, timeline: Timeline) -> int:
         """Ids of events before this are forgotten: a duplicate could do no harm, as far as lateness reaches."""
@@ -264,25 +244,25 @@ class EventLog:
         reach = max(output.allowed_lateness + output.window.reach for output in outputs)
         return max(min(timeline.watermark, timeline.newest_event_time) - reach, EARLIEST)
 
-    def _set_aside_duplicates(self, folder: Path, files: Sequence[SourceFile], timeline: Timeline) -> None:
+    def _set_aside_duplicates(self, folder: Path, piece: Slice, timeline: Timeline) -> None:
         lanes = [
             file
-            for lane in (decode.EVENTS, decode.BEHIND)
-            for file in parquet_files(folder / f"{decode.LANE}={lane}")
+            for lane in (envelope.EVENTS, envelope.BEHIND)
+            for file in parquet_files(folder / f"{envelope.LANE}={lane}")
         ]
-        aside = folder / f"{decode.LANE}={decode.DUPLICATES}"
-        set_aside(lanes, aside, files, self._ids, self._remembered_since(timeline))
+        aside = folder / f"{envelope.LANE}={envelope.DUPLICATES}"
+        set_aside(lanes, aside, piece, self._ids, self._remembered_since(timeline))
 
-    def _lane_files(self, folder: Path, lane: str, table: Table, files: Sequence[SourceFile]) -> list[Path]:
+    def _lane_files(self, folder: Path, lane: str, table: Table, piece: Slice) -> list[Path]:
         """A lane's files, moved below the table they belong to."""
-        lanes = (lane, decode.BEHIND) if lane == decode.EVENTS else (lane,)
-        found = [file for each in lanes for file in parquet_files(folder / f"{decode.LANE}={each}")]
+        lanes = (lane, envelope.BEHIND) if lane == envelope.EVENTS else (lane,)
+        found = [file for each in lanes for file in parquet_files(folder / f"{envelope.LANE}={each}")]
         if table is self.store.events:
             return found
         home = table.root / "data" / folder.name
         home.mkdir(parents=True, exist_ok=True)
         if table is self.store.dead_letters:
-            filing = Filing(self.source, files)
+            filing = Filing(self.source.letters(piece))
             return [filing.file(written, home / written.name) for written in found]
         return [file.rename(home / file.name) for file in found]
 

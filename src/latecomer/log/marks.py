@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from latecomer.config.checks import PRIVATE
-from latecomer.decode.decode import micros
+from latecomer.log.envelope import micros
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.strategies import Needs
 from latecomer.store.layout import EventLayout

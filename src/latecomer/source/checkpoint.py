@@ -1,9 +1,11 @@
-"""Spark's checkpoint: which files each batch of the stream is made of. Spark writes it and does not sync it.
+"""Spark's checkpoint: what each batch of the stream is made of. Spark writes it and does not sync it.
 
 metadata          the id of the query, for whoever watches it
-offsets/N         that batch N is to be run, up to which entry of the source's log
-sources/0/N       an entry of the source's log: the files that were found together
+offsets/N         that batch N is to be run, up to which offset of the stream
+sources/0/N       of files: an entry of the source's log, with the files that were found together
 commits/N         that batch N was run
+
+An offset is whatever the stream makes of it; that of files is the number of an entry.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
+from latecomer.decode.files import SourceFile
 from latecomer.errors import StoreError
-from latecomer.source.files import SourceFile
 from latecomer.store.durable import replace_text, sync, sync_files, sync_folder
 from latecomer.store.recovery import RESTORE
 
@@ -50,24 +52,33 @@ def _size(path: str) -> int:
         return 0
 
 
+def offset_of(checkpoint: Path, batch: int) -> str:
+    """The offset up to which a batch goes, as the stream writes it."""
+    file = checkpoint / OFFSETS / str(batch)
+    try:
+        return file.read_text("utf-8").splitlines()[-1]
+    except FileNotFoundError:
+        raise StoreError(
+            f"Spark's checkpoint does not say how far batch {batch} of the source goes: {file} is missing; {RESTORE}"
+        ) from None
+
+
 def _offset(checkpoint: Path, batch: int) -> int:
     """The last entry of the source's log that belongs to a batch."""
-    if batch < 0:
-        return -1
-    last_line = (checkpoint / OFFSETS / str(batch)).read_text("utf-8").splitlines()[-1]
-    return int(json.loads(last_line)["logOffset"])
+    return -1 if batch < 0 else int(json.loads(offset_of(checkpoint, batch))["logOffset"])
 
 
-def sync_checkpoint(checkpoint: Path, batch: int) -> None:
+def sync_found(checkpoint: Path, batch: int) -> None:
+    """Bring to the disk which files a batch has, and that it is to be run."""
+    sync_offsets(checkpoint, batch, _found_in(checkpoint, batch) if batch else ())
+
+
+def sync_offsets(checkpoint: Path, batch: int, more: Sequence[Path] = ()) -> None:
     """Bring to the disk what Spark has written so that a batch can be run, before it is."""
     if batch == 0:
         sync_files((path for path in checkpoint.rglob("*") if path.is_file()), checkpoint.parent)
         return
-    written = [
-        *_found_in(checkpoint, batch),
-        checkpoint / OFFSETS / str(batch),
-        checkpoint / COMMITS / str(batch - 1),
-    ]
+    written = [*more, checkpoint / OFFSETS / str(batch), checkpoint / COMMITS / str(batch - 1)]
     for file in written:
         for each in (file, file.with_name(f".{file.name}.crc")):
             if each.exists():
@@ -77,12 +88,12 @@ def sync_checkpoint(checkpoint: Path, batch: int) -> None:
             sync_folder(folder)
 
 
-def repair_checkpoint(checkpoint: Path, accepted: int, logged: bool = False) -> None:
-    """Remove what a power cut left incomplete; refuse a checkpoint that lacks an accepted batch, or one that is
-    `logged` and was not accepted yet.
+def repair_offsets(checkpoint: Path, accepted: int) -> int:
+    """Remove what a power cut left incomplete; refuse a checkpoint that lacks an accepted batch. Returns the last
+    batch it knows.
 
     A batch that Spark forgets to have run is handed in again, and is known by its number. What it must not
-    forget is which files belong to that number.
+    forget is what belongs to that number.
     """
     _renew_torn_metadata(checkpoint / METADATA)
     _remove_torn(checkpoint / COMMITS, needed=-1)
@@ -93,6 +104,13 @@ def repair_checkpoint(checkpoint: Path, accepted: int, logged: bool = False) -> 
             f"Spark's checkpoint {checkpoint} knows batches of the source up to {known}, and the store has accepted "
             f"batch {accepted}: files would be left out; {RESTORE}"
         )
+    return known
+
+
+def repair_found(checkpoint: Path, accepted: int, logged: bool = False) -> None:
+    """Likewise where the source is files; refuse one, too, that lacks the files of a batch that is `logged` and was not
+    accepted yet."""
+    known = repair_offsets(checkpoint, accepted)
     _remove_torn(checkpoint / FOUND, needed=_offset(checkpoint, accepted))
     _remove_without_files(checkpoint, range(accepted + 1, known + 1), logged)
 

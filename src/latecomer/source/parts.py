@@ -16,8 +16,9 @@ from itertools import chain
 from pathlib import Path
 
 from latecomer.config.paths import SourcePath, loops_back, special_kind
-from latecomer.errors import StoreError, StoreMismatch
-from latecomer.source.files import SourceFile
+from latecomer.decode.files import SourceFile
+from latecomer.errors import StoreMismatch
+from latecomer.source.base import out_of_turn
 from latecomer.store.durable import replace_text
 
 LOG = logging.getLogger(__name__)
@@ -75,10 +76,7 @@ def require_next(root: Path, source_batch: int, last: int, parts: int) -> None:
         what = f"part {there} of the {before.parts} of batch {before.source_batch}"
     else:
         return
-    raise StoreError(
-        f"store {root}: the source hands in batch {source_batch}, and the last that was accepted is {what}: the files "
-        "between would be missing; restore store and checkpoint from one backup, or start a new store"
-    )
+    raise out_of_turn(root, source_batch, what)
 
 
 def _cut(

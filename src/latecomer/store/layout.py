@@ -148,8 +148,8 @@ class EventLayout:
         partition = self.pipeline.partition_column
         if partition is not None and self.columns.get(partition) == "string":
             envelope[partition] = "source_partition"
-        if self.pipeline.source.files.order_by is not None:
-            envelope[self.pipeline.source.files.order_by] = "arrival_time"
+        if self.pipeline.order_by is not None:
+            envelope[self.pipeline.order_by] = "arrival_time"
         envelope[event.time] = "event_time"
         view: dict[str, str] = {}
         for column in self.columns:

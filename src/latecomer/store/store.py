@@ -26,13 +26,15 @@ from pydantic import ValidationError
 from latecomer.config.columns import infer_columns
 from latecomer.config.load import check_renames
 from latecomer.config.models import Output, Pipeline
+from latecomer.config.own import Decoder, PolledSource
 from latecomer.config.paths import folder_columns, list_files
 from latecomer.config.renames import seen_columns
-from latecomer.errors import NoStore, SourceError, StoreMismatch
+from latecomer.errors import NoStore, SourceError, StoreMismatch, first_line
 from latecomer.model import types
 from latecomer.model.base import in_own_words
 from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import column_mistake
+from latecomer.model.types import normal_type
 from latecomer.model.windows import Tumbling
 from latecomer.store import layout, state_types
 from latecomer.store.pins import FORMAT, PINS, read_pins, write_pins
@@ -241,12 +243,12 @@ class Store:
         ]
 
     def _event_definition(self, pinned: Mapping[str, Any]) -> dict[str, Any]:
-        event, files = self.pipeline.event, self.pipeline.source.files
+        event = self.pipeline.event
         definition = {
             "time": event.time,
             "id": event.id,
             "partition": self.pipeline.partition_column,
-            "order_by": files.order_by,
+            "order_by": self.pipeline.order_by,
             "zone": event.zone,
             "unit": event.unit,
             "arrival_unit": self.pipeline.arrival_unit,
@@ -307,25 +309,44 @@ def source_columns(pipeline: Pipeline, file: str | Path | None = None) -> dict[s
 
 
 def _inferred(pipeline: Pipeline) -> dict[str, str]:
-    """The columns of the files that are there, and those that only their folders say."""
+    """The columns of the files that are there, and those that only their folders say; or what a source says."""
+    own = pipeline.source.own
+    if own is not None:
+        return _columns_said_by(own)
     files = list_files(pipeline.source_path)
     if not files:
         raise SourceError(
             f"no file matches {pipeline.source_path}, so the columns cannot be inferred; "
             "correct source.files.path, wait for the first file, or declare source.schema"
         )
-    settings = pipeline.source.files
+    settings = pipeline.files
+    if isinstance(settings.format, Decoder):
+        raise SourceError(
+            f"decoder {settings.format.kind} does not say which columns there are; declare source.schema"
+        )
     found = infer_columns(files, settings.format, settings.delimiter, settings.encoding)
     return {**folder_columns(pipeline.source_path, files), **found}
+
+
+def _columns_said_by(own: PolledSource) -> dict[str, str]:
+    try:
+        found = own.columns()
+        columns = {name: normal_type(kind) for name, kind in (found or {}).items()}
+    except (AttributeError, TypeError, ValueError, OSError) as error:
+        raise SourceError(
+            f"source {own.kind}: columns() failed with {first_line(error)}; correct the class"
+        ) from error
+    if not columns:
+        raise SourceError(f"source {own.kind} does not say which columns it has; declare source.schema")
+    return columns
 
 
 def _as_read(pipeline: Pipeline, columns: dict[str, str]) -> dict[str, str]:
     """The columns as they are read. In a text file a time that is declared is read as text, so that
     `event.zone` can apply to it."""
-    files = pipeline.source.files
-    if pipeline.source.columns is None or files.format == "parquet":
+    if pipeline.source.columns is None or pipeline.source.files is None or pipeline.format == "parquet":
         return columns
-    times = (pipeline.event.time, files.order_by)
+    times = (pipeline.event.time, pipeline.order_by)
     return {
         column: "string" if column in times and kind in ("timestamp", "timestamp_ntz", "date") else kind
         for column, kind in columns.items()

@@ -1,4 +1,4 @@
-"""A scenario through the real engine on Spark: files in, tables out, all in a folder that is thrown away."""
+"""A scenario through the real engine on Spark: records in, tables out, in a folder that is thrown away."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.comparison import CHANGE, REPLAYED
 from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Output, Pipeline
+from latecomer.log.events import EventLog
 from latecomer.model.arrivals import Drain, Heartbeat, Watermark
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
@@ -21,10 +22,10 @@ from latecomer.model.panes import Op, Pane, Place, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict, judge
 from latecomer.model.windows import Session, Window
 from latecomer.pipeline import Engine
-from latecomer.source.files import SourceFile
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.store import Store
 from latecomer.testing.differences import Pair
+from latecomer.testing.memory import MemorySource, Records
 from latecomer.testing.notation import Late
 from latecomer.testing.outcome import Assigned, Outcome, Told
 from latecomer.testing.rows import Row, Shape
@@ -33,7 +34,7 @@ from latecomer.windowing.assign import END, START
 from latecomer.windowing.judge import BATCH, FATE, FATES, WATERMARK, as_seen, judged
 
 Spot = tuple[str, int]
-"""The file that a row was written to, and its place in it."""
+"""The batch that a row came in, and its place in it."""
 
 
 def on_spark(
@@ -84,7 +85,6 @@ class _Played:
         self.pipeline = shape.placed(str(folder))
         self.store = Store(self.pipeline, self.pipeline.source.columns or {})
         self.reader = Reader(self.pipeline)
-        (folder / "arrivals").mkdir()
         self.numbers: list[int | None] = []
         self.watermarks: list[int] = []
         self.engine = self._started()
@@ -93,7 +93,9 @@ class _Played:
         self.engine.sinks.close()
 
     def _started(self) -> Engine:
-        engine = Engine(self.spark, Store(self.pipeline, self.store.columns))
+        store = Store(self.pipeline, self.store.columns)
+        source = MemorySource(self.pipeline, store.columns)
+        engine = Engine(self.spark, store, log=EventLog(self.spark, store, source))
         engine.start()
         return engine
 
@@ -101,7 +103,7 @@ class _Played:
         before = self.engine.last
         match step:
             case Batch():
-                self.engine.data(self.files, [self._write(self.files, step.rows)])
+                self.engine.data(self.files, self._slice(self.files, step.rows))
                 self.files += 1
             case Heartbeat():
                 self.engine.heartbeat(step.at)
@@ -115,12 +117,10 @@ class _Played:
         self.numbers.append(self.engine.last if self.engine.last > before else None)
         self.watermarks.append(self.engine.keeper.timeline.watermark)
 
-    def _write(self, number: int, rows: Sequence[Row]) -> SourceFile:
-        file = self.folder / "arrivals" / f"{number:06d}.json"
-        lines = [json.dumps(self.shape.written(row)) for row in rows]
-        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        self.spots += [(file.name, place) for place in range(len(rows))]
-        return SourceFile(file.as_uri(), number, file.stat().st_size)
+    def _slice(self, number: int, rows: Sequence[Row]) -> Records:
+        origin = f"{number:06d}"
+        self.spots += [(origin, place) for place in range(len(rows))]
+        return Records(origin, [json.dumps(self.shape.written(row)).encode() for row in rows], number)
 
     # What a reader of the store says
 
@@ -231,7 +231,7 @@ class _Played:
         return found
 
     def _index(self, row: dict[str, Any]) -> int:
-        return self.spots.index((Path(row["origin"]).name, row["position"]))
+        return self.spots.index((row["origin"], row["position"]))
 
 
 def _window(row: dict[str, Any]) -> Window:

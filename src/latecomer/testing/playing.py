@@ -43,7 +43,7 @@ def play(
     if wrong := backwards(steps, clock):
         raise ValueError(f"step {wrong[0]}: {wrong[1]}")
     pipeline = steered(pipeline, steps)
-    order_by = pipeline.source.files.order_by
+    order_by = pipeline.order_by
     times = {pipeline.event.time: "string", **({order_by: "string"} if order_by else {})}
     known = pipeline.declared_columns or {**times, **inferred(rows_of(steps)), **(columns or {})}
     shape = Shape(pipeline, known, clock)

@@ -42,7 +42,7 @@ class Shape:
     @cached_property
     def arrival_column(self) -> str:
         """The column of the arrival time; one of our own where the pipeline goes by the files' age."""
-        return self.pipeline.source.files.order_by or "arrival_time_of_the_test"
+        return self.pipeline.order_by or "arrival_time_of_the_test"
 
     @property
     def given(self) -> list[str]:
@@ -153,8 +153,8 @@ class Shape:
             "files": {
                 "path": "arrivals",
                 "order_by": self.arrival_column,
-                "unit": files.unit,
-                "partition": files.partition,
+                "unit": files and files.unit,
+                "partition": files and files.partition,
             },
             "schema": {self.arrival_column: "string", **self.columns},
         }

@@ -26,10 +26,10 @@ def test_a_range_is_applied_as_it_is_now_whatever_was_planned_before(
     output = Output(window=Tumbling("1m"), aggregates={"many": "count(*)"}, late="side_output")
     bench = Bench(spark, tmp_path, Bounded("1s"), {"one": output}, {}, measures=(), ids=False)
     engine = bench.engine()
-    engine.data(0, [bench.write(0, [at(5), at(65), at(200), at(10, came=210)])])
+    engine.data(0, bench.write(0, [at(5), at(65), at(200), at(10, came=210)]))
     plan = rebuilding.plan(bench.pipeline, "one", 0, 3 * MINUTE, spark=spark)
     assert plan.record.counts["changed"] == 1
-    engine.data(1, [bench.write(1, [at(70, came=220)])])  # another minute of the range
+    engine.data(1, bench.write(1, [at(70, came=220)]))  # another minute of the range
     engine.close()
 
     rebuilding.apply(bench.pipeline, "one", 0, 3 * MINUTE, spark=spark)
@@ -41,7 +41,7 @@ def test_a_range_is_applied_as_it_is_now_whatever_was_planned_before(
 
     nothing = rebuilding.plan(bench.pipeline, "one", 0, 3 * MINUTE, spark=spark)
     engine = bench.engine()
-    engine.data(2, [bench.write(2, [at(230)])])  # a batch more does not make nothing out of date
+    engine.data(2, bench.write(2, [at(230)]))  # a batch more does not make nothing out of date
     engine.close()
     assert rebuilding.apply(bench.pipeline, "one", plan_id=nothing.id, spark=spark).batch is None
 
@@ -55,12 +55,12 @@ def test_an_aggregate_may_change_where_its_name_and_type_stay(spark: SparkSessio
         return Bench(spark, tmp_path, Bounded("1s"), {"one": output}, columns, measures=(), ids=False)
 
     engine = pipeline("sum(gross)").engine()
-    engine.data(0, [pipeline("sum(gross)").write(0, [sale(5), sale(65), sale(125), sale(130)])])
+    engine.data(0, pipeline("sum(gross)").write(0, [sale(5), sale(65), sale(125), sale(130)]))
     engine.close()
     changed = pipeline("sum(net)")
     rebuilding.apply(changed.pipeline, "one", MINUTE, spark=spark)
     engine = changed.engine()
-    engine.data(1, [changed.write(1, [sale(135), sale(200), sale(210)])])
+    engine.data(1, changed.write(1, [sale(135), sale(200), sale(210)]))
     engine.close()
 
     standing = Reader(changed.pipeline).results("one").to_pylist()

@@ -46,9 +46,9 @@ def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     bench = bench_of(spark, tmp_path_factory.mktemp("log"))
     first, second = cut(READING, [50])
     engine = bench.engine()
-    engine.data(0, [bench.write(0, first)])
+    engine.data(0, bench.write(0, first))
     early = certify(bench.pipeline, "updates")
-    engine.data(1, [bench.write(1, second)])
+    engine.data(1, bench.write(1, second))
     engine.close()
     return Ran(bench, early)
 

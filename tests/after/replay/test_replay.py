@@ -188,20 +188,20 @@ def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Be
     until = read[-1][-1].arrival_time
     first = bench_of(spark, folder, Bounded("5s", idle_after="1m"), ruled=UPDATED)
     engine = first.engine()
-    engine.data(0, [first.write(0, read[0])])
+    engine.data(0, first.write(0, read[0]))
     assert engine.heartbeat(read[0][-1].arrival_time + 65 * SECOND)
     engine.close()
 
     second = bench_of(spark, folder, Bounded("20s", idle_after="1m"), ruled=RETRACTED, joined=JOINED)
     engine = second.engine()
-    engine.data(1, [second.write(1, read[1])])
-    engine.data(2, [second.write(2, read[2])])
+    engine.data(1, second.write(1, read[1]))
+    engine.data(2, second.write(2, read[2]))
     engine.close()
 
     third = bench_of(spark, folder, Bounded("20s", idle_after="1m"), ruled=UPDATED, joined=JOINED)
     engine = third.engine()
     assert engine.heartbeat(until + 65 * SECOND)
-    engine.data(3, [third.write(3, [])])
+    engine.data(3, third.write(3, []))
     engine.drain()
     engine.close()
     return third
@@ -237,7 +237,7 @@ def test_a_kept_replay_is_a_store_to_read_and_not_to_run(history: Bench, tmp_pat
 def test_a_batch_under_way_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
     bench = bench_of(spark, tmp_path, out=UPDATED)
     engine = bench.engine()
-    engine.data(0, [bench.write(0, BATCHES[0])])
+    engine.data(0, bench.write(0, BATCHES[0]))
     engine.log.write(1, [bench.write(1, BATCHES[1])], engine.keeper.timeline)
     engine.keeper.extend(1, 1, engine.log.heads(engine.log.batch(1)).heads)
     found = replayed(bench)

@@ -89,7 +89,7 @@ def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ran:
         patch.setattr("latecomer.firing.output.FOLD_AT", 1)  # the engine takes files out whenever it may
         engine, certificates = bench.engine(), []
         for number, batch in enumerate(BATCHES):
-            engine.data(number, [bench.write(number, batch)])
+            engine.data(number, bench.write(number, batch))
             certificates.append(certify(bench.pipeline, "updates"))
             compact(bench.pipeline)
             compact(bench.pipeline, now=LATER)
@@ -169,7 +169,7 @@ def test_upkeep_without_pause_while_the_engine_works(spark: SparkSession, tmp_pa
         try:
             engine = bench.engine()
             for number, batch in enumerate(batches):
-                engine.accept(number, [bench.write(number, batch)])
+                engine.accept(number, bench.write(number, batch))
             engine.drain()
             engine.close()
         finally:

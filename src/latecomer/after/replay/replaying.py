@@ -13,15 +13,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
-from decimal import Decimal
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.window import Window
+from pyspark.sql import SparkSession
 
 from latecomer.after.rebuild.planning import planned
 from latecomer.after.replay.comparison import (
@@ -32,29 +29,25 @@ from latecomer.after.replay.comparison import (
     compare_fates,
     compare_output,
 )
+from latecomer.after.replay.past_log import PastLog
 from latecomer.config.arguments import require_flags, require_kind, require_pipeline
 from latecomer.config.changes import changed
 from latecomer.config.checks import require_output
 from latecomer.config.load import check_against
 from latecomer.config.models import Output, Pipeline
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreMismatch
-from latecomer.firing.choose import output_logic
-from latecomer.log.events import EventLog, Received
 from latecomer.model.durations import to_micros
-from latecomer.model.ledger import EVENTS
-from latecomer.model.timeline import Row, Timeline
+from latecomer.model.timeline import Row
 from latecomer.pipeline import Engine
-from latecomer.source.files import SourceFile
+from latecomer.source.base import Nothing
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
-from latecomer.store.coverage import DEAD_LETTERS, removed_amounts, removed_until, require_covered
+from latecomer.store.coverage import require_covered
 from latecomer.store.past import PastTable, ReplayStore
 from latecomer.store.private import keep_private
 from latecomer.store.rebuilds import Rebuild, Rebuilds
-from latecomer.store.sql import quoted
 from latecomer.store.store import Store, joining, open_store
-from latecomer.store.table import DataFile
 
 LOG = logging.getLogger(__name__)
 RECONCILE = "reconcile what it covers: latecomer reconcile FILE OUTPUT --against log --from T"
@@ -221,15 +214,16 @@ class _Step:
     at: int
 
 
-class _Replayer(Engine):
-    """The engine, driven by a log that is there instead of a source."""
-
-    store: ReplayStore
+class _Replayer:
+    """Drives an engine by a log that is there instead of a source."""
 
     def __init__(self, spark: SparkSession, store: ReplayStore, parts: Sequence[_Part]) -> None:
-        super().__init__(spark, store)
-        self.log: _PastLog = _PastLog(spark, store)
+        self.store = store
+        self.engine = Engine(spark, store, log=PastLog(spark, store))
         self.parts = parts
+
+    def close(self) -> None:
+        self.engine.close()
 
     def run(self, steps: Sequence[_Step]) -> None:
         """Every batch once more."""
@@ -237,18 +231,24 @@ class _Replayer(Engine):
             LOG.info("replaying batch %d of %d", step.batch + 1, len(steps))
             self.store.go_to(step.batch)
             self.store.redefining = self._redefined(step.batch)
-            self._use({part.name: part.at(step.batch) for part in self.parts if part.joined < step.batch})
-            if step.kind == "tick":
-                self.data(step.source_batch, [])
-            elif rebuild := self._rebuilt_then(step.batch):
-                self._rebuild_again(rebuild, step.batch)
-            elif isinstance(self.store.watermarks, PastTable):
-                self._quiet(self.keeper.stretch(step.batch, step.batch), step.kind)
-            elif step.kind == "drain":
-                self.drain()
-            elif not self.heartbeat(step.at):
-                self._stand_still()
+            taking_part = (part for part in self.parts if part.joined < step.batch)
+            self.engine.use({part.name: part.at(step.batch) for part in taking_part})
+            self._do(step)
             self._join([part for part in self.parts if part.joined == step.batch])
+
+    def _do(self, step: _Step) -> None:
+        engine = self.engine
+        if step.kind == "tick":
+            engine.take(step.source_batch, Nothing())
+            engine.settle()
+        elif rebuild := self._rebuilt_then(step.batch):
+            self._rebuild_again(rebuild, step.batch)
+        elif isinstance(self.store.watermarks, PastTable):
+            engine.pass_quietly(engine.keeper.stretch(step.batch, step.batch), step.kind)
+        elif step.kind == "drain":
+            engine.drain()
+        elif not engine.heartbeat(step.at):
+            self._stand_still()
 
     def _rebuilt_then(self, batch: int) -> Rebuild | None:
         """The rebuild that a batch published, of an output that is replayed."""
@@ -264,112 +264,30 @@ class _Replayer(Engine):
     def _rebuild_again(self, rebuild: Rebuild, batch: int) -> None:
         """A rebuild of the same windows, from the log as it stood then."""
         record = rebuild.record
-        logic = self._logic(record.output)
-        again = planned(logic, record.since, record.until, batch - 1, record.definition, log=self.log)
+        logic = self.engine.logic_of(record.output)
+        again = planned(logic, record.since, record.until, batch - 1, record.definition, log=self.engine.log)
         again.accept(batch)
-        self._carry_through(again, batch)
+        self.engine.carry_through(again, batch)
 
     def in_one_shot(self, last: int) -> None:
         """All events as one batch, under the policies in force at the end."""
-        self.last = last
+        self.engine.last = last
         LOG.info("computing %d batches at once", last + 1)
         self._join(self.parts)
 
     def _join(self, parts: Sequence[_Part]) -> None:
         """Outputs that were added after this batch are computed from the log so far, as they were then."""
+        engine = self.engine
         for part in parts:
-            self._use({**self.pipeline.outputs, part.name: part.at(self.last)})
-            self._compute_from_log(self.outputs[-1], part.joined)
-
-    def _use(self, outputs: Mapping[str, Output]) -> None:
-        """Go on with these outputs; one that has changed starts from its tables, as after a restart."""
-        before = self.pipeline.outputs
-        if outputs == before and len(self.outputs) == len(outputs):
-            return
-        known = {logic.name: logic for logic in self.outputs}
-        self.store.pipeline = self.pipeline.model_copy(update={"outputs": dict(outputs)})
-        self.store.pin()
-        self.outputs = [
-            known[name] if before.get(name) == output else output_logic(self.spark, self.store, name)
-            for name, output in outputs.items()
-        ]
+            engine.use({**engine.pipeline.outputs, part.name: part.at(engine.last)})
+            engine.compute_from_log(engine.outputs[-1], part.joined)
 
     def _stand_still(self) -> None:
         """A heartbeat that would have closed nothing: the batch is counted, and the clock stays."""
-        timeline = self.keeper.timeline
+        keeper = self.engine.keeper
+        timeline = keeper.timeline
         row = Row(timeline.last_tick or 0, timeline.last_at, timeline.watermark, kind="heartbeat")
-        self._quiet(self.keeper.advance(self.last + 1, row), "heartbeat")
-
-    def _sums_aside(self, batch: int, received: Received) -> tuple[dict[str, Decimal], dict[str, Decimal]]:
-        duplicates, dead_letters = super()._sums_aside(batch, received)
-        gone = self.log.gone_dead_letters(batch)
-        if gone is not None:
-            dead_letters = {measure: gone[measure] for measure in self.store.measures()}
-        return duplicates, dead_letters
-
-    def _was_accepted(self, source_batch: int, part: int) -> bool:
-        """The log says which batches there were, not the source."""
-        return False
-
-    @property
-    def half_logged(self) -> bool:
-        """Every batch of the log has been on the timeline already."""
-        return False
-
-
-class _PastLog(EventLog):
-    """The log as it was written. Where ticks have another length, they are counted anew."""
-
-    store: ReplayStore
-
-    def __init__(self, spark: SparkSession, store: ReplayStore) -> None:
-        super().__init__(spark, store)
-        self.ticks_before: dict[int, int] = {}
-        self.every = store.pipeline.watermark.every
-        self.logged_every = store.logged_every
-        self.removed = removed_until(store, DEAD_LETTERS)
-        self.amounts = removed_amounts(store, DEAD_LETTERS)
-
-    def write(self, batch: int, files: Sequence[SourceFile], timeline: Timeline) -> Received:
-        self.ticks_before[batch] = timeline.last_tick or 0
-        return super().write(batch, files, timeline)
-
-    def recount(self, batch: int) -> Received:
-        received, gone = super().recount(batch), self.gone_dead_letters(batch)
-        if gone is None:
-            return received
-        dead = int(gone[EVENTS])
-        return replace(received, rows=received.events + received.duplicates + dead, dead_letters=dead)
-
-    def gone_dead_letters(self, batch: int) -> dict[str, Decimal] | None:
-        """What the dead letters of a batch came to, where retention has removed them."""
-        if batch > self.removed:
-            return None
-        return {
-            unit: self.amounts.get((batch, unit), Decimal(0)) for unit in (EVENTS, *self.store.measures())
-        }
-
-    def _read(self, files: Sequence[DataFile]) -> DataFrame:
-        events = super()._read(files)
-        if self.every == self.logged_every:
-            return events
-        if self.every != "event":
-            arrival = "unix_micros(arrival_time)"
-            tick = F.expr(f"({arrival} - pmod({arrival}, {self.every}L)) div {self.every}L")
-            return events.withColumn("tick", tick)
-        before = pa.table(
-            {
-                "batch": pa.array(list(self.ticks_before), pa.int64()),
-                _BEFORE: pa.array(list(self.ticks_before.values()), pa.int64()),
-            }
-        )
-        in_order = Window.partitionBy("batch").orderBy("arrival_time", "origin", "position")
-        counted = events.join(F.broadcast(self.spark.createDataFrame(before)), "batch")
-        tick = F.row_number().over(in_order).cast("bigint") + F.col(_BEFORE)
-        return counted.withColumn("tick", tick).select(*map(quoted, events.columns))
-
-
-_BEFORE = "_lc_before"
+        self.engine.pass_quietly(keeper.advance(self.engine.last + 1, row), "heartbeat")
 
 
 def _steps(origin: Store, last: int) -> list[_Step]:

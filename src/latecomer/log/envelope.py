@@ -10,19 +10,17 @@ from pyspark.sql.window import Window
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Unit
+from latecomer.decode.detail import TOO_LONG
 from latecomer.model import types
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ledger import WHOLE_DIGITS
-from latecomer.source.files import BROKEN, CORRUPT, FULL_ORIGIN, LANDED, ORIGIN, POSITION
+from latecomer.source.base import BROKEN, CORRUPT, FULL_ORIGIN, LANDED, ORIGIN, POSITION
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import quoted, some_bytes
 
 LANE = f"{PRIVATE}lane"
 REASON, RAW = f"{PRIVATE}reason", f"{PRIVATE}raw"
 """What only dead letters have, under names that no column of a source can have."""
-
-TOO_LONG = "too_long"
-"""The reason of a line that is longer than allowed, of which only the first bytes are kept."""
 
 EVENTS, BEHIND, DUPLICATES, DEAD_LETTERS = "events", "behind", "duplicates", "dead_letters"
 """The lanes of a batch. Events behind the watermark are kept in files of their own, so that they do
@@ -74,7 +72,7 @@ def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame) -> DataFram
     pipeline, columns = layout.pipeline, layout.columns
     if LANDED not in rows.columns:
         params = params.withColumn(LANDED, F.timestamp_micros(NEWEST))
-    event, order_by = pipeline.event, pipeline.source.files.order_by
+    event, order_by = pipeline.event, pipeline.order_by
     arrival = f"unix_micros({LANDED})"
     if order_by is not None:
         arrival = micros(order_by, columns[order_by], pipeline.arrival_unit, event.zone)
@@ -144,7 +142,7 @@ def _tick(layout: EventLayout) -> Column:
 
 def _reason(layout: EventLayout) -> str:
     pipeline = layout.pipeline
-    order_by, max_future = pipeline.source.files.order_by, pipeline.watermark.max_future
+    order_by, max_future = pipeline.order_by, pipeline.watermark.max_future
     cases = [
         f"when {BROKEN} is not null then if({CORRUPT} is null, 'unreadable_file', '{TOO_LONG}')",
         f"when {CORRUPT} is not null then 'unreadable'",

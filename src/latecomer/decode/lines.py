@@ -19,12 +19,12 @@ from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.encodings import UTF8, UTF16
+from latecomer.decode.base import CORRUPT, METADATA, PERMISSIVE, RECORD
+from latecomer.decode.decimals import STALLS, decimals_as_text, misfits, numbers
 from latecomer.model.types import is_decimal
-from latecomer.source.decimals import STALLS, decimals_as_text, misfits, numbers
 from latecomer.store.sql import ddl, quoted
 
 REPLACEMENT = "\ufffd"
-METADATA = f"{PRIVATE}metadata"
 _VALUE = "value"
 _TEXT, _PARSED, _NTH = f"{PRIVATE}text", f"{PRIVATE}parsed", f"{PRIVATE}nth"
 _BLANK_IN_JSON, _BLANK_IN_CSV = r"[^ \t\r\n]", r"[^\x00-\x20]"
@@ -36,57 +36,55 @@ SETTINGS = {
 """What the session that reads needs."""
 
 
-def json_lines(
-    reader: DataFrameReader,
-    paths: Sequence[str],
-    encoding: str,
-    columns: Mapping[str, str],
-    corrupt: str,
-    options: Mapping[str, str],
-) -> DataFrame:
-    """One JSON object a line."""
-    lines = _lines(reader, paths, encoding).where(F.col(_TEXT).rlike(_BLANK_IN_JSON))
-    # As text, from_json would hand a number over as a double writes it; so decimals are parsed as such, in lines that
-    # hold nothing on which that could stall.
-    stalls = F.col(_TEXT).rlike(STALLS) if any(map(is_decimal, columns.values())) else F.lit(False)
-    safe = F.when(~stalls, F.col(_TEXT))
-    parsed = F.from_json(safe, ddl({**columns, corrupt: "string"}), dict(options))
-    return _rows(lines, parsed, encoding, columns, corrupt, stalls)
-
-
-def csv_lines(
-    reader: DataFrameReader,
-    paths: Sequence[str],
-    encoding: str,
-    columns: Mapping[str, str],
-    corrupt: str,
-    options: Mapping[str, str],
-    header: bool,
-) -> DataFrame:
-    """One row a line; with a header, the first line of a file that is not blank is none."""
-    lines = _lines(reader, paths, encoding).where(F.col(_TEXT).rlike(_BLANK_IN_CSV))
-    if header:
-        # A task reads one file, or one part of one.
-        first = F.expr(f"input_file_block_start() = 0 and {_NTH} % (1L << 33) = 0")
-        lines = lines.withColumn(_NTH, F.monotonically_increasing_id()).where(~first)
-    parsed = F.from_csv(F.col(_TEXT), ddl({**decimals_as_text(columns), corrupt: "string"}), dict(options))
-    misfit = F.expr(misfits(columns, f"{_PARSED}."))
-    return _rows(lines, parsed, encoding, columns, corrupt, misfit, numbers(columns, f"{_PARSED}."))
-
-
-def holds_replacement(frame: DataFrame) -> Column:
-    """Whether a row of Spark's CSV reader has U+FFFD anywhere: as written, or for what could not be decoded."""
-    texts = [quoted(name) for name, kind in frame.dtypes if kind in ("string", "binary")]
-    return reduce(or_, (F.contains(F.col(text).cast("string"), F.lit(REPLACEMENT)) for text in texts))
-
-
-def _lines(reader: DataFrameReader, paths: Sequence[str], encoding: str) -> DataFrame:
+def read(reader: DataFrameReader, paths: Sequence[str], encoding: str) -> DataFrame:
+    """The lines of files."""
     if not encoding.startswith(UTF16):
         # No encoding has a byte of a line's end within another character.
         lines = reader.text(list(paths))
     else:
         lines = reader.option("encoding", encoding).option("lineSep", "\n").text(list(paths))
     return lines.select(_VALUE, F.col("_metadata").alias(METADATA), _decoded(encoding).alias(_TEXT))
+
+
+def as_lines(records: DataFrame) -> DataFrame:
+    """Records in UTF-8, as lines."""
+    text = F.col(RECORD).cast("string")
+    return records.withColumns({_VALUE: text, _TEXT: text}).drop(RECORD)
+
+
+def json_records(
+    lines: DataFrame, encoding: str, columns: Mapping[str, str], blanks: bool = False
+) -> DataFrame:
+    """One JSON object a line. Blank lines are none, unless `blanks` says that they should be objects, too."""
+    if not blanks:
+        lines = lines.where(F.col(_TEXT).rlike(_BLANK_IN_JSON))
+    # As text, from_json would hand a number over as a double writes it; so decimals are parsed as such, in lines that
+    # hold nothing on which that could stall.
+    stalls = F.col(_TEXT).rlike(STALLS) if any(map(is_decimal, columns.values())) else F.lit(False)
+    safe = F.when(~stalls, F.col(_TEXT))
+    parsed = F.from_json(safe, ddl({**columns, CORRUPT: "string"}), dict(PERMISSIVE))
+    unfit = stalls | ~F.col(_TEXT).rlike(_BLANK_IN_JSON) if blanks else stalls
+    return _rows(lines, parsed, encoding, columns, unfit)
+
+
+def csv_records(
+    lines: DataFrame, encoding: str, columns: Mapping[str, str], options: Mapping[str, str], header: bool
+) -> DataFrame:
+    """One row a line; with a header, the first line of a file that is not blank is none."""
+    lines = lines.where(F.col(_TEXT).rlike(_BLANK_IN_CSV))
+    if header:
+        # A task reads one file, or one part of one.
+        first = F.expr(f"input_file_block_start() = 0 and {_NTH} % (1L << 33) = 0")
+        lines = lines.withColumn(_NTH, F.monotonically_increasing_id()).where(~first)
+    parsed = F.from_csv(F.col(_TEXT), ddl({**decimals_as_text(columns), CORRUPT: "string"}), dict(options))
+    misfit = F.expr(misfits(columns, f"{_PARSED}."))
+    return _rows(lines, parsed, encoding, columns, misfit, numbers(columns, f"{_PARSED}."))
+
+
+def holds_replacement(frame: DataFrame) -> Column:
+    """Whether a row of Spark's CSV reader has U+FFFD anywhere: as written, or for what could not be decoded."""
+    texts = [quoted(name) for name, kind in frame.dtypes if kind in ("string", "binary")]
+    return reduce(or_, (F.contains(F.col(text).cast("string"), F.lit(REPLACEMENT)) for text in texts))
 
 
 def _decoded(encoding: str) -> Column:
@@ -103,7 +101,6 @@ def _rows(
     parsed: Column,
     encoding: str,
     columns: Mapping[str, str],
-    corrupt: str,
     unfit: Column,
     decimals: Mapping[str, str] = MappingProxyType({}),
 ) -> DataFrame:
@@ -113,10 +110,17 @@ def _rows(
         # U+FFFD may also stand there: then the same bytes come back.
         again = F.expr(f"encode(decode(cast({_VALUE} as binary), '{encoding}'), '{encoding}')")
         whole = ~F.contains(_TEXT, F.lit(REPLACEMENT)) | (again == F.col(_VALUE).cast("binary"))
+    others = [quoted(name) for name in lines.columns if name not in (_VALUE, _TEXT, _NTH)]
     found = lines.withColumn(_PARSED, parsed)
-    broken = ~whole | F.col(_PARSED)[corrupt].isNotNull() | unfit
+    broken = ~whole | F.col(_PARSED)[CORRUPT].isNotNull() | unfit
     return found.select(
         *(F.expr(decimals.get(name, f"{_PARSED}.{quoted(name)}")).alias(name) for name in columns),
-        F.when(broken, F.col(_VALUE)).alias(corrupt),
-        METADATA,
+        F.when(broken, F.col(_VALUE)).alias(CORRUPT),
+        *others,
     )
+
+
+def as_records(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
+    """The lines of files that are not blank, as bytes for another decoder."""
+    lines = reader.text(list(paths)).where(F.col(_VALUE).rlike(_BLANK_IN_CSV))
+    return lines.select(F.col(_VALUE).cast("binary").alias(RECORD), F.col("_metadata").alias(METADATA))

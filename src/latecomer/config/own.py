@@ -1,0 +1,143 @@
+"""Sources and decoders of the user's own: what a class must say, and how the pipeline file names it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, SerializeAsAny, WithJsonSchema
+
+from latecomer.model.base import Model
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+OWN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
+"""How a class of the user's own is named: module:Class."""
+FORMATS = ("json", "csv", "parquet")
+
+
+class Named(Model):
+    """A class of the user's own, with the options of the pipeline file as its fields."""
+
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        cls.kind = f"{cls.__module__}:{cls.__qualname__}"
+
+
+class Decoder(Named):
+    """How the bytes of a record become columns."""
+
+    def decode(self, record: Column, columns: Mapping[str, str]) -> Column:
+        """A struct with a field for each of the columns, in its type; null where the record cannot be decoded.
+
+        `record` is binary. A record that cannot be decoded becomes a dead letter with its bytes.
+        """
+        raise NotImplementedError(f"{self.kind} has no decode(); write def decode(self, record, columns):")
+
+
+class PolledSource(Named):
+    """A source that is asked how far it reaches now, and for the rows between two of its answers."""
+
+    ORIGIN: ClassVar[str] = "_lc_origin"
+    POSITION: ClassVar[str] = "_lc_position"
+    ARRIVAL: ClassVar[str] = "_lc_landed"
+    RECORD: ClassVar[str] = "_lc_record"
+
+    def columns(self) -> Mapping[str, str] | None:
+        """The columns and their types, where the source knows them; else the pipeline file declares source.schema."""
+        return None
+
+    def check(self) -> None:
+        """Raise an error, in words, if the source cannot be used. It is called before Spark starts."""
+
+    def latest(self) -> Any:
+        """How far the source reaches now: anything that JSON can write, None while it is empty.
+
+        It is asked about once a second. What it says may be less than all there is, so that batches stay small.
+        """
+        raise NotImplementedError(f"{self.kind} has no latest(); write def latest(self):")
+
+    def read(self, spark: SparkSession, since: Any, until: Any) -> DataFrame:
+        """The rows after `since` (None: from the beginning) up to `until`, which `latest` said. Asked again, it must
+        give the same rows.
+
+        Columns: those of the source, or RECORD, the bytes to decode; ORIGIN (text) and POSITION (bigint), which
+        together name a row for ever; and ARRIVAL (timestamp), when it came. Without it, it has come when it is read.
+        """
+        raise NotImplementedError(f"{self.kind} has no read(); write def read(self, spark, since, until):")
+
+
+class Written(Model):
+    """A class of the user's own as it is written; it is loaded once the file's folder is known."""
+
+    name: str
+    options: dict[str, Any]
+
+
+class WrittenDecoder(Written, Decoder):
+    """A decoder that is not loaded yet."""
+
+
+class WrittenSource(Written, PolledSource):
+    """A source that is not loaded yet."""
+
+
+def read_source(fields: Any, known: set[str]) -> Any:
+    """The section `source` of a pipeline file, with its kind as a field: `{files: …}`, or `{module:Class: …}`."""
+    if not isinstance(fields, dict):
+        return fields
+    named = [key for key in fields if isinstance(key, str) and OWN.fullmatch(key)]
+    kinds = [*named, *(key for key in ("files", "own") if fields.get(key) is not None)]
+    if len(kinds) > 1:
+        raise ValueError(
+            f"names {len(kinds)} sources, {' and '.join(kinds)}; a pipeline has one, remove the others"
+        )
+    if not kinds and fields.keys() <= known:
+        raise ValueError("names no source; write files: {path: …}, or a source of your own as module:Class")
+    if not named:
+        return fields
+    rest = {key: value for key, value in fields.items() if key != named[0]}
+    options = fields[named[0]] or {}
+    if not isinstance(options, dict):
+        raise ValueError(f"the options of {named[0]} are not keys and values; write them as option: value")
+    return {**rest, "own": WrittenSource(name=named[0], options=options)}
+
+
+def _read_format(written: object) -> object:
+    if isinstance(written, Decoder):
+        return written
+    name: object = written
+    options: Any = {}
+    if isinstance(written, dict) and len(written) == 1:
+        ((name, options),) = written.items()
+    if isinstance(name, str) and OWN.fullmatch(name) and isinstance(options or {}, dict):
+        return WrittenDecoder(name=name, options=options or {})
+    if name in FORMATS and not options:
+        return name
+    raise ValueError(
+        f"is not a format; write one of {', '.join(FORMATS)}, or a decoder of your own as module:Class"
+    )
+
+
+_FORMAT_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"enum": list(FORMATS)},
+        {"type": "string", "pattern": f"^{OWN.pattern}$", "description": "a decoder of your own"},
+        {
+            "type": "object",
+            "description": "a decoder of your own, module:Class, with its options",
+            "propertyNames": {"pattern": f"^{OWN.pattern}$"},
+            "minProperties": 1,
+            "maxProperties": 1,
+        },
+    ]
+}
+Format = Annotated[
+    Literal["json", "csv", "parquet"] | SerializeAsAny[Decoder],
+    BeforeValidator(_read_format),
+    WithJsonSchema(_FORMAT_SCHEMA),
+]

@@ -1,0 +1,70 @@
+"""What a decoder is: it turns what a source holds into typed columns, and says what it could not read.
+
+A record is the bytes of one event: a line of a file, a message of a topic. Every decoder takes records. Those that know
+a reader of Spark's own for whole files are faster with it (`FileDecoder`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame, DataFrameReader
+
+from latecomer.config.checks import PRIVATE
+from latecomer.decode.files import SourceFile
+from latecomer.decode.limits import LongLine
+from latecomer.store.sql import quoted
+
+RECORD = f"{PRIVATE}record"
+"""The bytes of a record that is to be decoded."""
+CORRUPT = f"{PRIVATE}corrupt"
+"""The bytes of a record that could not be decoded; null for all others."""
+METADATA = f"{PRIVATE}metadata"
+"""What Spark says of a row's file, where a reader has to be asked before anything is selected."""
+
+NewReader = Callable[[], DataFrameReader]
+"""Makes a reader: whatever is set on one stays set on it."""
+PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+
+
+class RecordDecoder(ABC):
+    """Decodes records one by one."""
+
+    @abstractmethod
+    def decoded(self, records: DataFrame, columns: Mapping[str, str]) -> DataFrame:
+        """The columns instead of RECORD, and CORRUPT; whatever else the records have stays."""
+
+
+class FileDecoder(ABC):
+    """Decodes whole files of one format."""
+
+    @abstractmethod
+    def misfit(self, file: SourceFile) -> str | None:
+        """Why Spark could not read a file, as far as that can be seen before it tries."""
+
+    @abstractmethod
+    def parts(self, reader: NewReader, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
+        """The rows of files: the source's columns and CORRUPT. With `by_line` the bytes of every row are at hand."""
+
+    def doubt(self, part: DataFrame) -> Column | None:
+        """Whether the bytes of a row are needed after all, which Spark's readers do not keep."""
+        return None
+
+    def value(self, column: str, by_line: bool) -> str:
+        """A column of a part in its own type, in SQL."""
+        return quoted(column)
+
+    def long_lines(self, file: SourceFile) -> tuple[LongLine, ...]:
+        """The lines that are longer than the pipeline allows; `DamagedFile` if it cannot be told."""
+        return ()
+
+    @property
+    def always_by_line(self) -> bool:
+        """Whether Spark's own reader of this format cannot be used."""
+        return False
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether the files themselves say which row of theirs is which."""
+        return False

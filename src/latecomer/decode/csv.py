@@ -1,0 +1,119 @@
+"""CSV files: a column is found by its name in the header, wherever it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from latecomer.config.checks import PRIVATE
+from latecomer.config.columns import csv_row
+from latecomer.config.damage import DamagedFile, damage_found
+from latecomer.config.encodings import is_text, open_text, other_encoding
+from latecomer.decode import lines
+from latecomer.decode.base import CORRUPT, METADATA, PERMISSIVE, NewReader
+from latecomer.decode.decimals import decimals_as_text
+from latecomer.decode.files import SourceFile, grouped, together
+from latecomer.decode.retrying import reading
+from latecomer.decode.text import TextFiles
+from latecomer.store.sql import ddl
+
+_LONGEST_HEADER, _BYTES_OF_A_CHARACTER = 1 << 20, 4
+
+
+@dataclass(frozen=True)
+class CsvFiles(TextFiles):
+    """Files of CSV, with a header or without."""
+
+    folders: Callable[[SourceFile], Mapping[str, str | None]]
+    """What the folders of a file say of its columns."""
+    with_metadata: bool
+
+    def misfit(self, file: SourceFile) -> str | None:
+        return super().misfit(file) or (self._misled(file) if self.settings.header else None)
+
+    def doubt(self, part: DataFrame) -> Column | None:
+        """For text that may not be UTF-8, too: Spark's reader does not say so."""
+        replaced, doubt = lines.holds_replacement(part), super().doubt(part)
+        return replaced if doubt is None else replaced | doubt
+
+    def parts(self, reader: NewReader, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
+        """Files grouped by header and encoding."""
+        settings, columns = self.settings, self.columns
+        options = {
+            **PERMISSIVE,
+            "sep": settings.delimiter,
+            "escape": '"',  # a quote within quotes is doubled
+        }
+        parts = []
+        for (header, encoding), group in grouped(
+            files, lambda file: (self.header(file), self.encoding_of(file))
+        ).items():
+            if not header:  # there is nothing but blank lines
+                continue
+            # A column that is not pinned is read as text, under a name that clashes with none, and left out.
+            layout = {
+                name if name in columns else f"{PRIVATE}extra_{nth}": columns.get(name, "string")
+                for nth, name in enumerate(header)
+            }
+            for paths in together(group):
+                if by_line:
+                    found = lines.read(reader(), paths, encoding)
+                    part = lines.csv_records(found, encoding, layout, options, settings.header)
+                else:
+                    part = (
+                        reader()
+                        .schema(ddl({**decimals_as_text(layout), CORRUPT: "string"}))
+                        .options(**options)
+                        .option("header", settings.header)
+                        .option("columnPruning", False)  # or a row too short or too long would pass
+                        .csv(paths)
+                    )
+                    if self.with_metadata:
+                        part = part.select("*", part.metadataColumn("_metadata").alias(METADATA))
+                missing = [F.lit(None).cast(kind).alias(n) for n, kind in columns.items() if n not in layout]
+                parts.append(part.select("*", *missing))
+        return parts
+
+    def header(self, file: SourceFile) -> tuple[str, ...]:
+        """The names of a file's columns, in their order; none where it has only blank lines. `DamagedFile`
+        where they cannot be read."""
+        settings = self.settings
+        if not settings.header:
+            return self._headless(file)
+        with (
+            reading(file.local),
+            damage_found("csv"),
+            open_text(file.local, settings.encoding, newline="") as text,
+        ):
+            left = longest = min(settings.max_line // _BYTES_OF_A_CHARACTER, _LONGEST_HEADER)
+            while line := text.readline(left):
+                left -= len(line)
+                if left == 0:
+                    raise DamagedFile(f"it is not in the first {longest} characters")
+                if row := csv_row(line.rstrip("\r\n"), settings.delimiter):
+                    return tuple(row)
+        return ()
+
+    def _headless(self, file: SourceFile) -> tuple[str, ...]:
+        """The columns of a file without a header: those that its folders do not say, as declared."""
+        said = self.folders(file)
+        return tuple(column for column in self.columns if column not in said)
+
+    def _misled(self, file: SourceFile) -> str | None:
+        """Why a file's header cannot be followed."""
+        encoding = self.settings.encoding
+        try:
+            header = self.header(file)
+        except DamagedFile as error:
+            return f"the header cannot be read: {error}"
+        if not all(is_text(name, encoding) for name in header):
+            return f"the header is not {encoding}; {other_encoding(encoding)}"
+        known = [name for name in header if name in self.columns]
+        if len(known) > len(set(known)):
+            return f"the header names a column twice: {', '.join(known)}"
+        if header and not known:
+            return f"the header names none of the columns {', '.join(self.columns)}"
+        return None

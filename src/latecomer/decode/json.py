@@ -1,0 +1,36 @@
+"""JSON: one object a line, or one a message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame
+
+from latecomer.config.encodings import UTF8
+from latecomer.decode import lines
+from latecomer.decode.base import CORRUPT, PERMISSIVE, NewReader, RecordDecoder
+from latecomer.decode.decimals import decimals_as_text
+from latecomer.decode.files import SourceFile, grouped, together
+from latecomer.decode.text import TextFiles
+from latecomer.store.sql import ddl
+
+
+class JsonFiles(TextFiles):
+    """Files of JSON lines."""
+
+    def parts(self, reader: NewReader, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
+        if by_line:
+            return [
+                lines.json_records(lines.read(reader(), paths, encoding), encoding, self.columns)
+                for encoding, group in grouped(files, self.encoding_of).items()
+                for paths in together(group)
+            ]
+        columns = ddl({**decimals_as_text(self.columns), CORRUPT: "string"})
+        return [reader().options(**PERMISSIVE).schema(columns).json(paths) for paths in together(files)]
+
+
+class JsonRecords(RecordDecoder):
+    """A JSON object a record, in UTF-8."""
+
+    def decoded(self, records: DataFrame, columns: Mapping[str, str]) -> DataFrame:
+        return lines.json_records(lines.as_lines(records), UTF8, columns, blanks=True)

@@ -1,0 +1,77 @@
+"""Files of text, a record a line: their encoding, lines that are too long, and decimals, which are text at first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from latecomer.config.damage import DamagedFile
+from latecomer.config.encodings import UTF8, file_encoding
+from latecomer.config.models import Files
+from latecomer.decode.base import FileDecoder
+from latecomer.decode.decimals import misfits, numbers
+from latecomer.decode.files import SourceFile
+from latecomer.decode.limits import Limits, LongLine
+from latecomer.decode.retrying import reading
+from latecomer.model.types import is_decimal
+from latecomer.store.sql import quoted
+
+
+@dataclass(frozen=True)
+class TextFiles(FileDecoder):
+    """What JSON and CSV have in common."""
+
+    settings: Files
+    columns: Mapping[str, str]
+    """Under the names that the source has for them."""
+
+    def misfit(self, file: SourceFile) -> str | None:
+        try:
+            self.long_lines(file)
+        except DamagedFile as error:
+            return str(error)
+        return None
+
+    def long_lines(self, file: SourceFile) -> tuple[LongLine, ...]:
+        limits = Limits(self.settings.max_line, self.settings.max_unpacked)
+        with reading(file.local):
+            found = _long_lines_of(file, limits, self.encoding_of(file))
+        if isinstance(found, str):
+            raise DamagedFile(found)
+        return found
+
+    def encoding_of(self, file: SourceFile) -> str:
+        with reading(file.local):
+            return file_encoding(file.local, self.settings.encoding)
+
+    def doubt(self, part: DataFrame) -> Column | None:
+        """For a number that its decimal column does not take: the dead letter has the bytes of its row."""
+        return F.expr(misfits(self._decimals)) if self._decimals else None
+
+    def value(self, column: str, by_line: bool) -> str:
+        return quoted(column) if by_line else numbers(self._decimals).get(column, quoted(column))
+
+    @property
+    def always_by_line(self) -> bool:
+        return self.settings.encoding != UTF8
+
+    @cached_property
+    def _decimals(self) -> dict[str, str]:
+        return {name: kind for name, kind in self.columns.items() if is_decimal(kind)}
+
+
+@lru_cache(maxsize=4096)
+def _long_lines_of(file: SourceFile, limits: Limits, encoding: str) -> tuple[LongLine, ...] | str:
+    """The lines, or why they cannot be told: a batch may be read several times, and unpacking takes long."""
+    try:
+        return limits.long_lines(file.local, encoding)
+    except DamagedFile as error:
+        return str(error)
+
+
+def forget_text_files() -> None:
+    _long_lines_of.cache_clear()

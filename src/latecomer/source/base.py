@@ -1,0 +1,142 @@
+"""What the engine needs of a source: a stream, slices of it, and their rows.
+
+A slice is a piece of a source that can be read again, with the same rows, until it is in the log. Rows have the
+source's columns, under the names that the pipeline has for them, and those named here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeVar
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+
+from latecomer.config.checks import PRIVATE
+from latecomer.decode.base import CORRUPT as CORRUPT
+from latecomer.errors import StoreError
+
+ORIGIN = f"{PRIVATE}origin"
+"""Where a row comes from, as the log keeps it."""
+FULL_ORIGIN = f"{PRIVATE}full_origin"
+"""Where a row comes from, as a dead letter tells it."""
+POSITION = f"{PRIVATE}position"
+"""Which row of its origin it is."""
+LANDED = f"{PRIVATE}landed"
+"""When a row came, by the source's clock: its arrival, unless a column of its own says that. May be left out where a
+column does; the slice's newest counts then."""
+BROKEN = f"{PRIVATE}broken"
+"""Why a whole file could not be read; such a row stands for it."""
+READ = f"{PRIVATE}read"
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
+
+_Written = TypeVar("_Written")
+
+
+class Slice(ABC):
+    """A piece of a source that can be read again, and has the same rows then."""
+
+    @property
+    @abstractmethod
+    def newest(self) -> int:
+        """When the newest of it came, in microseconds; for rows that do not say so themselves."""
+
+    def landings(self, origins: Iterable[str]) -> dict[str, int]:
+        """When each of the origins landed: of rows with one arrival time, the first to land goes first."""
+        return dict.fromkeys(origins, 0)
+
+
+@dataclass(frozen=True)
+class Nothing(Slice):
+    """A slice of which everything is in the log already."""
+
+    newest: int = 0
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a slice, and how many were read: counted where they come in, before anything is done."""
+
+    frame: DataFrame
+    counts: Sequence[Observation]
+    aside: int = 0
+    """Rows that were not read but made: each stands for a file or a line that could not be read."""
+    tasks: int | None = None
+    """How many tasks should write them, where there would be more."""
+
+    def counted(self) -> int:
+        """How many rows there were, once they have been read."""
+        return self.aside + sum(int(count.get[READ]) for count in self.counts)
+
+
+class Letters(ABC):
+    """How dead letters of a slice are told."""
+
+    @abstractmethod
+    def filed(
+        self, raw: bytes, reason: str, origin: str, position: int
+    ) -> tuple[str, bytes | None, str | None]:
+        """Text that every reader can read, the bytes where the text does not say them, and what was wrong."""
+
+
+class Source(ABC):
+    """Where events come from: what can be read, slice by slice."""
+
+    settings: Mapping[str, str] = NO_SETTINGS
+    """What the session that reads needs."""
+
+    @abstractmethod
+    def read(self, spark: SparkSession, piece: Slice, write: Callable[[Rows], _Written]) -> _Written:
+        """What `write` makes of the rows of a slice. It may be called again, with all of the rows, where the first
+        attempt did not read them right; only what the last call returns counts."""
+
+    @abstractmethod
+    def letters(self, piece: Slice) -> Letters:
+        """How the dead letters of a slice are told."""
+
+
+class StreamedSource(Source):
+    """A source that a run can follow: Structured Streaming finds what is new, and remembers it in its checkpoint."""
+
+    @abstractmethod
+    def require(self) -> None:
+        """Refuse a source that cannot be used, as far as that can be seen without Spark."""
+
+    def look(self, root: Path, bounded: bool) -> None:  # most streams look for themselves
+        """Look for what is new, where the stream does not do so itself. It is called before the stream starts, and in
+        an unbounded run now and then."""
+
+    @abstractmethod
+    def stream(self, spark: SparkSession, root: Path) -> DataFrame:
+        """The stream that finds out what is new. Its rows are not used: a batch's slices are. `root` is the store's
+        folder."""
+
+    @abstractmethod
+    def slices(self, checkpoint: Path, root: Path, source_batch: int) -> Sequence[Slice]:
+        """What a batch of the stream is made of, in the order in which it is read: the same whenever it is asked.
+        `checkpoint` is Spark's."""
+
+    @abstractmethod
+    def repair(self, checkpoint: Path, accepted: int, logged: bool) -> None:
+        """Remove what a power cut left incomplete of a checkpoint, and refuse one that lacks an accepted batch, or one
+        that is `logged` and was not accepted yet."""
+
+    @abstractmethod
+    def sync(self, checkpoint: Path, source_batch: int) -> None:
+        """Bring to the disk what Spark has written so that a batch can be run, before it is."""
+
+    def require_next(self, root: Path, source_batch: int, last: int, parts: int) -> None:
+        """Refuse a batch of the stream that does not follow the one before, whole. `last` is the last one on the
+        timeline, `parts` how many slices of it are there."""
+        if source_batch > last + 1:
+            raise out_of_turn(root, source_batch, f"batch {last}" if last >= 0 else "none")
+
+
+def out_of_turn(root: Path, source_batch: int, last: str) -> StoreError:
+    return StoreError(
+        f"store {root}: the source hands in batch {source_batch}, and the last that was accepted is {last}: what lies "
+        "between would be missing; restore store and checkpoint from one backup, or start a new store"
+    )

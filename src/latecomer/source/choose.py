@@ -1,0 +1,18 @@
+"""The source that the pipeline file names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from latecomer.config.models import Pipeline
+from latecomer.source.base import StreamedSource
+from latecomer.source.files import FileSource
+from latecomer.source.polled import Polled
+
+
+def source_of(pipeline: Pipeline, columns: Mapping[str, str]) -> StreamedSource:
+    """The source at work, with the columns pinned for it."""
+    own = pipeline.source.own
+    if own is not None:
+        return Polled(pipeline, columns, own)
+    return FileSource(pipeline, columns)

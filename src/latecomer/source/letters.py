@@ -1,0 +1,84 @@
+"""Dead letters as they are told: text that every reader can read, the bytes behind it, and what was wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from latecomer.config.encodings import UTF8
+from latecomer.config.models import Pipeline
+from latecomer.decode.base import FileDecoder
+from latecomer.decode.csv import CsvFiles
+from latecomer.decode.detail import TOO_LONG, UNREADABLE, Explainer
+from latecomer.decode.files import SourceFile
+from latecomer.decode.text import TextFiles
+from latecomer.source.base import Letters
+
+
+@dataclass
+class RecordLetters(Letters):
+    """Of records in UTF-8."""
+
+    pipeline: Pipeline
+    columns: Mapping[str, str]
+    """Under the names that the source has for them."""
+
+    def __post_init__(self) -> None:
+        self.explainer = Explainer(self.pipeline, self.columns)
+
+    def filed(
+        self, raw: bytes, reason: str, origin: str, position: int
+    ) -> tuple[str, bytes | None, str | None]:
+        encoding, header = self._written_in(origin) if reason in (UNREADABLE, TOO_LONG) else (UTF8, ())
+        text = raw.decode(encoding, "replace")
+        same = text.encode(encoding, "replace") == raw
+        if reason == TOO_LONG:
+            return text, None if same else raw, self._too_long(origin, position)
+        if same:
+            return text, None, self.explainer.detail(reason, text, header)
+        return text, raw, self.explainer.undecodable(raw, encoding)
+
+    def _written_in(self, origin: str) -> tuple[str, tuple[str, ...]]:
+        """Encoding and header of what a dead letter comes from."""
+        return UTF8, ()
+
+    def _too_long(self, origin: str, position: int) -> str | None:
+        """How long a line is of which only the first bytes are kept."""
+        return None
+
+
+@dataclass
+class FileLetters(RecordLetters):
+    """Of files."""
+
+    decoder: FileDecoder
+    files: Sequence[SourceFile]
+    _known: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._by_path = {str(file.local): file for file in self.files}
+
+    def _written_in(self, origin: str) -> tuple[str, tuple[str, ...]]:
+        if origin not in self._known:
+            found, decoder = self._found(origin), self.decoder
+            if found is None or not isinstance(decoder, TextFiles):
+                self._known[origin] = (self.pipeline.files.encoding, ())
+            else:
+                header = decoder.header(found) if isinstance(decoder, CsvFiles) else ()
+                self._known[origin] = (decoder.encoding_of(found), header)
+        return self._known[origin]
+
+    def _too_long(self, origin: str, position: int) -> str | None:
+        file = self._found(origin)
+        lines = self.decoder.long_lines(file) if file is not None else ()
+        sizes = (line.size for line in lines if line.start == position)
+        return next(map(self.explainer.too_long, sizes, [position]), None)
+
+    def _found(self, origin: str) -> SourceFile | None:
+        return self._by_path.get(_path(origin)) or self._by_path.get(unquote(_path(origin)))
+
+
+def _path(origin: str) -> str:
+    return "/" + origin.removeprefix("file:").lstrip("/")

@@ -1,0 +1,147 @@
+"""A source of the user's own that is asked how far it reaches: a slice is what lies between two answers.
+
+Each answer that is news is written down as a file in the store, durably, and these files are what Structured
+Streaming finds. So a batch that was interrupted has the same bounds again, whatever the source has got since.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from latecomer.config.own import PolledSource
+from latecomer.decode.retrying import PassingError
+from latecomer.errors import LatecomerError, SourceError, first_line
+from latecomer.errors.redacting import without_secrets
+from latecomer.source.base import Slice, StreamedSource
+from latecomer.source.checkpoint import files_of_batch, repair_found, sync_found
+from latecomer.source.files import found_files
+from latecomer.source.records import RecordSource
+from latecomer.spark.errors import SPARK_ERRORS
+from latecomer.store.durable import replace_text
+
+LOG = logging.getLogger(__name__)
+FOLDER = "offsets"
+"""Below the store: an answer a file, named by its number."""
+_PAUSE = 1.0
+"""Seconds between two questions."""
+
+
+@dataclass(frozen=True)
+class Range(Slice):
+    """What lies between two answers."""
+
+    since: Any
+    """None: from the very beginning."""
+    until: Any
+    newest: int
+    """When it is read: the arrival of rows that say none."""
+
+
+@dataclass
+class _Asked:
+    """When the source was asked last, and what it said; that it could not be asked is told once."""
+
+    at: float = 0.0
+    number: int = -1
+    until: Any = None
+    known: bool = False
+    down: bool = False
+
+
+@dataclass(frozen=True)
+class Polled(RecordSource, StreamedSource):
+    """Rows between the answers of a class that latecomer does not know."""
+
+    reader: PolledSource
+    _asked: _Asked = field(default_factory=_Asked, compare=False)
+
+    @property
+    def named(self) -> str:
+        return f"source {self.reader.kind}"
+
+    def require(self) -> None:
+        with self._asking("check"):
+            self.reader.check()
+
+    def look(self, root: Path, bounded: bool) -> None:
+        """Ask how far the source reaches. Of a bounded run, all that is there now is read: it has to answer."""
+        asked = self._asked
+        if not bounded and time.monotonic() < asked.at + _PAUSE:
+            return
+        asked.at = time.monotonic()
+        if not asked.known:
+            asked.number, asked.until, asked.known = *_last(root / FOLDER), True
+        try:
+            latest = self._latest()
+        except PassingError as error:
+            if bounded:
+                raise
+            if not asked.down:
+                LOG.warning("%s; it is asked again every second", error)
+            asked.down = True
+            return
+        asked.down = False
+        if latest is None or latest == asked.until:
+            return
+        (root / FOLDER).mkdir(exist_ok=True)
+        answer = json.dumps({"since": asked.until, "until": latest})
+        replace_text(root / FOLDER / f"{asked.number + 1:012}.json", answer + "\n")
+        asked.number, asked.until = asked.number + 1, latest
+
+    def stream(self, spark: SparkSession, root: Path) -> DataFrame:
+        (root / FOLDER).mkdir(exist_ok=True)
+        return found_files(spark).load(str(root / FOLDER)).select("path")
+
+    def slices(self, checkpoint: Path, root: Path, source_batch: int) -> list[Range]:
+        files = sorted(file.local for file in files_of_batch(checkpoint, source_batch))
+        answers = [json.loads(file.read_text("utf-8")) for file in files if file.suffix == ".json"]
+        return [Range(each["since"], each["until"], time.time_ns() // 1000) for each in answers]
+
+    def repair(self, checkpoint: Path, accepted: int, logged: bool) -> None:
+        repair_found(checkpoint, accepted, logged)
+
+    def sync(self, checkpoint: Path, source_batch: int) -> None:
+        sync_found(checkpoint, source_batch)
+
+    def found(self, spark: SparkSession, piece: Slice) -> DataFrame:
+        if not isinstance(piece, Range):
+            raise TypeError(f"a {type(piece).__name__} is nothing that {self.named} has")
+        with self._asking("read"):
+            rows = self.reader.read(spark, piece.since, piece.until)
+            if not isinstance(rows, DataFrame):
+                raise TypeError(f"it returned a {type(rows).__name__}; return a DataFrame")
+        return rows
+
+    def _latest(self) -> Any:
+        with self._asking("latest"):
+            return json.loads(json.dumps(self.reader.latest()))
+
+    @contextmanager
+    def _asking(self, method: str) -> Iterator[None]:
+        """What the class raises, in one sentence. What the system refuses may pass."""
+        try:
+            yield
+        except (LatecomerError, *SPARK_ERRORS):
+            raise
+        except OSError as error:
+            raise PassingError(f"{self.named}: {without_secrets(first_line(error))}") from error
+        except Exception as error:
+            told = f"{type(error).__name__}: {without_secrets(first_line(error))}"
+            raise SourceError(f"{self.named}: {method}() failed with {told}; correct the class") from error
+
+
+def _last(folder: Path) -> tuple[int, Any]:
+    """The last answer that was written down, and its number."""
+    files = sorted(folder.glob("*.json")) if folder.is_dir() else []
+    if not files:
+        return -1, None
+    return int(files[-1].stem), json.loads(files[-1].read_text("utf-8"))["until"]

@@ -1,0 +1,104 @@
+"""Sources of records: a DataFrame of rows, or of bytes to decode, each with its origin and position."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from latecomer.config.models import Pipeline
+from latecomer.decode.base import RECORD, RecordDecoder
+from latecomer.decode.choose import record_decoder
+from latecomer.decode.retrying import patiently
+from latecomer.errors import SourceError
+from latecomer.source.base import (
+    BROKEN,
+    CORRUPT,
+    FULL_ORIGIN,
+    LANDED,
+    ORIGIN,
+    POSITION,
+    READ,
+    Letters,
+    Rows,
+    Slice,
+    Source,
+)
+from latecomer.source.letters import RecordLetters
+from latecomer.store.sql import quoted
+
+_Written = TypeVar("_Written")
+
+
+@dataclass(frozen=True)
+class RecordSource(Source):
+    """What such sources have in common: the columns pinned for them, and how records become rows."""
+
+    pipeline: Pipeline
+    columns: Mapping[str, str]
+
+    @abstractmethod
+    def found(self, spark: SparkSession, piece: Slice) -> DataFrame:
+        """A slice as the source has it: its columns, or RECORD; ORIGIN and POSITION; LANDED where it is known."""
+
+    @property
+    @abstractmethod
+    def named(self) -> str:
+        """The source, for people."""
+
+    @cached_property
+    def decoder(self) -> RecordDecoder:
+        return record_decoder(self.pipeline.source.format)
+
+    @cached_property
+    def read_columns(self) -> dict[str, str]:
+        """The columns under the names that the source has for them."""
+        return {self.pipeline.source_name(column): kind for column, kind in self.columns.items()}
+
+    def letters(self, piece: Slice) -> Letters:
+        return RecordLetters(self.pipeline, self.read_columns)
+
+    def read(self, spark: SparkSession, piece: Slice, write: Callable[[Rows], _Written]) -> _Written:
+        return patiently(lambda: write(self.rows(spark, piece)))
+
+    def rows(self, spark: SparkSession, piece: Slice) -> Rows:
+        """The rows of a slice: the source's columns, and where each row stands."""
+        found, count = self.found(spark, piece), Observation()
+        counted = self._with_arrival(found, piece).observe(count, F.count(F.lit(1)).alias(READ))
+        if RECORD in found.columns:
+            decoded = self.decoder.decoded(counted, self.read_columns)
+        else:
+            self._require_columns(dict(found.dtypes))
+            decoded = counted.withColumn(CORRUPT, F.lit(None).cast("string"))
+        source_name = self.pipeline.source_name
+        frame = decoded.select(
+            *(F.col(quoted(source_name(column))).alias(column) for column in self.columns),
+            CORRUPT,
+            F.lit(None).cast("string").alias(BROKEN),
+            F.col(ORIGIN).cast("string").alias(ORIGIN),
+            F.col(ORIGIN).cast("string").alias(FULL_ORIGIN),
+            F.col(POSITION).cast("bigint").alias(POSITION),
+            LANDED,
+        )
+        return Rows(frame, [count])
+
+    def _with_arrival(self, rows: DataFrame, piece: Slice) -> DataFrame:
+        for name, what in ((ORIGIN, "ORIGIN"), (POSITION, "POSITION")):
+            if name not in rows.columns:
+                raise SourceError(f"{self.named}: its rows have no column {what}; select one under that name")
+        read_at = F.timestamp_micros(F.lit(piece.newest))
+        return rows.withColumn(LANDED, F.coalesce(LANDED, read_at) if LANDED in rows.columns else read_at)
+
+    def _require_columns(self, found: Mapping[str, str]) -> None:
+        for name, kind in self.read_columns.items():
+            if found.get(name) != kind:
+                there = f"{name} is {found[name]}" if name in found else f"there is no {name}"
+                raise SourceError(
+                    f"{self.named}: its rows have other columns than the pipeline: {there}, and it should be {kind}; "
+                    "cast it, or correct source.schema"
+                )
