@@ -19,7 +19,7 @@ from latecomer.decode import retrying
 from latecomer.decode.files import SourceFile
 from latecomer.decode.retrying import (
     WAITS,
-    PassingError,
+    SourceOutage,
     may_pass,
     patiently,
     reading,
@@ -83,7 +83,7 @@ def test_bytes_that_are_wrong_do_not_pass() -> None:
     ):
         with pytest.raises(type(error)) as told, reading(Path("a file")):
             raise error
-        assert not isinstance(told.value, PassingError)
+        assert not isinstance(told.value, SourceOutage)
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_a_file_that_was_replaced_or_written_on_has_changed(tmp_path: Path) -> N
     before = states_of([file])
     require_unchanged(before)
     os.replace(other, file)
-    with pytest.raises(PassingError, match="changed while it was read"):
+    with pytest.raises(SourceOutage, match="changed while it was read"):
         require_unchanged(before)
     file.unlink()
-    with pytest.raises(PassingError, match="No such file"):
+    with pytest.raises(SourceOutage, match="No such file"):
         require_unchanged(before)
 
 

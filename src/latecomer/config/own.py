@@ -54,12 +54,13 @@ class PolledSource(Named):
     def check(self) -> None:
         """Raise an error, in words, if the source cannot be used. It is called before Spark starts."""
 
-    def latest(self) -> Any:
-        """How far the source reaches now: anything that JSON can write, None while it is empty.
+    def latest(self, since: Any) -> Any:
+        """How far the source reaches now: anything that JSON can write; None while it is empty.
 
-        It is asked about once a second. What it says may be less than all there is, so that batches stay small.
+        It is asked about once a second. `since` is its answer before, None at first. It may say less than all there
+        is, so that batches stay small; it is asked again until it says the same twice.
         """
-        raise NotImplementedError(f"{self.kind} has no latest(); write def latest(self):")
+        raise NotImplementedError(f"{self.kind} has no latest(); write def latest(self, since):")
 
     def read(self, spark: SparkSession, since: Any, until: Any) -> DataFrame:
         """The rows after `since` (None: from the beginning) up to `until`, which `latest` said. Asked again, it must

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from latecomer.errors import SourceError
+from latecomer.errors import SourceError, SourceOutage
 from latecomer.errors.system import refusal_of
 
 LOG = logging.getLogger(__name__)
@@ -40,21 +40,17 @@ State = tuple[int, int, int]
 """What tells a file from one that has taken its place, or that has been written on."""
 
 
-class PassingError(SourceError):
-    """A file cannot be read for a reason that may pass."""
-
-
 def patiently(work: Callable[[], _Result]) -> _Result:
     """What the work comes to; it is done again after a wait while it fails for a reason that may pass."""
     for wait in WAITS:
         try:
             return work()
-        except PassingError as error:
+        except SourceOutage as error:
             LOG.warning("%s; trying again in %g s", error.args[0].split(";")[0], wait)
             sleep(wait)
     try:
         return work()
-    except PassingError as error:
+    except SourceOutage as error:
         raise SourceError(
             f"{error}. It was tried {len(WAITS) + 1} times within {sum(WAITS):g} s; the next run reads it again"
         ) from error
@@ -74,8 +70,8 @@ def reading(file: Path) -> Iterator[None]:
         raise cannot_be_opened(file, error.strerror) from None
 
 
-def cannot_be_opened(file: Path, reason: str | None) -> PassingError:
-    return PassingError(
+def cannot_be_opened(file: Path, reason: str | None) -> SourceOutage:
+    return SourceOutage(
         f"{file} was found, and now it cannot be opened ({reason}); bring it back and run again, or put an empty "
         "file in its place to go on without it"
     )
@@ -106,7 +102,7 @@ def require_unchanged(before: Mapping[Path, State]) -> None:
     """Refuse what was read of files that have been replaced, or written on, meanwhile: part of it may be missing."""
     for file, state in states_of(before).items():
         if state != before[file]:
-            raise PassingError(
+            raise SourceOutage(
                 f"{file} was changed while it was read; let files come whole: write them elsewhere or under a "
                 "name that begins with a dot, then rename them, and run again"
             )

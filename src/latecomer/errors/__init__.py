@@ -101,6 +101,10 @@ class SourceError(LatecomerError):
     """The source cannot be read at all (single bad rows become dead letters instead)."""
 
 
+class SourceOutage(SourceError):
+    """A source cannot be read for a reason that may pass: it is tried again. A source of your own raises it, too."""
+
+
 class StoreError(LatecomerError):
     """The store cannot be used."""
 

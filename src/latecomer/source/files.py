@@ -34,7 +34,6 @@ from latecomer.decode.files import SourceFile, grouped
 from latecomer.decode.limits import LongLine
 from latecomer.decode.parquet import forget_parquet_files
 from latecomer.decode.retrying import (
-    PassingError,
     State,
     cannot_be_opened,
     may_pass,
@@ -45,6 +44,7 @@ from latecomer.decode.retrying import (
     states_of,
 )
 from latecomer.decode.text import forget_text_files
+from latecomer.errors import SourceOutage
 from latecomer.errors.system import refusal_of
 from latecomer.model.types import is_decimal
 from latecomer.source.base import (
@@ -185,7 +185,7 @@ class FileSource(StreamedSource):
                 aside = self.unreadable(spark, files)
                 if not aside:
                     if may_pass(list(causes(error))):  # and it has passed: all of them can be read now
-                        raise PassingError(in_words(error, ())) from error
+                        raise SourceOutage(in_words(error, ())) from error
                     raise
                 written = self._poured(spark, files, write, aside)
             require_unchanged(before)
@@ -240,7 +240,7 @@ class FileSource(StreamedSource):
     def unreadable(self, spark: SparkSession, files: Sequence[SourceFile]) -> dict[SourceFile, str]:
         """The files that Spark cannot read to the end, with the reason, found by halving.
 
-        A `PassingError` where it is not the bytes of a file that are to blame.
+        A `SourceOutage` where it is not the bytes of a file that are to blame.
         """
         before = states_of(file.local for file in files)
         try:

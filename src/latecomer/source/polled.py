@@ -18,8 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from latecomer.config.own import PolledSource
-from latecomer.decode.retrying import PassingError
-from latecomer.errors import LatecomerError, SourceError, first_line
+from latecomer.errors import LatecomerError, SourceError, SourceOutage, first_line
 from latecomer.errors.redacting import without_secrets
 from latecomer.source.base import Slice, StreamedSource
 from latecomer.source.checkpoint import files_of_batch, repair_found, sync_found
@@ -73,29 +72,34 @@ class Polled(RecordSource, StreamedSource):
             self.reader.check()
 
     def look(self, root: Path, bounded: bool) -> None:
-        """Ask how far the source reaches. Of a bounded run, all that is there now is read: it has to answer."""
+        """Ask how far the source reaches. In a bounded run it has to answer, and is asked until nothing is new."""
         asked = self._asked
-        if not bounded and time.monotonic() < asked.at + _PAUSE:
-            return
-        asked.at = time.monotonic()
+        if bounded:
+            while self._news(root):
+                LOG.info("asking how far the source reaches")
+        elif time.monotonic() >= asked.at + _PAUSE:
+            asked.at = time.monotonic()
+            try:
+                self._news(root)
+                asked.down = False
+            except SourceOutage as error:
+                if not asked.down:
+                    LOG.warning("%s; it is asked again every second", error)
+                asked.down = True
+
+    def _news(self, root: Path) -> bool:
+        """Whether the source reaches further than before; if so, it is written down."""
+        asked, folder = self._asked, root / FOLDER
         if not asked.known:
-            asked.number, asked.until, asked.known = *_last(root / FOLDER), True
-        try:
-            latest = self._latest()
-        except PassingError as error:
-            if bounded:
-                raise
-            if not asked.down:
-                LOG.warning("%s; it is asked again every second", error)
-            asked.down = True
-            return
-        asked.down = False
+            asked.number, asked.until, asked.known = *_last(folder), True
+        latest = self._latest(asked.until)
         if latest is None or latest == asked.until:
-            return
-        (root / FOLDER).mkdir(exist_ok=True)
+            return False
+        folder.mkdir(exist_ok=True)
         answer = json.dumps({"since": asked.until, "until": latest})
-        replace_text(root / FOLDER / f"{asked.number + 1:012}.json", answer + "\n")
+        replace_text(folder / f"{asked.number + 1:012}.json", answer + "\n")
         asked.number, asked.until = asked.number + 1, latest
+        return True
 
     def stream(self, spark: SparkSession, root: Path) -> DataFrame:
         (root / FOLDER).mkdir(exist_ok=True)
@@ -121,19 +125,19 @@ class Polled(RecordSource, StreamedSource):
                 raise TypeError(f"it returned a {type(rows).__name__}; return a DataFrame")
         return rows
 
-    def _latest(self) -> Any:
+    def _latest(self, since: Any) -> Any:
         with self._asking("latest"):
-            return json.loads(json.dumps(self.reader.latest()))
+            return json.loads(json.dumps(self.reader.latest(since)))
 
     @contextmanager
     def _asking(self, method: str) -> Iterator[None]:
         """What the class raises, in one sentence. What the system refuses may pass."""
         try:
             yield
+        except (SourceOutage, OSError) as error:
+            raise SourceOutage(f"{self.named}: {without_secrets(first_line(error))}") from error
         except (LatecomerError, *SPARK_ERRORS):
             raise
-        except OSError as error:
-            raise PassingError(f"{self.named}: {without_secrets(first_line(error))}") from error
         except Exception as error:
             told = f"{type(error).__name__}: {without_secrets(first_line(error))}"
             raise SourceError(f"{self.named}: {method}() failed with {told}; correct the class") from error
