@@ -146,7 +146,7 @@ class Bench:
                     },
                 }
                 lines.write(json.dumps(row) + "\n")
-        return FileSlice([SourceFile(file.as_uri(), number, file.stat().st_size)])
+        return FileSlice.of([SourceFile(file.as_uri(), number, file.stat().st_size)])
 
     def engine(self) -> Engine:
         engine = Engine(self.session, Store(self.pipeline, self.pipeline.source.columns or {}))

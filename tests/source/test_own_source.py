@@ -31,7 +31,7 @@ event: {{time: at}}
 watermark: {{delay: 1m}}
 ledger: [paise]
 outputs:
-  minutes: {{window: 1m, by: [shop], aggregates: {{paise: sum(paise), sales: count(*)}}}}
+  minutes: {{window: {{tumbling: 1m}}, by: [shop], aggregates: {{paise: sum(paise), sales: count(*)}}}}
 """
 
 
@@ -203,7 +203,7 @@ class Lines(latecomer.PolledSource):
 
     def read(self, spark, since, until):
         rows = [("mem", 0, b"chai;2026-04-25T14:00:05Z;10"), ("mem", 1, b"\\xfe\\xff")]
-        return spark.createDataFrame(rows, f"{self.ORIGIN} string, {self.POSITION} int, {self.RECORD} binary")
+        return pa.table(list(map(list, zip(*rows))), [self.ORIGIN, self.POSITION, self.RECORD])
 
 
 class Json(Lines):
@@ -214,7 +214,7 @@ class Json(Lines):
             ("mem", 2, b" "),
             ("mem", 3, b'{"shop": "caf\\xe9", "at": "2026-04-25T14:00:05Z"}'),
         ]
-        return spark.createDataFrame(rows, f"{self.ORIGIN} string, {self.POSITION} int, {self.RECORD} binary")
+        return pa.table(list(map(list, zip(*rows))), [self.ORIGIN, self.POSITION, self.RECORD])
 '''
 )
 
@@ -242,15 +242,24 @@ def test_records_of_a_source_are_decoded(spark: SparkSession, folder: Path) -> N
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("{my_sources:Nothing: {}}", "module my_sources has no class Nothing; my_sources has Outbox"),
-        ("{my_sources:Outbox: {}}", "source.my_sources:Outbox.target: is missing; add it to Outbox"),
-        ("{my_sources:Outbox: {target: x, mots: 3}}", "unknown key; the options of Outbox are most, target"),
+        (
+            "{my_sources:Nothing: {}}",
+            "module my_sources has no class Nothing (value: 'my_sources:Nothing')\n    fix: my_sources has Outbox",
+        ),
+        ("{my_sources:Outbox: {}}", "source.my_sources:Outbox.target: is missing\n    fix: add it to Outbox"),
+        (
+            "{my_sources:Outbox: {target: x, mots: 3}}",
+            "unknown key (value: 3)\n    fix: the options of Outbox are most, target",
+        ),
         ("{my_sources:Outbox: [1]}", "the options of my_sources:Outbox are not keys and values"),
         ("{my_sources:Outbox: {target: x}, files: {path: in}}", "names 2 sources"),
-        ("{schema: {at: string}}", "names no source; write files: {path: "),
+        ("{schema: {at: string}}", "names no source\n    fix: write files: {path: "),
         ("{my_nothing:Source: {}}", "there is no module my_nothing"),
         ("{my_formats:Semicolons: {}}", "Semicolons is not a source"),
-        ("{files: {path: in, format: xml}}", "is not a format; write one of json, csv, parquet"),
+        (
+            "{files: {path: in, format: xml}}",
+            "is not a format (value: 'xml')\n    fix: write one of json, csv, parquet",
+        ),
         ("{files: {path: in, format: my_sources:Outbox}}", "Outbox is not a decoder"),
     ],
 )
@@ -263,7 +272,7 @@ def test_a_mistake_in_the_file_is_told(folder: Path, source: str, said: str) -> 
 MISTAKES = {
     "def latest(self, since): return object()": "latest() failed with TypeError",
     "def latest(self, since): return 1 / 0": "latest() failed with ZeroDivisionError",
-    "def read(self, spark, since, until): return 7": "read() failed with TypeError: it returned a int",
+    "def read(self, spark, since, until): return 7": "read() failed with TypeError: it returned 7; return a DataFrame",
     "def read(self, spark, since, until): return spark.range(3)": "its rows have no column ORIGIN",
     "def check(self): raise ValueError('no such table')": "check() failed with ValueError: no such table",
     "def columns(self): return None": "does not say which columns it has; declare source.schema",

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, SerializeAsAny, WithJsonSchema
 from latecomer.model.base import Model
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
 OWN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
@@ -62,7 +63,7 @@ class PolledSource(Named):
         """
         raise NotImplementedError(f"{self.kind} has no latest(); write def latest(self, since):")
 
-    def read(self, spark: SparkSession, since: Any, until: Any) -> DataFrame:
+    def read(self, spark: SparkSession, since: Any, until: Any) -> DataFrame | pa.Table:
         """The rows after `since` (None: from the beginning) up to `until`, which `latest` said. Asked again, it must
         give the same rows.
 

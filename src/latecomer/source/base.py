@@ -36,24 +36,20 @@ NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 _Written = TypeVar("_Written")
 
 
-class Slice(ABC):
+@dataclass(frozen=True)
+class Slice:
     """A piece of a source that can be read again, and has the same rows then."""
 
-    @property
-    @abstractmethod
-    def newest(self) -> int:
-        """When the newest of it came, in microseconds; for rows that do not say so themselves."""
+    newest: int
+    """When the newest of it came, in microseconds; for rows that do not say so themselves."""
 
     def landings(self, origins: Iterable[str]) -> dict[str, int]:
         """When each of the origins landed: of rows with one arrival time, the first to land goes first."""
         return dict.fromkeys(origins, 0)
 
 
-@dataclass(frozen=True)
-class Nothing(Slice):
-    """A slice of which everything is in the log already."""
-
-    newest: int = 0
+NOTHING = Slice(0)
+"""A slice of which everything is in the log already."""
 
 
 @dataclass(frozen=True)

@@ -91,9 +91,9 @@ class FileSlice(Slice):
 
     files: Sequence[SourceFile]
 
-    @property
-    def newest(self) -> int:
-        return max(file.landed for file in self.files)
+    @classmethod
+    def of(cls, files: Sequence[SourceFile]) -> FileSlice:
+        return cls(max(file.landed for file in files), files)
 
     def landings(self, origins: Iterable[str]) -> dict[str, int]:
         """The log names a file by its path, or by the end of it."""
@@ -158,7 +158,8 @@ class FileSource(StreamedSource):
         """The checkpoint names a batch's files, those too that have gone since; Spark's own frame would not."""
         files, most = files_of_batch(checkpoint, source_batch), self.pipeline.files.max_files_per_batch
         return [
-            FileSlice(part) for part in parts_of(root, source_batch, files, self.pipeline.source_path, most)
+            FileSlice.of(part)
+            for part in parts_of(root, source_batch, files, self.pipeline.source_path, most)
         ]
 
     def repair(self, checkpoint: Path, accepted: int, logged: bool) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from latecomer.config.own import PolledSource
@@ -41,8 +42,6 @@ class Range(Slice):
     since: Any
     """None: from the very beginning."""
     until: Any
-    newest: int
-    """When it is read: the arrival of rows that say none."""
 
 
 @dataclass
@@ -108,7 +107,8 @@ class Polled(RecordSource, StreamedSource):
     def slices(self, checkpoint: Path, root: Path, source_batch: int) -> list[Range]:
         files = sorted(file.local for file in files_of_batch(checkpoint, source_batch))
         answers = [json.loads(file.read_text("utf-8")) for file in files if file.suffix == ".json"]
-        return [Range(each["since"], each["until"], time.time_ns() // 1000) for each in answers]
+        now = time.time_ns() // 1000  # the arrival of rows that say none
+        return [Range(now, each["since"], each["until"]) for each in answers]
 
     def repair(self, checkpoint: Path, accepted: int, logged: bool) -> None:
         repair_found(checkpoint, accepted, logged)
@@ -121,8 +121,10 @@ class Polled(RecordSource, StreamedSource):
             raise TypeError(f"a {type(piece).__name__} is nothing that {self.named} has")
         with self._asking("read"):
             rows = self.reader.read(spark, piece.since, piece.until)
+            if isinstance(rows, pa.Table):
+                return spark.createDataFrame(rows)
             if not isinstance(rows, DataFrame):
-                raise TypeError(f"it returned a {type(rows).__name__}; return a DataFrame")
+                raise TypeError(f"it returned {rows!r}; return a DataFrame or an Arrow table")
         return rows
 
     def _latest(self, since: Any) -> Any:

@@ -92,7 +92,9 @@ class RecordSource(Source):
             if name not in rows.columns:
                 raise SourceError(f"{self.named}: its rows have no column {what}; select one under that name")
         read_at = F.timestamp_micros(F.lit(piece.newest))
-        return rows.withColumn(LANDED, F.coalesce(LANDED, read_at) if LANDED in rows.columns else read_at)
+        if LANDED not in rows.columns:
+            return rows.withColumn(LANDED, read_at)
+        return rows.withColumn(LANDED, F.coalesce(F.col(LANDED).try_cast("timestamp"), read_at))
 
     def _require_columns(self, found: Mapping[str, str]) -> None:
         for name, kind in self.read_columns.items():

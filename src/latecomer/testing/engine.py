@@ -120,7 +120,7 @@ class _Played:
     def _slice(self, number: int, rows: Sequence[Row]) -> Records:
         origin = f"{number:06d}"
         self.spots += [(origin, place) for place in range(len(rows))]
-        return Records(origin, [json.dumps(self.shape.written(row)).encode() for row in rows], number)
+        return Records(number, origin, [json.dumps(self.shape.written(row)).encode() for row in rows])
 
     # What a reader of the store says
 

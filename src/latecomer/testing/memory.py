@@ -19,7 +19,6 @@ class Records(Slice):
 
     origin: str
     records: Sequence[bytes]
-    newest: int = 0
 
 
 @dataclass(frozen=True)

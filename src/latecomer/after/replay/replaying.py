@@ -39,7 +39,7 @@ from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreM
 from latecomer.model.durations import to_micros
 from latecomer.model.timeline import Row
 from latecomer.pipeline import Engine
-from latecomer.source.base import Nothing
+from latecomer.source.base import NOTHING
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
@@ -239,7 +239,7 @@ class _Replayer:
     def _do(self, step: _Step) -> None:
         engine = self.engine
         if step.kind == "tick":
-            engine.take(step.source_batch, Nothing())
+            engine.take(step.source_batch, NOTHING)
             engine.settle()
         elif rebuild := self._rebuilt_then(step.batch):
             self._rebuild_again(rebuild, step.batch)
