@@ -68,7 +68,7 @@ def _described(
         yield f"output     {name}: {_numbers(output)}"
         yield f"           {_lateness(output)}{_firings(output)}; {_sinks(output)}"
     if pipeline.profile is not None:
-        sessions = any(isinstance(output.window, Session) for output in pipeline.outputs.values())
+        sessions = any(output.window.merges for output in pipeline.outputs.values())
         yield f"profile    {pipeline.profile} sets, unless written: {settings(pipeline.profile, sessions)}"
     if pipeline.ledger:
         yield f"ledger     also sums {', '.join(pipeline.ledger)}"

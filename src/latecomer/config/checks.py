@@ -343,14 +343,14 @@ def _retention(pipeline: Pipeline) -> Iterator[Problem]:
     for name, output in pipeline.outputs.items():
         window = output.window
         remembers = pipeline.event.id is not None and window.reach >= FOREVER
-        if isinstance(window, Global) or remembers:
-            reason = "is never over" if isinstance(window, Global) else "without max remembers every id"
+        if window.endless or remembers:
+            reason = "is never over" if window.endless else "without max remembers every id"
             yield Problem(
                 "retention.events",
                 f"output {name} needs the log for ever: a {window.kind} window {reason}",
                 format_duration(kept),
                 "leave retention.events out"
-                + (f", or give outputs.{name}.window a max" if isinstance(window, Session) else ""),
+                + (f", or give outputs.{name}.window a max" if window.merges else ""),
             )
             continue
         needed = output.allowed_lateness + window.joinable_after + looks_back(window)

@@ -6,11 +6,10 @@ from pyspark.sql import SparkSession
 
 from latecomer.firing.output import OutputLogic
 from latecomer.firing.sessions import SessionLogic
-from latecomer.model.windows import Session
 from latecomer.store.store import Store
 
 
 def output_logic(spark: SparkSession, store: Store, name: str) -> OutputLogic:
     """The logic of an output."""
-    session = isinstance(store.pipeline.outputs[name].window, Session)
+    session = store.pipeline.outputs[name].window.merges
     return (SessionLogic if session else OutputLogic)(spark, store, name)

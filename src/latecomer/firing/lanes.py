@@ -28,7 +28,6 @@ from latecomer.model.ledger import EVENTS as EVENT_UNIT
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
-from latecomer.model.windows import Global
 from latecomer.store.sql import quoted
 from latecomer.store.table import parquet_files
 from latecomer.timeline.keeper import FIRED_AT, FIRED_WATERMARK
@@ -182,7 +181,7 @@ def interval_passed(output: Output, every: int) -> str:
 
     The global window has no start: its intervals are those of the clock, from the first watermark on.
     """
-    if isinstance(output.window, Global):
+    if output.window.endless:
         now, began = (f"({mark} - pmod({mark}, {every}L)) div {every}L" for mark in (NOW, BEGAN))
         return f"{NOW} > {BEGIN_OF_TIME}L and {now} > {began}"
     reached, earlier = (f"greatest(0, ({mark} - {START}) div {every}L)" for mark in (NOW, BEFORE))

@@ -40,7 +40,7 @@ from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Accumulation
 from latecomer.model.triggers import Every
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
-from latecomer.model.windows import Global, Session, Sliding
+from latecomer.model.windows import Session
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.state_types import beyond_column, beyond_halves
@@ -110,10 +110,7 @@ class OutputLogic:
     @property
     def windows_each(self) -> int | None:
         """How many windows hold an event; None where that depends on when it happened."""
-        window = self.output.window
-        if not isinstance(window, Sliding):
-            return 1
-        return None if window.size % window.every else window.size // window.every
+        return self.output.window.windows_each
 
     def prepare(self, batch: Batch) -> Prepared:
         """One pass over the batch's events and the open states they meet."""
@@ -206,7 +203,7 @@ class OutputLogic:
         """Whether a clock reached a multiple of the interval for a window with events yet to be told."""
         if early.clock == "arrival":
             return stretch.passed(early.every)
-        if isinstance(self.output.window, Global):
+        if self.output.window.endless:
             return stretch.began_at // early.every < stretch.fires_at // early.every
         before = stretch.before.watermark if stretch.before else BEGIN_OF_TIME
         return any(

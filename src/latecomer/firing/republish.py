@@ -17,7 +17,6 @@ from latecomer.firing.session_lanes import TOLD
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.model.windows import Session
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.rebuilds import Rebuild, Record
@@ -114,7 +113,7 @@ class _Taken:
     """The windows and keys that a rebuild has told."""
 
     def __init__(self, logic: OutputLogic, panes: Sequence[pa.Table]) -> None:
-        self.session = isinstance(logic.output.window, Session)
+        self.session = logic.output.window.merges
         self.keys = list(logic.layout.keys)
         self.windows: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
         for rows in panes:

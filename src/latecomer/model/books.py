@@ -16,7 +16,7 @@ from latecomer.model.clock import Predicate
 from latecomer.model.panes import Accumulation, Op, Pane, Timing
 from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate, Verdict, fate_of, judge
-from latecomer.model.windows import FixedWindow, Global, Window
+from latecomer.model.windows import FixedWindow, Window
 
 ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)
 
@@ -195,7 +195,7 @@ class Book(ABC):
         if isinstance(early, Count):
             return len(holding.unsaid) >= early.count
         if early.clock == "event":
-            if isinstance(self.rules.window, Global):  # it has no start to count from
+            if self.rules.window.endless:  # it has no start to count from
                 return passed(moment.first_watermark, moment.watermark, early.every)
             return passed(max(moment.watermark_before, start), moment.watermark, early.every, start)
         return passed(moment.clock_before, moment.clock, early.every)

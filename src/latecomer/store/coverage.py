@@ -15,7 +15,7 @@ import pyarrow as pa
 from latecomer.config.zoned import written
 from latecomer.errors import NotCovered
 from latecomer.model.durations import to_micros
-from latecomer.model.windows import AnyWindow, Session
+from latecomer.model.windows import AnyWindow
 from latecomer.store.layout import AMOUNT, TIMESTAMP
 from latecomer.store.store import Store
 from latecomer.store.table import Table
@@ -74,7 +74,7 @@ def covers(store: Store, since: int | None, window: AnyWindow | None = None) -> 
     whole = covered_since(store)
     if whole is None:
         return True
-    return since is not None and since >= whole + (window.gap if isinstance(window, Session) else 0)
+    return since is not None and since >= whole + (0 if window is None else window.grows_by)
 
 
 def require_covered(store: Store, what: str, fix: str) -> None:
@@ -93,7 +93,7 @@ def require_windows(
     """Refuse what needs the events of windows that the log no longer holds."""
     whole = covered_since(store)
     if whole is not None and not covers(store, since, window):
-        first = whole + (window.gap if isinstance(window, Session) else 0)
+        first = whole + window.grows_by
         asked = "all windows" if since is None else f"windows from {written(since)} on"
         raise NotCovered(
             f"{what} needs every event of {asked}, and retention has removed those up to {written(whole - 1)} from the "

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from latecomer.config.models import Output
 from latecomer.model.panes import Timing
-from latecomer.model.windows import Session
 from latecomer.store.sql import listed
 
 
@@ -22,6 +21,6 @@ def publication_order(output: Output) -> str:
     'batch, timing = \\'CLOSING\\', op = \\'insert\\', "window_start", "window_end", "user", sequence'
     """
     place = listed(["window_start", "window_end", *output.by])
-    if isinstance(output.window, Session):
+    if output.window.merges:
         return f"batch, timing = '{Timing.CLOSING}', op = 'insert', {place}, sequence"
     return f"batch, sequence, case when op = 'retract' then 1 else 0 end, {place}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from latecomer.config.models import Output
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.panes import Accumulation
-from latecomer.model.windows import Session
 from latecomer.store.layout import EventLayout, PaneLayout
 
 _OWN_STATE = frozenset({"sum", "count", "min", "max"})
@@ -23,7 +22,7 @@ def fix_for(name: str, before: Output, after: Output, events: EventLayout) -> st
 def _fits_its_tables(before: Output, after: Output, events: EventLayout) -> bool:
     """Whether a rebuild certainly takes the new definition: the same windows and keys, and every aggregate
     with the name, the type and the state it had."""
-    if (before.window, before.by) != (after.window, after.by) or isinstance(after.window, Session):
+    if (before.window, before.by) != (after.window, after.by) or after.window.merges:
         return False
     if Accumulation.DISCARDING in (before.accumulation, after.accumulation):
         return False

@@ -8,7 +8,7 @@ from typing import Any
 from latecomer.config.models import Output
 from latecomer.model.panes import Accumulation, Op, Pane, Timing
 from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
-from latecomer.model.windows import Session, Window
+from latecomer.model.windows import Window
 from latecomer.testing.differences import Difference, Line, Pair, compared, differs, matched
 from latecomer.testing.notation import (
     StatedPane,
@@ -103,7 +103,7 @@ def in_turn(rules: Output) -> Callable[[Pane, Pane], bool]:
         windows = [Window(pane.window_start, pane.window_end) for pane in (one, other)]
         return windows[0].overlaps(windows[1]) if sessions else windows[0] == windows[1]
 
-    sessions = isinstance(rules.window, Session)
+    sessions = rules.window.merges
     return one_history
 
 
@@ -252,7 +252,7 @@ def compare_cuts(
             row for row in range(len(actual.rows)) if _comparable(*(each.fates[name][row] for each in both))
         ]
         checks = {f"fates of {name}": [_fate_lines(each, name, known, actual) for each in both]}
-        if not isinstance(output.window, Session) and output.trigger.on_time == "always":
+        if not output.window.merges and output.trigger.on_time == "always":
             checks[f"ON_TIME panes of {name}"] = [_on_time(each, name) for each in both]
         if settles(output, steps):
             results = [

@@ -20,7 +20,7 @@ from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
 from latecomer.model.panes import Op, Pane, Place, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict, judge
-from latecomer.model.windows import Session, Window
+from latecomer.model.windows import Window
 from latecomer.pipeline import Engine
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.store import Store
@@ -62,7 +62,7 @@ def _replayed(pipeline: Pipeline, steps: Sequence[Step], spark: SparkSession) ->
         if settles(output, steps):
             differing["results"] = found.results.rows
         rows = [(what, row) for what, table in differing.items() for row in table.to_pylist()]
-        if output.trigger.early is None and not isinstance(output.window, Session):
+        if output.trigger.early is None and not output.window.merges:
             rows += [("panes", row) for row in found.panes.rows.to_pylist() if _tells_what_closed(row)]
         pairs += [Pair(f"{what} of {name}: {row[CHANGE]}", str(row), False) for what, row in rows]
     return tuple(pairs)
@@ -191,7 +191,7 @@ class _Played:
             aside[self._index(row)] = Assigned(Fate.DEAD_LETTER, reason=row["reason"])
         fates: dict[str, list[tuple[Assigned, ...] | None]] = {}
         for name, output in self.pipeline.outputs.items():
-            found = self._alone(name, told) if isinstance(output.window, Session) else self._judged(output)
+            found = self._alone(name, told) if output.window.merges else self._judged(output)
             fates[name] = [
                 (aside[index],) if index in aside else found.get(index) for index in range(len(self.rows))
             ]

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
 from latecomer.model.verdicts import Fate, Verdict, fate_of
-from latecomer.model.windows import Session, Sliding
+from latecomer.model.windows import Session
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import quoted
 from latecomer.windowing.assign import END, FIRST_END, LEADING, TIME, with_windows
@@ -69,7 +69,7 @@ def judged(seen: DataFrame, timeline: DataFrame, output: Output) -> DataFrame:
     assert not isinstance(output.window, Session), "sessions are judged with the sessions they touch"  # noqa: S101
     assigned = with_windows(with_watermark(seen, timeline), output.window)
     fated = assigned.withColumn(FATE, F.expr(fate_sql(output)))
-    if not isinstance(output.window, Sliding):
+    if not output.window.overlaps:
         return fated
     filtered = CODES[Fate.FILTERED]
     partly = f"{LEADING} and {FATE} != {filtered} and {FATE} != {fate_sql(output, FIRST_END)}"

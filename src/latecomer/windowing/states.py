@@ -90,7 +90,7 @@ _ON_TIME, _LATE = (f"{FATE} = {CODES[fate]}" for fate in (Fate.ON_TIME, Fate.LAT
 
 def assignments_column(layout: PaneLayout) -> str:
     """Where a pane keeps how many (event, window) pairs its own batch added."""
-    return NEW_ASSIGNMENTS if isinstance(layout.output.window, Sliding) else new_column(EVENTS)
+    return NEW_ASSIGNMENTS if layout.output.window.overlaps else new_column(EVENTS)
 
 
 def _counted(column: str, when: str) -> StateLogic:

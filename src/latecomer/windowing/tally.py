@@ -9,7 +9,6 @@ from pyspark.sql import functions as F
 
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.verdicts import Fate
-from latecomer.model.windows import Sliding
 from latecomer.store.sql import quoted
 from latecomer.windowing.assign import LEADING, TIME
 from latecomer.windowing.judge import BATCH, FATE, FATES, PARTLY, WATERMARK
@@ -18,7 +17,7 @@ from latecomer.windowing.merge import Counts, Merger
 
 def counts_by_batch(merger: Merger, judged: DataFrame) -> dict[int, Counts]:
     """For each batch, how many events met which fate, and how much of each measure."""
-    sliding = isinstance(merger.output.window, Sliding)
+    sliding = merger.output.window.overlaps
     leads = LEADING if sliding else "true"
     units = {EVENTS: f"if({leads}, 1, 0)", ASSIGNMENTS: "1"}
     units |= {name: f"if({leads}, {quoted(name)}, 0)" for name in merger.measures}

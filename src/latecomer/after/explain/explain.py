@@ -365,7 +365,7 @@ class _Case:
 
     @property
     def _session(self) -> bool:
-        return isinstance(self.output.window, Session)
+        return self.output.window.merges
 
     @cached_property
     def _periods(self) -> Periods:

@@ -93,9 +93,9 @@ class Finder:
         """The one window; of those that overlap, the one that starts at the moment; of sessions that grew,
         all of them in one."""
         several = sorted(set(windows))
-        if len(several) == 1 and not isinstance(self.output.window, Session):
+        if len(several) == 1 and not self.output.window.merges:
             return several[0]
-        if isinstance(self.output.window, Session):
+        if self.output.window.merges:
             return grown_from(several, self.windows_of(key))
         starting = [window for window in several if window.start == at]
         if starting:

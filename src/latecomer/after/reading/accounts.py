@@ -25,7 +25,7 @@ from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS, WHOLE_DIGITS
 from latecomer.model.panes import Accumulation, Timing
-from latecomer.model.windows import Session, Sliding
+from latecomer.model.windows import Session
 from latecomer.model.written_numbers import fits, written_number
 from latecomer.store.coverage import DEAD_LETTERS, LATE, removed_until
 from latecomer.store.layout import TIMESTAMP, PaneLayout
@@ -193,7 +193,7 @@ class Accounts:
             for name, each in self.additive.items():
                 if each.column is None:
                     amounts[name] = pairs
-                elif each.function == "sum" and not isinstance(self.output.window, Sliding):
+                elif each.function == "sum" and not self.output.window.overlaps:
                     amounts[name] = found.get(each.column)
         unknown = [name for name, amount in amounts.items() if amount is None]
         note = f"how much was dropped is not known for {', '.join(unknown)}; --against log tells it"
@@ -260,9 +260,7 @@ class Accounts:
             return sum(self.span.holds(each.start) for each in window.assign_all(at))
         if not self.span.whole:
             return None
-        if not isinstance(window, Sliding):
-            return 1
-        return None if window.size % window.every else window.size // window.every
+        return window.windows_each
 
     def _of_event(self, aggregate: Aggregate, view: Mapping[str, str]) -> str:
         """What one event adds to an aggregate."""

@@ -34,7 +34,6 @@ from latecomer.log.events import EventLog
 from latecomer.model import types
 from latecomer.model.durations import iso
 from latecomer.model.verdicts import BEGIN_OF_TIME
-from latecomer.model.windows import Session
 from latecomer.spark.progress import Watch, watched
 from latecomer.store.coverage import covered_since, require_windows
 from latecomer.store.layout import arrow_type
@@ -127,7 +126,7 @@ def _recorded(
         if range_.redefined:
             for unit, difference in _open_difference(range_, draft).items():
                 taken_in[unit] += difference
-    gap = logic.output.window.gap if isinstance(logic.output.window, Session) else 0
+    gap = logic.output.window.grows_by
     low, high = figures.bounds or (range_.since, range_.since)
     return Record(
         logic.name,

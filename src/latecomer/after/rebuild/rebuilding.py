@@ -28,7 +28,6 @@ from latecomer.firing.choose import output_logic
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.model.windows import Session
 from latecomer.pipeline import BatchReport, Engine
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
@@ -179,7 +178,7 @@ def _require_redefinable(store: Store, name: str, pinned: Mapping[str, Any]) -> 
         if changed
     ]
     reason = f"changed its {' and '.join(wrong)}" if wrong else ""
-    if not wrong and isinstance(output.window, Session):
+    if not wrong and output.window.merges:
         reason = "has session windows"
     if not wrong and output.accumulation is Accumulation.DISCARDING:
         reason = "is discarding"

@@ -24,7 +24,7 @@ from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Accumulation, Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
-from latecomer.model.windows import FIRST_MOMENT, Session, Sliding
+from latecomer.model.windows import FIRST_MOMENT, Session
 from latecomer.store.sql import quoted
 from latecomer.store.table import DataFile
 from latecomer.windowing import sessions
@@ -65,7 +65,7 @@ class Range:
 
     @property
     def session(self) -> bool:
-        return isinstance(self.logic.output.window, Session)
+        return self.logic.output.window.merges
 
     @cached_property
     def final(self) -> int:
@@ -77,7 +77,7 @@ class Range:
     def spans(self) -> list[tuple[int, int]]:
         """From which event time until which, and again: what has to be read."""
         window = self.logic.output.window
-        if isinstance(window, Session):
+        if window.merges:
             # Stretches that touch one another can reach back as far as there are events.
             return [(BEGIN_OF_TIME, END_OF_TIME)]
         reach = min(window.reach, END_OF_TIME)
@@ -138,7 +138,7 @@ def computed(range_: Range, events: DataFrame) -> DataFrame:
         wanted = [range_.windows_sql] + ([f"{END} > {range_.watermark}L"] if range_.redefined else [])
         placed = placed.where(" or ".join(f"({each})" for each in wanted))
     columns = {FATE: fate, WATERMARK: f"{BEGIN_OF_TIME}L"}
-    columns |= {PARTLY: "false"} if isinstance(window, Sliding) else {}
+    columns |= {PARTLY: "false"} if window.overlaps else {}
     inputs = merger.of_events(placed.withColumns({name: F.expr(sql) for name, sql in columns.items()}))
     if isinstance(window, Session):
         cells = merger.merge(

@@ -31,7 +31,7 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import did_you_mean
 from latecomer.model.aggregates import RANDOMISED
 from latecomer.model.durations import to_micros
-from latecomer.model.windows import FIRST_MOMENT, Global, Session, zone_of
+from latecomer.model.windows import FIRST_MOMENT, zone_of
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.sql import double_quoted, listed
 from latecomer.store.store import definition_of, open_store
@@ -133,7 +133,7 @@ class _Sides:
         self.tolerance = tolerance
         self.zone = zone
         self.keys = list(accounts.layout.keys)
-        self.sessions = isinstance(accounts.output.window, Session)
+        self.sessions = accounts.output.window.merges
 
     def compared(
         self,
@@ -166,7 +166,7 @@ class _Sides:
             if name not in known:
                 raise refused("map", "the output has no such column", name, did_you_mean(name, known))
         for name in ("window_start", *self.keys):
-            if name not in there and not (name == "window_start" and isinstance(output.window, Global)):
+            if name not in there and not (name == "window_start" and output.window.endless):
                 fix = f"give it, or say which column it is: --map COLUMN={name}; {_listing(there)}"
                 raise refused("against", f"has no column {name}", self.against.told, fix)
         randomised = (

@@ -26,7 +26,6 @@ from latecomer.errors import PipelineError, Problem
 from latecomer.model import types
 from latecomer.model.aggregates import ADDITIVE, SKETCHED, Aggregate
 from latecomer.model.durations import to_micros
-from latecomer.model.windows import Session, Sliding
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import TIMESTAMP, PaneLayout, arrow_type
 from latecomer.store.lock import exclusive
@@ -151,7 +150,7 @@ class Corrections:
             f"to see it, rebuild those windows: latecomer rebuild plan FILE {self.name} --from T"
             for name, each in self.left_out.items()
         ]
-        if isinstance(self.output.window, Session):
+        if self.output.window.merges:
             notes.append(
                 "a late event is corrected in the session that it missed, which may not be one that was told"
             )
@@ -312,7 +311,7 @@ def _late_and_done(ours: Corrections, span: Span, inputs: Mapping[str, str]) -> 
 
 def _events(ours: Corrections, span: Span, rows: pa.Table) -> int:
     """How many events these rows correct, each counted once."""
-    if not rows.num_rows or not isinstance(ours.output.window, Sliding):
+    if not rows.num_rows or not ours.output.window.overlaps:
         return sum(rows[ours.late_events].to_pylist())
     inputs = {f"{_IN}origin": "origin", f"{_IN}position": "position"}
     done = f"max({_DONE}) over (partition by {listed(ours.place)}, batch)"

@@ -16,7 +16,7 @@ from latecomer.after.reading.reader import Reader
 from latecomer.after.serving.correcting import Corrections, corrections_of, fitted
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.durations import UNITS
-from latecomer.model.windows import Calendar, Session, Sliding, Tumbling, zone_of
+from latecomer.model.windows import Calendar, Session, Tumbling, zone_of
 from latecomer.store.layout import TIMESTAMP
 
 
@@ -96,7 +96,7 @@ def _period(ours: Corrections, grain: Grain) -> Tumbling | Calendar | None:
     window = ours.output.window
     longest = UNITS["h"] if grain is Grain.HOUR else UNITS["d"]
     reason = None
-    if isinstance(window, Sliding):
+    if window.overlaps:
         reason = "cannot be said of windows that overlap: an event would count once for each"
     elif not isinstance(window, Session) and window.step > longest:
         reason = "is shorter than the output's windows"

@@ -21,7 +21,7 @@ from latecomer.after.serving.statement import (
 )
 from latecomer.after.serving.states import STATES, merged
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.model.windows import FIRST_MOMENT, Session
+from latecomer.model.windows import FIRST_MOMENT
 from latecomer.store.rebuilds import Rebuilds, Record
 from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.table import there
@@ -93,7 +93,7 @@ def _counting(reader: Reader, ours: Corrections) -> str:
 def _taken_in(ours: Corrections, record: Record) -> str:
     since, until, closed = map(_moment, (record.since, record.until, record.watermark))
     starts = f"window_start >= {since}"
-    if isinstance(ours.output.window, Session):
+    if ours.output.window.merges:
         starts = f"window_end > {since}"
     return f"(batch <= {record.through} and {starts} and window_start < {until} and window_end <= {closed})"
 

@@ -26,6 +26,22 @@ class Windows(Model):
     """What all share: written `{KIND: …}`, and in Python with that value first."""
 
     kind: ClassVar[str]
+    merges: ClassVar[bool] = False
+    """Whether windows are made of the events in them: they grow, and two may become one."""
+    overlaps: ClassVar[bool] = False
+    """Whether an event may be in several windows."""
+    endless: ClassVar[bool] = False
+    """Whether there is one window, without start or end."""
+
+    @property
+    def windows_each(self) -> int | None:
+        """How many windows hold an event; None where that depends on when it happened."""
+        return 1
+
+    @property
+    def grows_by(self) -> int:
+        """How far an event may carry a window beyond itself."""
+        return 0
 
     @property
     def joinable_after(self) -> int:

@@ -22,6 +22,7 @@ class Session(Windows):
     """
 
     kind: ClassVar[str] = "session"
+    merges: ClassVar[bool] = True
 
     session: PositiveDuration
     max: PositiveDuration | None = Field(None, description="no session is longer; it is cut at multiples")
@@ -53,6 +54,10 @@ class Session(Windows):
     @property
     def gap(self) -> int:
         return self.session
+
+    @property
+    def grows_by(self) -> int:
+        return self.gap
 
     @property
     def reach(self) -> int:

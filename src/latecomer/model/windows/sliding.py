@@ -22,6 +22,7 @@ class Sliding(Windows):
     """
 
     kind: ClassVar[str] = "sliding"
+    overlaps: ClassVar[bool] = True
 
     sliding: PositiveDuration
     every: PositiveDuration
@@ -45,6 +46,10 @@ class Sliding(Windows):
                 f"write every: {format_duration(-(-self.size // MOST))} or more"
             )
         return self
+
+    @property
+    def windows_each(self) -> int | None:
+        return None if self.size % self.every else self.size // self.every
 
     @property
     def size(self) -> int:
