@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.window import Window
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
@@ -21,6 +20,7 @@ from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
 from latecomer.store.sql import double_quoted, moment_literal, quoted
+from latecomer.store.standing import NTH, STANDS, newest_first, standing
 from latecomer.store.table import DataFile, Table
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.merge import Merger
@@ -52,9 +52,8 @@ def places_to_close(panes: Table, output: Output, stretch: Stretch) -> set[tuple
     if high <= FIRST_MOMENT:
         return set()
     since = f"window_end > {moment_literal(low)} and " if low > FIRST_MOMENT else ""
-    nth = f"row_number() over (partition by {place} order by sequence desc, op desc)"
-    ranked = f"select *, {nth} as _lc_nth from t where {since}window_end <= {moment_literal(high)}"
-    found = panes.query(f"select {place} from ({ranked}) where _lc_nth = 1 and op = 'insert' and not is_last")
+    closing = f"(select * from t where {since}window_end <= {moment_literal(high)})"
+    found = panes.query(standing(closing, place, place, "not is_last"))
     return {tuple(map(repr, row.values())) for row in found.to_pylist()}
 
 
@@ -81,19 +80,18 @@ def write_closing_panes(
     place = [quoted(name) for name in ("window_start", "window_end", *merger.layout.keys)]
     final = f"least(unix_micros(window_end) + {output.settles_after}L, {END_OF_TIME}L)"
     known = spark.read.schema(schema).parquet(*panes).crossJoin(F.broadcast(params))
-    newest = Window.partitionBy(*place).orderBy(F.col("sequence").desc(), F.col("op").desc())
-    standing = (
+    stands = (
         known.where(f"{final} > {BEFORE} and {final} <= {NOW}")
-        .withColumn(_NTH, F.row_number().over(newest))
-        .where(f"{_NTH} = 1 and op = '{Op.INSERT}' and not is_last")
-        .drop(_NTH)
+        .withColumn(NTH, F.expr(newest_first(", ".join(place))))
+        .where(f"{STANDS} and not is_last")
+        .drop(NTH)
     )
     if told:
         names = {name: f"{PRIVATE}told_{nth}" for nth, name in enumerate(place)}
         others = spark.read.schema(schema).parquet(*told)
         others = others.select(*(F.col(name).alias(other) for name, other in names.items()))
         same = [F.col(name).eqNullSafe(F.col(other)) for name, other in names.items()]
-        standing = standing.join(others, same, "left_anti")
+        stands = stands.join(others, same, "left_anti")
     closing = _closing(merger)
     insert = F.struct(*(closing.get(name, F.col(quoted(name))).alias(name) for name in merger.schema.names))
     rows = [insert]
@@ -102,7 +100,7 @@ def write_closing_panes(
         taken_back |= {"op": F.lit(Op.RETRACT.value), "is_last": F.lit(False)}
         columns = (taken_back.get(name, F.col(quoted(name))).alias(name) for name in merger.schema.names)
         rows.insert(0, F.struct(*columns))
-    both = standing.select(F.explode(F.array(*rows)).alias(_BOTH)).select(f"{_BOTH}.*")
+    both = stands.select(F.explode(F.array(*rows)).alias(_BOTH)).select(f"{_BOTH}.*")
     both.coalesce(1).write.parquet(str(folder))
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
-from pyspark.sql.window import Window
 
 from latecomer.config.checks import PRIVATE
 from latecomer.firing.lanes import BATCH, is_last
@@ -17,6 +16,7 @@ from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import Fate
 from latecomer.store.sql import quoted
+from latecomer.store.standing import NTH, STANDS, newest_first
 from latecomer.store.table import DataFile
 from latecomer.windowing.merge import LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, Merger
 
@@ -114,9 +114,8 @@ def _standing(panes: DataFrame, delta: DataFrame, merger: Merger) -> DataFrame:
     wanted = delta.select(*(F.col(quoted(name)).alias(f"{PRIVATE}want_{name}") for name in place))
     same = [F.col(quoted(name)).eqNullSafe(F.col(quoted(f"{PRIVATE}want_{name}"))) for name in place]
     held = panes.where(F.col("op") == Op.INSERT.value).join(F.broadcast(wanted), same, "left_semi")
-    columns = [F.col(quoted(name)) for name in place]
-    newest = Window.partitionBy(*columns).orderBy(F.col("sequence").desc())
-    return held.withColumn(_NTH, F.row_number().over(newest)).where(F.col(_NTH) == 1).drop(_NTH)
+    newest = newest_first(", ".join(map(quoted, place)))
+    return held.withColumn(NTH, F.expr(newest)).where(STANDS).drop(NTH)
 
 
 def _with_retracts(panes: DataFrame) -> DataFrame:

@@ -33,12 +33,13 @@ from latecomer.firing.side_output import missed, whole_event
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.ledger import EVENTS as EVENT_UNIT
-from latecomer.model.panes import Accumulation, Op
+from latecomer.model.panes import Accumulation
 from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import quoted
+from latecomer.store.standing import NTH, STANDS, newest_first
 from latecomer.store.table import DataFile, batch_of, kind_of, parquet_files
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.assign import END, START
@@ -245,10 +246,8 @@ class SessionLogic(OutputLogic):
         )
         panes = _same_key(panes, wanted, self.output.by, "left_semi")
         place = ["window_start", "window_end", *map(quoted, self.output.by)]
-        of_one = Window.partitionBy(*place, *(["sequence"] if self.discards else []))
-        newest = of_one.orderBy(F.col("sequence").desc(), F.col("op").desc())  # a retract after its insert
-        stands = panes.withColumn(_NTH, F.row_number().over(newest)).where(f"{_NTH} = 1").drop(_NTH)
-        stands = stands.where(F.col("op") == Op.INSERT.value)
+        one = ", ".join([*place, *(["sequence"] if self.discards else [])])
+        stands = panes.withColumn(NTH, F.expr(newest_first(one))).where(STANDS).drop(NTH)
         if not known.states:
             return stands
         inside = F.expr(f"{START} <= unix_micros(window_start) and unix_micros(window_end) <= {END}")

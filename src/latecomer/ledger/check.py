@@ -41,6 +41,7 @@ from latecomer.store.layout import FATE_COLUMNS
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.recovery import require_unbroken, require_whole_tables
 from latecomer.store.sql import double_quoted, moment_literal, quoted
+from latecomer.store.standing import standing
 from latecomer.store.state_types import beyond_column
 from latecomer.store.store import Store, joining, open_store
 from latecomer.store.table import Table
@@ -256,19 +257,18 @@ class _Check:
         open windows. Panes that hold no more than was new are counted all."""
         total = Decimal(0)
         place = ", ".join(map(double_quoted, ("window_start", "window_end", *output.layout.keys)))
-        ranked = f"row_number() over (partition by {place} order by sequence desc, op desc)"
         sign = "case when op = 'insert' then 1 else -1 end"
         # An early pane may be the last one of a window that has closed: then it stands for it.
         reached = self._watermark()
         open_ = "true" if reached <= FIRST_MOMENT else f"window_end > {moment_literal(reached)}"
         early = f"(timing = '{Timing.EARLY}' and {open_})"
-        kept = f"_lc_nth = 1 and op = 'insert' and not {early}"
+        so_far = f"(select * from t where batch <= {self.last})"
+        standing_panes = standing(so_far, place, also=f"not {early}")
         # A session that has more to tell is in `partials` whole, with the panes that it will take back.
         back = f"case when op = 'insert' then 1 when {early} then 0 else -1 end"
         if output.output.accumulation is Accumulation.DISCARDING:
-            kept, back = "true", "case when op = 'insert' then 1 else 0 end"
-        standing = f"(select *, {ranked} as _lc_nth from t where batch <= {self.last}) where {kept}"
-        tables = {output.tables.partials: (back, "t"), output.tables.panes: (sign, standing)}
+            standing_panes, back = so_far[1:-1], "case when op = 'insert' then 1 else 0 end"
+        tables = {output.tables.partials: (back, "t"), output.tables.panes: (sign, f"({standing_panes})")}
         for table, (counts, rows) in tables.items():
             if table.exists:
                 held = _exactly(table, column)

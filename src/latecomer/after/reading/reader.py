@@ -39,6 +39,7 @@ from latecomer.store.pins import read_pins
 from latecomer.store.publication import publication_order
 from latecomer.store.recovery import require_output
 from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
+from latecomer.store.standing import not_taken_back, standing
 from latecomer.store.state_types import beyond_column, beyond_halves, state_parts
 from latecomer.store.store import OutputTables, Store, definition_of, open_store, require_wall_clock
 from latecomer.store.table import Table
@@ -292,26 +293,20 @@ def _standing(book: _Book, rows: str = "t", **others: Table) -> pa.Table:
     if book.output.accumulation is Accumulation.DISCARDING:
         return _added_up(book, rows, **others)
     place = listed(book.place)
-    # 'retract' sorts after 'insert', so with `op desc` a retracted sequence is led by its retract.
-    ranked = f"row_number() over (partition by {place} order by sequence desc, op desc)"
-    columns = listed(book.schema.names)
-    numbered = f"select *, {ranked} as {double_quoted(_ROWS)} from {rows}"
-    sql = f"select {columns} from ({numbered}) where {double_quoted(_ROWS)} = 1 and op = 'insert' order by {place}"
+    sql = f"{standing(rows, place, listed(book.schema.names))} order by {place}"
     return _ask(book.tables.panes, sql, book.schema, **others)
 
 
 def _added_up(book: _Book, rows: str = "t", **others: Table) -> pa.Table:
     """As `model.panes.summed`: discarding panes tell what is new, and what stands is their sum."""
     place = listed(book.place)
-    taken_back = f"bool_or(op = 'retract') over (partition by {place}, sequence)"
-    parts = f"select *, {taken_back} as {double_quoted(_BACK)} from {rows}"
     sums = ", ".join(
         f"{_folded(book, book.tables.panes, name, aggregate)} as {double_quoted(name)}"
         for name, aggregate in book.output.aggregates.items()
     )
     newest = "max(sequence) as sequence, first_value(timing order by sequence desc) as timing"
     sql = (
-        f"select {place}, {sums}, {newest} from ({parts}) where not {double_quoted(_BACK)} "
+        f"select {place}, {sums}, {newest} from ({not_taken_back(rows, place)}) "
         f"group by {place} order by {place}"
     )
     return _ask(book.tables.panes, sql, book.schema, **others)

@@ -18,6 +18,7 @@ from latecomer.model.panes import Accumulation
 from latecomer.store.coverage import LATE, removed_until
 from latecomer.store.layout import AMOUNT, FATE_COLUMNS, LEDGER, PaneLayout
 from latecomer.store.sql import double_quoted
+from latecomer.store.standing import not_taken_back, standing
 from latecomer.store.store import OutputTables, Store
 from latecomer.store.table import Table, there
 
@@ -236,8 +237,7 @@ class _Pair:
             rows = self._sums(rows, self.added_up[index])
         elif self.standing:
             place = ", ".join(double_quoted(column) for column in self.standing if column in there)
-            nth = f"row_number() over (partition by {place} order by sequence desc, op desc)"
-            rows = f"select * from (select *, {nth} as _lc_nth from ({rows})) where _lc_nth = 1 and op = 'insert'"
+            rows = standing(f"({rows})", place)
         return f"select {listed}, {index} as {_NEW} from ({rows})"
 
     def _sums(self, rows: str, added_up: Mapping[str, str]) -> str:
@@ -245,9 +245,7 @@ class _Pair:
         sums = ", ".join(
             f"{f}({double_quoted(name)}) as {double_quoted(name)}" for name, f in added_up.items()
         )
-        back = f"bool_or(op = 'retract') over (partition by {place}, sequence)"
-        kept = f"select * from (select *, {back} as _lc_back from ({rows})) where not _lc_back"
-        return f"select {place}, {sums} from ({kept}) group by {place}"
+        return f"select {place}, {sums} from ({not_taken_back(f'({rows})', place)}) group by {place}"
 
     def _agrees(self, column: str) -> str:
         one, other = double_quoted(column), double_quoted(column + REPLAYED)

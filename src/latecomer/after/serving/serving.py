@@ -17,7 +17,7 @@ from latecomer.after.serving.statement import (
     counting,
     served,
     serving_names,
-    standing,
+    standing_numbers,
 )
 from latecomer.after.serving.states import STATES, merged
 from latecomer.model.verdicts import END_OF_TIME
@@ -36,7 +36,7 @@ def serving(reader: Reader, output: str, chosen: str = "true") -> pa.Table:
     reader's notes say so.
     """
     ours = corrections_of(reader, output)
-    base, corrections = standing(DATAFUSION, ours, "t"), _counting(reader, ours)
+    base, corrections = standing_numbers(DATAFUSION, ours, "t"), _counting(reader, ours)
     rows = _ask(ours, served(DATAFUSION, ours, base, corrections), _schema(ours), chosen=chosen)
     reader.notes = _notes(ours, rows)
     return rows
@@ -54,9 +54,9 @@ def preferred(reader: Reader, output: str, prefer: Origin, chosen: str = "true")
     if prefer is not Origin.REBUILT:
         panes = before_rebuild(DATAFUSION, ours, "t")
         corrections = counting(DATAFUSION, ours, "t", "c", before=True)
-    asked = served(DATAFUSION, ours, standing(DATAFUSION, ours, panes), corrections)
+    asked = served(DATAFUSION, ours, standing_numbers(DATAFUSION, ours, panes), corrections)
     if prefer is Origin.LIVE:
-        live = standing(DATAFUSION, ours, panes)
+        live = standing_numbers(DATAFUSION, ours, panes)
         asked = f"select *, '{Origin.LIVE}' as {double_quoted(columns[-1])} from ({live})"
     kinds = [*(ours.layout.published.field(name) for name in columns[:-1]), (columns[-1], pa.string())]
     states = [] if prefer is Origin.LIVE else [STATES + name for name in DATAFUSION.merges(ours)]

@@ -19,6 +19,7 @@ from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.store.sql import double_quoted, quoted
+from latecomer.store.standing import newest_first, not_taken_back, standing
 from latecomer.store.state_types import LOW_DIGITS, beyond_column, beyond_halves
 
 BASE, MORE = f"{PRIVATE}base_", f"{PRIVATE}more_"
@@ -115,16 +116,12 @@ def merged_columns(sql: Sql, ours: Corrections) -> dict[str, str]:
 # The base: the panes that stand
 
 
-def standing(sql: Sql, ours: Corrections, panes: str) -> str:
+def standing_numbers(sql: Sql, ours: Corrections, panes: str) -> str:
     """The number that stands for each window and key, of these panes. Rules as in `model.panes`."""
     if ours.output.accumulation is Accumulation.DISCARDING:
         return _added_up(sql, ours, panes)
-    place = sql.listed(ours.place)
-    # 'retract' sorts after 'insert', so with `op desc` a retracted sequence is led by its retract.
-    nth = f"row_number() over (partition by {place} order by sequence desc, op desc)"
-    ranked = f"select *, {nth} as {_NTH} from {panes} as panes"
     columns = [_held(sql, ours, name) for name in (*base_columns(ours), *merged_columns(sql, ours))]
-    return f"select {', '.join(columns)} from ({ranked}) as ranked where {_NTH} = 1 and op = 'insert'"
+    return standing(panes, sql.listed(ours.place), ", ".join(columns))
 
 
 def _held(sql: Sql, ours: Corrections, name: str) -> str:
@@ -158,10 +155,7 @@ def _beyond(sql: Sql, ours: Corrections, name: str) -> str | None:
 def _added_up(sql: Sql, ours: Corrections, panes: str) -> str:
     """Discarding panes tell what is new, and what stands is their sum."""
     place = sql.listed(ours.place)
-    taken_back = f"max(case when op = 'retract' then 1 else 0 end) over (partition by {place}, sequence)"
-    newest = f"row_number() over (partition by {place} order by sequence desc)"
-    parts = f"select *, {taken_back} as {_BACK} from {panes} as panes"
-    kept = f"select *, {newest} as {_NEWEST} from ({parts}) as parts where {_BACK} = 0"
+    kept = f"select *, {newest_first(place)} as {_NEWEST} from ({not_taken_back(panes, place)}) as parts"
     sums = ", ".join(_part(sql, ours, name, each) for name, each in ours.added.items())
     return (
         f"select {place}, {sums}, max(sequence) as sequence, "

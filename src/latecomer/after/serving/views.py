@@ -22,7 +22,7 @@ from latecomer.after.serving.statement import (
     counting,
     merged_columns,
     served,
-    standing,
+    standing_numbers,
 )
 from latecomer.errors import PipelineError, Problem
 from latecomer.model import types
@@ -56,7 +56,7 @@ def _duckdb(ours: Corrections, name: str, again: str) -> Iterator[str]:
     yield "-- or, with DuckDB's delta extension (install delta; load delta), put delta_scan('FOLDER') for"
     yield f"-- read_parquet([…]), for {_line(ours.tables.panes)} and {_line(ours.table)}."
     panes, corrections = (_duckdb_files(ours, table) for table in (ours.tables.panes, ours.table))
-    base, later = standing(DUCKDB, ours, panes), counting(DUCKDB, ours, panes, corrections)
+    base, later = standing_numbers(DUCKDB, ours, panes), counting(DUCKDB, ours, panes, corrections)
     yield f"create or replace view {_qualified(DUCKDB, name)} as"
     yield served(DUCKDB, ours, base, later) + ";"
 
@@ -75,7 +75,7 @@ def _spark(ours: Corrections, name: str, again: str) -> Iterator[str]:
     yield "-- or, in a session with Delta Lake, put delta.`FOLDER` for each parquet.`…`,"
     yield f"-- for {_line(ours.tables.panes)} and {_line(ours.table)}."
     panes, corrections = (_spark_files(ours, table) for table in (ours.tables.panes, ours.table))
-    base, later = standing(SPARK, ours, panes), counting(SPARK, ours, panes, corrections)
+    base, later = standing_numbers(SPARK, ours, panes), counting(SPARK, ours, panes, corrections)
     yield f"create or replace temporary view {_qualified(SPARK, name)} as"
     yield served(SPARK, ours, base, later) + ";"
 

@@ -1,0 +1,41 @@
+"""Which pane stands, in SQL: the rules of `model.panes.surviving` and `model.panes.summed`, for every dialect.
+
+Of the panes of a window and key the one with the largest sequence stands, unless that sequence was retracted.
+Discarding panes add up: all of them stand that were not retracted. `place` is the columns of window and key, quoted as
+the dialect wants them; DataFusion, DuckDB, Postgres and Spark read the rest alike.
+"""
+
+from __future__ import annotations
+
+NTH = "_lc_nth"
+"""The name for `newest_first`, where nothing else is called so."""
+STANDS = f"{NTH} = 1 and op = 'insert'"
+
+
+def newest_first(place: str) -> str:
+    """The rank of a pane among those of its window and key.
+
+    'retract' sorts after 'insert', so with `op desc` a retracted sequence is led by its retract.
+    """
+    return f"row_number() over (partition by {place} order by sequence desc, op desc)"
+
+
+def standing(rows: str, place: str, columns: str = "*", also: str = "true") -> str:
+    """A query for the panes that stand among `rows`, a table or a query in brackets.
+
+    >>> standing("t", "k", "v", "v > 0").partition(" where ")[2]
+    "_lc_nth = 1 and op = 'insert' and v > 0"
+    """
+    ranked = f"select *, {newest_first(place)} as {NTH} from {rows} as panes"
+    return f"select {columns} from ({ranked}) as ranked where {STANDS} and {also}"
+
+
+def taken_back(place: str) -> str:
+    """Whether a pane was retracted: 1 or 0."""
+    return f"max(case when op = 'retract' then 1 else 0 end) over (partition by {place}, sequence)"
+
+
+def not_taken_back(rows: str, place: str) -> str:
+    """A query for the discarding panes that stand among `rows`."""
+    marked = f"select *, {taken_back(place)} as {NTH} from {rows} as panes"
+    return f"select * from ({marked}) as marked where {NTH} = 0 and op = 'insert'"
