@@ -22,7 +22,7 @@ from latecomer.errors import SinkError, SinkOutage
 from latecomer.errors.redacting import without_secrets
 from latecomer.sink.published import PublishedPanes
 from latecomer.sink.worker import SinkWorker
-from latecomer.store.durable import replace_text
+from latecomer.store.files import replace_text
 from latecomer.store.lock import held
 
 NOTES = "sinks.json"

@@ -19,7 +19,7 @@ from latecomer.config.paths import SourcePath, loops_back, special_kind
 from latecomer.decode.files import SourceFile
 from latecomer.errors import StoreMismatch
 from latecomer.source.base import out_of_turn
-from latecomer.store.durable import replace_text
+from latecomer.store.files import replace_text
 
 LOG = logging.getLogger(__name__)
 RECORD = "parts.json"

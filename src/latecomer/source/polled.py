@@ -25,7 +25,7 @@ from latecomer.source.checkpoint import files_of_batch, repair_found, sync_found
 from latecomer.source.files import found_files
 from latecomer.source.records import RecordSource
 from latecomer.spark.errors import SPARK_ERRORS
-from latecomer.store.durable import replace_text
+from latecomer.store.files import replace_text
 
 LOG = logging.getLogger(__name__)
 FOLDER = "offsets"

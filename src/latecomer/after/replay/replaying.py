@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -44,6 +43,7 @@ from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.coverage import require_covered
+from latecomer.store.files import exists, is_folder, make_folder, names, scratch
 from latecomer.store.past import PastTable, ReplayStore
 from latecomer.store.private import keep_private
 from latecomer.store.rebuilds import Rebuild, Rebuilds
@@ -344,13 +344,13 @@ def _parts(
 @contextmanager
 def _folder(to: str | Path | None, origin: Store) -> Iterator[Path]:
     if to is None:
-        with TemporaryDirectory(prefix="latecomer-replay-") as folder:
-            yield Path(folder)
+        with scratch("latecomer-replay-") as folder:
+            yield folder
         return
     root = Path(to).resolve()
     if root == origin.root or origin.root in root.parents:
         raise StoreError(f"{root} is in the store that is replayed; name a folder outside it")
-    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+    if exists(root) and (not is_folder(root) or names(root)):
         raise StoreError(f"{root} is there already; name a new folder for the replay")
-    root.mkdir(parents=True, exist_ok=True)
+    make_folder(root)
     yield root
