@@ -34,6 +34,7 @@ from latecomer.config.changes import changed
 from latecomer.config.checks import require_output
 from latecomer.config.load import check_against
 from latecomer.config.models import Output, Pipeline
+from latecomer.config.places import url_problem
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreMismatch
 from latecomer.model.durations import to_micros
 from latecomer.model.timeline import Row
@@ -117,6 +118,8 @@ def replay(
     require_kind(
         "replay", str, "the name of a field", **{f"changes {field}": field for field in changes or {}}
     )
+    if (problem := url_problem("to", str(to or ""))) is not None:
+        raise PipelineError([problem])
     supposed = changed(pipeline, changes or {})
     for name in outputs:
         require_output(pipeline, name)
