@@ -74,14 +74,16 @@ def names(folder: Location) -> list[str]:
 
 def sizes(folder: Location, ending: str) -> dict[str, int]:
     """The sizes of the files in a folder whose names end so, in order of name."""
+    found = {}
     try:
         with os.scandir(folder) as entries:
-            found = sorted(
-                (each for each in entries if each.name.endswith(ending)), key=lambda each: each.name
-            )
-            return {each.name: each.stat().st_size for each in found}
+            for entry in entries:
+                if entry.name.endswith(ending):
+                    with suppress(FileNotFoundError):  # gone meanwhile
+                        found[entry.name] = entry.stat().st_size
     except (FileNotFoundError, NotADirectoryError):
         return {}
+    return dict(sorted(found.items()))
 
 
 def files_below(folder: Location) -> list[Location]:
