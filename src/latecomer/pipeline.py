@@ -46,6 +46,7 @@ from latecomer.spark.progress import Progress, watched
 from latecomer.spark.session import scheduled
 from latecomer.store.coverage import require_covered
 from latecomer.store.failpoints import failpoint
+from latecomer.store.files import names
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
 from latecomer.store.recovery import require_unbroken
 from latecomer.store.sql import quoted
@@ -286,9 +287,8 @@ class Engine:
 
     def _accepted_rebuild(self, batch: int) -> Rebuild | None:
         """The rebuild that a batch publishes, if it publishes one."""
-        outputs = self.store.root / "outputs"
-        names = sorted(each.name for each in outputs.iterdir()) if outputs.is_dir() else []
-        found = (Rebuilds(self.store.root, name).of_batch(batch) for name in names)
+        outputs = names(self.store.root / "outputs")
+        found = (Rebuilds(self.store.root, name).of_batch(batch) for name in outputs)
         return next((each for each in found if each is not None), None)
 
     def use(self, outputs: Mapping[str, Output]) -> None:

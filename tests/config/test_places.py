@@ -38,6 +38,12 @@ def refusal(folder: Path, **written: str) -> str:
     ("written", "field", "told"),
     [
         ({"store": "s3://bucket/lake"}, "store", "s3 is not supported"),
+        ({"store": "gs://bucket/lake"}, "store", "gs is not supported"),
+        ({"store": "abfss://c@account.dfs.core.windows.net/lake"}, "store", "abfss is not supported"),
+        ({"store": "hdfs://name/lake"}, "store", "hdfs is not supported"),
+        ({"store": "dbfs:/lake"}, "store", "dbfs is not supported"),
+        ({"store": "file:///srv/lake"}, "store", "write the path without file://"),
+        ({"store": "file:/srv/lake"}, "store", "write the path without file://"),
         ({"source": "'hdfs://name/in'"}, "source.files.path", "hdfs is not supported"),
         ({"store": '"la\\0ke"'}, "store", "NUL"),
         ({"first": '{delta: "~nobody-of-that-name/one"}'}, "outputs.one.sinks[0]", "there is no such user"),

@@ -14,7 +14,7 @@ import pytest
 from faults.disk_kit import SmallDisk, small_disk
 from latecomer.errors import StoreError
 from latecomer.errors.system import fullest, refusal_of, refused, refused_sentence
-from latecomer.store.durable import replace_text, require_room
+from latecomer.store.files import replace_text, require_room
 from latecomer.store.lock import exclusive
 from latecomer.store.table import Table
 

@@ -74,7 +74,7 @@ def plan(
     found = rebuilding.plan(pipeline, output, first, end, watch=_watch)
     if form is Format.TABLE:
         _print_plan(found)
-        if not found.folder.exists():
+        if not found.kept:
             note(
                 "the plan is not kept, for the store cannot be written; who may write it can apply the range"
             )

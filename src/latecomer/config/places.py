@@ -11,7 +11,8 @@ from latecomer.config.paths import SourcePath
 from latecomer.config.sinks import FileSink
 from latecomer.errors import Problem
 
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+"""How a URL begins; with one slash too, as in dbfs:/lake, and as a path leaves it of two."""
 _APART = "give store, source and each sink a folder of its own"
 
 
@@ -44,12 +45,23 @@ def _written(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
                 yield f"outputs.{name}.sinks.{nth}", sink.path
 
 
-def _unusable(field: str, path: str) -> Problem | None:
+def url_problem(field: str, path: str) -> Problem | None:
+    """What is wrong with a path that is a URL."""
     url = _URL.match(path)
-    if url:
+    if url is None:
+        return None
+    if url[1].lower() == "file":
         return Problem(
-            field, f"{url[1]} is not supported: only local files are", path, "write a path on this machine"
+            field, "a URL is not supported: only a path is", path, "write the path without file://"
         )
+    return Problem(
+        field, f"{url[1]} is not supported: only local files are", path, "write a path on this machine"
+    )
+
+
+def _unusable(field: str, path: str) -> Problem | None:
+    if (problem := url_problem(field, path)) is not None:
+        return problem
     if "\0" in path:
         return Problem(field, "a path cannot hold a NUL character", path, "remove it")
     try:

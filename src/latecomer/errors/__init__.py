@@ -23,7 +23,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 
 from latecomer.errors.redacting import HIDDEN, is_secret, redacted, without_secrets, without_settings
 
@@ -124,7 +124,7 @@ class NoStore(StoreError):
 class TornCommit(StoreError):
     """A commit file of a table is incomplete: the machine lost power while it was written."""
 
-    def __init__(self, table: Path, version: int, newest: int | None = None) -> None:
+    def __init__(self, table: PurePath, version: int, newest: int | None = None) -> None:
         self.table, self.version = table, version
         fix = "run the pipeline (latecomer run FILE), which sets it aside and computes its batch again"
         if newest is not None and newest > version:
@@ -137,7 +137,7 @@ class TornCommit(StoreError):
 class TornCheckpoint(StoreError):
     """A summary of a table's commits is incomplete: the machine lost power while it was written."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: PurePath) -> None:
         super().__init__(
             f"{file} is incomplete, as after a power cut; run the pipeline (latecomer run FILE), which removes it: "
             "the commits say the same"

@@ -6,10 +6,8 @@ They hold what stands. Where the pane that stands is marked as the last already,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -19,6 +17,7 @@ from latecomer.firing.lanes import BATCH, BEFORE, CLOCK, NOW
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
+from latecomer.store.files import Location, read_table, url
 from latecomer.store.sql import double_quoted, moment_literal, quoted
 from latecomer.store.standing import NTH, STANDS, newest_first, standing
 from latecomer.store.table import DataFile, Table
@@ -57,10 +56,10 @@ def places_to_close(panes: Table, output: Output, stretch: Stretch) -> set[tuple
     return {tuple(map(repr, row.values())) for row in found.to_pylist()}
 
 
-def places_in(files: Iterable[Path], output: Output) -> set[tuple[Any, ...]]:
+def places_in(files: Iterable[Location], output: Output) -> set[tuple[Any, ...]]:
     """The windows and keys of stored panes."""
     names = ["window_start", "window_end", *output.by]
-    tables = (pq.read_table(file, columns=names, partitioning=None).select(names) for file in files)
+    tables = (read_table(file, columns=names).select(names) for file in files)
     return {tuple(map(repr, row.values())) for table in tables for row in table.to_pylist()}
 
 
@@ -70,7 +69,7 @@ def write_closing_panes(
     panes: Sequence[str],
     told: Sequence[str],
     params: DataFrame,
-    folder: Path,
+    folder: Location,
 ) -> None:
     """One CLOSING pane for each window and key for which nothing more can come since this batch.
 
@@ -101,7 +100,7 @@ def write_closing_panes(
         columns = (taken_back.get(name, F.col(quoted(name))).alias(name) for name in merger.schema.names)
         rows.insert(0, F.struct(*columns))
     both = stands.select(F.explode(F.array(*rows)).alias(_BOTH)).select(f"{_BOTH}.*")
-    both.coalesce(1).write.parquet(str(folder))
+    both.coalesce(1).write.parquet(url(folder))
 
 
 def _closing(merger: Merger) -> dict[str, Column]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -17,6 +15,7 @@ from latecomer.model.durations import to_micros
 from latecomer.model.panes import Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import FixedWindow
+from latecomer.store.files import Location, read_table, url
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.sql import double_quoted, quoted
 from latecomer.store.table import Table
@@ -57,10 +56,10 @@ class KnownKeys:
         first = pc.min(self.table.column(_FIRST)).as_py()
         return None if first is None else to_micros(first)
 
-    def learn(self, fired: Iterable[Path]) -> None:
+    def learn(self, fired: Iterable[Location]) -> None:
         """Take in the panes of a batch."""
         for file in fired:
-            self._add(pq.read_table(file, columns=[*self.keys, "window_end", *_SAID], partitioning=None))
+            self._add(read_table(file, columns=[*self.keys, "window_end", *_SAID]))
 
     def _add(self, panes: pa.Table) -> None:
         kinds = pa.schema([*self.table.schema, *_SAID.items()])
@@ -90,9 +89,9 @@ def write_empty_panes(
     window: FixedWindow,
     firings: DataFrame,
     ends: Sequence[int],
-    fired: Sequence[Path],
+    fired: Sequence[Location],
     params: DataFrame,
-    folder: Path,
+    folder: Location,
 ) -> None:
     """One ON_TIME pane of no events for each key and window that closed without it."""
     merger = known.merger
@@ -102,7 +101,7 @@ def write_empty_panes(
     places = keys.join(F.broadcast(spark.createDataFrame(closed)), F.expr(f"unix_micros({_FIRST}) < {END}"))
     if fired:
         there = (
-            spark.read.schema(merger.ddl()).parquet(*map(str, fired)).where(f"timing = '{Timing.ON_TIME}'")
+            spark.read.schema(merger.ddl()).parquet(*map(url, fired)).where(f"timing = '{Timing.ON_TIME}'")
         )
         names = {f"{PRIVATE}there_{key}": key for key in known.keys}
         there = there.selectExpr(
@@ -124,4 +123,4 @@ def write_empty_panes(
     }
     sums = {name for name, each in merger.output.aggregates.items() if each.function == "sum"}
     zeros = {name: f"cast(0 as {merger.layout.values[name]})" for name in sums}
-    merger.published(placed, firing, zeros).coalesce(1).write.parquet(str(folder))
+    merger.published(placed, firing, zeros).coalesce(1).write.parquet(url(folder))

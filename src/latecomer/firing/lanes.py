@@ -13,11 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, reduce
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -28,8 +26,8 @@ from latecomer.model.ledger import EVENTS as EVENT_UNIT
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+from latecomer.store.files import Location, parquet_files, read_table, url
 from latecomer.store.sql import quoted
-from latecomer.store.table import parquet_files
 from latecomer.timeline.keeper import FIRED_AT, FIRED_WATERMARK
 from latecomer.windowing.assign import END, START
 from latecomer.windowing.judge import CODES, FATE
@@ -63,11 +61,11 @@ _FIRES, _EARLY = f"{PRIVATE}fires", f"{PRIVATE}early"
 class Lanes:
     """The files of one pass."""
 
-    folder: Path
+    folder: Location
     merger: Merger
 
     @cached_property
-    def files(self) -> dict[str, list[Path]]:
+    def files(self) -> dict[str, list[Location]]:
         lanes = (OPEN, FIRED, LATE, WAITING, REST)
         return {lane: parquet_files(self.folder / f"{LANE}={lane}") for lane in lanes}
 
@@ -83,7 +81,7 @@ class Lanes:
             for file in files:
                 summed = [each for column in units.values() for each in self.merger.exact_columns(column)]
                 columns = ["timing", *dict.fromkeys([*summed, *noted.values()])]
-                table = pq.read_table(file, columns=columns, partitioning=None)
+                table = read_table(file, columns=columns)
                 for name, column in noted.items():
                     notes[name] += int(_sum(table.column(column)))
                 for fate, rows in _by_fate(lane, table):
@@ -100,7 +98,7 @@ class Lanes:
         """The starts of the windows that late events touched, in microseconds."""
         starts: set[int] = set()
         for file in self.files[LATE]:
-            column = pq.read_table(file, columns=["window_start"], partitioning=None).column(0)
+            column = read_table(file, columns=["window_start"]).column(0)
             starts.update(pc.unique(column).cast(pa.int64()).to_pylist())
         return sorted(starts)
 
@@ -109,7 +107,7 @@ NOTED = {"late_at_source": NEW_BEHIND, "partly_late": NEW_PARTLY}
 
 
 def write_lanes(
-    merger: Merger, inputs: Sequence[DataFrame], firings: DataFrame, params: DataFrame, folder: Path
+    merger: Merger, inputs: Sequence[DataFrame], firings: DataFrame, params: DataFrame, folder: Location
 ) -> Lanes:
     """Merge events and open states in one pass, and write every lane."""
     merged = merger.merge(reduce(lambda left, right: left.unionByName(right), inputs))
@@ -130,7 +128,7 @@ def write_lanes(
         laned = placed.selectExpr("*", both)
     said = None if early is None else _said(merger)
     panes = merger.published(laned, {**_firing(merger.output), LANE: LANE}, said)
-    panes.write.partitionBy(LANE).parquet(str(folder))
+    panes.write.partitionBy(LANE).parquet(url(folder))
     return Lanes(folder, merger)
 
 

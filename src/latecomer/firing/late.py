@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,6 +14,7 @@ from latecomer.firing.lanes import BATCH, is_last
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import Fate
+from latecomer.store.files import Location, url
 from latecomer.store.sql import quoted
 from latecomer.store.standing import NTH, STANDS, newest_first
 from latecomer.store.table import DataFile
@@ -38,10 +38,10 @@ def touching(files: Iterable[DataFile], starts: Sequence[int]) -> list[DataFile]
 def write_late_panes(
     spark: SparkSession,
     merger: Merger,
-    added: Sequence[Path],
+    added: Sequence[Location],
     earlier: Sequence[str],
     params: DataFrame,
-    folder: Path,
+    folder: Location,
 ) -> None:
     """One LATE pane for each window and key that late events touched.
 
@@ -49,7 +49,7 @@ def write_late_panes(
     that it replaces is taken back first.
     """
     schema = merger.ddl()
-    delta = spark.read.schema(schema).parquet(*(str(file) for file in added))
+    delta = spark.read.schema(schema).parquet(*map(url, added))
     inputs = merger.of_states(delta, Fate.LATE_ACCEPTED, fresh=True)
     retracting = bool(earlier) and merger.output.accumulation is Accumulation.RETRACTING
     if earlier:
@@ -74,20 +74,20 @@ def write_late_panes(
     panes = merger.published(merged.crossJoin(F.broadcast(params)), firing)
     if retracting:
         panes = _with_retracts(panes)
-    panes.coalesce(1).write.parquet(str(folder))
+    panes.coalesce(1).write.parquet(url(folder))
 
 
 def write_retracts(
     spark: SparkSession,
     merger: Merger,
-    fired: Sequence[Path],
+    fired: Sequence[Location],
     earlier: Sequence[str],
     params: DataFrame,
-    folder: Path,
+    folder: Location,
 ) -> None:
     """Take back what panes that just fired replace: the early panes of their windows."""
     schema = merger.ddl()
-    panes = spark.read.schema(schema).parquet(*(str(file) for file in fired)).where("sequence > 0")
+    panes = spark.read.schema(schema).parquet(*map(url, fired)).where("sequence > 0")
     held = _standing(spark.read.schema(schema).parquet(*earlier), panes, merger)
     place = ("window_start", *merger.layout.keys)
     why = {f"{PRIVATE}why_{name}": name for name in (*place, "timing", "fired_at", "watermark")}
@@ -101,7 +101,7 @@ def write_retracts(
     }
     retracts = held.join(new, same).crossJoin(F.broadcast(params))
     columns = (replaced.get(name, F.col(quoted(name))).alias(name) for name in held.columns)
-    retracts.select(*columns).coalesce(1).write.parquet(str(folder))
+    retracts.select(*columns).coalesce(1).write.parquet(url(folder))
 
 
 def _prior(schema: str) -> Column:

@@ -6,12 +6,10 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -42,10 +40,11 @@ from latecomer.model.triggers import Every
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.model.windows import Session
 from latecomer.store.failpoints import failpoint
+from latecomer.store.files import Location, footer, move, parquet_files, read_table, url, write_table
 from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.state_types import beyond_column, beyond_halves
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile, batch_of, kind_of, parquet_files
+from latecomer.store.table import DataFile, batch_of, kind_of
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.assign import END
 from latecomer.windowing.judge import BATCH as EVENT_BATCH
@@ -188,8 +187,7 @@ class OutputLogic:
             return False
         if kind_of(file) == WAITING or not self.output.closes_silently:
             return True
-        (path,) = self.tables.partials.paths([file])
-        states = pq.read_table(path, partitioning=None)
+        states = read_table(self.tables.partials.location(file))
         closed = pc.field("window_end") <= pa.scalar(stretch.fires_at, pa.int64()).cast(TIMESTAMP)
         return self._has_news(states.filter(closed), stretch)
 
@@ -216,8 +214,8 @@ class OutputLogic:
 
     def _starts_untold(self) -> set[int]:
         starts: set[int] = set()
-        for path in self.tables.partials.paths(self._still_open()):
-            states = pq.read_table(path, columns=["window_start", SINCE], partitioning=None)
+        for file in self._still_open():
+            states = read_table(self.tables.partials.location(file), ["window_start", SINCE])
             untold = states.filter(pc.field(SINCE) > 0).column("window_start")
             starts.update(pc.unique(untold).cast(pa.int64()).to_pylist())
         return starts
@@ -279,7 +277,7 @@ class OutputLogic:
         }
         if not kept or not added:
             return
-        rows = pq.ParquetDataset(self.tables.panes.paths(added)).read(columns=list(kept.values()))
+        rows = self.tables.panes.dataset(added).to_table(columns=list(kept.values()))
         for name, column in kept.items():
             if places := rows.num_rows - rows[column].null_count:
                 self._outgrown.add(name)
@@ -294,14 +292,14 @@ class OutputLogic:
                 )
 
     def _closing_panes(
-        self, batch: Batch, new: Sequence[Path], params: DataFrame, told: Sequence[str] = ()
-    ) -> list[Path]:
+        self, batch: Batch, new: Sequence[Location], params: DataFrame, told: Sequence[str] = ()
+    ) -> list[Location]:
         """The last panes of windows for which nothing more can come, also of those that just fired."""
         panes = self.tables.panes
         # What an interrupted attempt at this batch published is no past.
         earlier = [file for file in self.recent_panes if batch_of(file) < batch.number]
         known = panes.paths(may_close(earlier, self.output, batch.stretch))
-        known += [str(file) for file in new if pq.read_metadata(file).num_rows]
+        known += [url(file) for file in new if footer(file).num_rows]
         if not known or batch.stretch.fires_at == BEGIN_OF_TIME:
             return []
         folder = panes.new_folder(batch.number, CLOSING)
@@ -312,7 +310,7 @@ class OutputLogic:
     def _takes_back_early(self) -> bool:
         return self.output.trigger.early is not None and self.output.accumulation is Accumulation.RETRACTING
 
-    def _empty_panes(self, batch: Batch, fired: Sequence[Path], params: DataFrame) -> list[Path]:
+    def _empty_panes(self, batch: Batch, fired: Sequence[Location], params: DataFrame) -> list[Location]:
         """The panes of keys that windows before had, for windows that closed without them."""
         known, window = self.known_keys, self.output.window
         assert known is not None  # noqa: S101
@@ -352,7 +350,7 @@ class OutputLogic:
         message = f"{told}, to be told as empty for {keys:,} key{'s' if keys > 1 else ''}"
         return PipelineError([Problem(f"outputs.{self.name}.emit_empty", message, True, fix)])
 
-    def _fold_late(self, new: list[Path], stretch: Stretch) -> tuple[list[Path], list[DataFile]]:
+    def _fold_late(self, new: list[Location], stretch: Stretch) -> tuple[list[Location], list[DataFile]]:
         """Late panes come in many small files; now and then they become one.
 
         Those of windows that no late event reached any more before this batch are upkeep's (ADR 0017).
@@ -367,13 +365,8 @@ class OutputLogic:
         ]
         if len(small) < FOLD_AT:
             return new, []
-        root = self.tables.panes.root
-        parts = [
-            pq.read_table(file, partitioning=None) for file in [*(root / file.path for file in small), *new]
-        ]
-        target = new[0].with_name("folded.parquet")
-        pq.write_table(pa.concat_tables(parts), target)
-        return [target], small
+        parts = map(read_table, [*map(self.tables.panes.location, small), *new])
+        return [write_table(pa.concat_tables(parts), new[0].with_name("folded.parquet"))], small
 
     def _publish_side_output(self, batch: Batch, events: DataFrame) -> None:
         folder = self.tables.late.new_folder(batch.number)
@@ -453,7 +446,6 @@ def _by_arrival(rule: object) -> TypeGuard[Every]:
     return isinstance(rule, Every) and rule.clock == "arrival"
 
 
-def _moved(files: Sequence[Path], folder: Path) -> list[Path]:
-    if files:
-        folder.mkdir(parents=True)
-    return [file.rename(folder / file.name) for file in files]
+def _moved(files: Sequence[Location], folder: Location) -> list[Location]:
+    """One pass of Spark writes one folder; what of it belongs to another table goes there."""
+    return [move(file, folder / file.name) for file in files]

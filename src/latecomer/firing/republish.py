@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from latecomer.firing.lanes import WAITING
 from latecomer.firing.output import OutputLogic
@@ -18,6 +15,7 @@ from latecomer.model.durations import to_micros
 from latecomer.model.panes import Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.store.failpoints import failpoint
+from latecomer.store.files import Location, copy, new_parquet, open_parquet, read_table, write_table
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.rebuilds import Rebuild, Record
 from latecomer.store.sql import moment_literal
@@ -61,12 +59,11 @@ def publish_rebuild(logic: OutputLogic, number: int, rebuild: Rebuild, stretch: 
     logic.remember()
 
 
-def _filled(file: Path, folder: Path, logic: OutputLogic, number: int, stretch: Stretch) -> Path:
+def _filled(file: Location, folder: Location, logic: OutputLogic, number: int, stretch: Stretch) -> Location:
     """Staged panes with their batch, moment and watermark."""
-    folder.mkdir(parents=True, exist_ok=True)
     target = folder / file.name
     schema = logic.merger.schema
-    with pq.ParquetFile(file) as staged, pq.ParquetWriter(target, schema) as writer:
+    with open_parquet(file) as staged, new_parquet(target, schema) as writer:
         for part in staged.iter_batches():
             writer.write_table(_told(pa.table(part), logic, number, stretch).cast(schema))
     return target
@@ -86,26 +83,24 @@ def _told(rows: pa.Table, logic: OutputLogic, number: int, stretch: Stretch) -> 
     return pa.table({name: filled.get(name, rows[name]) for name in logic.merger.schema.names})
 
 
-def _without_rebuilt(logic: OutputLogic, number: int) -> tuple[list[Path], list[DataFile]]:
+def _without_rebuilt(logic: OutputLogic, number: int) -> tuple[list[Location], list[DataFile]]:
     """What waits to be told of rebuilt windows is in their panes now: files without it, for those with it."""
     partials, panes = logic.tables.partials, logic.tables.panes
     waiting = [file for file in partials.files() if kind_of(file) in (WAITING, TOLD)]
     rebuilt = [file for file in panes.files() if file.minimum["batch"] == number] if waiting else []
     if not rebuilt:
         return [], []
-    taken = _Taken(logic, [pq.read_table(path, partitioning=None) for path in panes.paths(rebuilt)])
+    taken = _Taken(logic, [read_table(panes.location(file)) for file in rebuilt])
     added, gone = [], []
     for file in waiting:
-        rows = pq.read_table(partials.root / file.path, partitioning=None)
+        rows = read_table(partials.location(file))
         left = rows.filter(pa.array([not taken.holds(row) for row in taken.places(rows)], pa.bool_()))
         if left.num_rows == rows.num_rows:
             continue
         gone.append(file)
         if left.num_rows:
             folder = partials.new_folder(number, kind_of(file))
-            folder.mkdir(parents=True)
-            pq.write_table(left, folder / "left.parquet")
-            added.append(folder / "left.parquet")
+            added.append(write_table(left, folder / "left.parquet"))
     return added, gone
 
 
@@ -133,7 +128,6 @@ class _Taken:
         return (start, end) in told
 
 
-def _copies(files: Sequence[Path], folder: Path) -> list[Path]:
+def _copies(files: Sequence[Location], folder: Location) -> list[Location]:
     """Copies below the table: a rebuild that was killed half-way starts over from its own files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return [Path(shutil.copyfile(file, folder / file.name)) for file in files]
+    return [copy(file, folder / file.name) for file in files]

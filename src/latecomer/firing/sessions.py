@@ -13,13 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, reduce
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
@@ -38,9 +35,10 @@ from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.store.failpoints import failpoint
+from latecomer.store.files import Location, footer, parquet_files, read_table, scratch, url
 from latecomer.store.sql import quoted
 from latecomer.store.standing import NTH, STANDS, newest_first
-from latecomer.store.table import DataFile, batch_of, kind_of, parquet_files
+from latecomer.store.table import DataFile, batch_of, kind_of
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.assign import END, START
 from latecomer.windowing.judge import CODES, FATE, WATERMARK, Periods, as_seen
@@ -92,7 +90,7 @@ class Known:
 class PreparedSessions(Prepared):
     """With the suspects of the batch, judged."""
 
-    verdicts: Sequence[Path] = field(default_factory=list)
+    verdicts: Sequence[Location] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ class SessionLanes(Lanes):
     """The files of one pass. A session holds on-time and late events together, counted apart."""
 
     @cached_property
-    def files(self) -> dict[str, list[Path]]:
+    def files(self) -> dict[str, list[Location]]:
         lanes = (OPEN, FIRED, WAITING, TOLD, REST)
         return {lane: parquet_files(self.folder / f"{LANE}={lane}") for lane in lanes}
 
@@ -118,7 +116,7 @@ class SessionLanes(Lanes):
         for lane in (OPEN, FIRED, WAITING, REST):
             for file in self.files[lane]:
                 summed = [each for column in (*news, *lates) for each in self.merger.exact_columns(column)]
-                table = pq.read_table(file, columns=["timing", NEW_BEHIND, *summed], partitioning=None)
+                table = read_table(file, columns=["timing", NEW_BEHIND, *summed])
                 behind += int(_sum(table.column(NEW_BEHIND)))
                 parts = _by_fate(table) if lane == REST else {Fate.ON_TIME: table}
                 for fate, rows in parts.items():
@@ -173,12 +171,12 @@ class SessionLogic(OutputLogic):
             rows = self._said_before(rows)
         merged = self.merger.merge(rows, within=SESSION, gather=PANES if tells else None)
         laned = with_lanes(self.spark, self.merger, merged, batch.stretch, self._params(batch))
-        laned.write.partitionBy(LANE).parquet(str(folder))
+        laned.write.partitionBy(LANE).parquet(url(folder))
         lanes = SessionLanes(folder, self.merger)
         return PreparedSessions(lanes, known.files, lanes.counts, verdicts)
 
     def judged(
-        self, batch: Batch, scratch: Path, periods: Periods = (), more: Sequence[str] = ()
+        self, batch: Batch, scratch: Location, periods: Periods = (), more: Sequence[str] = ()
     ) -> DataFrame:
         """The events of the whole log, judged by the log and the timeline alone; `scratch` is for what has
         to be written down on the way."""
@@ -190,8 +188,8 @@ class SessionLogic(OutputLogic):
     def fates_by_batch(self, batch: Batch, periods: Periods = ()) -> dict[int, Counts]:
         if batch.events is None:
             return {}
-        with TemporaryDirectory(prefix="latecomer-") as scratch:
-            return counts_by_batch(self.merger, self.judged(batch, Path(scratch), periods))
+        with scratch() as folder:
+            return counts_by_batch(self.merger, self.judged(batch, folder, periods))
 
     # What a batch meets
 
@@ -203,19 +201,19 @@ class SessionLogic(OutputLogic):
             return Known(*_apart(self.tables.partials.files_before(batch.number)))
         return Known(self.open_states, self.told)
 
-    def _find_suspects(self, batch: Batch, scratch: Path) -> list[Path]:
+    def _find_suspects(self, batch: Batch, scratch: Location) -> list[Location]:
         """The events behind the watermark, in files of their own; none if there are none."""
         if batch.events is None or (not batch.history and batch.earliest > batch.stretch.fires_at):
             return []
         folder = scratch / SUSPECTS
         timeline = batch.stretch.frame(self.spark, with_batch=batch.history)
         found = suspects(batch.events, timeline, self.output, self.store.layout)
-        found.write.parquet(str(folder))
-        return [file for file in parquet_files(folder) if pq.read_metadata(file).num_rows]
+        found.write.parquet(url(folder))
+        return [file for file in parquet_files(folder) if footer(file).num_rows]
 
     def _judge(
-        self, batch: Batch, found: Sequence[Path], known: Known, periods: Periods, scratch: Path
-    ) -> list[Path]:
+        self, batch: Batch, found: Sequence[Location], known: Known, periods: Periods, scratch: Location
+    ) -> list[Location]:
         """Every suspect with the session that judges it, in files of their own."""
         assert batch.events is not None  # noqa: S101
         folder = scratch / VERDICTS
@@ -226,10 +224,10 @@ class SessionLogic(OutputLogic):
         places = [self._places(rows) for rows in standing]
         there = reduce(lambda left, right: left.unionByName(right), places) if places else None
         layout = self.store.layout
-        with_verdicts(suspected, batch.events, timeline, periods, layout, there).write.parquet(str(folder))
+        with_verdicts(suspected, batch.events, timeline, periods, layout, there).write.parquet(url(folder))
         return parquet_files(folder)
 
-    def _closed(self, batch: Batch, found: Sequence[Path], known: Known) -> DataFrame | None:
+    def _closed(self, batch: Batch, found: Sequence[Location], known: Known) -> DataFrame | None:
         """The panes that stand for closed sessions which a suspect may touch, by file and by key.
 
         A session that is in `partials` as well, because it has more to tell, is left to that.
@@ -253,15 +251,15 @@ class SessionLogic(OutputLogic):
         inside = F.expr(f"{START} <= unix_micros(window_start) and unix_micros(window_end) <= {END}")
         return _same_key(stands, self._places(self._read(known.states)), self.output.by, "left_anti", inside)
 
-    def _cells(self, found: Sequence[Path]) -> list[int]:
+    def _cells(self, found: Sequence[Location]) -> list[int]:
         """Where the suspects are, in cells of the gap's length."""
-        times = [pq.read_table(file, columns=["event_time"], partitioning=None).column(0) for file in found]
+        times = [read_table(file, columns=["event_time"]).column(0) for file in found]
         gap = self.window.gap
         return sorted({time // gap for each in times for time in each.cast(pa.int64()).to_pylist()})
 
     # One pass
 
-    def _inputs(self, batch: Batch, verdicts: Sequence[Path], known: Known) -> list[DataFrame]:
+    def _inputs(self, batch: Batch, verdicts: Sequence[Location], known: Known) -> list[DataFrame]:
         """Events, first folded cell by cell, the sessions they meet, and the panes that those told."""
         inputs = []
         if batch.events is not None:
@@ -279,7 +277,7 @@ class SessionLogic(OutputLogic):
             inputs.append(self.merger.of_states(known.closed.withColumns(held), Fate.ON_TIME, more=whole))
         return inputs
 
-    def _judged(self, batch: Batch, verdicts: Sequence[Path], periods: Periods, *more: str) -> DataFrame:
+    def _judged(self, batch: Batch, verdicts: Sequence[Location], periods: Periods, *more: str) -> DataFrame:
         assert batch.events is not None  # noqa: S101
         layout = self.store.layout
         timeline = batch.stretch.frame(self.spark, with_batch=batch.history)
@@ -332,11 +330,11 @@ class SessionLogic(OutputLogic):
     def _whole_pane(self) -> str:
         return f"struct({', '.join(quoted(field.name) for field in self.merger.schema)}) as {PANES}"
 
-    def _files(self, files: Sequence[Path], schema: str) -> DataFrame:
-        return self.spark.read.schema(schema).parquet(*map(str, files))
+    def _files(self, files: Sequence[Location], schema: str) -> DataFrame:
+        return self.spark.read.schema(schema).parquet(*map(url, files))
 
     def _untold(self) -> set[tuple[Any, ...]]:
-        return places_in(map(Path, self.tables.partials.paths(self.told)), self.output)
+        return places_in(map(self.tables.partials.location, self.told), self.output)
 
     def _has_news(self, closed: pa.Table, stretch: Stretch) -> bool:
         late, passed = self.output.trigger.late, False
@@ -362,7 +360,7 @@ class SessionLogic(OutputLogic):
         if not panes.holds(number):
             files = list(lanes.files[FIRED]) if lanes else []
             if self.closes:
-                told = list(map(str, lanes.files[TOLD])) if lanes else partials.paths(self.told)
+                told = list(map(url, lanes.files[TOLD])) if lanes else partials.paths(self.told)
                 files += self._closing_panes(batch, files, self._params(batch), told)
             failpoint(f"{self.name}.panes.written", number)
             self.recent_panes += _bounded(panes.commit(number, files))
@@ -373,7 +371,7 @@ class SessionLogic(OutputLogic):
             folder = late.new_folder(number)
             layout = self.store.layout
             events = self._judged(batch, prepared.verdicts, [(0, self.output)], whole_event(layout))
-            missed(events, self.output, layout).coalesce(1).write.parquet(str(folder))
+            missed(events, self.output, layout).coalesce(1).write.parquet(url(folder))
             failpoint(f"{self.name}.late.written", number)
             late.commit(number, parquet_files(folder))
             failpoint(f"{self.name}.late.committed", number)

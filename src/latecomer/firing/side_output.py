@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
 from latecomer.model.verdicts import Fate, Verdict
+from latecomer.store.files import Location, url
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import quoted
 from latecomer.windowing.assign import END, START
@@ -49,6 +48,6 @@ def missed(judged: DataFrame, output: Output, layout: EventLayout) -> DataFrame:
 
 
 def write_side_output(
-    events: DataFrame, timeline: DataFrame, output: Output, layout: EventLayout, folder: Path
+    events: DataFrame, timeline: DataFrame, output: Output, layout: EventLayout, folder: Location
 ) -> None:
-    side_output(events, timeline, output, layout).coalesce(1).write.parquet(str(folder))
+    side_output(events, timeline, output, layout).coalesce(1).write.parquet(url(folder))

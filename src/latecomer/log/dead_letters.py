@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from latecomer.log.envelope import RAW, REASON
 from latecomer.source.base import Letters
+from latecomer.store.files import Location, new_parquet, open_parquet, remove
 from latecomer.store.layout import DEAD_LETTERS
 
 _MADE = {"raw", "raw_bytes", "detail"}
@@ -23,11 +22,11 @@ class Filing:
 
     letters: Letters
 
-    def file(self, written: Path, home: Path) -> Path:
+    def file(self, written: Location, home: Location) -> Location:
         """A file of the dead letters' lane, as their table has it, in the place where it belongs."""
         columns = {REASON if name == "reason" else name: name for name in DEAD_LETTERS.names}
         kept = {private: name for private, name in columns.items() if name not in _MADE}
-        with pq.ParquetFile(written) as lane, pq.ParquetWriter(home, DEAD_LETTERS) as letters:
+        with open_parquet(written) as lane, new_parquet(home, DEAD_LETTERS) as letters:
             # By group: its size is bounded, whatever that of its rows.
             batches = (
                 rows
@@ -43,7 +42,7 @@ class Filing:
                 letters.write_table(
                     pa.table({name: found[name] for name in DEAD_LETTERS.names}, DEAD_LETTERS)
                 )
-        written.unlink()
+        remove(written)
         return home
 
 

@@ -11,17 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from latecomer.log.hashes import Hashes, hash_ids
 from latecomer.log.ids import IdIndex, Rows
 from latecomer.source.base import Slice
+from latecomer.store.files import Location, open_parquet, remove, write_table
 from latecomer.store.table import new_token
 
 _ORDER = ("arrival_time", "landed", "origin", "position")
@@ -31,7 +30,7 @@ Chosen = npt.NDArray[np.bool_]
 _NO_ROWS: Rows = np.empty(0, np.int64)
 
 
-def set_aside(lanes: Sequence[Path], aside: Path, piece: Slice, index: IdIndex, since: int) -> None:
+def set_aside(lanes: Sequence[Location], aside: Location, piece: Slice, index: IdIndex, since: int) -> None:
     """Move the duplicates among the events in the files of some lanes to files in another folder.
 
     An event is a duplicate if one with its id came earlier in the batch, or is in the log with an event time
@@ -44,7 +43,6 @@ def set_aside(lanes: Sequence[Path], aside: Path, piece: Slice, index: IdIndex, 
         return
     again = np.union1d(known, _all_but_firsts(batch.described(repeated, piece)))
     parts = [(path, again[(again >= start) & (again < end)] - start) for path, start, end in batch.files]
-    aside.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda part: _divide(part[0], part[1], aside), parts))
 
@@ -52,7 +50,7 @@ def set_aside(lanes: Sequence[Path], aside: Path, piece: Slice, index: IdIndex, 
 class _Ids:
     """The ids in some files, as hashes; rows are counted through all of them."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    def __init__(self, paths: Sequence[Location]) -> None:
         found: list[Hashes] = []
         rows: list[Rows] = []
         ends = [0]
@@ -119,34 +117,28 @@ def _landings(origins: pa.ChunkedArray, piece: Slice) -> pa.Array:
     return pa.array([known[origin] for origin in origins.to_pylist()], pa.int64())
 
 
-def _divide(path: Path, rows: Rows, aside: Path) -> None:
+def _divide(path: Location, rows: Rows, aside: Location) -> None:
     """Move rows of a file, if any, to a file of their own; the rest takes the file's place."""
     if not len(rows):
         return
     # The files of two lanes may have one name.
     table, again = _read(path), aside / f"again-{new_token()}.parquet"
+    moved = np.zeros(table.num_rows, bool)
+    moved[rows] = True
     if len(rows) < table.num_rows:
-        moved = np.zeros(table.num_rows, bool)
-        moved[rows] = True
-        _write(table.filter(pa.array(~moved)), path.with_name(f"kept-{new_token()}.parquet"))
-        _write(table.filter(pa.array(moved)), again)
-        path.unlink()
-    else:
-        path.rename(again)
-    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+        write_table(table.filter(pa.array(~moved)), path.with_name(f"kept-{new_token()}.parquet"))
+    write_table(table.filter(pa.array(moved)), again)
+    remove(path)
+    remove(path.with_name(f".{path.name}.crc"))
 
 
-def _read(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    with pq.ParquetFile(path) as file:
+def _read(path: Location, columns: Sequence[str] | None = None) -> pa.Table:
+    with open_parquet(path) as file:
         return file.read(columns=columns and list(columns))
 
 
 def _ids_of(table: pa.Table) -> pa.Array:
     return table["event_id"].cast(pa.large_binary()).combine_chunks()
-
-
-def _write(rows: pa.Table, path: Path) -> None:
-    pq.write_table(rows, path)
 
 
 def _equal(left: pa.Array, right: pa.Array) -> Chosen:

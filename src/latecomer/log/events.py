@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import groupby
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -32,6 +30,7 @@ from latecomer.source.base import LANDED, Rows, Slice, Source
 from latecomer.source.choose import source_of
 from latecomer.spark.session import no_rows, own_session
 from latecomer.store.failpoints import failpoint
+from latecomer.store.files import Location, parquet_files, remove_all, url
 from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import Store
 from latecomer.store.table import (
@@ -41,7 +40,6 @@ from latecomer.store.table import (
     batch_of,
     batches_of,
     is_merged,
-    parquet_files,
 )
 
 UNIQUE = {
@@ -210,19 +208,19 @@ class EventLog:
             return no_rows(self.spark, columns)
         return self.spark.read.schema(ddl(columns)).parquet(*self.store.events.paths(files))
 
-    def _write_lanes(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Path, int]:
+    def _write_lanes(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, int]:
         """Write all lanes into a folder that no commit names; tells it, and how many rows were read."""
-        folder: Path | None = None
+        folder: Location | None = None
 
-        def write(rows: Rows) -> tuple[Path, int]:
+        def write(rows: Rows) -> tuple[Location, int]:
             nonlocal folder
             if folder is not None:  # of an attempt that did not read them right
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_all(folder)
             folder = self.store.events.new_folder(batch)
             events = decoded(rows.frame, self.store.layout, self._params(batch, piece, timeline))
             if rows.tasks is not None:
                 events = events.coalesce(rows.tasks)
-            events.drop(LANDED).write.options(**UNIQUE).partitionBy(envelope.LANE).parquet(str(folder))
+            events.drop(LANDED).write.options(**UNIQUE).partitionBy(envelope.LANE).parquet(url(folder))
             return folder, rows.counted()
 
         return self.source.read(self._reading, piece, write)
@@ -244,29 +242,28 @@ class EventLog:
         reach = max(output.allowed_lateness + output.window.reach for output in outputs)
         return max(min(timeline.watermark, timeline.newest_event_time) - reach, EARLIEST)
 
-    def _set_aside_duplicates(self, folder: Path, piece: Slice, timeline: Timeline) -> None:
+    def _set_aside_duplicates(self, folder: Location, piece: Slice, timeline: Timeline) -> None:
         lanes = [
             file
             for lane in (envelope.EVENTS, envelope.BEHIND)
             for file in parquet_files(folder / f"{envelope.LANE}={lane}")
         ]
-        aside = folder / f"{envelope.LANE}={envelope.DUPLICATES}"
+        aside = self.store.duplicates.root / "data" / folder.name
         set_aside(lanes, aside, piece, self._ids, self._remembered_since(timeline))
 
-    def _lane_files(self, folder: Path, lane: str, table: Table, piece: Slice) -> list[Path]:
-        """A lane's files, moved below the table they belong to."""
+    def _lane_files(self, folder: Location, lane: str, table: Table, piece: Slice) -> list[Location]:
+        """A lane's files, below the table they belong to: that of the events, or a folder of the same name."""
+        home = table.root / "data" / folder.name
+        if lane == envelope.DUPLICATES:
+            return parquet_files(home)
         lanes = (lane, envelope.BEHIND) if lane == envelope.EVENTS else (lane,)
         found = [file for each in lanes for file in parquet_files(folder / f"{envelope.LANE}={each}")]
-        if table is self.store.events:
+        if lane == envelope.EVENTS:
             return found
-        home = table.root / "data" / folder.name
-        home.mkdir(parents=True, exist_ok=True)
-        if table is self.store.dead_letters:
-            filing = Filing(self.source.letters(piece))
-            return [filing.file(written, home / written.name) for written in found]
-        return [file.rename(home / file.name) for file in found]
+        filing = Filing(self.source.letters(piece))
+        return [filing.file(written, home / written.name) for written in found]
 
-    def _commit(self, batch: int, table: Table, files: Sequence[Path]) -> int:
+    def _commit(self, batch: int, table: Table, files: Sequence[Location]) -> int:
         if not files and not table.exists and table is not self.store.events:
             return 0
         if table.holds(batch):

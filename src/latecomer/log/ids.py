@@ -13,23 +13,20 @@ forgotten too much. Segments count batches, not files: what upkeep does to the f
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from latecomer.log.hashes import Filter, Hashes, filter_bits, hash_ids
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.store.durable import sync
+from latecomer.store.files import Location, names, new_arrow, open_arrow, remove
 from latecomer.store.table import DataFile, Table, batches_of, new_token
 
 RUN_ROWS = 2 << 20
@@ -81,7 +78,7 @@ class Run:
 class Segment:
     """The ids of the batches from `first` to `last`."""
 
-    path: Path
+    path: Location
     first: int
     last: int
     floor: int
@@ -105,7 +102,7 @@ class Segment:
 class IdIndex:
     """The ids of an event log that a duplicate could still do harm with."""
 
-    def __init__(self, folder: Path, events: Table) -> None:
+    def __init__(self, folder: Location, events: Table) -> None:
         self.folder = folder
         self.events = events
         self._segments: list[Segment] | None = None
@@ -139,8 +136,8 @@ class IdIndex:
 
     def _stored(self) -> list[Segment]:
         """The segments that are there and belong to this log; the others are deleted."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        found = [_opened(path) for path in sorted(self.folder.iterdir())]
+        there = [self.folder / name for name in names(self.folder)]
+        found = [_opened(path) for path in there]
         last, own = self.events.last_batch(), self._log_id()
         kept: list[Segment] = []
         for segment, of in sorted(
@@ -149,10 +146,10 @@ class IdIndex:
             # A merge that was interrupted leaves what it merged beside what it made.
             if of == own and segment.last <= last and (not kept or segment.first > kept[-1].last):
                 kept.append(segment)
-        there = {segment.path for segment in kept}
-        for path in self.folder.iterdir():
-            if path not in there:
-                path.unlink()
+        whole = {segment.path for segment in kept}
+        for path in there:
+            if path not in whole:
+                remove(path)
         return kept
 
     def _logged(self, first: int, last: int, since: int) -> Iterator[pa.Table]:
@@ -164,7 +161,7 @@ class IdIndex:
         ]
         if not files:
             return
-        rows = ds.dataset(self.events.paths(files), schema=_LOGGED, format="parquet")
+        rows = self.events.dataset(files, _LOGGED)
         wanted = (pc.field("batch") >= first) & (pc.field("batch") <= last) & pc.field("event_id").is_valid()
         held: list[pa.RecordBatch] = []
         for part in rows.to_batches(columns=["event_id", "event_time"], filter=wanted):
@@ -177,13 +174,10 @@ class IdIndex:
 
     def _write(self, first: int, last: int, runs: Iterator[pa.Table], floor: int) -> Segment:
         path = self.folder / f"{first:010d}{_TO}{last:010d}-{new_token()}.arrow"
-        unfinished = path.with_suffix(".tmp")
         schema = _SCHEMA.with_metadata({_OF: self._log_id(), _FLOOR: str(floor).encode()})
-        with pa.OSFile(str(unfinished), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        with new_arrow(path, schema) as writer:  # a name that is lost in a power cut is only made again
             for run in runs:
                 writer.write_table(run.cast(schema), max_chunksize=max(run.num_rows, 1))
-        sync(unfinished)  # torn in the middle it would still open; a name that is lost is only made again
-        os.replace(unfinished, path)
         opened = _opened(path)
         assert opened is not None  # noqa: S101
         return opened[0]
@@ -221,7 +215,7 @@ class IdIndex:
 
     def _drop(self, segments: Sequence[Segment]) -> None:
         for each in segments:
-            each.path.unlink(missing_ok=True)
+            remove(each.path)
 
 
 _LOGGED = pa.schema(
@@ -248,11 +242,11 @@ def _merged(segments: Sequence[Segment], since: int) -> pa.Table:
     return rows.take(pa.array(np.argsort(rows["hash"].to_numpy(), kind="stable"))).combine_chunks()
 
 
-def _opened(path: Path) -> tuple[Segment, bytes] | None:
+def _opened(path: Location) -> tuple[Segment, bytes] | None:
     """A segment and the log that it is of, None where it is not a whole one."""
     try:
         first, _, last = path.stem.split("-")[0].partition(_TO)
-        reader = pa.ipc.open_file(pa.memory_map(str(path)))
+        reader = open_arrow(path)
         told = reader.schema.metadata
         batches = [reader.get_batch(nth) for nth in range(reader.num_record_batches)]
         return Segment(path, int(first), int(last), int(told[_FLOOR]), batches), told[_OF]

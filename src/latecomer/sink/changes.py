@@ -21,8 +21,8 @@ from latecomer.config.contract import PaneShape
 from latecomer.config.sinks import JsonlSink, ParquetSink, Sink
 from latecomer.errors import first_line
 from latecomer.sink.base import FileSinkLogic, differing
-from latecomer.store.durable import make_folder, sync_folder
 from latecomer.store.failpoints import failpoint
+from latecomer.store.files import make_folder, sync_folder
 from latecomer.values import json_rows
 
 _OWNER = ".latecomer.json"

@@ -25,8 +25,8 @@ from latecomer.errors import first_line
 from latecomer.model.panes import Op, Pane, Place, Timing, surviving
 from latecomer.sink.base import FileSinkLogic, bounds, differing, micros
 from latecomer.store.commits import commit_file, set_aside, sync_added, sync_commits
-from latecomer.store.durable import make_folder, require_room, sync_files
 from latecomer.store.failpoints import failpoint
+from latecomer.store.files import make_folder, require_room, sync_files
 
 _ROOM = 256 << 10
 """What a commit may take beside the panes. delta-rs panics on a full disk before it raises, for all to see; so it is

@@ -22,7 +22,7 @@ from latecomer.errors import SinkError, SinkOutage
 from latecomer.errors.redacting import without_secrets
 from latecomer.sink.published import PublishedPanes
 from latecomer.sink.worker import SinkWorker
-from latecomer.store.durable import replace_text
+from latecomer.store.files import read_text, replace_text
 from latecomer.store.lock import held
 
 NOTES = "sinks.json"
@@ -74,7 +74,7 @@ def _note(worker: SinkWorker) -> Note:
 def read_notes(root: Path) -> dict[tuple[str, str, str], Note]:
     """What the last run wrote down, by output, kind and target; nothing where that cannot be read."""
     try:
-        listed: Any = json.loads((root / NOTES).read_text(encoding="utf-8"))
+        listed: Any = json.loads(read_text(root / NOTES))
         notes = [Note(**each) for each in listed]
         for note in notes:
             if type(note.reached) is not int:

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from latecomer.decode.files import SourceFile
 from latecomer.errors import StoreError
-from latecomer.store.durable import replace_text, sync, sync_files, sync_folder
+from latecomer.store.files import replace_text, sync, sync_files, sync_folder
 from latecomer.store.recovery import RESTORE
 
 METADATA = "metadata"

@@ -19,7 +19,7 @@ from latecomer.config.paths import SourcePath, loops_back, special_kind
 from latecomer.decode.files import SourceFile
 from latecomer.errors import StoreMismatch
 from latecomer.source.base import out_of_turn
-from latecomer.store.durable import replace_text
+from latecomer.store.files import read_text, replace_text
 
 LOG = logging.getLogger(__name__)
 RECORD = "parts.json"
@@ -101,7 +101,7 @@ def _loops(files: Iterable[SourceFile], path: str) -> tuple[str, ...]:
 
 def _recorded(root: Path) -> Cut | None:
     try:
-        kept = json.loads((root / RECORD).read_text(encoding="utf-8"))
+        kept = json.loads(read_text(root / RECORD))
         return Cut(
             int(kept["source_batch"]),
             kept["path"],

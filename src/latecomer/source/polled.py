@@ -26,7 +26,7 @@ from latecomer.source.checkpoint import files_of_batch, repair_found, sync_found
 from latecomer.source.files import found_files
 from latecomer.source.records import RecordSource
 from latecomer.spark.errors import SPARK_ERRORS
-from latecomer.store.durable import replace_text
+from latecomer.store.files import make_folder, names, read_text, replace_text, url
 
 LOG = logging.getLogger(__name__)
 FOLDER = "offsets"
@@ -94,19 +94,19 @@ class Polled(RecordSource, StreamedSource):
         latest = self._latest(asked.until)
         if latest is None or latest == asked.until:
             return False
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
         answer = json.dumps({"since": asked.until, "until": latest})
         replace_text(folder / f"{asked.number + 1:012}.json", answer + "\n")
         asked.number, asked.until = asked.number + 1, latest
         return True
 
     def stream(self, spark: SparkSession, root: Path) -> DataFrame:
-        (root / FOLDER).mkdir(exist_ok=True)
-        return found_files(spark).load(str(root / FOLDER)).select("path")
+        make_folder(root / FOLDER)
+        return found_files(spark).load(url(root / FOLDER)).select("path")
 
     def slices(self, checkpoint: Path, root: Path, source_batch: int) -> list[Range]:
         files = sorted(file.local for file in files_of_batch(checkpoint, source_batch))
-        answers = [json.loads(file.read_text("utf-8")) for file in files if file.suffix == ".json"]
+        answers = [json.loads(read_text(file)) for file in files if file.suffix == ".json"]
         now = time.time_ns() // 1000  # the arrival of rows that say none
         return [Range(now, each["since"], each["until"]) for each in answers]
 
@@ -147,7 +147,8 @@ class Polled(RecordSource, StreamedSource):
 
 def _last(folder: Path) -> tuple[int, Any]:
     """The last answer that was written down, and its number."""
-    files = sorted(folder.glob("*.json")) if folder.is_dir() else []
-    if not files:
+    answers = [name for name in names(folder) if name.endswith(".json") and not name.startswith(".")]
+    if not answers:
         return -1, None
-    return int(files[-1].stem), json.loads(files[-1].read_text("utf-8"))["until"]
+    last = folder / answers[-1]
+    return int(last.stem), json.loads(read_text(last))["until"]

@@ -7,14 +7,13 @@ for a version in which nothing happened, so that a batch would be missing and no
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from latecomer.errors import StoreError, TornCommit
-from latecomer.store.durable import sync, sync_files, sync_folder
+from latecomer.store import files
+from latecomer.store.files import Location, sync, sync_files, sync_folder
 
 LOG = "_delta_log"
 _PARQUET = b"PAR1"
@@ -25,33 +24,33 @@ REACHED = "latecomer reached "
 """Begins what a commit says of other tables, before the line that makes it whole."""
 
 
-def commit_file(root: Path, version: int) -> Path:
+def commit_file(root: Location, version: int) -> Location:
     return root / LOG / f"{version:020d}.json"
 
 
-def last_version(root: Path) -> int:
+def last_version(root: Location) -> int:
     """The newest commit of a table, torn or not; -1 where there is none."""
     return max((version for version, _ in _sizes(root)), default=-1)
 
 
-def sync_added(root: Path, versions: Iterable[int]) -> None:
+def sync_added(root: Location, versions: Iterable[int]) -> None:
     """Bring the files that commits have added to the disk, where delta-rs has written them itself."""
-    files = {file for version in versions for file, _ in _added(root, _actions(root, version))}
-    sync_files((file for file in files if file.exists()), root)
+    added = {file for version in versions for file, _ in _added(root, _actions(root, version))}
+    sync_files((file for file in added if files.exists(file)), root)
 
 
-def sync_commits(root: Path, versions: Iterable[int]) -> None:
+def sync_commits(root: Location, versions: Iterable[int]) -> None:
     """Bring commits to the disk, and the checkpoint that delta-rs writes after some of them."""
     for version in versions:
         sync(commit_file(root, version))
         checkpoint = root / LOG / f"{version:020d}.checkpoint.parquet"
-        if checkpoint.exists():
+        if files.exists(checkpoint):
             sync(checkpoint)
             sync(root / LOG / "_last_checkpoint")
     sync_folder(root / LOG)
 
 
-def torn_commits(root: Path, thorough: bool = False, shared: bool = False) -> list[int]:
+def torn_commits(root: Location, thorough: bool = False, shared: bool = False) -> list[int]:
     """The versions whose commit files a power cut left incomplete.
 
     All that are empty; of the others the newest is read, or, if `thorough`, each. Others write to a `shared`
@@ -63,38 +62,36 @@ def torn_commits(root: Path, thorough: bool = False, shared: bool = False) -> li
     return sorted({*empty, *(version for version in looked_into if not _whole(root, version, shared))})
 
 
-def _sizes(root: Path) -> Iterator[tuple[int, int]]:
+def _sizes(root: Location) -> Iterator[tuple[int, int]]:
     """Version and size of every commit file, oldest first."""
-    try:
-        entries = [entry for entry in os.scandir(root / LOG) if entry.name.endswith(".json")]
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for entry in sorted(entries, key=lambda entry: entry.name):
-        name = entry.name.removesuffix(".json")
-        if name.isdigit():
-            yield int(name), entry.stat().st_size
+    for name, size in files.sizes(root / LOG, ".json").items():
+        version = name.removesuffix(".json")
+        if version.isdigit():
+            yield int(version), size
 
 
-def torn_checkpoints(root: Path) -> list[Path]:
+def torn_checkpoints(root: Location) -> list[Location]:
     """What a power cut left incomplete of the summaries that delta-rs makes of a table's commits."""
     log, hint = root / LOG, root / LOG / "_last_checkpoint"
-    torn = [file for file in log.glob("*.checkpoint*.parquet") if not _ends(file, file.stat().st_size)]
-    if hint.exists():
+    made = {log / name: size for name, size in files.sizes(log, ".parquet").items() if ".checkpoint" in name}
+    torn = [file for file, size in made.items() if not _ends(file, size)]
+    if files.exists(hint):
         try:
-            version = int(json.loads(hint.read_bytes())["version"])
-            whole = any(file not in torn for file in log.glob(f"{version:020d}.checkpoint*"))
+            version = int(json.loads(files.read_bytes(hint))["version"])
+            begins = f"{version:020d}.checkpoint"
+            whole = any(name.startswith(begins) and log / name not in torn for name in files.names(log))
         except (ValueError, KeyError, TypeError):
             whole = False
         torn += [] if whole else [hint]
     return torn
 
 
-def set_aside(root: Path, shared: bool = False) -> Path | None:
+def set_aside(root: Location, shared: bool = False) -> Location | None:
     """Move a torn commit out of the way, if it is the newest of its table. Gives where it is now. Torn
     checkpoints are deleted: they only say again what the commits say."""
     checkpoints = torn_checkpoints(root)
     for file in checkpoints:
-        file.unlink()
+        files.remove(file)
     if checkpoints:
         sync_folder(root / LOG)
     torn, newest = torn_commits(root, shared=shared), last_version(root)
@@ -103,22 +100,21 @@ def set_aside(root: Path, shared: bool = False) -> Path | None:
     if torn != [newest]:
         raise TornCommit(root, torn[0], newest)
     file = commit_file(root, newest)
-    if not _is_beginning(file.read_bytes(), shared):
+    if not _is_beginning(files.read_bytes(file), shared):
         raise StoreError(
             f"table {root}: commit {file.name} is damaged, and not as by a power cut; restore the store from a backup, "
             "or start a new one"
         )
-    aside = file.with_name(f"{_ASIDE}{file.name}")
-    os.replace(file, aside)
+    aside = files.move(file, file.with_name(f"{_ASIDE}{file.name}"))
     sync_folder(file.parent)
     return aside
 
 
-def put_back(aside: Path) -> None:
+def put_back(aside: Location) -> None:
     """Name a torn commit again that was set aside, unless its batch has been committed since."""
     file = aside.with_name(aside.name.removeprefix(_ASIDE))
-    if not file.exists():
-        os.replace(aside, file)
+    if not files.exists(file):
+        files.move(aside, file)
         sync_folder(file.parent)
 
 
@@ -136,7 +132,7 @@ def _is_beginning(written: bytes, shared: bool) -> bool:
     return not last or last.startswith(b"{")
 
 
-def _whole(root: Path, version: int, shared: bool) -> bool:
+def _whole(root: Location, version: int, shared: bool) -> bool:
     """Whether every line of a commit can be read, and its transaction, the last line, is there; in a shared
     table, whose files are synced after the commit, whether the files that it adds are there."""
     try:
@@ -156,21 +152,19 @@ def _closes(action: Mapping[str, Any]) -> bool:
     return "txn" in action and not action["txn"]["appId"].startswith(REACHED)
 
 
-def _actions(root: Path, version: int) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in commit_file(root, version).read_bytes().splitlines()]
+def _actions(root: Location, version: int) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in files.read_bytes(commit_file(root, version)).splitlines()]
 
 
-def _added(root: Path, actions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Path, int]]:
+def _added(root: Location, actions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Location, int]]:
     for action in actions:
         if "add" in action and "://" not in action["add"]["path"]:
             yield root / unquote(action["add"]["path"]), action["add"]["size"]
 
 
-def _ends(file: Path, size: int) -> bool:
+def _ends(file: Location, size: int) -> bool:
     """Whether a Parquet file is there to its end."""
     try:
-        with open(file, "rb") as opened:
-            opened.seek(-len(_PARQUET), os.SEEK_END)
-            return opened.read() == _PARQUET and opened.tell() == size
+        return files.read_end(file, len(_PARQUET)) == _PARQUET and files.size(file) == size
     except OSError:
         return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Never
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from deltalake import DeltaTable
 
 from latecomer.config.models import Pipeline
 from latecomer.errors import StoreError
+from latecomer.store.files import Location
 from latecomer.store.layout import DEAD_LETTERS, LEDGER, WATERMARKS, EventLayout
 from latecomer.store.store import Store
 from latecomer.store.table import APPLICATION, NOTHING_REACHED, DataFile, Table, batches_of
@@ -20,7 +20,7 @@ from latecomer.store.table import APPLICATION, NOTHING_REACHED, DataFile, Table,
 class PastTable(Table):
     """A table as it stood when a batch was complete. It is neither made nor written."""
 
-    def __init__(self, root: Path, schema: pa.Schema, last: int) -> None:
+    def __init__(self, root: Location, schema: pa.Schema, last: int) -> None:
         super().__init__(root, schema)
         self.last = last
 
@@ -33,7 +33,7 @@ class PastTable(Table):
     def commit(
         self,
         batch: int,
-        files: Iterable[Path],
+        files: Iterable[Location],
         remove: Iterable[DataFile] = (),
         application: str = APPLICATION,
         reached: Mapping[str, int] = NOTHING_REACHED,

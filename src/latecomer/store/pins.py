@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from latecomer.errors import StoreMismatch
 from latecomer.model.types import normal_type
-from latecomer.store.durable import make_folder, replace_text
+from latecomer.store import files
+from latecomer.store.files import Location, make_folder, replace_text
 
 FORMAT = 1
 PINS = "pipeline.json"
@@ -18,15 +18,15 @@ _PINNED = {"pipeline": str, "outputs": dict, "policies": dict, "columns": dict}
 """What every store has written down, besides its format."""
 
 
-def is_store(root: Path) -> bool:
+def is_store(root: Location) -> bool:
     """Whether a store is there."""
-    return (root / PINS).is_file()
+    return files.is_file(root / PINS)
 
 
-def read_pins(root: Path) -> dict[str, Any] | None:
+def read_pins(root: Location) -> dict[str, Any] | None:
     """What is written down, of the shape that it must have; None where there is no store."""
     try:
-        pinned: Any = json.loads((root / PINS).read_text(encoding="utf-8"))
+        pinned: Any = json.loads(files.read_text(root / PINS))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
@@ -45,7 +45,7 @@ def read_pins(root: Path) -> dict[str, Any] | None:
     return pinned
 
 
-def write_pins(root: Path, pins: Mapping[str, Any]) -> None:
+def write_pins(root: Location, pins: Mapping[str, Any]) -> None:
     make_folder(root)
     replace_text(root / PINS, json.dumps(pins, indent=2) + "\n")
 

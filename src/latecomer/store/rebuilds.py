@@ -12,22 +12,21 @@ outputs/NAME/rebuilds/ID/
 from __future__ import annotations
 
 import json
-import shutil
 import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 from latecomer.errors import StoreError
-from latecomer.store.durable import make_folder, replace_text, sync_files, sync_folder
-from latecomer.store.table import parquet_files
+from latecomer.store import files
+from latecomer.store.files import Location, make_folder, parquet_files, replace_text, sync_files
 
 ASKED, BATCH, STALE = "asked", "batch", "stale"
 _RECORD = "record.json"
+_DRAFT = "."
 _ABANDONED = 86_400
 _NUMBERS = ("since", "until", "through", "watermark", "low", "high")
 """What of a record stands in queries: numbers, whoever has written the file."""
@@ -76,7 +75,7 @@ class Record:
 class Rebuild:
     """A rebuild in its folder."""
 
-    folder: Path
+    folder: Location
     record: Record
 
     @property
@@ -93,11 +92,16 @@ class Rebuild:
 
     @property
     def asked(self) -> bool:
-        return (self.folder / ASKED).exists() and self.batch is None and not self.stale
+        return files.exists(self.folder / ASKED) and self.batch is None and not self.stale
 
     @property
     def stale(self) -> bool:
-        return (self.folder / STALE).exists()
+        return files.exists(self.folder / STALE)
+
+    @property
+    def kept(self) -> bool:
+        """Whether it is still there."""
+        return files.exists(self.folder)
 
     @property
     def whole(self) -> bool:
@@ -105,16 +109,16 @@ class Rebuild:
         return bool(self.panes) or not self.record.changes
 
     @property
-    def panes(self) -> list[Path]:
+    def panes(self) -> list[Location]:
         return parquet_files(self.folder / "panes")
 
     @property
-    def partials(self) -> list[Path]:
+    def partials(self) -> list[Location]:
         return parquet_files(self.folder / "partials")
 
     def ask(self) -> None:
         """Have it published."""
-        (self.folder / STALE).unlink(missing_ok=True)
+        files.remove(self.folder / STALE)
         replace_text(self.folder / ASKED, "")
 
     def accept(self, batch: int) -> None:
@@ -124,34 +128,34 @@ class Rebuild:
     def refuse(self) -> None:
         """Say that the store has gone on: it has to be computed again."""
         replace_text(self.folder / STALE, "")
-        (self.folder / ASKED).unlink(missing_ok=True)
+        files.remove(self.folder / ASKED)
 
     def tidy(self) -> None:
         """Published: the record stays, the staged files are in the tables."""
         for name in ("panes", "partials"):
-            shutil.rmtree(self.folder / name, ignore_errors=True)
-        (self.folder / ASKED).unlink(missing_ok=True)
+            files.remove_all(self.folder / name)
+        files.remove(self.folder / ASKED)
 
     def remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        files.remove_all(self.folder)
 
 
 class Rebuilds:
     """The rebuilds of one output."""
 
-    def __init__(self, root: Path, output: str) -> None:
+    def __init__(self, root: Location, output: str) -> None:
         self.root = root / "outputs" / output / "rebuilds"
 
     def __iter__(self) -> Iterator[Rebuild]:
         """Every plan that is whole, published or not, by name."""
-        for folder in sorted(self.root.glob("*")) if self.root.is_dir() else ():
+        for folder in self._folders():
             written = _read(folder / _RECORD)
             if written is not None:
                 yield Rebuild(folder, _record(folder, written))
 
     def asked(self) -> list[Rebuild]:
         """Those that wait to be published."""
-        if not any(self.root.glob(f"*/{ASKED}")):
+        if not any(files.exists(folder / ASKED) for folder in self._folders()):
             return []
         return [each for each in self if each.asked]
 
@@ -168,32 +172,36 @@ class Rebuilds:
         """What all rebuilds so far have added to what the windows hold."""
         return sum((Decimal(each.record.taken_in.get(unit, 0)) for each in self.published(last)), Decimal(0))
 
-    def draft(self) -> Path:
+    def draft(self) -> Location:
         """A folder to compute a plan in; it is none until it is kept. What was left for a day is cleared away."""
-        for other in self.root.glob(".*") if self.root.is_dir() else ():
-            if time.time() - other.stat().st_mtime > _ABANDONED:
-                shutil.rmtree(other, ignore_errors=True)
-        return self.root / f".{uuid.uuid4().hex[:12]}"
+        for other in (self.root / name for name in files.names(self.root) if name.startswith(_DRAFT)):
+            if time.time() - files.written_at(other) > _ABANDONED:
+                files.remove_all(other)
+        return self.root / f"{_DRAFT}{uuid.uuid4().hex[:12]}"
 
-    def keep(self, draft: Path, record: Record) -> Rebuild:
+    def keep(self, draft: Location, record: Record) -> Rebuild:
         """Make a draft a plan. If the same plan is there, that one is kept."""
         home = self.root / record.id
         written = _read(home / _RECORD)
         if written is not None:
             there = Rebuild(home, _record(home, written))
             if there.whole:
-                shutil.rmtree(draft, ignore_errors=True)
+                files.remove_all(draft)
                 return there
-        make_folder(draft)
-        sync_files(parquet_files(draft), draft)
-        replace_text(draft / _RECORD, json.dumps(asdict(record), indent=1) + "\n")
-        shutil.rmtree(home, ignore_errors=True)
-        draft.rename(home)
-        sync_folder(self.root)
+        files.remove_all(home)
+        make_folder(home)
+        for name in ("panes", "partials"):
+            moved = [files.move(file, home / name / file.name) for file in parquet_files(draft / name)]
+            sync_files(moved, home)
+        replace_text(home / _RECORD, json.dumps(asdict(record), indent=1) + "\n")
+        files.remove_all(draft)
         return Rebuild(home, record)
 
+    def _folders(self) -> list[Location]:
+        return [self.root / name for name in files.names(self.root)]
 
-def _record(folder: Path, text: str) -> Record:
+
+def _record(folder: Location, text: str) -> Record:
     try:
         written = json.loads(text)
         sums = {name: (before, after) for name, (before, after) in written["sums"].items()}
@@ -210,8 +218,8 @@ def _record(folder: Path, text: str) -> Record:
         ) from None
 
 
-def _read(file: Path) -> str | None:
+def _read(file: Location) -> str | None:
     try:
-        return file.read_text(encoding="utf-8")
+        return files.read_text(file)
     except (FileNotFoundError, NotADirectoryError):
         return None

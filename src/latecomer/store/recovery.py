@@ -11,17 +11,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from latecomer.errors import StoreError
-from latecomer.store import commits
+from latecomer.store import commits, files
+from latecomer.store.files import Location
 from latecomer.store.lock import exclusive
 from latecomer.store.store import Store
 from latecomer.store.table import Table
 
 LOG = logging.getLogger(__name__)
-_TABLES = ("*", "outputs/*/*")
-"""Where a store's tables are."""
 _ASIDE = ("dead_letters", "duplicates")
 _LOGS = (*_ASIDE, "events", "watermarks")
 _PUBLISHED = ("panes", "late", "partials")
@@ -32,7 +30,7 @@ RESTORE = (
 
 
 @contextmanager
-def held_for_run(root: Path) -> Iterator[list[Path]]:
+def held_for_run(root: Location) -> Iterator[list[Location]]:
     """Hold the store for one run; gives the torn commits that were set aside.
 
     If the run fails before their batches are committed again, they are put back: nobody shall read a store
@@ -48,7 +46,7 @@ def held_for_run(root: Path) -> Iterator[list[Path]]:
             raise
 
 
-def set_aside_torn(root: Path) -> list[Path]:
+def set_aside_torn(root: Location) -> list[Location]:
     """Move torn commits out of the way, each the newest of its table. Gives where they are now."""
     moved = (commits.set_aside(table) for table in _tables(root))
     aside = [file for file in moved if file is not None]
@@ -60,7 +58,7 @@ def set_aside_torn(root: Path) -> list[Path]:
     return aside
 
 
-def require_whole_tables(root: Path) -> None:
+def require_whole_tables(root: Location) -> None:
     """Refuse a store in which a commit is torn, and say what to do about it."""
     for table in _tables(root):
         Table(table, None).last_batch()
@@ -111,8 +109,21 @@ def _require_reached(store: Store, witness: Table, names: Iterable[str]) -> None
             )
 
 
-def _tables(root: Path) -> list[Path]:
-    return [log.parent for pattern in _TABLES for log in sorted(root.glob(f"{pattern}/{commits.LOG}"))]
+def _tables(root: Location) -> list[Location]:
+    """Where a store's tables are: its own, then those of its outputs."""
+    own = (root / name for name in files.names(root))
+    return [*filter(_is_table, own), *output_tables_in(root)]
+
+
+def output_tables_in(root: Location) -> list[Location]:
+    """Where the tables of all outputs are, of those too that the pipeline no longer has."""
+    outputs = root / "outputs"
+    kept = (outputs / name / kept for name in files.names(outputs) for kept in files.names(outputs / name))
+    return list(filter(_is_table, kept))
+
+
+def _is_table(folder: Location) -> bool:
+    return files.exists(folder / commits.LOG)
 
 
 def _lacks(store: Store, batch: int, there: str, missing: str) -> str:

@@ -37,6 +37,7 @@ from latecomer.model.predicates import column_mistake
 from latecomer.model.types import normal_type
 from latecomer.model.windows import Tumbling
 from latecomer.store import layout, state_types
+from latecomer.store.files import Location
 from latecomer.store.pins import FORMAT, PINS, read_pins, write_pins
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.redefining import fix_for
@@ -267,7 +268,7 @@ class Store:
         return definition
 
 
-def _has_wide_sums(root: Path) -> bool:
+def _has_wide_sums(root: Location) -> bool:
     """Whether the sums of whole numbers are decimals: in every store that does not exist yet (ADR 0028)."""
     pinned = read_pins(root)
     return pinned is None or pinned.get(SUMS) == state_types.WHOLE
@@ -400,7 +401,7 @@ def policy_of(output: Output) -> dict[str, Any]:
     return {key: written[key] for key in policy}
 
 
-def _require_definitions(root: Path, name: str, output: Output, pinned: Mapping[str, Any]) -> None:
+def _require_definitions(root: Location, name: str, output: Output, pinned: Mapping[str, Any]) -> None:
     """What was written down of an output must be what a pipeline file could say; every `where` above all."""
     entries = [{"definition": pinned["outputs"].get(name, {})}, *pinned["policies"].get(name, [])]
     for entry in entries:

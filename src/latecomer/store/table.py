@@ -15,8 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
@@ -31,6 +29,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from latecomer.errors import StoreError, TornCheckpoint, TornCommit, first_line
 from latecomer.errors.system import refusal_of, told
 from latecomer.model.durations import to_micros
+from latecomer.store import files as fs
 from latecomer.store.commits import (
     REACHED,
     commit_file,
@@ -39,7 +38,7 @@ from latecomer.store.commits import (
     torn_checkpoints,
     torn_commits,
 )
-from latecomer.store.durable import make_folder, sync_files
+from latecomer.store.files import Location, make_folder, sync_files
 
 APPLICATION = "latecomer"
 NOTHING_REACHED: Mapping[str, int] = MappingProxyType({})
@@ -72,7 +71,7 @@ class DataFile:
 class Table:
     """One Delta table of the store."""
 
-    def __init__(self, root: Path, schema: pa.Schema) -> None:
+    def __init__(self, root: Location, schema: pa.Schema) -> None:
         self.root = root
         self.schema = schema
         self._delta: DeltaTable | None = None
@@ -115,27 +114,27 @@ class Table:
         """Whether this batch is committed: its step can be skipped."""
         return self.last_batch(application) >= batch
 
-    def new_folder(self, batch: int, kind: str = "") -> Path:
+    def new_folder(self, batch: int, kind: str = "") -> Location:
         """A folder that no commit refers to, for the files of one attempt at one batch."""
         return self.root / "data" / f"{batch:010d}-{new_token()}{kind and '-' + kind}"
 
-    def merged_folder(self, first: int, last: int, token: str, kind: str = "") -> Path:
+    def merged_folder(self, first: int, last: int, token: str, kind: str = "") -> Location:
         """Likewise, for what is made of the files of several batches; `token` is one merge's."""
         return self.root / "data" / f"{first:010d}{_TO}{last:010d}-{token}{kind and '-' + kind}"
 
-    def describe(self, file: Path) -> DataFile:
+    def describe(self, file: Location) -> DataFile:
         """A file's size, rows and bounds, from its footer alone."""
         with self.explained():
-            metadata = pq.read_metadata(file)
+            metadata = fs.footer(file)
         minimum, maximum = _bounds(metadata)
         return DataFile(
-            file.relative_to(self.root).as_posix(), file.stat().st_size, metadata.num_rows, minimum, maximum
+            file.relative_to(self.root).as_posix(), fs.size(file), metadata.num_rows, minimum, maximum
         )
 
     def commit(
         self,
         batch: int,
-        files: Iterable[Path],
+        files: Iterable[Location],
         remove: Iterable[DataFile] = (),
         application: str = APPLICATION,
         reached: Mapping[str, int] = NOTHING_REACHED,
@@ -165,7 +164,7 @@ class Table:
             )
         return described
 
-    def rearrange(self, files: Iterable[Path], remove: Sequence[DataFile]) -> list[DataFile]:
+    def rearrange(self, files: Iterable[Location], remove: Sequence[DataFile]) -> list[DataFile]:
         """Put files in the place of others, which hold no more than those: no batch, and no news to anybody."""
         delta = self._create_or_open()
         self._require_there(remove)
@@ -186,12 +185,9 @@ class Table:
         """Write and commit a small table from the driver."""
         if self.holds(batch, application):
             return
-        folder = self.new_folder(batch)
-        file = folder / "part.parquet"
         cast = rows.cast(self.schema)
         with self.explained():
-            folder.mkdir(parents=True)
-            pq.write_table(cast, file)
+            file = fs.write_table(cast, self.new_folder(batch) / "part.parquet")
         self.commit(batch, [file], application=application, reached=reached)
 
     def files(self) -> list[DataFile]:
@@ -209,12 +205,12 @@ class Table:
     def rows_of(self, batch: int) -> int:
         """How many rows a batch has."""
         files = [file for file in self.files() if batch in batches_of(file)]
-        merged = self.paths(file for file in files if is_merged(file))
+        merged = [file for file in files if is_merged(file)]
         alone = sum(file.rows for file in files if not is_merged(file))
         if not merged:
             return alone
         with self.explained():
-            rows = ds.dataset(merged, schema=self.stored_schema, format="parquet")
+            rows = self.dataset(merged)
             return alone + int(rows.count_rows(filter=pc.field("batch") == batch))
 
     def files_before(self, batch: int) -> list[DataFile]:
@@ -222,11 +218,20 @@ class Table:
         delta = self._open()
         with self.explained():
             while delta is not None and _reached(delta) >= batch:
-                delta = DeltaTable(str(self.root), version=delta.version() - 1)
+                delta = fs.open_delta(self.root, delta.version() - 1)
             return [] if delta is None else _files_of(delta)
 
+    def location(self, file: DataFile) -> Location:
+        """Where one of its files is."""
+        return self.root / file.path
+
+    def dataset(self, files: Iterable[DataFile], schema: pa.Schema | None = None) -> ds.Dataset:
+        """Some of its files as one, to be read without Spark: with all columns, or those of a schema."""
+        return fs.dataset(map(self.location, files), self.stored_schema if schema is None else schema)
+
     def paths(self, files: Iterable[DataFile]) -> list[str]:
-        return [str(self.root / file.path) for file in files]
+        """Where files are, for Spark and for whoever reads them outside."""
+        return [fs.url(self.location(file)) for file in files]
 
     def query(self, sql: str, **others: Table) -> pa.Table:
         """Ask the table as it is now, named `t` in the SQL, without Spark; others join under their names."""
@@ -247,7 +252,7 @@ class Table:
         if self._delta is None:
             with self.explained():
                 try:
-                    opened = DeltaTable(str(self.root))
+                    opened: DeltaTable | None = fs.open_delta(self.root)
                 except TableNotFoundError:
                     opened = None
                 except DeltaError:
@@ -264,7 +269,7 @@ class Table:
         if thorough and (checkpoints := torn_checkpoints(self.root)):
             raise TornCheckpoint(checkpoints[0])
 
-    def _described(self, files: Iterable[Path]) -> list[DataFile]:
+    def _described(self, files: Iterable[Location]) -> list[DataFile]:
         """The files that hold rows: on the disk before a commit names them.
 
         Hadoop's checksum beside a file goes: torn, it would make a whole file unreadable.
@@ -272,7 +277,7 @@ class Table:
         found = [(file, self.describe(file)) for file in files]
         with self.explained():
             for file, _ in found:
-                file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+                fs.remove(file.with_name(f".{file.name}.crc"))
             sync_files((file for file, described in found if described.rows), self.root)
         return [described for _, described in found if described.rows]
 
@@ -289,7 +294,7 @@ class Table:
         """A file that the table is made of and that is not there, or not as long as it was; none if all is well."""
         for file in self.files():
             try:
-                size = (self.root / file.path).stat().st_size
+                size = fs.size(self.location(file))
             except FileNotFoundError:
                 return file
             if size != file.size:
@@ -320,7 +325,7 @@ class Table:
         if delta is None:
             with self.explained():
                 make_folder(self.root)
-                self._delta = delta = DeltaTable.create(str(self.root), self.schema)
+                self._delta = delta = fs.create_delta(self.root, self.schema)
                 # Spark may have made the folder before: whoever did, every folder above it must know its name.
                 sync_files([commit_file(self.root, 0)], self.root.parents[_LEVELS - 1])
         return delta
@@ -329,20 +334,20 @@ class Table:
 @contextmanager
 def there(*tables: Table) -> Iterator[list[Table]]:
     """The tables, and empty ones of the same columns for those that were never made: reading makes none."""
-    with TemporaryDirectory() as folder:
+    with fs.scratch() as folder:
         yield [
-            table if table.exists else Table(Path(folder, str(nth)), table.schema)
+            table if table.exists else Table(folder / str(nth), table.schema)
             for nth, table in enumerate(tables)
         ]
 
 
-def _in_one_sentence(root: Path, error: Exception) -> str:
+def _in_one_sentence(root: Location, error: Exception) -> str:
     if (refused := refusal_of(error)) is not None:
         return f"table {root} cannot be used: {told(refused, None)}"
     if isinstance(error, CommitFailedError):
         reason = f"was changed by somebody else meanwhile ({first_line(error)})"
         fix = "let only one run write to it, and run again"
-    elif not root.is_dir():
+    elif not fs.is_folder(root):
         reason, fix = "is not there any more", "put the store back, or start a new one"
     else:
         reason = f"cannot be used ({first_line(error)})"
@@ -455,11 +460,6 @@ def _written(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return value.isoformat() if isinstance(value, date) else value
-
-
-def parquet_files(folder: Path) -> list[Path]:
-    """The Parquet files below a folder, in order of name."""
-    return sorted(path for path in folder.rglob("*.parquet") if not path.name.startswith(("_", ".")))
 
 
 def moments(rows: Sequence[int | None]) -> pa.Array:

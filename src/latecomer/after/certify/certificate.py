@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,6 +25,7 @@ from latecomer.model import types
 from latecomer.model.aggregates import ORDERED, SKETCHED, TALLIED
 from latecomer.model.durations import iso, to_micros
 from latecomer.model.triggers import Count, Every
+from latecomer.store.files import scratch
 from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.store import Store, definition_of, open_store
@@ -127,11 +127,9 @@ def check(
             f"{store.ledger.last_batch() + 1}; check it with the store that it was made from"
         )
     at = to_micros(datetime.fromisoformat(certificate.watermark))
-    with TemporaryDirectory(prefix="latecomer-certificate-") as folder:
+    with scratch("latecomer-certificate-") as folder:
         last = certificate.batches - 1
-        again = recompute(
-            pipeline, output, last, Path(folder), one_shot=_at_once(store, output, last), spark=spark
-        )
+        again = recompute(pipeline, output, last, folder, one_shot=_at_once(store, output, last), spark=spark)
         found = _certified(store, output, Reader(again).results(output), at, certificate.batches)
     now = _certified(store, output, Reader(pipeline).results(output), at, certificate.batches)
     return Checked(certificate, found.sha256, found.rows, now.sha256 == certificate.sha256)

@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from latecomer.after.explain.fates import Event
 from latecomer.model.durations import to_micros
@@ -70,7 +69,7 @@ class Evidence:
         chosen = (pc.field("event_time") >= low) & (pc.field("event_time") < high)
         for column, value in self.key.items():
             chosen &= _is(view[column], value, schema.field(view[column]).type)
-        found = ds.dataset(table.paths(files), schema=schema, format="parquet").to_table(stored, chosen)
+        found = table.dataset(files, schema).to_table(stored, chosen)
         listed: list[dict[str, Any]] = found.to_pylist()
         return listed
 

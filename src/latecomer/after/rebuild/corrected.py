@@ -6,34 +6,31 @@ Batch, moment and watermark are filled in when the panes are published.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from latecomer.after.rebuild.rebuilt import AFTER, PRIOR, SEQUENCE, Range, counters
 from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.store.files import Location, new_parquet, open_parquet, parquet_files
 from latecomer.store.layout import TIMESTAMP, arrow_type
-from latecomer.store.table import parquet_files
 from latecomer.windowing.assign import END, START
 
 
-def parts(folder: Path) -> Iterator[pa.Table]:
+def parts(folder: Location) -> Iterator[pa.Table]:
     """What a rebuild changes, some thousand rows at a time."""
     for file in parquet_files(folder):
-        with pq.ParquetFile(file) as changes:
+        with open_parquet(file) as changes:
             for part in changes.iter_batches():
                 yield pa.table(part)
 
 
-def write_panes(range_: Range, changes: Path, folder: Path) -> None:
+def write_panes(range_: Range, changes: Location, folder: Location) -> None:
     """A pane for each window and key that changes; before it the withdrawal of what it replaces, where the
     output takes back what it replaces, or where nothing takes its place."""
     logic = range_.logic
-    folder.mkdir(parents=True)
-    with pq.ParquetWriter(folder / "panes.parquet", logic.merger.schema) as writer:
+    with new_parquet(folder / "panes.parquet", logic.merger.schema) as writer:
         for part in parts(changes):
             for panes in (_retracts(range_, part), _inserts(range_, part)):
                 if panes.num_rows:

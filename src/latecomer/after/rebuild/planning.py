@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, localcontext
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -36,6 +34,7 @@ from latecomer.model.durations import iso
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.spark.progress import Watch, watched
 from latecomer.store.coverage import covered_since, require_windows
+from latecomer.store.files import Location, remove_all, url
 from latecomer.store.layout import arrow_type
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
 from latecomer.store.sql import quoted
@@ -90,7 +89,7 @@ def planned(
         if range_.redefined:
             write_open(range_, truth, told, draft / "partials")
         record = _recorded(range_, changes, read, definition, draft)
-    shutil.rmtree(changes)
+    remove_all(changes)
     return rebuilds.keep(draft, record)
 
 
@@ -103,10 +102,10 @@ def require_range(store: Store, output: str, since: int) -> None:
 
 def _recorded(
     range_: Range,
-    changes: Path,
+    changes: Location,
     read: Sequence[DataFile],
     definition: Mapping[str, Any] | None,
-    draft: Path,
+    draft: Location,
 ) -> Record:
     """A plan in figures."""
     logic, held = range_.logic, units(range_.logic)
@@ -244,12 +243,12 @@ def _amount_type(logic: OutputLogic, unit: str) -> pa.DataType:
     return pa.decimal128(38, types.scale_of(logic.merger.measures.get(unit, "bigint")))
 
 
-def _open_difference(range_: Range, draft: Path) -> dict[str, Decimal]:
+def _open_difference(range_: Range, draft: Location) -> dict[str, Decimal]:
     """What the open windows hold more under the new definition than under the one before."""
     logic, held = range_.logic, units(range_.logic)
     partials = logic.tables.partials
     before = partials.paths(partials.files()) if partials.exists else []
-    sides = {1: [str(draft / "partials")], -1: before}
+    sides = {1: [url(draft / "partials")], -1: before}
     difference = dict.fromkeys(held, Decimal(0))
     for sign, paths in sides.items():
         if paths:

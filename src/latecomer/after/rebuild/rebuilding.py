@@ -13,8 +13,6 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -33,8 +31,9 @@ from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.progress import Watch
 from latecomer.spark.session import build_session, own_session
+from latecomer.store.files import Location, is_writable, scratch
 from latecomer.store.layout import PaneLayout
-from latecomer.store.lock import is_writable, require_writable
+from latecomer.store.lock import require_writable
 from latecomer.store.private import keep_private
 from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.recovery import held_for_run
@@ -74,8 +73,8 @@ def plan(
     store = _opened(pipeline, output)
     require_range(store, output, _first(since))
     session = _session(pipeline, store, spark)
-    with TemporaryDirectory(prefix="latecomer-plan-") as folder:
-        home = store.root if is_writable(store.root) else Path(folder)
+    with scratch("latecomer-plan-") as folder:
+        home = store.root if is_writable(store.root) else folder
         return _Planner(session, store, output, watch, home).plan(_first(since), _end(until))
 
 
@@ -204,7 +203,7 @@ class _Planner:
     """Computes plans for one output."""
 
     def __init__(
-        self, spark: SparkSession, store: Store, output: str, watch: Watch, home: Path | None = None
+        self, spark: SparkSession, store: Store, output: str, watch: Watch, home: Location | None = None
     ) -> None:
         self.spark = spark
         self.store = store

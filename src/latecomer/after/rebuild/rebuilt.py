@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -25,6 +24,7 @@ from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Accumulation, Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.model.windows import FIRST_MOMENT, Session
+from latecomer.store.files import Location, url
 from latecomer.store.sql import quoted
 from latecomer.store.table import DataFile
 from latecomer.windowing import sessions
@@ -149,7 +149,7 @@ def computed(range_: Range, events: DataFrame) -> DataFrame:
     return merger.merge(inputs)
 
 
-def write_changes(range_: Range, truth: DataFrame, panes: Sequence[str], folder: Path) -> None:
+def write_changes(range_: Range, truth: DataFrame, panes: Sequence[str], folder: Location) -> None:
     """What computing the range anew changes, one row a window and key, into a folder.
 
     START, END, the keys, CHANGE, BEFORE and AFTER (values and states), PRIOR, SEQUENCE.
@@ -168,10 +168,10 @@ def write_changes(range_: Range, truth: DataFrame, panes: Sequence[str], folder:
         f"case when {BEFORE} is null then '{NEW}' when {AFTER} is null then '{WITHDRAWN}' "
         f"else '{CHANGED}' end as {CHANGE}"
     )
-    differing.selectExpr("*", change).write.parquet(str(folder))
+    differing.selectExpr("*", change).write.parquet(url(folder))
 
 
-def write_open(range_: Range, truth: DataFrame, panes: Sequence[str], folder: Path) -> None:
+def write_open(range_: Range, truth: DataFrame, panes: Sequence[str], folder: Location) -> None:
     """The windows still open, as states: for an output that means something else from here on."""
     logic = range_.logic
     open_ = truth.where(f"{END} > {range_.watermark}L")
@@ -191,7 +191,7 @@ def write_open(range_: Range, truth: DataFrame, panes: Sequence[str], folder: Pa
     firing = {**nothing, "sequence": sequence, "timing": f"'{Fate.ON_TIME}'", "op": f"'{Op.INSERT}'"}
     firing |= {"is_last": "false", "batch": "cast(null as bigint)"}
     told_once = {name: f"cast(0 as {logic.merger.state_columns[name]})" for name in logic.merger.new_columns}
-    logic.merger.published(open_, firing, told_once).write.parquet(str(folder))
+    logic.merger.published(open_, firing, told_once).write.parquet(url(folder))
 
 
 def units(logic: OutputLogic) -> dict[str, str]:

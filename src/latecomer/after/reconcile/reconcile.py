@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -32,6 +30,7 @@ from latecomer.errors import did_you_mean
 from latecomer.model.aggregates import RANDOMISED
 from latecomer.model.durations import to_micros
 from latecomer.model.windows import FIRST_MOMENT, zone_of
+from latecomer.store.files import scratch
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.sql import double_quoted, listed
 from latecomer.store.store import definition_of, open_store
@@ -151,8 +150,8 @@ class _Sides:
         theirs = self.accounts.span.of(theirs)
         parts = [standing, theirs, *(books[kind] for kind in _PLACED)]
         union = _union(parts, standing.schema, place, values, self.zone)
-        with TemporaryDirectory(prefix="latecomer-reconcile-") as folder:
-            table = Table(Path(folder, "sides"), union.schema)
+        with scratch("latecomer-reconcile-") as folder:
+            table = Table(folder / "sides", union.schema)
             table.append(0, union)
             self._require_once(table, place)
             found = _Found(self, table, place, values, additive)

@@ -14,11 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -38,6 +35,7 @@ from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.coverage import require_windows
+from latecomer.store.files import Location, read_table, scratch, url
 from latecomer.store.past import ReplayStore
 from latecomer.store.sql import quoted
 from latecomer.store.store import Store
@@ -84,7 +82,7 @@ class _Computing:
     spark: SparkSession
     store: ReplayStore
     last: int
-    folder: Path
+    folder: Location
 
     @cached_property
     def events(self) -> DataFrame:
@@ -140,14 +138,13 @@ class _Computing:
 
     def written(self, rows: DataFrame, name: str) -> pa.Table:
         """The rows, by way of a file: the driver's memory is for plans, not for numbers."""
-        rows.write.parquet(str(self.folder / name))
-        return pq.read_table(self.folder / name)
+        rows.write.parquet(url(self.folder / name))
+        return read_table(self.folder / name)
 
 
 @contextmanager
 def _recomputing(store: Store, last: int, spark: SparkSession | None) -> Iterator[_Computing]:
-    with TemporaryDirectory(prefix="latecomer-truth-") as folder:
-        root = Path(folder)
+    with scratch("latecomer-truth-") as root:
         session = own_session(spark or build_session(store.pipeline.name, root / "logs" / "spark.log"))
         check_predicates(session, store)
         there = store.pipeline.model_copy(update={"store": str(root / "store")})

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -35,6 +34,7 @@ from latecomer.config.changes import changed
 from latecomer.config.checks import require_output
 from latecomer.config.load import check_against
 from latecomer.config.models import Output, Pipeline
+from latecomer.config.places import url_problem
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreMismatch
 from latecomer.model.durations import to_micros
 from latecomer.model.timeline import Row
@@ -44,6 +44,7 @@ from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.coverage import require_covered
+from latecomer.store.files import exists, is_folder, make_folder, names, scratch
 from latecomer.store.past import PastTable, ReplayStore
 from latecomer.store.private import keep_private
 from latecomer.store.rebuilds import Rebuild, Rebuilds
@@ -117,6 +118,8 @@ def replay(
     require_kind(
         "replay", str, "the name of a field", **{f"changes {field}": field for field in changes or {}}
     )
+    if (problem := url_problem("to", str(to or ""))) is not None:
+        raise PipelineError([problem])
     supposed = changed(pipeline, changes or {})
     for name in outputs:
         require_output(pipeline, name)
@@ -344,13 +347,13 @@ def _parts(
 @contextmanager
 def _folder(to: str | Path | None, origin: Store) -> Iterator[Path]:
     if to is None:
-        with TemporaryDirectory(prefix="latecomer-replay-") as folder:
-            yield Path(folder)
+        with scratch("latecomer-replay-") as folder:
+            yield folder
         return
     root = Path(to).resolve()
     if root == origin.root or origin.root in root.parents:
         raise StoreError(f"{root} is in the store that is replayed; name a folder outside it")
-    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+    if exists(root) and (not is_folder(root) or names(root)):
         raise StoreError(f"{root} is there already; name a new folder for the replay")
-    root.mkdir(parents=True, exist_ok=True)
+    make_folder(root)
     yield root

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from latecomer.after.reading.accounts import FIRST_DELIVERY, Span, looks_for_repeats
 from latecomer.after.reading.reader import Reader
@@ -27,6 +26,7 @@ from latecomer.model import types
 from latecomer.model.aggregates import ADDITIVE, SKETCHED, Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.store.failpoints import failpoint
+from latecomer.store.files import write_table
 from latecomer.store.layout import TIMESTAMP, PaneLayout, arrow_type
 from latecomer.store.lock import exclusive
 from latecomer.store.private import keep_private
@@ -254,10 +254,7 @@ def correct_and_count(
 def _write(ours: Corrections, number: int, rows: pa.Table, application: str) -> None:
     table, files = ours.table, []
     if rows.num_rows:
-        folder = table.new_folder(number)
-        folder.mkdir(parents=True)
-        files = [folder / "part.parquet"]
-        pq.write_table(rows, files[0])
+        files = [write_table(rows, table.new_folder(number) / "part.parquet")]
     failpoint(f"{ours.name}.corrections.written", number)
     table.commit(number, files, application=application)
     failpoint(f"{ours.name}.corrections.committed", number)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -25,8 +24,10 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore, PipelineError, Problem, StoreInUse
 from latecomer.model.durations import DURATION_FIX, UNITS, format_duration, parse_duration
 from latecomer.store.coverage import DEAD_LETTERS, EVENTS, LATE, removals, removed_until
+from latecomer.store.files import Location, is_folder, size
 from latecomer.store.lock import BRIEFLY, exclusive, held_since
 from latecomer.store.private import keep_private
+from latecomer.store.recovery import output_tables_in
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import DataFile, Table, batch_of
 
@@ -125,7 +126,7 @@ class _Kept:
     name: str
     table: Table
     groups: Callable[[Sequence[DataFile]], list[Group]] = lambda _: []
-    locked: Path | None = None
+    locked: Location | None = None
     """The folder whose lock has to be held while its files are merged."""
     loses: tuple[str, str | None] | None = None
     """With which table, and of which output, retention takes batches out of it."""
@@ -191,17 +192,17 @@ class _Upkeep:
             yield _Kept(f"{root}/late", tables.late, in_order, loses=(LATE, name))
             yield _Kept(f"{root}/partials", tables.partials, in_order, locked=store.root)
             corrections = store.root / root / "corrections"
-            if corrections.is_dir():
+            if is_folder(corrections):
                 yield _Kept(f"{root}/corrections", _plain(corrections), joined, locked=corrections)
 
     def _left_out(self, kept: Sequence[_Kept]) -> Iterator[_Kept]:
         """The tables of outputs that the file no longer has: they are swept, and stay as they are."""
         known = {each.name for each in kept}
-        for log in sorted(self.store.root.glob("outputs/*/*/_delta_log")):
-            name = log.parent.relative_to(self.store.root).as_posix()
+        for table in output_tables_in(self.store.root):
+            name = table.relative_to(self.store.root).as_posix()
             if name not in known:
                 self.report.tables[name] = Upkept(name)
-                yield _Kept(name, _plain(log.parent), engine_remembers=True)
+                yield _Kept(name, _plain(table), engine_remembers=True)
 
     # Retention
 
@@ -291,7 +292,7 @@ class _Upkeep:
             before = min(before, running)
         safe = Safe(before, self.last if running is not None else None)
         files = swept(table, safe, self._started_from(table))
-        said.swept_files, said.swept_bytes = len(files), sum(file.stat().st_size for file in files)
+        said.swept_files, said.swept_bytes = len(files), sum(map(size, files))
         if not self.dry_run:
             delete(table, files)
 
@@ -302,6 +303,6 @@ class _Upkeep:
         return table.files_before(self.last + 1)
 
 
-def _plain(root: Path) -> Table:
+def _plain(root: Location) -> Table:
     """A table of which only the files matter."""
     return Table(root, pa.schema([]))

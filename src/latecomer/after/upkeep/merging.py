@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from latecomer.after.upkeep.plan import Group, Merge, arranged, most_rows
 from latecomer.errors import StoreError
 from latecomer.store.failpoints import failpoint
+from latecomer.store.files import Location, footer, new_parquet, write_table
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import DataFile, Table, batch_of, batches_of, kind_of, new_token
 
@@ -47,8 +46,8 @@ def plan_merge(table: Table, group: Group, remnants: Remnants = {}) -> Merge | N
     with table.explained():
         for files, after in [(whole, -1), *(([each.file], each.after) for each in cut)]:
             if files:
-                minutes += _minutes(_rows(table, files), group.by, _kept(after))
-                plain += sum(map(_plain_size, table.paths(files)))
+                minutes += _minutes(table.dataset(files), group.by, _kept(after))
+                plain += sum(map(_plain_size, map(table.location, files)))
     return arranged(group, minutes, most_rows(sum(minutes.values()), plain))
 
 
@@ -56,7 +55,7 @@ def merge(table: Table, planned: Merge) -> list[DataFile]:
     """Put merged files in the place of a group's."""
     files, by = planned.group.files, planned.group.by
     with table.explained():
-        rows = _rows(table, files)
+        rows = table.dataset(files)
         if by is None:
             first = min(batches_of(file)[0] for file in files)
             folder = table.merged_folder(first, max(map(batch_of, files)), new_token(), kind_of(files[0]))
@@ -74,7 +73,7 @@ def without(table: Table, files: Sequence[DataFile], last: int) -> list[DataFile
     with table.explained():
         for nth, file in enumerate(straddling(files, last)):
             folder = table.merged_folder(last + 1, batch_of(file), f"{token}", kind_of(file))
-            rows = _rows(table, [file])
+            rows = table.dataset([file])
             written.append(_joined(rows, _kept(last), folder, f"part-{nth:05d}.parquet"))
             _require_all(table, rows.count_rows(filter=_kept(last)), written[-1:])
     return _replace(table, files, written)
@@ -88,7 +87,7 @@ def straddling(files: Sequence[DataFile], last: int) -> list[DataFile]:
 def remnant(table: Table, file: DataFile, last: int, by: str | None) -> DataFile:
     """A file as it will be when it has lost its batches up to `last`, but for its size."""
     with table.explained():
-        rows = _rows(table, [file]).to_table(columns=["batch", *([by] if by else [])], filter=_kept(last))
+        rows = table.dataset([file]).to_table(columns=["batch", *([by] if by else [])], filter=_kept(last))
     minimum, maximum = dict(file.minimum), dict(file.maximum)
     if by:
         found = pc.min_max(rows[by]).as_py()
@@ -99,7 +98,7 @@ def remnant(table: Table, file: DataFile, last: int, by: str | None) -> DataFile
     return DataFile(path, file.size * rows.num_rows // file.rows, rows.num_rows, minimum, maximum)
 
 
-def _replace(table: Table, files: Sequence[DataFile], written: Sequence[Path]) -> list[DataFile]:
+def _replace(table: Table, files: Sequence[DataFile], written: Sequence[Location]) -> list[DataFile]:
     last = max(map(batch_of, files))
     failpoint(WRITTEN, last)
     added = table.rearrange(written, files)
@@ -107,8 +106,8 @@ def _replace(table: Table, files: Sequence[DataFile], written: Sequence[Path]) -
     return added
 
 
-def _require_all(table: Table, expected: int, written: Sequence[Path]) -> None:
-    found = sum(pq.read_metadata(file).num_rows for file in written)
+def _require_all(table: Table, expected: int, written: Sequence[Location]) -> None:
+    found = sum(footer(file).num_rows for file in written)
     if found != expected:
         raise StoreError(
             f"table {table.root}: {expected} rows were to be merged and {found} were written; nothing was "
@@ -116,19 +115,16 @@ def _require_all(table: Table, expected: int, written: Sequence[Path]) -> None:
         )
 
 
-def _rows(table: Table, files: Sequence[DataFile]) -> ds.Dataset:
-    return ds.dataset(table.paths(files), schema=table.stored_schema, format="parquet")
-
-
 def _kept(after: int) -> pc.Expression | None:
     return pc.field("batch") > after if after >= 0 else None
 
 
-def _joined(rows: ds.Dataset, kept: pc.Expression | None, folder: Path, name: str = "part.parquet") -> Path:
+def _joined(
+    rows: ds.Dataset, kept: pc.Expression | None, folder: Location, name: str = "part.parquet"
+) -> Location:
     """One file after the other, as they are."""
-    folder.mkdir(parents=True, exist_ok=True)
     file = folder / name
-    with pq.ParquetWriter(file, rows.schema) as writer:
+    with new_parquet(file, rows.schema) as writer:
         held: list[pa.RecordBatch] = []
         for batch in rows.to_batches(filter=kept):
             held.append(batch)
@@ -139,7 +135,9 @@ def _joined(rows: ds.Dataset, kept: pc.Expression | None, folder: Path, name: st
     return file
 
 
-def _clustered(table: Table, rows: ds.Dataset, by: str, parts: Sequence[tuple[int, int]]) -> Iterator[Path]:
+def _clustered(
+    table: Table, rows: ds.Dataset, by: str, parts: Sequence[tuple[int, int]]
+) -> Iterator[Location]:
     """A file for each stretch of time, sorted by time, each in a folder that tells the batches it holds."""
     token = new_token()
     for number, (start, end) in enumerate(parts):
@@ -147,17 +145,14 @@ def _clustered(table: Table, rows: ds.Dataset, by: str, parts: Sequence[tuple[in
         part = rows.to_table(filter=within)
         batches = pc.min_max(part.column("batch")).as_py()
         folder = table.merged_folder(batches["min"], batches["max"], token)
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / f"part-{number:05d}.parquet"
         ordered = part.sort_by([(by, "ascending"), ("batch", "ascending")])
-        pq.write_table(ordered.cast(rows.schema), file, row_group_size=ROW_GROUP)
-        yield file
+        yield write_table(ordered.cast(rows.schema), folder / f"part-{number:05d}.parquet", ROW_GROUP)
 
 
-def _plain_size(path: str) -> int:
+def _plain_size(file: Location) -> int:
     """A file's bytes before compression, from its footer."""
-    footer = pq.read_metadata(path)
-    return sum(footer.row_group(group).total_byte_size for group in range(footer.num_row_groups))
+    found = footer(file)
+    return sum(found.row_group(group).total_byte_size for group in range(found.num_row_groups))
 
 
 def _minutes(rows: ds.Dataset, by: str, kept: pc.Expression | None) -> dict[int, int]:

@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from latecomer.after.upkeep.merging import without
 from latecomer.config.checks import looks_back
@@ -208,7 +207,7 @@ def _first_since(events: Table, horizon: int) -> int:
 def _first_in(events: Table, file: DataFile, horizon: int) -> int:
     if not is_merged(file):
         return batch_of(file)
-    rows = ds.dataset(events.paths([file]), schema=events.stored_schema, format="parquet")
+    rows = events.dataset([file])
     at = pa.scalar(horizon, pa.int64()).cast(TIMESTAMP)
     found = rows.to_batches(columns=["batch"], filter=pc.field("event_time") >= at)
     return min(int(pc.min(each.column(0)).as_py()) for each in found if each.num_rows)
@@ -281,7 +280,7 @@ def _sums(table: Table, measures: Mapping[str, str], after: int, until: int, tim
     files = [file for file in table.files() if batch_of(file) > after and batches_of(file)[0] <= until]
     if not files:
         return {}
-    rows = ds.dataset(table.paths(files), schema=table.stored_schema, format="parquet")
+    rows = table.dataset(files)
     chosen = (pc.field("batch") > after) & (pc.field("batch") <= until)
     columns = ["batch", *dict.fromkeys(measures.values()), *([time] if time else [])]
     found: Sums = {}
