@@ -65,7 +65,7 @@ if TYPE_CHECKING:
         serve,
         sink_status,
     )
-    from latecomer.config.contract import PaneShape, SinkLogic
+    from latecomer.config.contract import PaneShape, RowShape, SinkLogic
     from latecomer.pipeline import BatchReport
     from latecomer.running import RunReport, run
     from latecomer.store.rebuilds import Rebuild
@@ -109,6 +109,7 @@ __all__ = [
     "Reconciliation",
     "Replay",
     "Retention",
+    "RowShape",
     "RunReport",
     "Session",
     "Sink",
@@ -154,6 +155,7 @@ _WITH_SPARK_OR_DELTA = {
     "Rebuild": "store.rebuilds",
     "Reconciliation": "after.reconcile.gaps",
     "Replay": "after.replay.replaying",
+    "RowShape": "config.contract",
     "RunReport": "running",
     "SinkLogic": "config.contract",
     "apply_rebuild": "api",

@@ -32,22 +32,25 @@ outputs:
     aggregates: {{paise: sum(paise)}}
     late: retract
     sinks: {sinks}
+    late_to: {late_to}
+dead_letters_to: {dead_letters_to}
 """
 COLUMNS = "{event_time: timestamp, arrival_time: timestamp, merchant: string, paise: bigint}"
 
 
-def write_pipeline(folder: Path, sinks: str) -> Path:
+def write_pipeline(folder: Path, sinks: str, late_to: str = "[]", dead_letters_to: str = "[]") -> Path:
     (folder / "in").mkdir(exist_ok=True)
     file = folder / "pipeline.yaml"
-    file.write_text(PIPELINE.format(columns=COLUMNS, sinks=sinks), encoding="utf-8")
+    written = {"sinks": sinks, "late_to": late_to, "dead_letters_to": dead_letters_to}
+    file.write_text(PIPELINE.format(columns=COLUMNS, **written), encoding="utf-8")
     return file
 
 
 class Fed:
-    """A store whose batches are written here, as an engine would: panes first, then the ledger."""
+    """A store whose batches are written here, as an engine would: the log, panes and side output, then the ledger."""
 
-    def __init__(self, folder: Path, sinks: str) -> None:
-        self.file = write_pipeline(folder, sinks)
+    def __init__(self, folder: Path, sinks: str = "[]", **others: str) -> None:
+        self.file = write_pipeline(folder, sinks, **others)
         self.pipeline: Pipeline = load_pipeline(self.file)
         self.store = Store(self.pipeline, dict(self.pipeline.source.columns or {}))
         self.store.pin()
@@ -74,6 +77,50 @@ class Fed:
         ]
         panes = self.store.output_tables("totals", layout.published).panes
         panes.append(batch, pa.Table.from_pylist(rows, layout.published))
+        self.complete(batch)
+
+    def set_aside(self, batch: int, late: int = 0, dead: int = 0) -> None:
+        """A batch with so many late rows, each late for two windows, and so many dead letters; not in order."""
+        at = START + batch * MINUTE
+        events = [
+            {
+                "window_start": to_moment(at - window * MINUTE),
+                "window_end": to_moment(at - (window - 1) * MINUTE),
+                "watermark": to_moment(at),
+                "verdict": "late",
+                "event_time": to_moment(at - MINUTE),
+                "arrival_time": to_moment(at),
+                "origin": f"in/{batch}.json",
+                "position": nth,
+                "batch": batch,
+                "tick": batch,
+                "merchant": None if nth % 2 else 'it\'s "chai"',
+                "paise": nth,
+            }
+            for nth in reversed(range(late))
+            for window in (1, 2)
+        ]
+        letters = [
+            {
+                "batch": batch,
+                "reason": "unreadable",
+                "raw": "{\ufffd",
+                "origin": f"in/{batch}.json",
+                "position": 100 + nth,
+                "arrival_time": to_moment(at),
+                "detail": "not JSON",
+                "raw_bytes": b"{\xff",
+            }
+            for nth in reversed(range(dead))
+        ]
+        layout = PaneLayout(self.pipeline.outputs["totals"], self.store.layout)
+        aside = self.store.output_tables("totals", layout.published).late
+        for table, rows in ((self.store.dead_letters, letters), (aside, events)):
+            if rows:
+                table.append(batch, pa.Table.from_pylist(rows, table.schema))
+        self.complete(batch)
+
+    def complete(self, batch: int) -> None:
         ledger = self.store.ledger
         ledger.append(batch, ledger.schema.empty_table())
 

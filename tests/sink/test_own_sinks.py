@@ -60,7 +60,7 @@ def test_the_documented_sink_runs_in_a_pipeline_file(tmp_path: Path, board: Path
 
 def test_the_documented_sink_and_its_check(tmp_path: Path) -> None:
     source = tmp_path / "documented.py"
-    source.write_text(BLOCKS[0] + BLOCKS[1], encoding="utf-8")
+    source.write_text(BLOCKS[0] + BLOCKS[-1], encoding="utf-8")
     sys.path.insert(0, str(tmp_path))
     try:
         import documented  # type: ignore[import-not-found]

@@ -85,6 +85,7 @@ def test_three_sinks_of_which_one_is_down_for_five_minutes(
             assert [asked[kind]["state"] for kind in ("delta", "jsonl")] == ["up to date", "up to date"]
             assert asked["sqlite"] | {"target": ""} == {
                 "output": "totals",
+                "stream": "panes",
                 "sink": "sqlite",
                 "target": "",
                 "state": "down",

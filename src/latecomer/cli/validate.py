@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -21,6 +21,7 @@ from latecomer.model.windows import AnyWindow, Calendar, Global, Session, Slidin
 
 if TYPE_CHECKING:
     from latecomer.config.models import Output, Pipeline, Retention
+    from latecomer.config.sinks import Sink
     from latecomer.model.strategies import Strategy
 
 
@@ -67,6 +68,10 @@ def _described(
     for name, output in pipeline.outputs.items():
         yield f"output     {name}: {_numbers(output)}"
         yield f"           {_lateness(output)}{_firings(output)}; {_sinks(output)}"
+        if output.late_to:
+            yield f"           side output is written to {_listed(output.late_to)}"
+    if pipeline.dead_letters_to:
+        yield f"letters    dead letters are written to {_listed(pipeline.dead_letters_to)}"
     if pipeline.profile is not None:
         sessions = any(output.window.merges for output in pipeline.outputs.values())
         yield f"profile    {pipeline.profile} sets, unless written: {settings(pipeline.profile, sessions)}"
@@ -224,4 +229,8 @@ def _lateness(output: Output) -> str:
 def _sinks(output: Output) -> str:
     if not output.sinks:
         return "no sink, results stay in the store"
-    return "written to " + ", ".join(f"{sink.kind} {redacted(sink.place)}" for sink in output.sinks)
+    return f"written to {_listed(output.sinks)}"
+
+
+def _listed(sinks: Sequence[Sink]) -> str:
+    return ", ".join(f"{sink.kind} {redacted(sink.place)}" for sink in sinks)

@@ -26,13 +26,7 @@ _FOLLOWING = ("too_late", "accumulation")
 
 def changed(pipeline: Pipeline, changes: Mapping[str, object]) -> Pipeline:
     """The pipeline with other values in some fields, such as `{"watermark.delay": "2m"}`, and no sinks."""
-    base = pipeline.model_copy(
-        update={
-            "outputs": {
-                name: output.model_copy(update={"sinks": ()}) for name, output in pipeline.outputs.items()
-            }
-        }
-    )
+    base = pipeline.without_sinks()
     if not changes:
         return base
     _raise([problem for field in changes for problem in _refused(pipeline, field)])
@@ -60,6 +54,8 @@ def _refused(pipeline: Pipeline, field: str) -> Iterator[Problem]:
     if first not in Pipeline.model_fields or first == "base":
         known = [name for name in Pipeline.model_fields if name != "base"]
         yield Problem(field, "unknown key", fix=did_you_mean(first, known))
+    elif first == "dead_letters_to" or (first == "outputs" and rest[1:2] in (["sinks"], ["late_to"])):
+        yield Problem(field, "a replay writes to no sink", fix="leave it out")
     elif first not in ("watermark", "outputs"):
         yield Problem(
             field,
@@ -71,8 +67,6 @@ def _refused(pipeline: Pipeline, field: str) -> Iterator[Problem]:
     elif first == "outputs" and rest[0] not in pipeline.outputs:
         fix = did_you_mean(rest[0], pipeline.outputs)
         yield Problem(field, "the pipeline has no such output", rest[0], fix)
-    elif first == "outputs" and rest[1:2] == ["sinks"]:
-        yield Problem(field, "a replay writes to no sink", fix="leave it out")
 
 
 def _dead_letters_again(pipeline: Pipeline, supposed: Pipeline) -> Iterator[Problem]:

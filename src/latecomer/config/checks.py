@@ -13,6 +13,7 @@ from latecomer.config.columns import clashing_names
 from latecomer.config.models import NAME, Output, Pipeline
 from latecomer.config.places import check_places, unusable_paths
 from latecomer.config.renames import fix_by_renaming
+from latecomer.config.sinks import Stream
 from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.model import types
 from latecomer.model.aggregates import ADDITIVE, NUMERIC, Aggregate, is_expression
@@ -44,7 +45,7 @@ def check(pipeline: Pipeline) -> list[Problem]:
     if unusable := unusable_paths(pipeline):
         return unusable
     problems = [*check_places(pipeline), *_delays_without_partitions(pipeline), *_retention(pipeline)]
-    problems += [*_schedules(pipeline), *_renames(pipeline)]
+    problems += [*_schedules(pipeline), *_renames(pipeline), *_rows_that_go_nowhere(pipeline)]
     for name, output in pipeline.outputs.items():
         problems += _unsafe_lateness(pipeline, name, output)
         problems += _accumulation(name, output)
@@ -435,6 +436,26 @@ def _sinks_that_cannot(name: str, output: Output) -> Iterator[Problem]:
             message = f"{sink.kind} is append only and cannot take the updates of late: {output.late}"
             fix = "use late: retract, drop or side_output, or a sink that upserts (delta, sqlite)"
         yield Problem(f"outputs.{name}.sinks.{index}", message, {sink.kind: sink.place}, fix)
+
+
+def _rows_that_go_nowhere(pipeline: Pipeline) -> Iterator[Problem]:
+    """Sinks for side output and dead letters that cannot take them, or would never get any."""
+    for listed in pipeline.listed_sinks():
+        if listed.stream is Stream.PANES or listed.sink.takes_rows:
+            continue
+        yield Problem(
+            listed.field,
+            f"{listed.sink.kind} takes panes only",
+            {listed.sink.kind: listed.sink.place},
+            "write takes_rows = True in its class once it can take rows without op and sequence",
+        )
+    for name, output in pipeline.outputs.items():
+        if output.late_to and not output.sets_aside:
+            yield Problem(
+                f"outputs.{name}.late_to",
+                f"would never get a row: late is {output.late} and too_late is {output.too_late}",
+                fix="use side_output for late or too_late, or leave late_to out",
+            )
 
 
 def _output_names(name: str, output: Output) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -12,6 +13,9 @@ import pyarrow as pa
 class PaneShape:
     """What the panes of an output look like."""
 
+    appends: ClassVar[bool] = False
+    """A pane may take the place of another, or take it back."""
+
     output: str
     keys: tuple[str, ...]
     """May be empty; a key's value may be null, and null is a key like any other."""
@@ -19,6 +23,16 @@ class PaneShape:
     schema: pa.Schema
     """The published columns in order: window_start, window_end, the keys, the values, sequence, timing,
     op, is_last, batch, fired_at."""
+
+    @property
+    def name(self) -> str:
+        """A name for a table of them."""
+        return self.output
+
+    @property
+    def owner(self) -> str:
+        """Whose rows they are, among all that a pipeline has."""
+        return self.output
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -31,8 +45,32 @@ class PaneShape:
         return self.schema.remove(self.schema.get_field_index("op"))
 
 
+@dataclass(frozen=True)
+class RowShape:
+    """What rows look like that come once and are never replaced: an output's side output, or dead letters."""
+
+    appends: ClassVar[bool] = True
+    """Rows have neither op nor sequence."""
+
+    name: str
+    """A name for a table of them: totals_late, dead_letters."""
+    owner: str
+    """Whose rows they are, among all that a pipeline has; no output can be called so."""
+    place: tuple[str, ...]
+    """The columns that say which row this is."""
+    schema: pa.Schema
+
+    @property
+    def standing(self) -> pa.Schema:
+        """The columns of a table of them."""
+        return self.schema
+
+
+Shape = PaneShape | RowShape
+
+
 class SinkLogic(ABC):
-    """A sink at work, in a thread of its own. It keeps its progress in the same step as the panes: after a crash at
+    """A sink at work, in a thread of its own. It keeps its progress in the same step as the rows: after a crash at
     any moment it is opened again, asked for its last batch, and handed whatever came after that.
 
     `SinkOutage`, and any `OSError`, mean that it is down for a reason that may pass: it is closed, and opened again
@@ -50,7 +88,7 @@ class SinkLogic(ABC):
 
     @abstractmethod
     def apply(self, batch: int, panes: pa.Table) -> None:
-        """Apply a batch's panes, in order of publication: all of them or none. Twice is once."""
+        """Apply a batch's panes, or rows, in order of publication: all of them or none. Twice is once."""
 
     def close(self) -> None:
         """Let go of the sink; most hold nothing between two batches."""

@@ -168,7 +168,7 @@ def _keys_of(location: Location, parent: str | int | None, lines: Mapping[Locati
         model: type[BaseModel] = Pipeline
     elif len(location) == 3 and location[0] == "outputs":
         model = Output
-    elif "sinks" in location:
+    elif location[0] == "dead_letters_to" or {"sinks", "late_to"} & {*location}:
         return list(SqliteSink.model_fields)
     elif parent == "window":
         model = next(KINDS[kind] for kind in KINDS if (*location[:-1], kind) in lines)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -31,7 +32,7 @@ from latecomer.config.own import Decoder, Format, PolledSource, WrittenDecoder, 
 from latecomer.config.paths import escaped
 from latecomer.config.renames import WrittenColumn, seen_columns, source_name
 from latecomer.config.schedule import Schedule
-from latecomer.config.sinks import AnySink, FileSink, OwnSink
+from latecomer.config.sinks import AnySink, FileSink, ListedSink, OwnSink, Sink, Stream
 from latecomer.config.sizes import FileSize, LineSize
 from latecomer.model.aggregates import WrittenAggregate
 from latecomer.model.base import Model
@@ -170,6 +171,7 @@ class Output(_Model):
         False, description="a key that has had events gets a pane for a window without any, too"
     )
     sinks: tuple[AnySink, ...] = ()
+    late_to: tuple[AnySink, ...] = Field((), description="sinks for the side output")
 
     @model_validator(mode="before")
     @classmethod
@@ -192,6 +194,15 @@ class Output(_Model):
         if where is not None:
             check_where(where)
         return where
+
+    @property
+    def sets_aside(self) -> bool:
+        """Whether an event may go to the side output."""
+        return self.late is LatePolicy.SIDE_OUTPUT or self.too_late is TooLatePolicy.SIDE_OUTPUT
+
+    def without_sinks(self) -> Output:
+        """The same output, which stays in the store."""
+        return self.model_copy(update={"sinks": (), "late_to": ()})
 
     @property
     def replaces(self) -> bool:
@@ -244,13 +255,19 @@ def loaded_source(source: Source, base: Path) -> Source:
 
 def _with_own_sinks(name: str, output: Output, base: Path) -> Output:
     """The output, with the classes that its sinks name."""
-    if not any(isinstance(sink, OwnSink) for sink in output.sinks):
-        return output
-    sinks = tuple(
-        load_sink(sink, base, f"{name}.sinks.{nth}") if isinstance(sink, OwnSink) else sink
-        for nth, sink in enumerate(output.sinks)
+    loaded = {
+        "sinks": _loaded_sinks(output.sinks, base, f"{name}.sinks."),
+        "late_to": _loaded_sinks(output.late_to, base, f"{name}.late_to."),
+    }
+    same = all(getattr(output, field) == sinks for field, sinks in loaded.items())
+    return output if same else output.model_copy(update=loaded)
+
+
+def _loaded_sinks(sinks: tuple[Sink, ...], base: Path, field: str = "") -> tuple[Sink, ...]:
+    return tuple(
+        load_sink(sink, base, f"{field}{nth}") if isinstance(sink, OwnSink) else sink
+        for nth, sink in enumerate(sinks)
     )
-    return output.model_copy(update={"sinks": sinks})
 
 
 class Pipeline(_Model):
@@ -268,6 +285,7 @@ class Pipeline(_Model):
     )
     watermark: Annotated[AnyStrategy, WrapValidator(_strategy)]
     outputs: dict[str, Output] = Field(min_length=1)
+    dead_letters_to: tuple[AnySink, ...] = Field((), description="sinks for the dead letters")
     columns: dict[str, WrittenColumn] = Field(
         default_factory=dict,
         description="new name: the source's column, in backticks where its name is no plain word",
@@ -322,6 +340,11 @@ class Pipeline(_Model):
         base = info.data.get("base", Path())
         return {name: _with_own_sinks(name, output, base) for name, output in outputs.items()}
 
+    @field_validator("dead_letters_to")
+    @classmethod
+    def _own_dead_letter_sinks(cls, sinks: tuple[Sink, ...], info: ValidationInfo) -> tuple[Sink, ...]:
+        return _loaded_sinks(sinks, info.data.get("base", Path()))
+
     @property
     def files(self) -> Files:
         """The settings of a source that is files."""
@@ -358,10 +381,25 @@ class Pipeline(_Model):
         """What the source calls a column."""
         return source_name(column, self.columns)
 
+    def listed_sinks(self) -> Iterator[ListedSink]:
+        """Every sink there is, in the order of the file."""
+        for name, output in self.outputs.items():
+            for nth, sink in enumerate(output.sinks):
+                yield ListedSink(f"outputs.{name}.sinks.{nth}", Stream.PANES, name, sink)
+            for nth, sink in enumerate(output.late_to):
+                yield ListedSink(f"outputs.{name}.late_to.{nth}", Stream.LATE, name, sink)
+        for nth, sink in enumerate(self.dead_letters_to):
+            yield ListedSink(f"dead_letters_to.{nth}", Stream.DEAD_LETTERS, None, sink)
+
+    def without_sinks(self) -> Pipeline:
+        """The same pipeline, which stays in the store."""
+        outputs = {name: output.without_sinks() for name, output in self.outputs.items()}
+        return self.model_copy(update={"outputs": outputs, "dead_letters_to": ()})
+
     @property
     def sink_paths(self) -> list[Path]:
         """The files and folders that sinks write to."""
-        sinks = [sink for output in self.outputs.values() for sink in output.sinks]
+        sinks = [listed.sink for listed in self.listed_sinks()]
         return [self.resolve(sink.path) for sink in sinks if isinstance(sink, FileSink)]
 
     def resolve(self, path: str) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from latecomer.config.models import Pipeline
 from latecomer.config.paths import SourcePath
-from latecomer.config.sinks import FileSink
+from latecomer.config.sinks import FileSink, owner_in_words
 from latecomer.errors import Problem
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
@@ -39,10 +39,9 @@ def _written(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     yield "store", pipeline.store
     if pipeline.source.files is not None:
         yield "source.files.path", pipeline.source.files.path
-    for name, output in pipeline.outputs.items():
-        for nth, sink in enumerate(output.sinks):
-            if isinstance(sink, FileSink):
-                yield f"outputs.{name}.sinks.{nth}", sink.path
+    for listed in pipeline.listed_sinks():
+        if isinstance(listed.sink, FileSink):
+            yield listed.field, listed.sink.path
 
 
 def url_problem(field: str, path: str) -> Problem | None:
@@ -88,25 +87,25 @@ def _store(pipeline: Pipeline) -> Iterator[Problem]:
 def _sinks(pipeline: Pipeline) -> Iterator[Problem]:
     store = pipeline.store_path
     seen: dict[tuple[Path, str], str] = {}
-    for name, output in pipeline.outputs.items():
-        for nth, sink in enumerate(output.sinks):
-            if not isinstance(sink, FileSink):
-                continue
-            field, place = f"outputs.{name}.sinks.{nth}", pipeline.resolve(sink.path)
-            if place.is_relative_to(store) or store.is_relative_to(place):
-                yield Problem(field, "shares a folder with the store", sink.path, _APART)
-            if _shares(pipeline, place):
-                yield Problem(field, "shares a folder with the source", sink.path, _APART)
-            part = sink.part(name)
-            others = {other: output for (path, other), output in seen.items() if path == place}
-            if others and (part == "" or "" in others or part in others):
-                yield Problem(
-                    field,
-                    f"writes where output {next(iter(others.values()))} writes already",
-                    sink.path,
-                    "give each output a sink of its own",
-                )
-            seen[place, part] = name
+    for listed in pipeline.listed_sinks():
+        sink, field = listed.sink, listed.field
+        if not isinstance(sink, FileSink):
+            continue
+        place = pipeline.resolve(sink.path)
+        if place.is_relative_to(store) or store.is_relative_to(place):
+            yield Problem(field, "shares a folder with the store", sink.path, _APART)
+        if _shares(pipeline, place):
+            yield Problem(field, "shares a folder with the source", sink.path, _APART)
+        part = sink.part(listed.name)
+        others = {other: owner for (path, other), owner in seen.items() if path == place}
+        if others and (part == "" or "" in others or part in others):
+            yield Problem(
+                field,
+                f"writes where {owner_in_words(next(iter(others.values())))} writes already",
+                sink.path,
+                "give each output a sink of its own",
+            )
+        seen[place, part] = listed.owner
 
 
 def _source(pipeline: Pipeline) -> SourcePath:

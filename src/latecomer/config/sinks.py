@@ -1,9 +1,9 @@
-"""Where an output's panes go besides the store: `{sqlite: results.db}`, `{delta: ./minute}` …"""
+"""Where panes, side output and dead letters go besides the store: `{sqlite: results.db}`, `{delta: ./minute}` …"""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import (
     BeforeValidator,
@@ -17,10 +17,19 @@ from latecomer.model.base import Model
 from latecomer.model.panes import Accumulation
 
 if TYPE_CHECKING:
-    from latecomer.config.contract import PaneShape, SinkLogic
+    from latecomer.config.contract import Shape, SinkLogic
 
 UPSERTED = frozenset({Accumulation.ACCUMULATING, Accumulation.RETRACTING})
 CHANGES = frozenset({Accumulation.DISCARDING, Accumulation.RETRACTING})
+_OF_LATE, _DEAD_LETTERS = ".late", "dead letters"
+
+
+class Stream(StrEnum):
+    """What a sink is to have."""
+
+    PANES = "panes"
+    LATE = "late"
+    DEAD_LETTERS = "dead_letters"
 
 
 class OnOutage(StrEnum):
@@ -37,6 +46,8 @@ class Sink(Model):
     kind: ClassVar[str]
     upserts: ClassVar[bool] = True
     accepts: ClassVar[frozenset[Accumulation]] = UPSERTED
+    takes_rows: ClassVar[bool] = False
+    """Whether it takes what is only ever appended, too: side output and dead letters."""
 
     on_outage: Annotated[OnOutage, WithJsonSchema({"type": "string", "enum": [*OnOutage]})] = Field(
         OnOutage.WAIT, description="while it is down, go on without it and try again; or stop the run"
@@ -57,22 +68,63 @@ class Sink(Model):
         """Where it writes, for people; a secret in it is hidden."""
         return str(getattr(self, "target", ""))
 
-    def logic(self, pipeline: str, shape: PaneShape) -> SinkLogic:
-        """The sink at work, for one output of a pipeline: what a class of your own has to say."""
+    def logic(self, pipeline: str, shape: Shape) -> SinkLogic:
+        """The sink at work, for what one output of a pipeline publishes: what a class of your own has to say."""
         raise NotImplementedError(f"{self.kind} has no logic(); write def logic(self, pipeline, shape):")
 
     def takes(self, accumulation: Accumulation, replaces: bool) -> bool:
         """Whether the sink can take the panes; `replaces` says that one may take another's place."""
         return accumulation in self.accepts or (accumulation is Accumulation.ACCUMULATING and not replaces)
 
-    def part(self, output: str) -> str:
+    def part(self, name: str) -> str:
         """What of its path the sink takes, where it leaves room for others; empty if it takes all."""
         return ""
+
+
+class ListedSink(NamedTuple):
+    """A sink of a pipeline: where it is written in the file, and what it is to have."""
+
+    field: str
+    stream: Stream
+    output: str | None
+    """None for dead letters, which belong to the whole pipeline."""
+    sink: Sink
+
+    @property
+    def name(self) -> str:
+        """A name for a table of what it is to have."""
+        return {
+            Stream.PANES: f"{self.output}",
+            Stream.LATE: f"{self.output}_late",
+            Stream.DEAD_LETTERS: "dead_letters",
+        }[self.stream]
+
+    @property
+    def owner(self) -> str:
+        """Whose rows they are; no output can be called as the side output and the dead letters are."""
+        return {
+            Stream.PANES: f"{self.output}",
+            Stream.LATE: f"{self.output}{_OF_LATE}",
+            Stream.DEAD_LETTERS: _DEAD_LETTERS,
+        }[self.stream]
+
+
+def owner_in_words(owner: str) -> str:
+    """Whose rows they are, in a sentence.
+
+    >>> owner_in_words("totals"), owner_in_words("totals.late"), owner_in_words("dead letters")
+    ('output totals', 'the side output of totals', 'the lane of dead letters')
+    """
+    if owner == _DEAD_LETTERS:
+        return "the lane of dead letters"
+    output, late, _ = owner.partition(_OF_LATE)
+    return f"the side output of {output}" if late else f"output {owner}"
 
 
 class FileSink(Sink):
     """A sink of latecomer's own, in a file or folder."""
 
+    takes_rows: ClassVar[bool] = True
     path: str = Field(min_length=1)
 
     @property
@@ -99,8 +151,8 @@ class SqliteSink(FileSink):
     kind: ClassVar[str] = "sqlite"
     table: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
 
-    def part(self, output: str) -> str:
-        return f"table {(self.table or output).lower()}"
+    def part(self, name: str) -> str:
+        return f"table {(self.table or name).lower()}"
 
 
 class ParquetSink(FileSink):

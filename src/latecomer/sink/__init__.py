@@ -1,11 +1,11 @@
-"""Sinks: where an output's panes go besides the store, each batch whole and once."""
+"""Sinks: where panes, side output and dead letters go besides the store, each batch whole and once."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from latecomer.config.contract import PaneShape, SinkLogic
+from latecomer.config.contract import PaneShape, RowShape, Shape, SinkLogic
 from latecomer.config.models import Pipeline
 from latecomer.config.sinks import FileSink, Sink
 from latecomer.errors.redacting import redacted
@@ -14,7 +14,7 @@ from latecomer.sink.delta import DeltaLogic
 from latecomer.sink.own import OwnLogic
 from latecomer.sink.sqlite import SqliteLogic
 
-__all__ = ["PaneShape", "SinkLogic", "make_sink", "open_sink", "target_of"]
+__all__ = ["PaneShape", "RowShape", "SinkLogic", "make_sink", "open_sink", "target_of"]
 
 _LOGICS: dict[str, Any] = {logic.kind: logic for logic in (DeltaLogic, SqliteLogic, ParquetLogic, JsonlLogic)}
 
@@ -24,7 +24,7 @@ def target_of(sink: Sink, pipeline: Pipeline) -> str:
     return str(pipeline.resolve(sink.path)) if isinstance(sink, FileSink) else redacted(sink.place)
 
 
-def make_sink(sink: Sink, pipeline: Pipeline, shape: PaneShape) -> SinkLogic:
+def make_sink(sink: Sink, pipeline: Pipeline, shape: Shape) -> SinkLogic:
     """A sink that is not yet open."""
     if isinstance(sink, FileSink):
         logic: SinkLogic = _LOGICS[sink.kind](sink, pipeline.resolve(sink.path), pipeline.name, shape)
@@ -32,7 +32,7 @@ def make_sink(sink: Sink, pipeline: Pipeline, shape: PaneShape) -> SinkLogic:
     return OwnLogic(sink, pipeline.name, shape)
 
 
-def open_sink(sink: FileSink, path: Path, pipeline: str, shape: PaneShape) -> SinkLogic:
+def open_sink(sink: FileSink, path: Path, pipeline: str, shape: Shape) -> SinkLogic:
     """Open a sink at its resolved path; it is made where there is none, and refused where it is not ours."""
     logic: SinkLogic = _LOGICS[sink.kind](sink, path, pipeline, shape)
     logic.open()

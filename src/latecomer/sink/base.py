@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.contract import PaneShape, SinkLogic
+from latecomer.config.contract import Shape, SinkLogic
+from latecomer.config.sinks import owner_in_words
 from latecomer.errors import SinkError, SinkOutage
 from latecomer.errors.system import refusal_of
 from latecomer.model.durations import iso
@@ -20,8 +21,9 @@ class FileSinkLogic(SinkLogic):
     """A sink in a file or folder."""
 
     kind: ClassVar[str]
+    shape: Shape
 
-    def __init__(self, path: Path, pipeline: str, shape: PaneShape) -> None:
+    def __init__(self, path: Path, pipeline: str, shape: Shape) -> None:
         self.path = path
         self.pipeline = pipeline
         self.shape = shape
@@ -32,6 +34,9 @@ class FileSinkLogic(SinkLogic):
 
     @abstractmethod
     def _apply(self, batch: int, panes: pa.Table) -> None: ...
+
+    def _belongs_to(self, what: str, pipeline: str, owner: str) -> str:
+        return f"the {what} belongs to {owner_in_words(owner)} of pipeline {pipeline}"
 
     def _system_refusal(self, error: Exception, batch: int | None = None) -> SinkError | None:
         """The error to raise where it was the operating system that refused."""

@@ -1,4 +1,4 @@
-"""The change stream, append only: a folder with one file a batch, Parquet or JSON lines.
+"""The change stream, or rows, append only: a folder with one file a batch, Parquet or JSON lines.
 
 A file appears whole or not at all, under a name that says its batch: the folder is its own progress.
 """
@@ -17,7 +17,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from latecomer.config.contract import PaneShape
+from latecomer.config.contract import Shape
 from latecomer.config.sinks import JsonlSink, ParquetSink, Sink
 from latecomer.errors import first_line
 from latecomer.sink.base import FileSinkLogic, differing
@@ -31,7 +31,7 @@ _OWNER = ".latecomer.json"
 class ChangesLogic(FileSinkLogic):
     """What both formats share: everything but the bytes."""
 
-    def __init__(self, sink: Sink, path: Path, pipeline: str, shape: PaneShape) -> None:
+    def __init__(self, sink: Sink, path: Path, pipeline: str, shape: Shape) -> None:
         super().__init__(path, pipeline, shape)
         self._named = re.compile(rf"batch-(\d{{10,}})\.{self.kind}")
 
@@ -80,7 +80,7 @@ class ChangesLogic(FileSinkLogic):
 
     def _claim(self) -> None:
         """One folder, one output: the files of another would pass for our progress."""
-        owner = {"pipeline": self.pipeline, "output": self.shape.output, "format": self.kind}
+        owner = {"pipeline": self.pipeline, "output": self.shape.owner, "format": self.kind}
         columns = {field.name: str(field.type) for field in self.shape.schema}
         record = self.path / _OWNER
         if not record.exists():
@@ -95,7 +95,7 @@ class ChangesLogic(FileSinkLogic):
             raise self._refusal(f"{_OWNER} in it cannot be read", "delete that file") from error
         if holder != owner:
             raise self._refusal(
-                "the folder belongs to output {output} of pipeline {pipeline} as {format}".format(**holder),
+                self._belongs_to("folder", holder["pipeline"], holder["output"]) + f" as {holder['format']}",
                 "give the sink another path",
             )
         if difference:

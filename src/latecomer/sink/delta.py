@@ -1,4 +1,4 @@
-"""A Delta table of what stands, upserted by window and key.
+"""A Delta table of what stands, upserted by window and key; or of rows, appended.
 
 Each batch is one commit of delta-rs with an application transaction that carries the batch number. The
 batch is first settled against the stored sequences by the model's own rule, so the merge only carries
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from latecomer.config.contract import PaneShape
+from latecomer.config.contract import Shape
 from latecomer.config.sinks import DeltaSink
 from latecomer.errors import first_line
 from latecomer.model.panes import Op, Pane, Place, Timing, surviving
@@ -47,9 +47,9 @@ class Change(NamedTuple):
 class DeltaLogic(FileSinkLogic):
     kind = DeltaSink.kind
 
-    def __init__(self, sink: DeltaSink, path: Path, pipeline: str, shape: PaneShape) -> None:
+    def __init__(self, sink: DeltaSink, path: Path, pipeline: str, shape: Shape) -> None:
         super().__init__(path, pipeline, shape)
-        self._application = f"latecomer:{pipeline}:{shape.output}"
+        self._application = f"latecomer:{pipeline}:{shape.owner}"
 
     def open(self) -> None:
         with self._speaking():
@@ -73,10 +73,7 @@ class DeltaLogic(FileSinkLogic):
             if self._progress(table) >= batch:
                 return
             before = table.version()
-            stored = self._stored(table, panes)
-            changes = settle(_places(panes, self.shape), panes, stored)
-            rows = pa.array([change.row for change in changes], pa.int64())
-            source = panes.select(self.shape.standing.names).take(rows)
+            source, changes = (panes, []) if self.shape.appends else self._settled(table, panes)
             require_room(self.path, panes.nbytes + _ROOM)
             properties = CommitProperties(app_transactions=[Transaction(self._application, batch)])
             if all(change.stored is None for change in changes):
@@ -85,6 +82,12 @@ class DeltaLogic(FileSinkLogic):
             else:
                 self._merge(table, source, changes, batch, properties)
             self._sync(before + 1)
+
+    def _settled(self, table: DeltaTable, panes: pa.Table) -> tuple[pa.Table, list[Change]]:
+        """What a batch of panes comes to: the rows to put there, or to take away, and which of the two."""
+        changes = settle(_places(panes, self.shape.place), panes, self._stored(table, panes))
+        rows = pa.array([change.row for change in changes], pa.int64())
+        return panes.select(self.shape.standing.names).take(rows), changes
 
     def _merge(
         self,
@@ -141,9 +144,9 @@ class DeltaLogic(FileSinkLogic):
             columns={name: pc.field(name) for name in names},
             filter=pc.field("window_start").isin(starts.unique()),
         )
-        for key in self.shape.keys:
+        for key in self.shape.place[2:]:
             rows = rows.filter(pc.is_in(rows[key], value_set=panes[key].unique()))
-        return dict(zip(_places(rows, self.shape), rows["sequence"].to_pylist(), strict=True))
+        return dict(zip(_places(rows, self.shape.place), rows["sequence"].to_pylist(), strict=True))
 
     def _progress(self, table: DeltaTable) -> int:
         version = table.transaction_version(self._application)
@@ -169,7 +172,7 @@ class DeltaLogic(FileSinkLogic):
         if owner is not None and owner.startswith("latecomer:") and owner != self._application:
             _, pipeline, output = owner.split(":", 2)
             raise self._refusal(
-                f"the Delta table there belongs to output {output} of pipeline {pipeline}",
+                self._belongs_to("Delta table there", pipeline, output),
                 "give the sink another path",
             )
 
@@ -222,10 +225,11 @@ def _pane(place: Place, sequence: int, op: Op, row: int | None) -> Pane:
     return Pane(*place, {"row": row}, sequence, Timing.ON_TIME, op)
 
 
-def _places(rows: pa.Table, shape: PaneShape) -> list[Place]:
-    keys = [_comparable(rows[key]) for key in shape.keys]
-    of_rows = zip(*keys, strict=True) if keys else ((),) * rows.num_rows
-    return list(zip(micros(rows["window_start"]), micros(rows["window_end"]), of_rows, strict=True))
+def _places(rows: pa.Table, place: Sequence[str]) -> list[Place]:
+    start, end, *keys = place
+    of_keys = [_comparable(rows[key]) for key in keys]
+    of_rows = zip(*of_keys, strict=True) if of_keys else ((),) * rows.num_rows
+    return list(zip(micros(rows[start]), micros(rows[end]), of_rows, strict=True))
 
 
 def _comparable(column: pa.ChunkedArray) -> list[Any]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pyarrow as pa
 
-from latecomer.config.sinks import OnOutage, Sink
+from latecomer.config.sinks import ListedSink, OnOutage, Sink, Stream
 from latecomer.errors import SinkOutage
 from latecomer.sink import SinkLogic, make_sink, target_of
-from latecomer.sink.published import PublishedPanes
-from latecomer.sink.status import SCHEMA, status_row, write_notes
+from latecomer.sink.published import Feed, feed_of
+from latecomer.sink.status import SCHEMA, reached_by, status_row, write_notes
 from latecomer.sink.waiting import Clock
 from latecomer.sink.worker import SinkWorker
 from latecomer.store.failpoints import failpoint
@@ -35,23 +35,38 @@ def check_sinks(store: Store) -> None:
             logic.close()
 
 
-def _sinks(store: Store) -> Iterator[tuple[Sink, str, SinkLogic, PublishedPanes]]:
+def _sinks(
+    store: Store, wanted: Callable[[ListedSink], bool] = lambda _: True
+) -> Iterator[tuple[Sink, str, SinkLogic, Feed]]:
     """Every sink, where it writes, and not yet open; with what it is fed with."""
-    for name, output in store.pipeline.outputs.items():
-        for sink in output.sinks:
-            panes = PublishedPanes(store, name)
-            target = target_of(sink, store.pipeline)
-            yield sink, target, make_sink(sink, store.pipeline, panes.shape), panes
+    for listed in filter(wanted, store.pipeline.listed_sinks()):
+        feed, sink = feed_of(store, listed), listed.sink
+        yield sink, target_of(sink, store.pipeline), make_sink(sink, store.pipeline, feed.shape), feed
 
 
 def sink_status(store: Store) -> pa.Table:
     """How far each sink is, and why it is not further."""
     complete = store.ledger.last_batch()
     rows = [
-        status_row(store.root, sink, target, logic, panes, complete)
-        for sink, target, logic, panes in _sinks(store)
+        status_row(store.root, sink, target, logic, feed, complete)
+        for sink, target, logic, feed in _sinks(store)
     ]
     return pa.Table.from_pylist(rows, SCHEMA)
+
+
+def still_wanted(store: Store, stream: Stream, output: str | None, until: int) -> tuple[int, str] | None:
+    """The first batch up to another whose rows a sink lacks, and which sink that is; None where every one has them.
+
+    Nothing is opened or made. A sink that cannot be asked so, or is down, has what the last run noted.
+    """
+    wanted = []
+    for sink, target, logic, feed in _sinks(
+        store, lambda each: (each.stream, each.output) == (stream, output)
+    ):
+        reached, _ = reached_by(store.root, sink, target, logic, feed)
+        missing = feed.missing(-1 if reached is None else reached, until)
+        wanted += [(batch, f"{sink.kind} sink {target}") for batch in missing[:1]]
+    return min(wanted, default=None)
 
 
 class SinkKeeper:

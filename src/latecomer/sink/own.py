@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from latecomer.config.contract import PaneShape, SinkLogic
+from latecomer.config.contract import Shape, SinkLogic
 from latecomer.config.sinks import Sink
 from latecomer.errors import SinkError, SinkOutage, first_line
 from latecomer.errors.redacting import without_secrets
@@ -16,7 +16,7 @@ from latecomer.errors.redacting import without_secrets
 class OwnLogic(SinkLogic):
     """Stands between the engine and a class that latecomer does not know."""
 
-    def __init__(self, sink: Sink, pipeline: str, shape: PaneShape) -> None:
+    def __init__(self, sink: Sink, pipeline: str, shape: Shape) -> None:
         self._sink, self._shape = sink, shape
         with self._speaking():
             self._logic = sink.logic(pipeline, shape)

@@ -1,4 +1,4 @@
-"""A table of what stands in a SQLite file, upserted by window and key.
+"""A table of what stands in a SQLite file, upserted by window and key; or of rows, appended.
 
 A batch and its progress are one transaction. The database is opened for each batch and closed after
 it: a file that was moved away is noticed, and nothing is tied to the thread that opened it.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from latecomer.config.contract import PaneShape
+from latecomer.config.contract import Shape
 from latecomer.config.sinks import SqliteSink
 from latecomer.errors import SinkError, first_line
 from latecomer.errors.system import refused
@@ -34,9 +34,9 @@ _LARGEST = 2**63 - 1
 class SqliteLogic(FileSinkLogic):
     kind = SqliteSink.kind
 
-    def __init__(self, sink: SqliteSink, path: Path, pipeline: str, shape: PaneShape) -> None:
+    def __init__(self, sink: SqliteSink, path: Path, pipeline: str, shape: Shape) -> None:
         super().__init__(path, pipeline, shape)
-        self._table = sink.table or shape.output
+        self._table = sink.table or shape.name
         self._columns = {field.name: _declared(field.type) for field in shape.standing}
         if self._table.lower() == PROGRESS:
             raise self._refusal(f"the table {PROGRESS} holds the progress", "give the sink another table")
@@ -63,6 +63,22 @@ class SqliteLogic(FileSinkLogic):
             return -1 if known is None else self._progress(database)
 
     def _apply(self, batch: int, panes: pa.Table) -> None:
+        write = self._append if self.shape.appends else self._upsert
+        written = {name: _storable(panes[name]) for name in panes.column_names}
+        with self._transaction("rw", batch) as database:
+            if self._progress(database) >= batch:
+                return
+            write(database, written)
+            database.execute(f"UPDATE {PROGRESS} SET batch = ? WHERE sink_table = ?", (batch, self._table))
+            failpoint("sink.sqlite.written", batch)
+
+    def _append(self, database: sqlite3.Connection, written: Mapping[str, list[Any]]) -> None:
+        names = ", ".join(map(double_quoted, self._columns))
+        marks = ", ".join("?" * len(self._columns))
+        rows = zip(*(written[name] for name in self._columns), strict=True)
+        database.executemany(f"INSERT INTO {double_quoted(self._table)} ({names}) VALUES ({marks})", rows)
+
+    def _upsert(self, database: sqlite3.Connection, written: Mapping[str, list[Any]]) -> None:
         table = double_quoted(self._table)
         same = " AND ".join(f"{double_quoted(name)} IS ?" for name in self.shape.place)
         names = ", ".join(map(double_quoted, self._columns))
@@ -73,22 +89,14 @@ class SqliteLogic(FileSinkLogic):
             f"INSERT INTO {table} ({names}) SELECT {marks} "
             f"WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE {same})"
         )
-        written = {name: _storable(panes[name]) for name in panes.column_names}
         places = zip(*(written[name] for name in self.shape.place), strict=True)
         rows = zip(*(written[name] for name in self._columns), strict=True)
-        with self._transaction("rw", batch) as database:
-            if self._progress(database) >= batch:
-                return
-            for op, sequence, place, row in zip(
-                written["op"], written["sequence"], places, rows, strict=True
-            ):
-                if op == Op.RETRACT:
-                    database.execute(retract, (*place, sequence))
-                else:
-                    database.execute(supersede, (*place, sequence))
-                    database.execute(insert, (*row, *place))
-            database.execute(f"UPDATE {PROGRESS} SET batch = ? WHERE sink_table = ?", (batch, self._table))
-            failpoint("sink.sqlite.written", batch)
+        for op, sequence, place, row in zip(written["op"], written["sequence"], places, rows, strict=True):
+            if op == Op.RETRACT:
+                database.execute(retract, (*place, sequence))
+            else:
+                database.execute(supersede, (*place, sequence))
+                database.execute(insert, (*row, *place))
 
     def _progress(self, database: sqlite3.Connection) -> int:
         row = database.execute(
@@ -117,21 +125,22 @@ class SqliteLogic(FileSinkLogic):
                 f"the table {self._table} has other columns ({difference})",
                 "drop or rename it, or give the sink another table",
             )
-        place = ", ".join(map(double_quoted, self.shape.place))
-        database.execute(
-            f"CREATE INDEX IF NOT EXISTS {double_quoted(_INDEX + self._table)} ON {table} ({place})"
-        )
+        if not self.shape.appends:
+            place = ", ".join(map(double_quoted, self.shape.place))
+            database.execute(
+                f"CREATE INDEX IF NOT EXISTS {double_quoted(_INDEX + self._table)} ON {table} ({place})"
+            )
         self._claim(database)
 
     def _claim(self, database: sqlite3.Connection) -> None:
-        owner = (self.pipeline, self.shape.output)
+        owner = (self.pipeline, self.shape.owner)
         database.execute(f"INSERT OR IGNORE INTO {PROGRESS} VALUES (?, ?, ?, -1)", (self._table, *owner))
         found = database.execute(
             f"SELECT pipeline, output FROM {PROGRESS} WHERE sink_table = ?", (self._table,)
         ).fetchone()
         if found != owner:
             raise self._refusal(
-                f"the table {self._table} belongs to output {found[1]} of pipeline {found[0]}",
+                self._belongs_to(f"table {self._table}", found[0], found[1]),
                 "give the sink another table",
             )
 

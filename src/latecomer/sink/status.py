@@ -17,10 +17,10 @@ from typing import Any
 import pyarrow as pa
 
 from latecomer.config.contract import SinkLogic
-from latecomer.config.sinks import Sink
+from latecomer.config.sinks import Sink, Stream
 from latecomer.errors import SinkError, SinkOutage
 from latecomer.errors.redacting import without_secrets
-from latecomer.sink.published import PublishedPanes
+from latecomer.sink.published import Feed
 from latecomer.sink.worker import SinkWorker
 from latecomer.store.files import read_text, replace_text
 from latecomer.store.lock import held
@@ -29,6 +29,7 @@ NOTES = "sinks.json"
 SCHEMA = pa.schema(
     [
         ("output", pa.string()),
+        ("stream", pa.string()),
         ("sink", pa.string()),
         ("target", pa.string()),
         ("state", pa.string()),
@@ -46,13 +47,14 @@ SCHEMA = pa.schema(
 class Note:
     """What a run wrote down about a sink."""
 
-    output: str
+    output: str | None
     sink: str
     target: str
     reached: int
     since: str | None = None
     """When it went down, if it is."""
     reason: str | None = None
+    stream: str = Stream.PANES
 
 
 def write_notes(root: Path, workers: Sequence[SinkWorker]) -> None:
@@ -68,11 +70,12 @@ def _note(worker: SinkWorker) -> Note:
     reason = None if outage is None else outage.reason
     if worker.failure is not None:
         reason = _reason(worker.failure)
-    return Note(worker.panes.shape.output, worker.sink.kind, worker.target, worker.reached, since, reason)
+    output, stream = worker.feed.listed.output, worker.feed.listed.stream
+    return Note(output, worker.sink.kind, worker.target, worker.reached, since, reason, stream)
 
 
-def read_notes(root: Path) -> dict[tuple[str, str, str], Note]:
-    """What the last run wrote down, by output, kind and target; nothing where that cannot be read."""
+def read_notes(root: Path) -> dict[tuple[str | None, str, str, str], Note]:
+    """What the last run wrote down, by output, stream, kind and target; nothing where that cannot be read."""
     try:
         listed: Any = json.loads(read_text(root / NOTES))
         notes = [Note(**each) for each in listed]
@@ -81,17 +84,20 @@ def read_notes(root: Path) -> dict[tuple[str, str, str], Note]:
                 return {}
             if note.since is not None:
                 datetime.fromisoformat(note.since)
-        return {(note.output, note.sink, note.target): note for note in notes}
+        return {(note.output, note.stream, note.sink, note.target): note for note in notes}
     except (OSError, ValueError, TypeError, RecursionError):
         return {}
 
 
-def status_row(
-    root: Path, sink: Sink, target: str, logic: SinkLogic, panes: PublishedPanes, complete: int
-) -> dict[str, Any]:
-    """One sink's line, asked from the sink where it can be, else from what the run noted."""
-    note = read_notes(root).get((panes.shape.output, sink.kind, target))
-    running = held(root) is not None
+def _noted(root: Path, sink: Sink, target: str, feed: Feed) -> Note | None:
+    return read_notes(root).get((feed.listed.output, feed.listed.stream, sink.kind, target))
+
+
+def reached_by(
+    root: Path, sink: Sink, target: str, logic: SinkLogic, feed: Feed
+) -> tuple[int | None, str | None]:
+    """The last batch of a sink, asked from the sink where it can be, else from what the run noted; and why it
+    could not be asked. None where nobody knows."""
     refused: str | None = None
     last: int | None = None
     try:
@@ -99,15 +105,26 @@ def status_row(
     except SinkError as error:
         refused = _reason(error)
     if last is None:
+        note = _noted(root, sink, target, feed)
         last = note.reached if note is not None else None if refused else -1
-    behind = None if last is None else len(panes.missing(last, complete))
+    return last, refused
+
+
+def status_row(
+    root: Path, sink: Sink, target: str, logic: SinkLogic, feed: Feed, complete: int
+) -> dict[str, Any]:
+    """One sink's line."""
+    note, running = _noted(root, sink, target, feed), held(root) is not None
+    last, refused = reached_by(root, sink, target, logic, feed)
+    behind = None if last is None else len(feed.missing(last, complete))
     reason = refused or (note.reason if note is not None and behind else None)
     if reason is None and behind and not running:
         reason = "no run is at work"
     down = refused is not None or bool(running and behind and note is not None and note.since)
     since = note.since if note is not None and reason is not None and note.reason else None
     return {
-        "output": panes.shape.output,
+        "output": feed.listed.output,
+        "stream": str(feed.listed.stream),
         "sink": sink.kind,
         "target": target,
         "state": "down" if down else "behind" if behind else "up to date",

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from latecomer.config.contract import SinkLogic
-from latecomer.config.sinks import OnOutage, Sink
+from latecomer.config.sinks import OnOutage, Sink, owner_in_words
 from latecomer.errors import SinkError, SinkOutage
 from latecomer.sink import waiting
-from latecomer.sink.published import PublishedPanes
+from latecomer.sink.published import Feed
 from latecomer.sink.waiting import Clock, Outage, seconds_before
 
 LOG = logging.getLogger(__name__)
@@ -32,11 +32,11 @@ class SinkWorker:
         sink: Sink,
         target: str,
         logic: SinkLogic,
-        panes: PublishedPanes,
+        feed: Feed,
         on_change: Callable[[SinkWorker], None] = lambda _: None,
         clock: Clock | None = None,
     ) -> None:
-        self.sink, self.target, self.logic, self.panes = sink, target, logic, panes
+        self.sink, self.target, self.logic, self.feed = sink, target, logic, feed
         self.clock = clock or Clock()
         self.reached = -1
         """The last batch of which the sink has everything."""
@@ -71,7 +71,7 @@ class SinkWorker:
     def start(self) -> None:
         """Let the thread begin."""
         self._thread = threading.Thread(
-            target=self._live, name=f"latecomer-{self.sink.kind}-{self.panes.shape.output}", daemon=True
+            target=self._live, name=f"latecomer-{self.sink.kind}-{self.feed.shape.name}", daemon=True
         )
         self._thread.start()
 
@@ -149,10 +149,10 @@ class SinkWorker:
 
     def _bring_up_to(self, complete: int) -> None:
         self._open()
-        for batch in self.panes.batches(self.reached, complete):
-            panes = self.panes.panes(batch)
-            if panes.num_rows:
-                self.logic.apply(batch, panes)
+        for batch in self.feed.batches(self.reached, complete):
+            rows = self.feed.rows(batch)
+            if rows.num_rows:
+                self.logic.apply(batch, rows)
             self._note_progress(batch)
             if self._closing:
                 return
@@ -165,9 +165,9 @@ class SinkWorker:
         reached = self.logic.last_batch()
         if reached > self.complete:
             raise SinkError(
-                f"{self.name} holds batch {reached} of output {self.panes.shape.output}, and the store has only come "
-                f"to batch {self.complete}: it was filled from another store; give the sink another path, or remove "
-                "what it holds"
+                f"{self.name} holds batch {reached} of {owner_in_words(self.feed.shape.owner)}, and the store has only "
+                f"come to batch {self.complete}: it was filled from another store; give the sink another path, or "
+                "remove what it holds"
             )
         self._is_open, self.reached = True, reached
 

@@ -1,4 +1,4 @@
-"""The order of publication: how the panes of an output follow one another, for sinks and readers alike.
+"""The order of publication: how panes, side output and dead letters follow one another, for sinks and readers alike.
 
 Batch by batch; within a batch, what is taken back comes before what takes its place. A window and key
 may be published, taken back and published again in one batch: its sequences come one after the other. A
@@ -12,6 +12,11 @@ from __future__ import annotations
 from latecomer.config.models import Output
 from latecomer.model.panes import Timing
 from latecomer.store.sql import listed
+
+LATE_ORDER = "batch, arrival_time, origin, position, window_start, window_end"
+"""Side output, in order of arrival; an event can miss several windows."""
+DEAD_LETTER_ORDER = "batch, origin, position"
+"""Dead letters, in the order in which they were read."""
 
 
 def publication_order(output: Output) -> str:

@@ -163,12 +163,8 @@ class Shape:
             "store": "store",
             "source": source,
             "columns": {},
-            "outputs": {
-                name: output.model_copy(update={"sinks": ()})
-                for name, output in self.pipeline.outputs.items()
-            },
         }
-        return Pipeline.model_validate({**dict(self.pipeline), **changed})
+        return Pipeline.model_validate({**dict(self.pipeline.without_sinks()), **changed})
 
     def _value(self, name: str, value: Any) -> Any:
         """A value as its column holds it. A mark that is a time is microseconds."""

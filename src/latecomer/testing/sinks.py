@@ -5,18 +5,19 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from latecomer.config.contract import PaneShape, SinkLogic
+from latecomer.config.contract import PaneShape, RowShape, Shape, SinkLogic
 from latecomer.config.sinks import FileSink, Sink
 from latecomer.model.durations import to_moment
 from latecomer.model.panes import Op, Pane, Timing, surviving
@@ -30,37 +31,47 @@ Read = Callable[[Any], Iterable[Mapping[str, Any]]]
 _Row = tuple[Any, ...]
 
 
+class _Letter(NamedTuple):
+    """A row that is only ever appended."""
+
+    origin: str | None
+    position: int | None
+    raw: str | None
+
+
+_Given = TypeVar("_Given")
+
+
 def check_sink(fresh: Callable[[], Sink], read: Read) -> None:
     """Put a sink through what every sink promises; an AssertionError says which promise it broke.
 
     `fresh` makes the sink's options for a place that holds nothing yet, each time another one. `read` returns the rows
     that such a sink holds, each with its columns by name: what stands, if the sink upserts; every change in the order
-    in which it came, if it does not.
+    in which it came, if it does not. A sink with `takes_rows` is also given rows as of side output and dead letters,
+    which it should hold all, once each.
     """
     for check in (
         _is_empty_at_first,
         _keeps_what_it_is_given,
         _is_applied_once,
-        _leaves_nothing_half,
+        _leaves_no_panes_half,
         _keeps_apart,
     ):
-        check(_Bench(fresh, read))
+        check(_PaneBench(fresh, read))
+    if fresh().takes_rows:
+        for check_rows in (_keeps_every_row, _leaves_no_rows_half):
+            check_rows(_RowBench(fresh, read))
 
 
-class _Bench:
+class _Bench(ABC, Generic[_Given]):
     """A sink at a new place, and what it should hold."""
 
-    def __init__(self, fresh: Callable[[], Sink], read: Read, keys: tuple[str, ...] = _ODD[:1]) -> None:
-        self.sink, self._read, self._fresh, self.keys = fresh(), read, fresh, keys
-        columns = {"window_start": _MOMENT, "window_end": _MOMENT, **dict.fromkeys(keys, pa.string())}
-        columns |= {"total": pa.int64(), "sequence": pa.int64(), "timing": pa.string(), "op": pa.string()}
-        columns |= {"is_last": pa.bool_(), "batch": pa.int64(), "fired_at": _MOMENT}
-        self.shape = PaneShape("checked", keys, ("total",), pa.schema(list(columns.items())))
-        self.given: list[Pane] = []
-        self.logic = self.opened()
+    shape: Shape
 
-    def again(self, keys: tuple[str, ...]) -> _Bench:
-        return _Bench(self._fresh, self._read, keys)
+    def __init__(self, fresh: Callable[[], Sink], read: Read) -> None:
+        self.sink, self._read, self._fresh = fresh(), read, fresh
+        self.given: list[_Given] = []
+        self.logic = self.opened()
 
     def opened(self) -> SinkLogic:
         if isinstance(self.sink, FileSink):
@@ -75,7 +86,54 @@ class _Bench:
         self.logic.close()
         self.logic = self.opened()
 
-    def table(self, batch: int, panes: Sequence[Pane]) -> pa.Table:
+    @abstractmethod
+    def table(self, batch: int, given: Sequence[_Given]) -> pa.Table:
+        """What is given in a batch, as the sink is handed it."""
+
+    @abstractmethod
+    def wanted(self, given: Sequence[_Given]) -> list[_Row]:
+        """What the sink should hold after all of these."""
+
+    @abstractmethod
+    def found(self) -> list[_Row]:
+        """What the sink holds."""
+
+    def apply(self, batch: int, given: Sequence[_Given]) -> None:
+        self.logic.apply(batch, self.table(batch, given))
+
+    def give(self, batch: int, *given: _Given) -> None:
+        self.apply(batch, given)
+        self.given += given
+
+    def holds(self, given: Sequence[_Given]) -> bool:
+        found, wanted = self.found(), self.wanted(given)
+        return Counter(found) == Counter(wanted) if self.sink.upserts else found == wanted
+
+    def require(self, promise: str) -> None:
+        if not self.holds(self.given):
+            _broken(promise, f"it holds {self.found()}, and should hold {self.wanted(self.given)}")
+
+    def require_last(self, batch: int, promise: str) -> None:
+        last = self.logic.last_batch()
+        if last != batch:
+            _broken(promise, f"last_batch() returned {last!r}, and should return {batch}")
+
+
+class _PaneBench(_Bench[Pane]):
+    """A sink that is given panes."""
+
+    def __init__(self, fresh: Callable[[], Sink], read: Read, keys: tuple[str, ...] = _ODD[:1]) -> None:
+        self.keys = keys
+        columns = {"window_start": _MOMENT, "window_end": _MOMENT, **dict.fromkeys(keys, pa.string())}
+        columns |= {"total": pa.int64(), "sequence": pa.int64(), "timing": pa.string(), "op": pa.string()}
+        columns |= {"is_last": pa.bool_(), "batch": pa.int64(), "fired_at": _MOMENT}
+        self.shape = PaneShape("checked", keys, ("total",), pa.schema(list(columns.items())))
+        super().__init__(fresh, read)
+
+    def again(self, keys: tuple[str, ...]) -> _PaneBench:
+        return _PaneBench(self._fresh, self._read, keys)
+
+    def table(self, batch: int, given: Sequence[Pane]) -> pa.Table:
         rows = [
             {
                 "window_start": to_moment(pane.window_start),
@@ -89,19 +147,11 @@ class _Bench:
                 "batch": batch,
                 "fired_at": to_moment(_START + batch * _MINUTE),
             }
-            for pane in panes
+            for pane in given
         ]
         return pa.Table.from_pylist(rows, self.shape.schema)
 
-    def apply(self, batch: int, panes: Sequence[Pane]) -> None:
-        self.logic.apply(batch, self.table(batch, panes))
-
-    def give(self, batch: int, *panes: Pane) -> None:
-        self.apply(batch, panes)
-        self.given += panes
-
     def wanted(self, given: Sequence[Pane]) -> list[_Row]:
-        """What the sink should hold after all of these."""
         if self.sink.upserts:
             given = list(surviving(given).values())
         return [self._row(pane.key, pane.sequence, pane.values["total"], pane.op) for pane in given]
@@ -116,18 +166,41 @@ class _Bench:
         change = () if self.sink.upserts else (str(op),)
         return (*key, int(sequence), int(total), *change)
 
-    def holds(self, given: Sequence[Pane]) -> bool:
-        found, wanted = self.found(), self.wanted(given)
-        return Counter(found) == Counter(wanted) if self.sink.upserts else found == wanted
 
-    def require(self, promise: str) -> None:
-        if not self.holds(self.given):
-            _broken(promise, f"it holds {self.found()}, and should hold {self.wanted(self.given)}")
+class _RowBench(_Bench[_Letter]):
+    """A sink that is given rows which are only ever appended."""
 
-    def require_last(self, batch: int, promise: str) -> None:
-        last = self.logic.last_batch()
-        if last != batch:
-            _broken(promise, f"last_batch() returned {last!r}, and should return {batch}")
+    def __init__(self, fresh: Callable[[], Sink], read: Read) -> None:
+        columns = {"batch": pa.int64(), "reason": pa.string(), "raw": pa.string(), "origin": pa.string()}
+        columns |= {"position": pa.int64(), "arrival_time": _MOMENT, _ODD[2]: pa.string()}
+        columns |= {"amount": pa.decimal128(38, 2), "raw_bytes": pa.binary()}
+        place = ("batch", "origin", "position")
+        self.shape = RowShape("checked", "checked.late", place, pa.schema(list(columns.items())))
+        super().__init__(fresh, read)
+
+    def table(self, batch: int, given: Sequence[_Letter]) -> pa.Table:
+        rows = [
+            {
+                "batch": batch,
+                "reason": "unreadable",
+                "raw": letter.raw,
+                "origin": letter.origin,
+                "position": letter.position,
+                "arrival_time": to_moment(_START + batch * _MINUTE),
+                _ODD[2]: letter.raw,
+                "amount": Decimal("12345678901234567890.25"),
+                "raw_bytes": b"\x00\xff",
+            }
+            for letter in given
+        ]
+        return pa.Table.from_pylist(rows, self.shape.schema)
+
+    def wanted(self, given: Sequence[_Letter]) -> list[_Row]:
+        return [(letter.origin, letter.position, letter.raw, letter.raw) for letter in given]
+
+    def found(self) -> list[_Row]:
+        names = ("origin", "position", "raw", _ODD[2])
+        return [tuple(row[name] for name in names) for row in self._read(self.sink)]
 
 
 def _pane(window: int, key: Any, sequence: int, total: int, op: Op = Op.INSERT) -> Pane:
@@ -141,13 +214,13 @@ def _correction(window: int, key: Any, sequence: int, before: int, after: int) -
     return _pane(window, key, sequence - 1, before, Op.RETRACT), _pane(window, key, sequence, after)
 
 
-def _is_empty_at_first(bench: _Bench) -> None:
+def _is_empty_at_first(bench: _PaneBench) -> None:
     bench.require_last(-1, "before any batch last_batch() is -1")
     bench.apply(0, ())
     bench.require("a batch without panes changes nothing")
 
 
-def _keeps_what_it_is_given(bench: _Bench) -> None:
+def _keeps_what_it_is_given(bench: _PaneBench) -> None:
     bench.give(0, _pane(0, "chai", 0, 1), _pane(0, None, 0, 2), _pane(1, "chai", 0, 3))
     bench.require_last(0, "last_batch() is the batch applied last")
     bench.require("panes are kept, those with a null key too")
@@ -166,7 +239,7 @@ def _keeps_what_it_is_given(bench: _Bench) -> None:
     bench.require("a retract takes back the pane that it names")
 
 
-def _is_applied_once(bench: _Bench) -> None:
+def _is_applied_once(bench: _PaneBench) -> None:
     first, second = (_pane(0, "chai", 0, 1),), _correction(0, "chai", 1, 1, 10)
     bench.give(0, *first)
     bench.give(1, *second)
@@ -179,17 +252,47 @@ def _is_applied_once(bench: _Bench) -> None:
     bench.require_last(1, "last_batch() does not go back when a batch is applied again")
 
 
-def _leaves_nothing_half(bench: _Bench) -> None:
-    """Die at each line of the sink's own code in turn, until a batch gets through."""
-    promise = "a batch is applied whole or not at all, and last_batch() says which"
+def _leaves_no_panes_half(bench: _PaneBench) -> None:
     bench.give(0, _pane(0, "chai", 0, 1), _pane(0, "dosa", 0, 2))
-    batch: list[Pane] = [*_correction(0, "chai", 1, 1, 10), _pane(1, "chai", 0, 3), _pane(1, None, 0, 4)]
+    _leaves_nothing_half(
+        bench, [*_correction(0, "chai", 1, 1, 10), _pane(1, "chai", 0, 3), _pane(1, None, 0, 4)]
+    )
+
+
+def _keeps_every_row(bench: _RowBench) -> None:
+    bench.require_last(-1, "before any batch last_batch() is -1")
+    bench.apply(0, ())
+    bench.require("a batch without rows changes nothing")
+    first = (_Letter("b.json", 9, "{"), _Letter("a.json", 7, None), _Letter(None, None, ""))
+    bench.give(1, *first)
+    bench.require("rows are kept, all of them and as they are")
+    bench.reopen()
+    bench.require_last(1, "last_batch() survives that the sink is closed and opened again")
+    # A file that was written anew is read again: the same place in another batch is another row.
+    second = (_Letter("a.json", 7, 'it\'s "odd"\n'), _Letter("a.json", 8, None))
+    bench.give(5, *second)
+    bench.require("rows are appended, and none takes the place of another")
+    for batch, rows in ((5, second), (1, first)):
+        bench.apply(batch, rows)
+        bench.require("a batch of rows that is applied again is applied once")
+    bench.require_last(5, "last_batch() does not go back when a batch is applied again")
+
+
+def _leaves_no_rows_half(bench: _RowBench) -> None:
+    bench.give(0, _Letter("a.json", 0, "{"), _Letter("a.json", 2, "}"))
+    _leaves_nothing_half(bench, [_Letter("a.json", 3, "["), _Letter("b.json", 0, None)])
+
+
+def _leaves_nothing_half(bench: _Bench[_Given], batch: Sequence[_Given]) -> None:
+    """Die at each line of the sink's own code in turn, until a second batch gets through."""
+    promise = "a batch is applied whole or not at all, and last_batch() says which"
     for line in range(1, _MOST_LINES):
         died = _applied_until(bench, batch, line)
         with suppress(Exception):  # as the kernel would, or as a run does after an outage
             bench.logic.close()
         bench.logic = bench.opened()
-        last, after = bench.logic.last_batch(), [*bench.given, *batch]
+        last = bench.logic.last_batch()
+        after = [*bench.given, *batch]
         if died is None and last != 1:
             _broken("last_batch() is the batch applied last", f"it returned {last!r} after batch 1")
         if last not in (0, 1) or not bench.holds(after if last == 1 else bench.given):
@@ -204,7 +307,7 @@ def _leaves_nothing_half(bench: _Bench) -> None:
             return
 
 
-def _keeps_apart(bench: _Bench) -> None:
+def _keeps_apart(bench: _PaneBench) -> None:
     odd = bench.again(_ODD)
     keys = [(None, None, None), ("chai", None, "x"), ("", None, "x"), ('it\'s "odd"\n', "é", "`")]
     odd.give(0, *(_pane(0, key, 0, nth) for nth, key in enumerate(keys)))
@@ -245,11 +348,11 @@ class _Countdown:
         return self.trace
 
 
-def _applied_until(bench: _Bench, panes: Sequence[Pane], line: int) -> int | None:
+def _applied_until(bench: _Bench[_Given], given: Sequence[_Given], line: int) -> int | None:
     """Apply batch 1, and die at the nth line that is run; the number of that line, or None where it got through."""
     kinds = [kind for kind in type(bench.logic).__mro__ if kind not in (object, ABC, SinkLogic)]
     countdown = _Countdown(frozenset(inspect.getfile(kind) for kind in kinds), line)
-    table = bench.table(1, panes)
+    table = bench.table(1, given)
     with _traced(countdown):
         try:
             bench.logic.apply(1, table)

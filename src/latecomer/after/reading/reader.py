@@ -36,7 +36,7 @@ from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.pins import read_pins
-from latecomer.store.publication import publication_order
+from latecomer.store.publication import DEAD_LETTER_ORDER, LATE_ORDER, publication_order
 from latecomer.store.recovery import require_output
 from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
 from latecomer.store.standing import not_taken_back, standing
@@ -139,9 +139,7 @@ class Reader:
     def late(self, output: str) -> pa.Table:
         """The side output: every event that was fine but late, in order of arrival."""
         table = self._book(output).tables.late
-        return _public(
-            _ask(table, "select * from t order by batch, arrival_time, origin, position", table.schema)
-        )
+        return _public(_ask(table, f"select * from t order by {LATE_ORDER}", table.schema))
 
     def duplicates(self) -> pa.Table:
         """Every row whose id had come before, in the order in which they were read."""
@@ -151,7 +149,7 @@ class Reader:
     def dead_letters(self) -> pa.Table:
         """Every row that never became an event, and why, in the order in which they were read."""
         table = self._store().dead_letters
-        return _public(_ask(table, "select * from t order by batch, origin, position", table.schema))
+        return _public(_ask(table, f"select * from t order by {DEAD_LETTER_ORDER}", table.schema))
 
     def watermarks(self) -> pa.Table:
         """The timeline: one row for each tick of each batch. Before the first watermark it is null.

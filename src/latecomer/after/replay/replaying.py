@@ -337,9 +337,7 @@ def _parts(
     for name in names:
         policies = [(0, supposed.outputs[name])]
         if name not in touched:
-            policies = [
-                (since, output.model_copy(update={"sinks": ()})) for since, output in origin.policies(name)
-            ]
+            policies = [(since, output.without_sinks()) for since, output in origin.policies(name)]
         parts.append(_Part(name, policies, origin.ledger.last_batch(joining(name))))
     return parts
 

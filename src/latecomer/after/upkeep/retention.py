@@ -1,7 +1,7 @@
 """What a store may forget: whole batches, from the first on, recorded before they go.
 
 Events go by the watermark, the side output and dead letters by the arrival clock; never by the clock of the
-machine, so a pipeline that stands still loses nothing.
+machine, so a pipeline that stands still loses nothing. What a sink still lacks stays (ADR 0034).
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ import pyarrow.compute as pc
 
 from latecomer.after.upkeep.merging import without
 from latecomer.config.checks import looks_back
+from latecomer.config.sinks import Stream
 from latecomer.errors import LedgerError
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.ledger import EVENTS as ROWS
 from latecomer.model.verdicts import END_OF_TIME
+from latecomer.sink.keeper import still_wanted
 from latecomer.store.coverage import (
     DEAD_LETTERS,
     DUPLICATES,
@@ -219,16 +221,17 @@ def _first_in(events: Table, file: DataFile, horizon: int) -> int:
 def _late(store: Store, last: int, kept: int, notes: list[str]) -> Iterator[Going]:
     old = _before(store, last, kept)
     done = removed_until(store, DEAD_LETTERS)
-    if old > done:
-        counted = _sums(store.dead_letters, {}, done, old, None)
+    until = _without_sinks(store, Stream.DEAD_LETTERS, None, old, notes)
+    if until > done:
+        counted = _sums(store.dead_letters, {}, done, until, None)
         # The amounts of dead letters are what the ledger has read out of their raw text.
-        said = _ledger(store, done, old)
+        said = _ledger(store, done, until)
         for batch, sums in counted.items():
             wrong = said.get((batch, ROWS), {}).get("dead_letter")
             _require(wrong == sums[ROWS], batch, "dead letters", wrong, sums[ROWS])
             sums |= {unit: said[batch, unit]["dead_letter"] for unit in store.measures()}
         if counted:
-            yield Going(DEAD_LETTERS, None, old, list(_as_rows(DEAD_LETTERS, None, counted)))
+            yield Going(DEAD_LETTERS, None, until, list(_as_rows(DEAD_LETTERS, None, counted)))
     for name in store.pipeline.outputs:
         yield from _side_output(store, name, old, notes)
 
@@ -241,6 +244,7 @@ def _side_output(store: Store, name: str, old: int, notes: list[str]) -> Iterato
         notes.append(
             f"the side output of {name} stays where it is not corrected yet: latecomer correct FILE {name}"
         )
+    until = _without_sinks(store, Stream.LATE, name, until, notes)
     if until <= done:
         return
     stored = store.layout
@@ -253,6 +257,17 @@ def _side_output(store: Store, name: str, old: int, notes: list[str]) -> Iterato
         _require(aside == sums[ROWS], batch, f"rows in the side output of {name}", aside, sums[ROWS])
     if counted:
         yield Going(LATE, name, until, list(_as_rows(LATE, name, counted)))
+
+
+def _without_sinks(store: Store, stream: Stream, output: str | None, until: int, notes: list[str]) -> int:
+    """The last batch, up to another, whose rows no sink lacks any more."""
+    wanted = still_wanted(store, stream, output, until)
+    if wanted is None:
+        return until
+    batch, sink = wanted
+    what = "dead letters stay" if output is None else f"the side output of {output} stays"
+    notes.append(f"{what} from batch {batch} on, which {sink} does not have yet: latecomer status FILE")
+    return batch - 1
 
 
 def _before(store: Store, last: int, kept: int) -> int:
