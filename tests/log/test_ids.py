@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latecomer.decode.files import SourceFile
+from latecomer.source.files import FileSlice
 from latecomer.log import duplicates, ids
 from latecomer.log.duplicates import set_aside
 from latecomer.log.hashes import Filter, filter_bits, hash_ids
@@ -32,7 +33,9 @@ EVENTS = pa.schema(
 )
 Event = tuple[str | None, int]
 """An id and an event time."""
-SOURCE = [SourceFile("file:/in/day=1/b c.json", 1, 1), SourceFile("file:/in/a.json", 2, 1)]
+SOURCE = FileSlice.of(
+    [SourceFile("file:/in/day=1/b c.json", 1, 1), SourceFile("file:/in/a.json", 2, 1)]
+)
 
 
 def rows(batch: int, events: Sequence[Event], origin: str = "a.json") -> pa.Table:
