@@ -74,16 +74,20 @@ def names(folder: Location) -> list[str]:
 
 def sizes(folder: Location, ending: str) -> dict[str, int]:
     """The sizes of the files in a folder whose names end so, in order of name."""
-    found = {}
     try:
         with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.endswith(ending):
-                    with suppress(FileNotFoundError):  # gone meanwhile
-                        found[entry.name] = entry.stat().st_size
+            found = sorted(
+                (each for each in entries if each.name.endswith(ending)), key=lambda each: each.name
+            )
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    return dict(sorted(found.items()))
+    known = {}
+    for each in found:
+        try:
+            known[each.name] = each.stat().st_size
+        except FileNotFoundError:  # gone meanwhile
+            continue
+    return known
 
 
 def files_below(folder: Location) -> list[Location]:
