@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latecomer.decode.files import SourceFile
-from latecomer.source.files import FileSlice
 from latecomer.log import duplicates, ids
 from latecomer.log.duplicates import set_aside
 from latecomer.log.hashes import Filter, filter_bits, hash_ids
 from latecomer.log.ids import IdIndex
+from latecomer.source.files import FileSlice
 from latecomer.store.table import Table, moments
 
 EVENTS = pa.schema(
@@ -33,9 +33,7 @@ EVENTS = pa.schema(
 )
 Event = tuple[str | None, int]
 """An id and an event time."""
-SOURCE = FileSlice.of(
-    [SourceFile("file:/in/day=1/b c.json", 1, 1), SourceFile("file:/in/a.json", 2, 1)]
-)
+SOURCE = FileSlice.of([SourceFile("file:/in/day=1/b c.json", 1, 1), SourceFile("file:/in/a.json", 2, 1)])
 
 
 def rows(batch: int, events: Sequence[Event], origin: str = "a.json") -> pa.Table:

@@ -11,8 +11,8 @@ from latecomer.errors import StoreMismatch
 from latecomer.model.types import normal_type
 from latecomer.store import files
 from latecomer.store.files import Location, make_folder, replace_text
+from latecomer.store.migrations import FORMAT, upgraded
 
-FORMAT = 1
 PINS = "pipeline.json"
 _PINNED = {"pipeline": str, "outputs": dict, "policies": dict, "columns": dict}
 """What every store has written down, besides its format."""
@@ -26,17 +26,18 @@ def is_store(root: Location) -> bool:
 def read_pins(root: Location) -> dict[str, Any] | None:
     """What is written down, of the shape that it must have; None where there is no store."""
     try:
-        pinned: Any = json.loads(files.read_text(root / PINS))
+        written: Any = json.loads(files.read_text(root / PINS))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise StoreMismatch(f"store {root}: {PINS} cannot be read ({error}); restore it") from None
-    if not isinstance(pinned, dict):
+    if not isinstance(written, dict):
         raise StoreMismatch(f"store {root}: {PINS} is not what latecomer writes; restore it")
-    if pinned.get("format") != FORMAT:
+    pinned = upgraded(written)
+    if pinned is None:
         raise StoreMismatch(
-            f"store {root} has format {pinned.get('format')}, this latecomer writes {FORMAT}; "
-            "use the latecomer that made it"
+            f"store {root} has format {written.get('format')}, and this latecomer knows none beyond {FORMAT}; use the "
+            "latecomer that made it, or a later one"
         )
     if missing := [key for key in _PINNED if not isinstance(pinned.get(key), _PINNED[key])]:
         raise StoreMismatch(f"store {root}: {PINS} lacks {', '.join(missing)}; restore it")

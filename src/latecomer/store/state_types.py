@@ -8,6 +8,7 @@ from latecomer.model.aggregates import ADDITIVE, SKETCHED, TALLIED, Aggregate
 from latecomer.store.sketches import can_sketch
 
 WHOLE = "decimal(38,0)"
+NARROW = "bigint"
 LOW_DIGITS = 20
 """So many digits of a decimal of nearly 38 are its lower half, where sums are made of halves."""
 _EVENT = "t: bigint, a: bigint, o: string, p: bigint"

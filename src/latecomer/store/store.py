@@ -38,13 +38,13 @@ from latecomer.model.types import normal_type
 from latecomer.model.windows import Tumbling
 from latecomer.store import layout, state_types
 from latecomer.store.files import Location
-from latecomer.store.pins import FORMAT, PINS, read_pins, write_pins
+from latecomer.store.migrations import FORMAT, SUMS
+from latecomer.store.pins import PINS, read_pins, write_pins
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.redefining import fix_for
 from latecomer.store.sql import text_literal
 from latecomer.store.table import Table
 
-SUMS = "sums"
 """Under this is pinned in which type whole numbers are summed up; nothing in a store of an earlier version."""
 WALL_CLOCK = "wall"
 """What the windows of a zone within its days follow, as it is written in their definition."""
@@ -148,8 +148,7 @@ class Store:
         pinned = self._pinned()
         if pinned is None:
             pinned = {"format": FORMAT, "pipeline": self.pipeline.name, "outputs": {}, "policies": {}}
-            if self.wide_sums:
-                pinned[SUMS] = state_types.WHOLE
+            pinned[SUMS] = state_types.WHOLE if self.wide_sums else state_types.NARROW
         if pinned["pipeline"] != self.pipeline.name:
             raise StoreMismatch(
                 f"store {self.root} belongs to pipeline {pinned['pipeline']}, not {self.pipeline.name}; "
@@ -163,7 +162,7 @@ class Store:
         kept: dict[str, Any] = pinned["outputs"]
         for name, output in self.pipeline.outputs.items():
             definition = definition_of(output)
-            kept[name] = {"discarding": False, **kept.get(name, definition)}
+            kept[name] = dict(kept.get(name, definition))
             require_wall_clock(name, kept[name], definition)
             policies = pinned["policies"].setdefault(name, [])
             policy = policy_of(output)
@@ -197,8 +196,8 @@ class Store:
     def pinned_definition(self, name: str) -> dict[str, Any] | None:
         """What an output's numbers mean, as it is written down; None where they were never computed."""
         pinned = self._pinned() or {}
-        kept = pinned.get("outputs", {}).get(name)
-        return None if kept is None else {"discarding": False, **kept}
+        kept: dict[str, Any] | None = pinned.get("outputs", {}).get(name)
+        return kept
 
     def require_definitions(self) -> None:
         """Refuse to judge by the file what was computed with other definitions."""
@@ -271,7 +270,7 @@ class Store:
 def _has_wide_sums(root: Location) -> bool:
     """Whether the sums of whole numbers are decimals: in every store that does not exist yet (ADR 0028)."""
     pinned = read_pins(root)
-    return pinned is None or pinned.get(SUMS) == state_types.WHOLE
+    return pinned is None or pinned[SUMS] == state_types.WHOLE
 
 
 def open_store(pipeline: Pipeline) -> Store:

@@ -1,0 +1,65 @@
+"""Stores of earlier versions: each step brings what a store has written down from one format to the next.
+
+Reading takes the steps in memory, so an old store can be read as it is. The next run writes down where they lead.
+Tables need no step so far: a column that came later is empty in old files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from latecomer.model.panes import Accumulation
+from latecomer.model.triggers import Trigger
+from latecomer.model.verdicts import LatePolicy
+from latecomer.store.state_types import NARROW
+
+FORMAT = 2
+"""What this version writes."""
+SUMS = "sums"
+"""How whole numbers are summed up."""
+
+
+def _says_what_went_without_saying(pinned: Mapping[str, Any]) -> dict[str, Any]:
+    """1 → 2: what the first versions could not do otherwise, and later ones can, is written down.
+
+    Whole numbers were summed up as such, without room for more (ADR 0028). No output discarded, fired early or told
+    empty windows.
+    """
+    outputs = {name: _defined(definition) for name, definition in pinned.get("outputs", {}).items()}
+    policies = {
+        name: [_with_policy(entry) for entry in entries]
+        for name, entries in pinned.get("policies", {}).items()
+    }
+    return {SUMS: NARROW, **pinned, "outputs": outputs, "policies": policies}
+
+
+def _defined(definition: Any) -> Any:
+    return {"discarding": False, **definition} if isinstance(definition, dict) else definition
+
+
+def _with_policy(entry: Any) -> Any:
+    if not isinstance(entry, dict) or not isinstance(entry.get("policy"), dict):
+        return entry
+    retracts = entry["policy"].get("late") == LatePolicy.RETRACT
+    before = {
+        "trigger": Trigger().model_dump(mode="json"),
+        "accumulation": str(Accumulation.RETRACTING if retracts else Accumulation.ACCUMULATING),
+        "emit_empty": False,
+    }
+    entry = {**entry, "policy": {**before, **entry["policy"]}}
+    return {**entry, "definition": _defined(entry["definition"])} if "definition" in entry else entry
+
+
+STEPS: dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {1: _says_what_went_without_saying}
+"""From a format to the next one."""
+
+
+def upgraded(pinned: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What is written down, in the format of this version; None for a format that it does not know."""
+    found, now = dict(pinned), pinned.get("format")
+    while now != FORMAT:
+        if not isinstance(now, int) or now not in STEPS:
+            return None
+        found, now = STEPS[now](found), now + 1
+    return {**found, "format": FORMAT}

@@ -1,0 +1,109 @@
+"""Stores that earlier versions wrote: opened, read, run on and upgraded."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from latecomer import Reader, StoreMismatch, load_pipeline, run
+from latecomer.after.replay.replaying import replay
+from latecomer.config.models import Pipeline
+from latecomer.ledger.check import check_ledger
+from latecomer.store.migrations import FORMAT, STEPS, upgraded
+from latecomer.store.pins import read_pins
+
+GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*.tar.gz"))
+each_store = pytest.mark.parametrize("archive", GOLDEN, ids=lambda path: path.name.removesuffix(".tar.gz"))
+MINUTES = {("chai", "14:00"): 60, ("dosa", "14:00"): 20, ("chai", "14:01"): 30}
+LATE = {"id": "t8", "at": "2026-04-25T14:01:20Z", "paise": 5, "shop": "chai", "came": "2026-04-25T14:06:00Z"}
+NEW = {"id": "t9", "at": "2026-04-25T14:09:00Z", "paise": 8, "shop": "dosa", "came": "2026-04-25T14:09:01Z"}
+AGAIN = {
+    "id": "t7",
+    "at": "2026-04-25T14:05:00Z",
+    "paise": 60,
+    "shop": "chai",
+    "came": "2026-04-25T14:09:02Z",
+}
+
+
+def opened(archive: Path, folder: Path) -> Pipeline:
+    with tarfile.open(archive) as stored:
+        stored.extractall(folder, filter="data")
+    (folder / "arrivals").mkdir()
+    return load_pipeline(folder / "pipeline.yaml")
+
+
+def minutes(reader: Reader, name: str = "minutes") -> dict[tuple[str, str], int]:
+    return {
+        (row["shop"], f"{row['window_start']:%H:%M}"): int(row["paise"])
+        for row in reader.results(name).to_pylist()
+    }
+
+
+def of(row: dict[str, Any], *names: str) -> tuple[Any, ...]:
+    return tuple(row[name] for name in names)
+
+
+@each_store
+def test_an_old_store_is_read_as_it_is(archive: Path, tmp_path: Path) -> None:
+    pipeline = opened(archive, tmp_path)
+    before = (tmp_path / "store" / "pipeline.json").read_bytes()
+    reader = Reader(pipeline)
+    assert minutes(reader) == MINUTES
+    ledger = [
+        row for row in reader.ledger().to_pylist() if of(row, "output", "unit") == ("minutes", "events")
+    ]
+    assert [of(row, "received", "duplicate", "dead_letter", "late_accepted") for row in ledger] == [
+        (5, 1, 1, 0),
+        (3, 0, 0, 1),
+    ]
+    assert [row["reason"] for row in reader.dead_letters().to_pylist()] == ["unreadable_event_time"]
+    assert [row["event_id"] for row in reader.late("side").to_pylist()] == ["t6"]
+    corrected = [row for row in reader.panes("minutes").to_pylist() if row["op"] == "retract"]
+    assert [of(row, "shop", "paise", "sequence") for row in corrected] == [("chai", 10, 0)]
+    assert (tmp_path / "store" / "pipeline.json").read_bytes() == before
+
+
+@each_store
+def test_an_old_store_is_run_on_and_upgraded(spark: SparkSession, archive: Path, tmp_path: Path) -> None:
+    pipeline = opened(archive, tmp_path)
+    lines = "".join(json.dumps(row) + "\n" for row in (LATE, NEW, AGAIN))
+    (tmp_path / "arrivals" / "0003.json").write_text(lines, encoding="utf-8")
+    run(pipeline, drain=True, spark=spark)
+    assert json.loads((tmp_path / "store" / "pipeline.json").read_text())["format"] == FORMAT
+    expected = {
+        **MINUTES,
+        ("chai", "14:01"): 35,
+        ("dosa", "14:03"): 40,
+        ("chai", "14:05"): 60,
+        ("dosa", "14:09"): 8,
+    }
+    reader = Reader(pipeline)
+    assert minutes(reader) == expected
+    assert check_ledger(pipeline, spark) == []
+    assert [row["event_id"] for row in reader.duplicates().to_pylist()] == ["t3", "t7"], "old ids are known"
+    assert replay(pipeline, spark=spark).equal
+    if "visits" in pipeline.outputs:
+        assert minutes(reader, "visits")["chai", "14:00"] == 95
+        assert sum(row["sales"] for row in reader.results("hours").to_pylist()) == 12
+
+
+def test_every_format_has_a_step_and_a_store() -> None:
+    assert list(STEPS) == list(range(1, FORMAT))
+    assert {int(path.name.split("-")[1]) for path in GOLDEN} >= set(range(1, FORMAT))
+    assert upgraded({"format": FORMAT + 1}) is None
+    assert upgraded({"format": "1"}) is None
+    assert upgraded({}) is None
+
+
+def test_a_store_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.json").write_text(json.dumps({"format": FORMAT + 1}), encoding="utf-8")
+    with pytest.raises(
+        StoreMismatch, match=rf"has format {FORMAT + 1}, and this latecomer knows none beyond {FORMAT}"
+    ):
+        read_pins(tmp_path)
