@@ -22,7 +22,9 @@ from latecomer.store.standing import not_taken_back, standing
 from latecomer.store.store import OutputTables, Store
 from latecomer.store.table import Table, there
 
-EQUAL, DIFFERENT, MISSING, EXTRA = CHANGES = ("equal", "different", "missing", "extra")
+EQUAL, DIFFERENT, MISSING, EXTRA = CAME_LATER = frozenset({"is_last", "partly_late", "late_at_source"})
+"""Columns that the first stores did not write: there is nothing to compare with."""
+CHANGES = ("equal", "different", "missing", "extra")
 """What became of a row: missing ones are only in the store, extra ones only in the replay."""
 CHANGE, REPLAYED = "change", "_replayed"
 CLOSE = 1e-9
@@ -250,6 +252,8 @@ class _Pair:
     def _agrees(self, column: str) -> str:
         one, other = double_quoted(column), double_quoted(column + REPLAYED)
         same = f"({one} is not distinct from {other})"
+        if column in CAME_LATER:
+            return f"({one} is null or {same})"
         if not pa.types.is_floating(self.stored.schema.field(column).type):
             return same
         close = f"abs({one} - {other}) <= {CLOSE} * greatest(abs({one}), abs({other}))"
