@@ -22,10 +22,10 @@ from latecomer.store.standing import not_taken_back, standing
 from latecomer.store.store import OutputTables, Store
 from latecomer.store.table import Table, there
 
-EQUAL, DIFFERENT, MISSING, EXTRA = CAME_LATER = frozenset({"is_last", "partly_late", "late_at_source"})
-"""Columns that the first stores did not write: there is nothing to compare with."""
-CHANGES = ("equal", "different", "missing", "extra")
+EQUAL, DIFFERENT, MISSING, EXTRA = CHANGES = ("equal", "different", "missing", "extra")
 """What became of a row: missing ones are only in the store, extra ones only in the replay."""
+CAME_LATER = frozenset({"is_last", "partly_late", "late_at_source"})
+"""Columns that the first stores did not write: there is nothing to compare with."""
 CHANGE, REPLAYED = "change", "_replayed"
 CLOSE = 1e-9
 """Floating point numbers that agree so far are equal: in what order they were added may differ."""
