@@ -19,6 +19,8 @@ WRONG = {
     "outputs.minute_totals.late=dropp": ("outputs.minute_totals.late: is not one of the choices", "'drop'"),
     "outputs.minute_totals.window.tumbling=0s": ("outputs.minute_totals.window", "(value: '0s')"),
     "outputs.minute_totals.sinks=[]": ("outputs.minute_totals.sinks", "leave it out"),
+    "outputs.minute_totals.late_to=[]": ("outputs.minute_totals.late_to", "leave it out"),
+    "dead_letters_to=[]": ("dead_letters_to", "leave it out"),
     "outputs.minute_totals.accumulation=discarding": (
         "late: retract takes back",
         "fix: leave accumulation out",

@@ -120,6 +120,11 @@ MINUTES = "outputs.minute_totals"
         (f"{MINUTES}.too_late", None),
         (f"{MINUTES}.sinks", [{"sqlite": {"path": "x.db", "table": "t"}}, {"delta": "./d"}, {"jsonl": "j"}]),
         (
+            f"{MINUTES}.late_to",
+            [{"sqlite": {"path": "x.db", "table": "t"}}, {"delta": "./d"}, {"jsonl": "j"}],
+        ),
+        ("dead_letters_to", [{"sqlite": "x.db"}, {"parquet": {"path": "p", "on_outage": "stop"}}]),
+        (
             f"{MINUTES}.sinks",
             [{"cli_kit_rules:Board": "x"}, {"delta": {"path": "d", "on_outage": "stop", "max_behind": 1}}],
         ),
@@ -208,6 +213,8 @@ def test_what_the_loader_takes_the_schema_takes(path: str, value: Any) -> None:
         (f"{MINUTES}.sinks", [{"oracle": "x"}]),
         (f"{MINUTES}.sinks", [{"sqlite": "x.db", "delta": "d"}]),
         (f"{MINUTES}.sinks", ["x.db"]),
+        (f"{MINUTES}.late_to", [{"oracle": "x"}]),
+        ("dead_letters_to", [{"jsonl": {"pth": "x"}}]),
         (f"{MINUTES}.window", ...),
         ("source.files.max_files_per_batch", 0),
     ],

@@ -43,8 +43,10 @@ def test_one_field_changes_and_the_rest_stays() -> None:
 
 
 def test_a_replay_has_no_sinks_and_what_they_cannot_take_does_not_matter() -> None:
-    base = pipeline(late="side_output", sinks=(JsonlSink(path="changes"),))
-    assert changed(base, {}).outputs["out"].sinks == ()
+    base = pipeline(late="side_output", sinks=(JsonlSink(path="changes"),), late_to=(JsonlSink(path="late"),))
+    base = base.model_copy(update={"dead_letters_to": (JsonlSink(path="dead"),)})
+    assert list(changed(base, {}).listed_sinks()) == []
+    assert list(changed(base, {"outputs.out.allowed_lateness": "3m"}).listed_sinks()) == []
     assert output_with(base, {"late": "update", "allowed_lateness": "3m"}).sinks == ()
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -98,8 +99,9 @@ def take_sink_away(file: Path, boundary: str) -> None:
             place.unlink()
 
 
-def write_pipeline(folder: Path) -> Path:
-    """Three files of payments: prompt, late, too late, sent twice, and unreadable."""
+def write_pipeline(folder: Path, sinks_for_rows: bool = False) -> Path:
+    """Three files of payments: prompt, late, too late, sent twice, and unreadable; side output and dead letters may
+    have sinks, too."""
     (folder / "in").mkdir(parents=True)
     for number in range(3):
         file = folder / "in" / f"{number}.json"
@@ -114,8 +116,13 @@ def write_pipeline(folder: Path) -> Path:
                 lines.write(json.dumps(_payment(nth, second, behind if step % 11 != 10 else 0)) + "\n")
         os.utime(file, (1_000_000 + number, 1_000_000 + number))
     path = folder / "pipeline.yaml"
-    path.write_text(PIPELINE, encoding="utf-8")
+    path.write_text(_with_sinks_for_rows() if sinks_for_rows else PIPELINE, encoding="utf-8")
     return path
+
+
+def _with_sinks_for_rows() -> str:
+    text = PIPELINE + "    late_to: [{delta: late_alerts}]\ndead_letters_to: [{sqlite: results.db}]\n"
+    return text.replace("  alerts:\n", "    late_to: [{jsonl: late_totals}]\n  alerts:\n")
 
 
 def _payment(nth: int, second: int, behind: int) -> dict[str, Any]:
@@ -146,9 +153,11 @@ def tables_of(pipeline: Pipeline) -> dict[str, Table]:
 def left_behind(path: Path) -> dict[str, list[str]]:
     """Every row of every table and sink, in an order of its own; only file names may differ."""
     found = left_without_sqlite(path)
-    with sqlite3.connect(path.parent / "results.db") as database:
+    with closing(sqlite3.connect(path.parent / "results.db")) as database:
         found["sqlite"] = sorted(map(repr, database.execute("select * from totals").fetchall()))
-    database.close()
+        if (path.parent / "late_totals").exists():
+            letters = database.execute("select * from dead_letters order by batch, position").fetchall()
+            found["letters.sqlite"] = [repr(row).replace(str(path.parent), "") for row in letters]
     return found
 
 
@@ -157,13 +166,22 @@ def left_without_sqlite(path: Path) -> dict[str, list[str]]:
     pipeline, folder = load_pipeline(path), path.parent
     found = {name: table_rows(table, pipeline) for name, table in tables_of(pipeline).items()}
     found["delta"] = table_rows(Table(folder / "results", None), pipeline)
-    found["jsonl"] = [
-        line
-        for file in sorted((folder / "alerts").glob("*.jsonl"))
-        for line in file.read_text(encoding="utf-8").splitlines()
-    ]
+    found["jsonl"] = _lines(folder / "alerts")
+    if (folder / "late_totals").exists():
+        found["late.jsonl"] = [
+            line.replace(str(pipeline.base), "") for line in _lines(folder / "late_totals")
+        ]
+        found["late.delta"] = table_rows(Table(folder / "late_alerts", None), pipeline)
     found["parquet"] = sorted(file.name for file in (folder / "changes").glob("*.parquet"))
     return found
+
+
+def _lines(folder: Path) -> list[str]:
+    return [
+        line
+        for file in sorted(folder.glob("*.jsonl"))
+        for line in file.read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def table_rows(table: Table, pipeline: Pipeline) -> list[str]:

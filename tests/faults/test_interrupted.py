@@ -38,7 +38,7 @@ class Died(BaseException):
 
 @pytest.fixture(scope="module")
 def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    file = write_pipeline(tmp_path_factory.mktemp("undisturbed"))
+    file = write_pipeline(tmp_path_factory.mktemp("undisturbed"), sinks_for_rows=True)
     run(load_pipeline(file), drain=True, spark=spark)
     return left_behind(file)
 
@@ -61,7 +61,7 @@ def test_an_undisturbed_run_reaches_every_table_and_sink(undisturbed: dict[str, 
 def test_interrupted_at_one_boundary_after_the_other(
     spark: SparkSession, tmp_path: Path, undisturbed: dict[str, list[str]], deadly: pytest.MonkeyPatch
 ) -> None:
-    file = write_pipeline(tmp_path)
+    file = write_pipeline(tmp_path, sinks_for_rows=True)
     for boundary in in_turn():
         take_sink_away(file, boundary)
         deadly.setenv(failpoints.VARIABLE, boundary)
@@ -83,7 +83,7 @@ def test_interrupted_and_started_again(
     deadly: pytest.MonkeyPatch,
     boundary: str,
 ) -> None:
-    file = write_pipeline(tmp_path)
+    file = write_pipeline(tmp_path, sinks_for_rows=True)
     deadly.setenv(failpoints.VARIABLE, boundary)
     with pytest.raises(Died):
         run(load_pipeline(file), drain=True, spark=spark)
@@ -95,7 +95,7 @@ def test_interrupted_and_started_again(
 def test_the_ledger_of_an_interrupted_run_can_be_recomputed(
     spark: SparkSession, tmp_path: Path, deadly: pytest.MonkeyPatch
 ) -> None:
-    file = write_pipeline(tmp_path)
+    file = write_pipeline(tmp_path, sinks_for_rows=True)
     deadly.setenv(failpoints.VARIABLE, "totals.panes.committed@1")
     with pytest.raises(Died):
         run(load_pipeline(file), drain=True, spark=spark)

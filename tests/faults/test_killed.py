@@ -38,7 +38,7 @@ def run_and_die(file: Path, failpoint: str, environment: Mapping[str, str]) -> i
 
 @pytest.fixture(scope="module")
 def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    file = write_pipeline(tmp_path_factory.mktemp("undisturbed"))
+    file = write_pipeline(tmp_path_factory.mktemp("undisturbed"), sinks_for_rows=True)
     run(load_pipeline(file), drain=True, spark=spark)
     return left_behind(file)
 
@@ -62,7 +62,9 @@ def test_killed_in_every_stage_of_a_batch(
     stages = ["events.committed@1", "totals.panes.committed@1", "ledger.committed@1"]
     places = [*stages, "sink.sqlite.written@2", "sinks.applied@3"]
     environment = quick_start(tmp_path)
-    assert kill_in_turn(write_pipeline(tmp_path), places, spark, environment) == undisturbed
+    assert (
+        kill_in_turn(write_pipeline(tmp_path, sinks_for_rows=True), places, spark, environment) == undisturbed
+    )
 
 
 @pytest.mark.long
@@ -70,4 +72,7 @@ def test_killed_at_every_boundary_in_turn(
     tmp_path: Path, spark: SparkSession, undisturbed: dict[str, list[str]]
 ) -> None:
     environment = {"LATECOMER_MEMORY": "1g"}
-    assert kill_in_turn(write_pipeline(tmp_path), in_turn(), spark, environment) == undisturbed
+    assert (
+        kill_in_turn(write_pipeline(tmp_path, sinks_for_rows=True), in_turn(), spark, environment)
+        == undisturbed
+    )

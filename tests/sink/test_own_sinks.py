@@ -16,7 +16,8 @@ import pytest
 from feeding_kit import Fed, HandClock, eventually
 from sink_kit import lines_of, rows_of_delta, rows_of_sqlite
 
-from latecomer import PaneShape, PipelineError, Sink, SinkError, SinkLogic, SinkOutage, load_pipeline
+from latecomer import PipelineError, Sink, SinkError, SinkLogic, SinkOutage, load_pipeline
+from latecomer.config.contract import Shape
 from latecomer.config.sinks import SINKS
 from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
 from latecomer.testing import check_sink
@@ -96,7 +97,7 @@ class Listed(Sink):
     number: int
     upserts: ClassVar[bool] = False
 
-    def logic(self, pipeline: str, shape: PaneShape) -> SinkLogic:
+    def logic(self, pipeline: str, shape: Shape) -> SinkLogic:
         return ListedLogic(self)
 
 
@@ -147,6 +148,78 @@ def test_a_broken_promise_is_found(breaks: str, promise: str) -> None:
             lambda: Listed(breaks=breaks, number=next(numbers)),
             read=lambda sink: Listed.rows.get(sink.number, []),
         )
+
+
+class Kept(Listed):
+    """The same, for rows as well."""
+
+    takes_rows: ClassVar[bool] = True
+
+    def logic(self, pipeline: str, shape: Shape) -> SinkLogic:
+        return KeptLogic(self, shape) if shape.appends else ListedLogic(self)
+
+
+class KeptLogic(ListedLogic):
+    """Keeps every promise with panes, and breaks one with rows."""
+
+    def __init__(self, sink: Listed, shape: Shape) -> None:
+        super().__init__(sink)
+        self.shape = shape
+
+    def apply(self, batch: int, panes: pa.Table) -> None:
+        rows, breaks = panes.to_pylist(), self.sink.breaks
+        if not rows or (batch <= self.last_batch() and breaks != "rows once"):
+            return
+        held = self.sink.rows[self.number]
+        if breaks == "rows replaced":
+            new = {(row["origin"], row["position"]) for row in rows}
+            held = [row for row in held if (row["origin"], row["position"]) not in new]
+        if breaks == "rows null":
+            rows = [row for row in rows if row["position"] is not None]
+        if breaks == "rows whole":
+            self.sink.rows[self.number], held, rows = [*held, *rows[:1]], [*held, *rows[:1]], rows[1:]
+        self.sink.rows[self.number], self.sink.last[self.number] = (
+            [*held, *rows],
+            max(batch, self.last_batch()),
+        )
+
+
+@pytest.mark.parametrize(
+    ("breaks", "promise"),
+    [
+        ("rows once", "rows that is applied again is applied once"),
+        ("rows replaced", "none takes the place of another"),
+        ("rows null", "all of them and as they are"),
+        ("rows whole", "whole or not at all"),
+    ],
+)
+def test_a_promise_broken_with_rows_is_found(breaks: str, promise: str) -> None:
+    numbers = count(abs(hash(breaks)))
+    with pytest.raises(AssertionError, match=promise):
+        check_sink(
+            lambda: Kept(breaks=breaks, number=next(numbers)),
+            read=lambda sink: Listed.rows.get(sink.number, []),
+        )
+
+
+def test_the_documented_sink_for_rows_keeps_its_promises(tmp_path: Path) -> None:
+    (tmp_path / "inboxes.py").write_text(BLOCKS[1], encoding="utf-8")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        import inboxes  # type: ignore[import-not-found]
+
+        places = (tmp_path / str(number) for number in count())
+        check_sink(
+            lambda: inboxes.Inbox(target=str(next(places))),
+            read=lambda sink: [
+                row
+                for file in sorted(Path(sink.target).glob("*.json"))
+                for row in json.loads(file.read_text())
+            ],
+        )
+    finally:
+        sys.path.remove(str(tmp_path))
+        sys.modules.pop("inboxes", None)
 
 
 def test_a_sink_that_keeps_its_promises_passes() -> None:

@@ -9,15 +9,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from feeding_kit import Fed, HandClock, eventually
-from sink_kit import crashing, lines_of, rows_of_delta, rows_of_sqlite
+from row_kit import found_in, of_reader, wanted_in
+from sink_kit import crashing
 
-from latecomer.after.reading.reader import Reader
 from latecomer.cli import main
 from latecomer.config.load import load_pipeline
 from latecomer.config.sinks import Stream
@@ -27,7 +25,6 @@ from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status, still_wa
 from latecomer.sink.published import feed_of
 from latecomer.sink.status import NOTES
 from latecomer.store.store import open_store
-from latecomer.values import json_rows
 
 KINDS = ("sqlite", "delta", "jsonl", "parquet")
 LATE = "[{sqlite: both.db}, {delta: late}, {jsonl: late_lines}, {parquet: late_files}]"
@@ -41,38 +38,6 @@ def brought_up(fed: Fed, complete: int) -> None:
     keeper.close()
 
 
-def of_reader(fed: Fed, which: str) -> pa.Table:
-    reader = Reader(fed.pipeline)
-    return reader.late("totals") if which == "late" else reader.dead_letters()
-
-
-def found_in(folder: Path, which: str, kind: str) -> list[dict[str, Any]]:
-    """What a sink holds, in its order; that of a table without one is by place."""
-    table = {"late": "totals_late", "dead": "dead_letters"}[which]
-    if kind == "sqlite":
-        return rows_of_sqlite(folder / "both.db", table)
-    if kind == "delta":
-        rows = rows_of_delta(folder / which)
-        return sorted(
-            rows, key=lambda row: [row.get(n) for n in ("batch", "origin", "position", "window_start")]
-        )
-    if kind == "jsonl":
-        return lines_of(folder / f"{which}_lines")
-    files = sorted((folder / f"{which}_files").glob("*.parquet"))
-    return [row for file in files for row in pq.read_table(file).to_pylist()]
-
-
-def wanted_in(rows: pa.Table, kind: str) -> list[dict[str, Any]]:
-    """What the reader has, as the sink writes it."""
-    if kind in ("delta", "parquet"):
-        return rows.to_pylist()
-    written = list(json_rows(rows))
-    if kind == "sqlite" and "raw_bytes" in rows.column_names:
-        for row, raw in zip(written, rows["raw_bytes"].to_pylist(), strict=True):
-            row["raw_bytes"] = raw
-    return written
-
-
 @pytest.mark.parametrize("which", ["late", "dead"])
 def test_every_kind_of_sink_holds_what_the_reader_has(tmp_path: Path, which: str) -> None:
     fed = Fed(tmp_path, late_to=LATE, dead_letters_to=DEAD)
@@ -82,7 +47,7 @@ def test_every_kind_of_sink_holds_what_the_reader_has(tmp_path: Path, which: str
     fed.set_aside(2, late=2)
     fed.set_aside(3, dead=3)
     brought_up(fed, 3)
-    rows = of_reader(fed, which)
+    rows = of_reader(fed.pipeline, which)
     assert rows.num_rows == {"late": 10, "dead": 5}[which]
     for kind in KINDS:
         assert found_in(tmp_path, which, kind) == wanted_in(rows, kind), kind
@@ -99,7 +64,7 @@ def test_rows_come_while_the_run_goes_on_and_nothing_comes_twice(tmp_path: Path)
         keeper.finish()
         keeper.close()
     for which in ("late", "dead"):
-        assert found_in(tmp_path, which, "jsonl") == wanted_in(of_reader(fed, which), "jsonl")
+        assert found_in(tmp_path, which, "jsonl") == wanted_in(of_reader(fed.pipeline, which), "jsonl")
 
 
 def test_a_row_sink_that_is_down_holds_nobody_and_is_caught_up(
@@ -122,12 +87,12 @@ def test_a_row_sink_that_is_down_holds_nobody_and_is_caught_up(
         shown = {row["sink"]: row for row in sink_status(open_store(fed.pipeline)).to_pylist()}
         assert (shown["sqlite"]["behind"], shown["jsonl"]["behind"]) == (2, 0)
         assert {(row["output"], row["stream"]) for row in shown.values()} == {("totals", "late")}
-        assert found_in(tmp_path, "late", "jsonl") == wanted_in(of_reader(fed, "late"), "jsonl")
+        assert found_in(tmp_path, "late", "jsonl") == wanted_in(of_reader(fed.pipeline, "late"), "jsonl")
         held.execute("rollback")
     clock.seconds += 100
     keeper.finish()
     keeper.close()
-    assert found_in(tmp_path, "late", "sqlite") == wanted_in(of_reader(fed, "late"), "sqlite")
+    assert found_in(tmp_path, "late", "sqlite") == wanted_in(of_reader(fed.pipeline, "late"), "sqlite")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -147,7 +112,7 @@ def test_a_batch_that_was_killed_is_applied_once(tmp_path: Path, kind: str) -> N
     again.open()
     assert again.last_batch() == 0
     brought_up(fed, 1)
-    assert found_in(tmp_path, "late", kind) == wanted_in(of_reader(fed, "late"), kind)
+    assert found_in(tmp_path, "late", kind) == wanted_in(of_reader(fed.pipeline, "late"), kind)
 
 
 def test_a_sink_that_is_added_later_gets_everything(tmp_path: Path) -> None:
@@ -156,7 +121,7 @@ def test_a_sink_that_is_added_later_gets_everything(tmp_path: Path) -> None:
     fed = Fed(tmp_path, dead_letters_to="[{jsonl: dead_lines}]")
     fed.set_aside(1, dead=1)
     brought_up(fed, 1)
-    assert found_in(tmp_path, "dead", "jsonl") == wanted_in(of_reader(fed, "dead"), "jsonl")
+    assert found_in(tmp_path, "dead", "jsonl") == wanted_in(of_reader(fed.pipeline, "dead"), "jsonl")
 
 
 def test_a_table_belongs_to_one_stream(tmp_path: Path) -> None:

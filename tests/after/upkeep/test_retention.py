@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 from decimal import Decimal
@@ -26,6 +27,7 @@ from latecomer.after.upkeep.compacting import Report, compact
 from latecomer.errors import LedgerError, NotCovered
 from latecomer.model.durations import to_moment
 from latecomer.model.windows import Session, Tumbling
+from latecomer.sink.keeper import SinkKeeper
 from latecomer.store.coverage import (
     covered_since,
     covers,
@@ -345,3 +347,54 @@ def test_a_reconciliation_says_what_it_cannot_count_any_more(days: Days) -> None
         "retention has removed the dead letters of batches 0 to 6: what was there is not counted",
         "retention has removed the side output of batches 0 to 6: what was there is not counted",
     ]
+
+
+SINKS = "    late_to: [{jsonl: late}]\ndead_letters_to: [{jsonl: dead}, {sqlite: dead.db}]\nledger:"
+
+
+def test_what_a_sink_lacks_stays(days: Days, tmp_path: Path) -> None:
+    """Panes are never removed; side output and dead letters are, and a sink may be down for long."""
+    correct(Reader(days.pipeline), "totals")
+    days.file.write_text(days.file.read_text().replace("ledger:", SINKS))
+    report = keep(days)
+    assert (removed_until(days.store, "dead_letters"), removed_until(days.store, "late", "totals")) == (
+        -1,
+        -1,
+    )
+    assert (
+        f"dead letters stay from batch 0 on, which jsonl sink {tmp_path / 'dead'} does not have yet"
+        in str(report.notes)
+    )
+    assert f"the side output of totals stays from batch 0 on, which jsonl sink {tmp_path / 'late'}" in str(
+        report.notes
+    )
+    brought_up(days, 4)
+    keep(days)
+    assert (removed_until(days.store, "dead_letters"), removed_until(days.store, "late", "totals")) == (4, 4)
+    assert batches(days, "dead_letters") == set(range(5, 12))
+    brought_up(days, 11)
+    report = keep(days)
+    assert not any("stay" in note for note in report.notes)
+    gone = removed_until(days.store, "dead_letters")
+    assert gone == removed_until(days.store, "late", "totals") > 4
+    # Nothing was lost on the way, and what is in the sinks stays there.
+    for folder in ("late", "dead"):
+        files = sorted((tmp_path / folder).glob("*.jsonl"))
+        lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+        assert [json.loads(line)["batch"] for line in lines] == list(range(12)), folder
+
+
+def test_a_sink_that_is_added_afterwards_gets_what_is_left(days: Days, tmp_path: Path) -> None:
+    keep(days)
+    gone = removed_until(days.store, "dead_letters")
+    assert gone >= 0
+    days.file.write_text(days.file.read_text().replace("ledger:", SINKS))
+    brought_up(days, 11)
+    assert len(list((tmp_path / "dead").glob("*.jsonl"))) == 11 - gone
+
+
+def brought_up(days: Days, complete: int) -> None:
+    keeper = SinkKeeper(days.store)
+    keeper.start(complete)
+    keeper.finish()
+    keeper.close()
