@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings as hypothesis_settings
 from pyspark.sql import SparkSession
 
+from faults.faults_kit import left_behind, write_pipeline
 from latecomer.cli import steps
+from latecomer.config.load import load_pipeline
+from latecomer.running import run
 from latecomer.source import retrying
 from latecomer.spark.session import build_session
 
@@ -61,7 +65,14 @@ AS_USERS_DO = {"spark.sql.shuffle.partitions": "2", "spark.master": "local[2]"}
 JAVA_OPTIONS = (
     # The quick compiler alone: the tests' data is too small for the other to pay.
     "-XX:TieredStopAtLevel=1",
+    # It keeps what it compiled: with the room that it has by default, 48 MiB, it drops most of it after some
+    # minutes of Spark, and compiles it again.
+    "-XX:ReservedCodeCacheSize=256m",
     "-XX:+UseSerialGC",
+    # Room for what a batch leaves behind, from the start: a collection every few seconds and not several a second.
+    "-Xms1500m",
+    "-Xmn600m",
+    "-XX:MetaspaceSize=256m",
     # Hadoop starts a `chmod` for every file and folder that it writes, dozens a batch: the cheapest way.
     "-Djdk.lang.Process.launchMechanism=VFORK",
 )
@@ -91,3 +102,17 @@ def forget_other_storage(spark: SparkSession) -> None:
     for name in map(str, hadoop.getPropsWithPrefix("").keySet()):
         if name.startswith(about_others) and "fileoutputcommitter" not in name:
             hadoop.unset(name)
+
+
+@pytest.fixture(scope="session")
+def finished(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pipeline file of `tests/faults` after a run from beginning to end. Read it or copy it: it is shared."""
+    file = write_pipeline(tmp_path_factory.mktemp("finished"))
+    run(load_pipeline(file), drain=True, spark=spark)
+    return file
+
+
+@pytest.fixture(scope="session")
+def undisturbed(finished: Path) -> dict[str, list[str]]:
+    """What that run left behind."""
+    return left_behind(finished)

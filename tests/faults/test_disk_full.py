@@ -29,13 +29,6 @@ STREAM = ("repair_checkpoint", "sync_checkpoint")
 SOME = (*STREAM, "watermarks.committed", "totals.panes.committed", "ledger.committed", "sink.jsonl.written")
 
 
-@pytest.fixture(scope="module")
-def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    file = write_pipeline(tmp_path_factory.mktemp("undisturbed"))
-    run(load_pipeline(file), drain=True, spark=spark)
-    return left_behind(file)
-
-
 @pytest.mark.parametrize("chosen", [SOME, pytest.param(None, marks=pytest.mark.long)], ids=["some", "all"])
 def test_the_disk_is_full_at_one_step_after_the_other(
     spark: SparkSession,

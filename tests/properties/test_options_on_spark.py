@@ -69,7 +69,7 @@ def run_and_compare(spark: SparkSession, folder: Path, batches: list[Batch], res
 
 
 def test_every_option_says_what_the_oracle_says(spark: SparkSession, tmp_path: Path) -> None:
-    run_and_compare(spark, tmp_path, crowd(7, rows=80, most=2), restart=False)
+    run_and_compare(spark, tmp_path, crowd(7, rows=80, most=2)[:3], restart=False)
 
 
 @pytest.mark.long
