@@ -56,6 +56,8 @@ def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 SMALL = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Spark looks after each rule of its planner whether the plan is still one.
+    "spark.sql.lightweightPlanChangeValidation": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.master": "local[1]",
     # How the files of a batch are shared out goes by it: as on two cores.
@@ -94,14 +96,24 @@ def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     session.stop()
 
 
+ABOUT_OTHERS = (
+    *("yarn.", "dfs.", "mapreduce.", "ha.", "ipc.", "rpc.", "net.", "nfs.", "tfile."),
+    *("fs.s3a.", "fs.azure.", "fs.abfs.", "fs.adl.", "fs.ftp.", "fs.viewfs."),
+    *("hadoop.http.", "hadoop.registry.", "hadoop.ssl.", "hadoop.zk."),
+)
+
+
 def forget_other_storage(spark: SparkSession) -> None:
     """Spark hands Hadoop's settings to each task that reads or writes a file: a thousand of them, most about
-    storage and clusters that no test has. Without them a small batch costs a tenth less."""
+    storage and clusters that no test has. Without them a small batch costs a tenth less.
+
+    Hadoop reads its defaults once more when it is asked for the first time, and has all of them again.
+    """
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()
-    about_others = ("yarn.", "dfs.", "fs.s3a.", "fs.azure.", "fs.abfs.", "mapreduce.")
-    for name in map(str, hadoop.getPropsWithPrefix("").keySet()):
-        if name.startswith(about_others) and "fileoutputcommitter" not in name:
-            hadoop.unset(name)
+    for _ in range(3):
+        for name in map(str, hadoop.getPropsWithPrefix("").keySet()):
+            if name.startswith(ABOUT_OTHERS) and "fileoutputcommitter" not in name:
+                hadoop.unset(name)
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import re
+import shutil
 from collections.abc import Collection
 from pathlib import Path
 
@@ -73,11 +74,13 @@ def test_a_disk_that_is_full_from_the_start(spark: SparkSession, tmp_path: Path)
             run(load_pipeline(file), once=True, spark=spark)
 
 
-def test_rebuilding_and_compacting_on_a_full_disk(spark: SparkSession, tmp_path: Path) -> None:
+def test_rebuilding_and_compacting_on_a_full_disk(
+    spark: SparkSession, tmp_path: Path, finished: Path
+) -> None:
     with small_disk(tmp_path / "small", 16) as disk:
-        file = write_pipeline(disk.root / "pipeline")
+        shutil.copytree(finished.parent, disk.root / "pipeline")
+        file = disk.root / "pipeline" / finished.name
         pipeline = load_pipeline(file)
-        run(pipeline, once=True, spark=spark)
         before = left_behind(file)
         disk.fill()
         full = rf"{disk.root}.*the disk is full|the disk is full: {disk.root}"

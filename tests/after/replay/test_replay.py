@@ -304,7 +304,7 @@ def plain(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Benc
     return bench
 
 
-LONGER = ("longer ticks", "another strategy", "other windows")
+LONGER = ("longer ticks", "ticks of one event", "another strategy", "other windows")
 
 
 @pytest.mark.parametrize(
