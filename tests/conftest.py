@@ -12,13 +12,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings as hypothesis_settings
 from pyspark.sql import SparkSession
 
+from faults.faults_kit import left_behind, write_pipeline
 from latecomer.cli import steps
+from latecomer.config.load import load_pipeline
 from latecomer.decode import retrying
+from latecomer.running import run
 from latecomer.spark.session import build_session
 
 # Latecomer starts no Python workers: Spark would take them from whatever python3 is on the PATH.
@@ -52,6 +56,8 @@ def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 SMALL = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Spark looks after each rule of its planner whether the plan is still one.
+    "spark.sql.lightweightPlanChangeValidation": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.master": "local[1]",
     # How the files of a batch are shared out goes by it: as on two cores.
@@ -61,7 +67,14 @@ AS_USERS_DO = {"spark.sql.shuffle.partitions": "2", "spark.master": "local[2]"}
 JAVA_OPTIONS = (
     # The quick compiler alone: the tests' data is too small for the other to pay.
     "-XX:TieredStopAtLevel=1",
+    # It keeps what it compiled: with the room that it has by default, 48 MiB, it drops most of it after some
+    # minutes of Spark, and compiles it again.
+    "-XX:ReservedCodeCacheSize=256m",
     "-XX:+UseSerialGC",
+    # Room for what a batch leaves behind, from the start: a collection every few seconds and not several a second.
+    "-Xms1500m",
+    "-Xmn600m",
+    "-XX:MetaspaceSize=256m",
     # Hadoop starts a `chmod` for every file and folder that it writes, dozens a batch: the cheapest way.
     "-Djdk.lang.Process.launchMechanism=VFORK",
 )
@@ -83,11 +96,45 @@ def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     session.stop()
 
 
+ABOUT_OTHERS = (
+    *("yarn.", "dfs.", "mapreduce.", "ha.", "ipc.", "rpc.", "net.", "nfs.", "tfile."),
+    *("fs.s3a.", "fs.azure.", "fs.abfs.", "fs.adl.", "fs.ftp.", "fs.viewfs."),
+    *("hadoop.http.", "hadoop.registry.", "hadoop.ssl.", "hadoop.zk."),
+)
+
+
 def forget_other_storage(spark: SparkSession) -> None:
     """Spark hands Hadoop's settings to each task that reads or writes a file: a thousand of them, most about
-    storage and clusters that no test has. Without them a small batch costs a tenth less."""
+    storage and clusters that no test has. Without them a small batch costs a tenth less.
+
+    Hadoop reads its defaults once more when it is asked for the first time, and has all of them again.
+    """
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()
-    about_others = ("yarn.", "dfs.", "fs.s3a.", "fs.azure.", "fs.abfs.", "mapreduce.")
-    for name in map(str, hadoop.getPropsWithPrefix("").keySet()):
-        if name.startswith(about_others) and "fileoutputcommitter" not in name:
-            hadoop.unset(name)
+    for _ in range(3):
+        for name in map(str, hadoop.getPropsWithPrefix("").keySet()):
+            if name.startswith(ABOUT_OTHERS) and "fileoutputcommitter" not in name:
+                hadoop.unset(name)
+
+
+@pytest.fixture(scope="session")
+def finished(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pipeline file of `tests/faults` after a run from beginning to end. Read it or copy it: it is shared."""
+    file = write_pipeline(tmp_path_factory.mktemp("finished"))
+    run(load_pipeline(file), drain=True, spark=spark)
+    return file
+
+
+@pytest.fixture(scope="session")
+def undisturbed(finished: Path) -> dict[str, list[str]]:
+    """What that run left behind."""
+    return left_behind(finished)
+
+
+@pytest.fixture(scope="session")
+def undisturbed_with_rows(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[str]]:
+    """What a run leaves behind whose side output and dead letters have sinks, too."""
+    file = write_pipeline(tmp_path_factory.mktemp("finished"), sinks_for_rows=True)
+    run(load_pipeline(file), drain=True, spark=spark)
+    return left_behind(file)

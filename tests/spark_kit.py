@@ -192,9 +192,11 @@ class Bench:
             marks=marks,
         )
 
-    def judgements(self, store: Store, output: str) -> dict[Place, tuple[Fate, int]]:
+    def judgements(
+        self, store: Store, output: str, engine: Engine | None = None
+    ) -> dict[Place, tuple[Fate, int]]:
         """Batch, position and window end → fate and watermark at arrival, as the Spark path judges them."""
-        engine = Engine(self.session, store)
+        engine = engine or Engine(self.session, store)
         keeper = TimelineKeeper(store.watermarks, self.strategy)
         stretch = keeper.stretch(0, engine.last)
         events = engine.log.everything()
@@ -328,6 +330,7 @@ def assert_same(bench: Bench, store: Store, told: Interpretation, reading: Seque
 def assert_judged(bench: Bench, store: Store, told: Interpretation, reading: Sequence[Batch]) -> None:
     """Every event has the fate, and met the watermark, that the oracle says."""
     nths = [nth for batch in reading if not isinstance(batch, Heartbeat) for nth in range(len(batch))]
+    engine = Engine(bench.session, store)
     for output in bench.outputs:
         expected = {
             bench.judged_place(
@@ -340,7 +343,7 @@ def assert_judged(bench: Bench, store: Store, told: Interpretation, reading: Seq
             for each in told.judged[output]
             if each.fate not in (Fate.DUPLICATE, Fate.DEAD_LETTER)
         }
-        require_equal(bench.judgements(store, output), expected)
+        require_equal(bench.judgements(store, output, engine), expected)
 
 
 def require_equal(found: Mapping[Any, Any], expected: Mapping[Any, Any]) -> None:

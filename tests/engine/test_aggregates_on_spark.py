@@ -136,12 +136,13 @@ def assert_means(found: Any, aggregate: Aggregate, rows: Sequence[Mapping[str, A
         assert found == meant
 
 
-def test_any_cut_into_batches_gives_what_the_whole_list_gives(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sizes", [[450], pytest.param([120, 500], marks=pytest.mark.long)])
+def test_any_cut_into_batches_gives_what_the_whole_list_gives(
+    spark: SparkSession, tmp_path: Path, sizes: list[int]
+) -> None:
     events = arrivals()
-    bench = Bench(
-        spark, tmp_path / "a", Bounded("2s"), {"all": OUTPUT}, PAYLOAD, measures=("whole",), ids=False
-    )
-    first = results(bench, cut(events, [301, 302]))
+    bench = Bench(spark, tmp_path, Bounded("2s"), {"all": OUTPUT}, PAYLOAD, measures=("whole",), ids=False)
+    first = results(bench, cut(events, sizes))
     groups = expected(events)
     assert first.keys() == groups.keys()
     assert {key for *_, key in groups} == {("amul",), ("bata",), (None,), ("nothing",)}
@@ -160,21 +161,6 @@ def test_any_cut_into_batches_gives_what_the_whole_list_gives(spark: SparkSessio
     counts = {name for name in AGGREGATES if name.startswith(("count_", "exactly_"))}
     assert zero == counts | {"cities", "wholes"}
     assert all(nothing.values[name] is None for name in AGGREGATES if name not in zero and name != "rows")
-
-    again = Bench(
-        spark, tmp_path / "b", Bounded("2s"), {"all": OUTPUT}, PAYLOAD, measures=("whole",), ids=False
-    )
-    second = results(again, cut(events, [120, 500]))
-    assert second.keys() == first.keys()
-    for place, pane in first.items():
-        for name, value in pane.values.items():
-            other = second[place].values[name]
-            if AGGREGATES[name].startswith("approx_percentile"):
-                assert_means(other, OUTPUT.aggregates[name], groups[place])
-            elif isinstance(value, float) and not name.startswith(("min", "max", "first", "last", "middle")):
-                assert other == pytest.approx(value, rel=1e-9), (name, place)
-            else:
-                assert other == value, (name, place)
 
 
 def test_numbers_too_long_for_exact_squares_are_near_and_stop_nothing(

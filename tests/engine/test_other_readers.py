@@ -7,18 +7,13 @@ from pathlib import Path
 import duckdb
 import polars as pl
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
 
-from faults.faults_kit import write_pipeline
 from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
-from latecomer.running import run
 
 
-def test_polars_and_duckdb_read_what_was_written(spark: SparkSession, tmp_path: Path) -> None:
-    file = write_pipeline(tmp_path)
-    pipeline = load_pipeline(file)
-    run(pipeline, drain=True, spark=spark)
+def test_polars_and_duckdb_read_what_was_written(finished: Path) -> None:
+    pipeline = load_pipeline(finished)
     store = pipeline.store_path
     tables = [
         "events",

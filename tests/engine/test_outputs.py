@@ -203,23 +203,28 @@ def test_a_last_pane_is_the_last_until_the_policy_changes(spark: SparkSession, t
 
 
 TAMPERED = {
-    "ledger": ("ledger", "unit = 'paise' and output = 'always' and batch = 1", "output always, paise"),
-    "late": ("outputs/whole/late", "batch = 1", "the side output 0"),
-    "panes": ("outputs/always/panes", "key = 'amul'", "its panes and open windows hold"),
-    "events": ("events", "event_id = '5'", "the log and the timeline"),
-    "duplicates": ("duplicates", "batch = 0", "duplicate"),
-    "dead_letters": ("dead_letters", "batch = 0", "dead_letter"),
+    "ledger": (
+        "ledger",
+        "unit = 'paise' and output = 'always' and batch = 1",
+        "always",
+        "output always, paise",
+    ),
+    "late": ("outputs/whole/late", "batch = 1", "whole", "the side output 0"),
+    "panes": ("outputs/always/panes", "key = 'amul'", "always", "its panes and open windows hold"),
+    "events": ("events", "event_id = '5'", "whole", "the log and the timeline"),
+    "duplicates": ("duplicates", "batch = 0", "whole", "duplicate"),
+    "dead_letters": ("dead_letters", "batch = 0", "whole", "dead_letter"),
 }
+"""What is deleted of which table, and what the check of which output says then."""
 
 
 @pytest.mark.parametrize("table", TAMPERED)
 def test_what_is_deleted_from_a_table_shows(from_the_start: Bench, tmp_path: Path, table: str) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(from_the_start.folder, folder)
-    path, predicate, said = TAMPERED[table]
+    path, predicate, output, said = TAMPERED[table]
     gone = DeltaTable(str(folder / "store" / path)).delete(predicate)
     assert gone["num_deleted_rows"] > 0
-    bench = bench_of(from_the_start.spark, folder, **from_the_start.outputs)
+    bench = bench_of(from_the_start.spark, folder, **{output: from_the_start.outputs[output]})
     differences = check_ledger(bench.pipeline, bench.spark)
-    assert differences
     assert any(said in difference for difference in differences), differences

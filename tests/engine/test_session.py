@@ -42,3 +42,11 @@ def test_java_classes_are_looked_up_once(spark: SparkSession, monkeypatch: pytes
     monkeypatch.setattr(JVMView, "__getattr__", counted)
     session.range(3).select(F.col("id"), F.expr("id + 1 as more")).groupBy("more").agg(F.max("id")).toArrow()
     assert asked == []
+
+
+def test_the_tests_session_has_forgotten_about_other_storage(spark: SparkSession) -> None:
+    """Otherwise every test pays for it."""
+    state = own_session(spark)._jsparkSession.sessionState()
+    names = set(map(str, state.newHadoopConf().getPropsWithPrefix("").keySet()))
+    assert not {name for name in names if name.startswith(("yarn.", "fs.s3a.", "ipc."))}
+    assert "mapreduce.fileoutputcommitter.algorithm.version" in names

@@ -103,10 +103,10 @@ LATE = steps(0, 5, "w20", 8, "w24", 13, "w26", 30, 21, "w45", 32, 1, "w100", 33,
 """Kept sessions reopened, an open one touched from behind, final ones left alone."""
 
 
-@pytest.mark.parametrize("sizes", [long((15,)), (3, 2, 5)])
+@pytest.mark.parametrize("sizes", [long((15,)), long((3, 2, 5)), (5, 5)])
 def test_late_events_under_every_policy(spark: SparkSession, tmp_path: Path, sizes: tuple[int, ...]) -> None:
     outputs = {policy: visits(policy) for policy in POLICIES}
-    store = compared(spark, tmp_path, cut_at(LATE, *sizes), restart=len(sizes) == 3, **outputs)
+    store = compared(spark, tmp_path, cut_at(LATE, *sizes), restart=len(sizes) > 1, **outputs)
     timings = {
         policy: {(pane.timing.value, pane.op.value) for _, pane in stored_panes(store, policy)}
         for policy in POLICIES
@@ -151,13 +151,15 @@ def test_what_a_grown_session_told_is_taken_back_after_a_restart(spark: SparkSes
 
 
 @pytest.mark.parametrize(
-    "modes",
+    ("modes", "sizes"),
     [
-        {"arrival": ["discarding"], "event": ["retracting"], "count": ["accumulating"]},
-        long(dict.fromkeys(("arrival", "event", "count"), MODES)),
+        ({"arrival": ["discarding"], "event": ["retracting"], "count": ["accumulating"]}, (5, 5)),
+        long(dict.fromkeys(("arrival", "event", "count"), MODES), (2, 3, 3, 2)),
     ],
 )
-def test_triggers(spark: SparkSession, tmp_path: Path, modes: dict[str, Sequence[str]]) -> None:
+def test_triggers(
+    spark: SparkSession, tmp_path: Path, modes: dict[str, Sequence[str]], sizes: tuple[int, ...]
+) -> None:
     read = steps(0, 4, 8, "w12", 9, 11, 2, "w40", 13, 6, "w48", 30, (31, None), "w90")
     triggers: dict[str, Any] = {
         "arrival": {"early": "2us", "late": "every 5us"},
@@ -169,7 +171,7 @@ def test_triggers(spark: SparkSession, tmp_path: Path, modes: dict[str, Sequence
         for name, trigger in triggers.items()
         for mode in modes[name]
     }
-    compared(spark, tmp_path, cut_at(read, 2, 3, 3, 2), **outputs)
+    compared(spark, tmp_path, cut_at(read, *sizes), **outputs)
 
 
 def test_max_where_and_the_end_of_the_input(spark: SparkSession, tmp_path: Path) -> None:
@@ -181,7 +183,7 @@ def test_max_where_and_the_end_of_the_input(spark: SparkSession, tmp_path: Path)
 
 @pytest.mark.parametrize(
     "place",
-    [long("panes.written"), "panes.committed", "late.committed", long("partials.committed")],
+    [long("panes.written"), "panes.committed", long("late.committed"), long("partials.committed")],
 )
 def test_interrupted_and_started_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str

@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from faults.copy_kit import Film
-from faults.faults_kit import PIPELINE, left_without_sqlite, table_rows, tables_of, write_pipeline
+from faults.faults_kit import left_without_sqlite, table_rows, tables_of
+from faults.watch_kit import Watched
 from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
 from latecomer.errors import LatecomerError, StoreError
@@ -43,15 +44,8 @@ class Filmed:
 
 
 @pytest.fixture(scope="module")
-def filmed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Filmed:
-    source = write_pipeline(tmp_path_factory.mktemp("source")).parent / "in"
-    text = PIPELINE.replace("path: in", f"path: {source}").replace("{sqlite: results.db}, ", "")
-    folder = tmp_path_factory.mktemp("filmed")
-    (folder / "pipeline.yaml").write_text(text, encoding="utf-8")
-    film = Film(folder)
-    with pytest.MonkeyPatch.context() as patched, film.shooting(patched):
-        run(load_pipeline(folder / "pipeline.yaml"), drain=True, spark=spark)
-    return Filmed(text, film, left_without_sqlite(folder / "pipeline.yaml"))
+def filmed(watched: Watched) -> Filmed:
+    return Filmed(watched.text, watched.film, watched.whole)
 
 
 def test_a_copy_holds_every_batch_whole_or_is_refused(filmed: Filmed, tmp_path: Path) -> None:

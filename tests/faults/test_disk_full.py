@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import re
+import shutil
 from collections.abc import Collection
 from pathlib import Path
 
@@ -27,13 +28,6 @@ from latecomer.running import run
 STREAM = ("repair_checkpoint", "sync_checkpoint")
 """Before Spark begins its checkpoint, and before a batch of the stream is cut."""
 SOME = (*STREAM, "watermarks.committed", "totals.panes.committed", "ledger.committed", "sink.jsonl.written")
-
-
-@pytest.fixture(scope="module")
-def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    file = write_pipeline(tmp_path_factory.mktemp("undisturbed"))
-    run(load_pipeline(file), drain=True, spark=spark)
-    return left_behind(file)
 
 
 @pytest.mark.parametrize("chosen", [SOME, pytest.param(None, marks=pytest.mark.long)], ids=["some", "all"])
@@ -80,11 +74,13 @@ def test_a_disk_that_is_full_from_the_start(spark: SparkSession, tmp_path: Path)
             run(load_pipeline(file), once=True, spark=spark)
 
 
-def test_rebuilding_and_compacting_on_a_full_disk(spark: SparkSession, tmp_path: Path) -> None:
+def test_rebuilding_and_compacting_on_a_full_disk(
+    spark: SparkSession, tmp_path: Path, finished: Path
+) -> None:
     with small_disk(tmp_path / "small", 16) as disk:
-        file = write_pipeline(disk.root / "pipeline")
+        shutil.copytree(finished.parent, disk.root / "pipeline")
+        file = disk.root / "pipeline" / finished.name
         pipeline = load_pipeline(file)
-        run(pipeline, once=True, spark=spark)
         before = left_behind(file)
         disk.fill()
         full = rf"{disk.root}.*the disk is full|the disk is full: {disk.root}"

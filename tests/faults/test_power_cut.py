@@ -12,8 +12,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from faults.faults_kit import PIPELINE, left_without_sqlite, table_rows, tables_of, write_pipeline
+from faults.faults_kit import left_without_sqlite, table_rows, tables_of
 from faults.power_kit import Cut, Disk
+from faults.watch_kit import Watched
 from latecomer.config.load import load_pipeline
 from latecomer.errors import LatecomerError, StoreError, TornCheckpoint, TornCommit
 from latecomer.log.ids import IdIndex
@@ -64,15 +65,8 @@ def _visible(files: Mapping[Path, bytes | None]) -> Iterator[tuple[Path, bytes]]
 
 
 @pytest.fixture(scope="module")
-def recording(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Recording:
-    source = write_pipeline(tmp_path_factory.mktemp("source")).parent / "in"
-    text = PIPELINE.replace("path: in", f"path: {source}").replace("{sqlite: results.db}, ", "")
-    folder = tmp_path_factory.mktemp("recorded")
-    (folder / "pipeline.yaml").write_text(text, encoding="utf-8")
-    disk = Disk(folder)
-    with pytest.MonkeyPatch.context() as patched, disk.listening(patched):
-        run(load_pipeline(folder / "pipeline.yaml"), drain=True, spark=spark)
-    return Recording(text, disk.cuts, left_without_sqlite(folder / "pipeline.yaml"))
+def recording(watched: Watched) -> Recording:
+    return Recording(watched.text, watched.cuts, watched.whole)
 
 
 def test_moments_reopen_to_ones_that_an_undisturbed_run_passes_through(
@@ -106,7 +100,9 @@ def _reopen(recording: Recording, folder: Path, nth: int, names_survive: bool) -
             assert set(table_rows(table, pipeline)) <= set(recording.whole[name]), (nth, name)
 
 
-@pytest.mark.parametrize(("part", "names_survive"), [(0.3, True), (0.6, False), (0.8, True)])
+@pytest.mark.parametrize(
+    ("part", "names_survive"), [pytest.param(0.3, True, marks=pytest.mark.long), (0.6, False), (0.8, True)]
+)
 def test_power_is_cut_and_the_next_run_leaves_the_same(
     spark: SparkSession, recording: Recording, tmp_path: Path, part: float, names_survive: bool
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -58,9 +59,18 @@ def interrupted(file: Path, spark: SparkSession, places: tuple[str, ...], deadly
     deadly.delenv(failpoints.VARIABLE)
 
 
+def copied(finished: Path, folder: Path) -> Path:
+    """The run that is shared, to be rebuilt: a copy has the source's files elsewhere, and can be run no more."""
+    shutil.copytree(finished.parent, folder, dirs_exist_ok=True)
+    return folder / finished.name
+
+
 @pytest.fixture(scope="module")
-def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    file = prepared(tmp_path_factory.mktemp("undisturbed"), spark)
+def rebuilt(
+    spark: SparkSession, finished: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[str]]:
+    """What a rebuild leaves behind that nothing interrupts."""
+    file = copied(finished, tmp_path_factory.mktemp("rebuilt"))
     assert rebuild(file, spark) == 4
     assert rebuild(file, spark) is None
     found = left_behind(file)
@@ -70,23 +80,28 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_a_rebuild_interrupted_at_one_boundary_after_the_other(
-    spark: SparkSession, tmp_path: Path, undisturbed: dict[str, list[str]], deadly: pytest.MonkeyPatch
+    spark: SparkSession,
+    tmp_path: Path,
+    finished: Path,
+    rebuilt: dict[str, list[str]],
+    deadly: pytest.MonkeyPatch,
 ) -> None:
-    file = prepared(tmp_path, spark)
+    file = copied(finished, tmp_path)
     interrupted(file, spark, BOUNDARIES, deadly)
     rebuild(file, spark)
-    assert left_behind(file) == undisturbed
+    assert left_behind(file) == rebuilt
     assert check_ledger(load_pipeline(file), spark) == []
 
 
 @pytest.mark.long
 def test_the_next_run_carries_an_interrupted_rebuild_through(
-    spark: SparkSession, tmp_path: Path, undisturbed: dict[str, list[str]], deadly: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, deadly: pytest.MonkeyPatch
 ) -> None:
-    file = prepared(tmp_path, spark)
-    interrupted(file, spark, BOUNDARIES[:1], deadly)
-    run(load_pipeline(file), once=True, spark=spark)
-    assert left_behind(file) == undisturbed
+    files = [prepared(tmp_path / name, spark) for name in ("smooth", "rough")]
+    assert rebuild(files[0], spark) == 4
+    interrupted(files[1], spark, BOUNDARIES[:1], deadly)
+    run(load_pipeline(files[1]), once=True, spark=spark)
+    assert left_behind(files[1]) == left_behind(files[0])
 
 
 @pytest.mark.long

@@ -79,20 +79,21 @@ def _retracts_cancel(store: object, output: str) -> None:
             assert undone.values == taken_back.values
 
 
-@given(examples(most_batches=4))
-@settings(on_spark, max_examples=5)
+@given(examples(most_batches=3))
+@settings(on_spark, max_examples=4)
 def test_spark_equals_the_oracle(spark: SparkSession, example: Example) -> None:
     run_and_compare(spark, *example)
 
 
-@given(out_of_step().map(lambda batches: batches[:4]), watermarks(), st.tuples(outputs(), outputs()))
-@settings(on_spark, max_examples=4)
+@given(out_of_step().map(lambda batches: batches[:3]), watermarks(), st.tuples(outputs(), outputs()))
+@settings(on_spark, max_examples=3)
 def test_spark_equals_the_oracle_when_partitions_are_read_out_of_step(
     spark: SparkSession, batches: list[list[Arrival]], strategy: Strategy, both: tuple[Output, Output]
 ) -> None:
     run_and_compare(spark, batches, strategy, both, drain=False, restart=False)
 
 
+@pytest.mark.long
 @given(
     arrivals(rejects=False),
     cuts().map(lambda sizes: sizes[:3]),
@@ -109,6 +110,7 @@ def test_any_two_cuts_give_the_same_on_time_panes_and_finals(
     strategy: Strategy,
     output: Output,
 ) -> None:
+    """It follows from the tests above, and from the same property of the oracle in tests/model/test_books.py."""
     found = []
     for sizes in (one, other):
         with tempfile.TemporaryDirectory() as folder:

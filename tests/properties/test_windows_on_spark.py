@@ -27,8 +27,8 @@ def fixed_windows() -> st.SearchStrategy[Output]:
     return any_outputs(window=st.one_of(sliding(), tumbling, others))
 
 
-def examples() -> st.SearchStrategy[Example]:
-    few = quiet_batches().map(lambda batches: [*batches[:4], *batches[-1:]])
+def examples(most_batches: int) -> st.SearchStrategy[Example]:
+    few = quiet_batches().map(lambda batches: [*batches[:most_batches], *batches[-1:]])
     outputs = st.tuples(fixed_windows(), fixed_windows(), fixed_windows())
     return st.tuples(few, watermarks(), outputs, st.booleans(), st.booleans())
 
@@ -51,14 +51,14 @@ def run_and_compare(
             assert check_ledger(bench.pipeline, spark) == []
 
 
-@given(examples())
-@settings(on_spark, max_examples=4)
+@given(examples(most_batches=3))
+@settings(on_spark, max_examples=3)
 def test_spark_equals_the_oracle_for_every_window_and_trigger(spark: SparkSession, example: Example) -> None:
     run_and_compare(spark, *example)
 
 
 @pytest.mark.long
-@given(examples())
+@given(examples(most_batches=4))
 @many_on_spark
 def test_spark_equals_the_oracle_for_many_windows_and_triggers(spark: SparkSession, example: Example) -> None:
     run_and_compare(spark, *example)

@@ -1,7 +1,7 @@
 """The same transcripts through the engine: what they state, and everything the oracle says besides.
 
-As written they are in `make test`, but for those about the timeline alone. Those, every row its own batch,
-all rows in one, and a replay of each log are in `make test-long`.
+As written they are in `make test`, but for those about the timeline alone and those whose rule another test
+shows on Spark. Those, every row its own batch, all rows in one, and a replay of each log are in `make test-long`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,44 @@ ABOUT_THE_ENGINE_TOO = {
     "when_all_is_silent_the_watermark_follows_the_clock",
 }
 
+SHOWN_ELSEWHERE = {
+    "engine/test_windows_on_spark.py": (
+        "a_day_in_kolkata_starts_at_18_30_utc",
+        "a_day_may_last_23_hours",
+        "a_day_may_last_25_hours",
+        "a_window_that_holds_a_repeated_hour_is_longer",
+        "hours_divide_the_day_of_a_zone",
+        "months_have_lengths_of_their_own",
+        "quarters_and_years_follow_the_calendar",
+        "shorter_windows_of_a_zone_follow_its_wall_clock",
+        "tumbling_windows_start_at_an_offset",
+        "weeks_start_on_monday",
+    ),
+    "engine/test_aggregates_on_spark.py": (
+        "aggregates_leave_nulls_out",
+        "decimals_are_exact",
+        "exact_counts_go_by_every_value",
+        "first_and_last_go_by_event_time",
+    ),
+    "engine/test_seeds_on_spark.py": (
+        "every_output_has_its_own_policy",
+        "five_minutes_with_an_hour_of_lateness",
+        "late_at_the_source_is_not_late_at_the_window",
+        "late_drop_counts_what_it_drops",
+        "late_retract_takes_back_the_pane_it_replaces",
+        "late_side_output_keeps_the_event",
+        "late_update_publishes_the_whole_number_again",
+    ),
+    "engine/test_sessions_on_spark.py": (
+        "a_rejected_event_leaves_no_session_behind",
+        "a_session_that_grows_takes_back_what_was_told",
+        "sessions_are_cut_at_multiples_of_max",
+        "sessions_of_different_keys_never_meet",
+        "three_sessions_become_one",
+    ),
+}
+"""Test → the transcripts whose rule it holds against the oracle or the model, batch by batch."""
+
 
 def about_the_timeline_alone() -> set[str]:
     sections = re.split(r"^## (.+)$", SEMANTICS.read_text("utf-8"), flags=re.MULTILINE)[1:]
@@ -44,9 +82,9 @@ def about_the_timeline_alone() -> set[str]:
 
 
 TIMELINE_ALONE = about_the_timeline_alone()
+LONG = TIMELINE_ALONE.union(*SHOWN_ELSEWHERE.values())
 AS_WRITTEN = [
-    pytest.param(file, marks=[pytest.mark.long] if file.stem in TIMELINE_ALONE else [], id=file.stem)
-    for file in TRANSCRIPTS
+    pytest.param(file, marks=[pytest.mark.long] * (file.stem in LONG), id=file.stem) for file in TRANSCRIPTS
 ]
 every_transcript = pytest.mark.parametrize("file", TRANSCRIPTS, ids=lambda file: file.stem)
 
@@ -54,6 +92,11 @@ every_transcript = pytest.mark.parametrize("file", TRANSCRIPTS, ids=lambda file:
 def holds(file: Path, spark: SparkSession, cut: str, replayed: bool = False) -> None:
     found = run_transcript(load_transcript(file), on="spark", spark=spark, cuts=[cut], replayed=replayed)
     assert not found, "\n\n".join(map(str, found))
+
+
+def test_what_is_left_to_longer_tests_is_there() -> None:
+    assert {file.stem for file in TRANSCRIPTS} >= LONG
+    assert all((HERE.parent / test).is_file() for test in SHOWN_ELSEWHERE)
 
 
 @pytest.mark.parametrize("file", AS_WRITTEN)

@@ -139,7 +139,7 @@ def assert_exact(found: Replay) -> None:
     assert found.equal
 
 
-BATCHES = cut(arrivals(), [60, 50, 30])
+BATCHES = cut(arrivals(), [60, 60])
 
 
 def test_every_policy_is_repeated_exactly(spark: SparkSession, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_every_policy_is_repeated_exactly(spark: SparkSession, tmp_path: Path) -
     bench.run(BATCHES, drain=True)
     found = replayed(bench)
     assert_exact(found)
-    assert found.batches == 5
+    assert found.batches == 4
     assert all(output.panes.counts["equal"] > 10 for output in found.outputs.values())
     assert found.outputs["update"].late.counts["equal"] > 5
     assert found.summary.column("output").to_pylist() == list(bench.outputs)
@@ -304,7 +304,7 @@ def plain(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Benc
     return bench
 
 
-LONGER = ("longer ticks", "another strategy", "other windows")
+LONGER = ("longer ticks", "ticks of one event", "another strategy", "other windows")
 
 
 @pytest.mark.parametrize(
