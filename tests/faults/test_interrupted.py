@@ -46,7 +46,7 @@ def deadly(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def test_an_undisturbed_run_reaches_every_table_and_sink(undisturbed_with_rows: dict[str, list[str]]) -> None:
-    empty = [name for name, rows in undisturbed.items() if not rows]
+    empty = [name for name, rows in undisturbed_with_rows.items() if not rows]
     # Once everything is drained no window is open.
     assert empty == ["totals.partials", "alerts.partials"]
 
