@@ -23,8 +23,8 @@ from latecomer.config.models import Output, Pipeline
 from latecomer.errors import StoreError, StoreMismatch
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import Batch, OutputLogic, Prepared
-from latecomer.firing.overflow import overflow_told
-from latecomer.firing.republish import publish_rebuild, went_on
+from latecomer.firing.overflow import overflow_in_words
+from latecomer.firing.republish import changed_since, publish_rebuild
 from latecomer.ledger.book import (
     Intake,
     amounts_by_batch,
@@ -241,7 +241,11 @@ class Engine:
                 f"batch {self.last + 1} was interrupted while it was logged, and no rebuild can come before "
                 "it; run the pipeline once (latecomer run FILE --once), then rebuild"
             )
-        if not rebuild.whole or not self._meant(record) or went_on(self.logic_of(record.output), record):
+        if (
+            not rebuild.whole
+            or not self._is_of_definition(record)
+            or changed_since(self.logic_of(record.output), record)
+        ):
             rebuild.refuse()
             return False
         number = self.last + 1
@@ -253,7 +257,7 @@ class Engine:
     def carry_through(self, rebuild: Rebuild, number: int) -> None:
         """Publish a rebuild that has a batch: from the beginning, or from wherever it was interrupted."""
         logic = self.logic_of(rebuild.record.output)
-        if not self._meant(rebuild.record):
+        if not self._is_of_definition(rebuild.record):
             raise StoreMismatch(
                 f"a rebuild that gives output {logic.name} another meaning was interrupted; put the pipeline "
                 "file back as it was then, and run again"
@@ -270,7 +274,7 @@ class Engine:
         self._finish(self._accepted(Batch(number, stretch), "rebuild", began), [])
         rebuild.tidy()
 
-    def _meant(self, record: Record) -> bool:
+    def _is_of_definition(self, record: Record) -> bool:
         """Whether a rebuild was computed for what the output means now."""
         expected = record.definition or self.store.pinned_definition(record.output)
         return definition_of(self.logic_of(record.output).output) == expected
@@ -389,12 +393,12 @@ class Engine:
 
     def _prepared(self, output: OutputLogic, batch: Batch) -> Prepared:
         scheduled(self.spark, "completing")
-        with overflow_told(output.name, output.layout, self.store.measures()):
+        with overflow_in_words(output.name, output.layout, self.store.measures()):
             return output.prepare(batch)
 
     def _publish(self, output: OutputLogic, batch: Batch, prepared: Prepared) -> None:
         scheduled(self.spark, "completing")
-        with overflow_told(output.name, output.layout, self.store.measures()):
+        with overflow_in_words(output.name, output.layout, self.store.measures()):
             output.publish(batch, prepared)
 
     def _known_outputs(self) -> list[OutputLogic]:

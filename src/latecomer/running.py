@@ -70,7 +70,7 @@ def run(
 ) -> RunReport:
     """Run the pipeline: until stopped; `once`, all that is there; `drain`, likewise and close every window.
 
-    Bring your own `spark`, or a local one is started. `watch` is told of every batch. `stop` ends a
+    Bring your own `spark`, or a local one is started. `watch` is reported of every batch. `stop` ends a
     continuous run after the batch under way; so do SIGINT and SIGTERM in the main thread.
     """
     require_pipeline("run", pipeline)
@@ -88,7 +88,7 @@ def run(
     check_against(pipeline, columns, file)
     store = Store(pipeline, columns)
     stopping = stop or threading.Event()
-    with _refusals_told(store), held_for_run(store.root):
+    with _refusals_in_words(store), held_for_run(store.root):
         check_store(store, drain)
         session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "spark.log"))
         # PySpark takes SIGINT for itself when it starts, so ours comes after.
@@ -138,16 +138,16 @@ def _run(
         timeline = engine.keeper.timeline
         return RunReport(engine.last + 1, timeline.watermark, timeline.last_at, engine.computed)
     except Exception as error:
-        told = _told(error, engine.store)
-        if told is error:
+        reported = _in_words(error, engine.store)
+        if reported is error:
             raise
-        raise told from error
+        raise reported from error
     finally:
         engine.close()
 
 
 @contextmanager
-def _refusals_told(store: Store) -> Iterator[None]:
+def _refusals_in_words(store: Store) -> Iterator[None]:
     """What the operating system refuses while a run is prepared, in one sentence."""
     try:
         yield
@@ -158,7 +158,7 @@ def _refusals_told(store: Store) -> Iterator[None]:
         raise StoreError(sentence) from error
 
 
-def _told(error: BaseException, store: Store) -> BaseException:
+def _in_words(error: BaseException, store: Store) -> BaseException:
     """The error behind it: latecomer's own as it is, Spark's and the file system's in one sentence."""
     if isinstance(error, (*SPARK_ERRORS, OSError)) and (sentence := refusal(error, places_of(store))):
         return StoreError(sentence)
@@ -240,11 +240,11 @@ class _Runner:
                 query.awaitTermination()
             self.engine.settle()
         except (StreamingQueryException, *SPARK_ERRORS) as error:
-            raise _told(self.failure or error, self.engine.store) from None
+            raise _in_words(self.failure or error, self.engine.store) from None
         finally:
             query.stop()
         if self.failure is not None:
-            raise _told(self.failure, self.engine.store)
+            raise _in_words(self.failure, self.engine.store)
 
     def _start(self, bounded: bool) -> StreamingQuery:
         store, keeper, source = self.engine.store, self.engine.keeper, self.source

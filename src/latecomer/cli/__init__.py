@@ -135,7 +135,7 @@ def _status(arguments: list[str], debug: bool) -> int:
         sys.stdout.flush()
     except LatecomerError as error:
         status = USAGE if isinstance(error, PipelineError | WrongUsage) else FAILED
-        return _told(error, f"error: {error}", status, debug)
+        return _reported(error, f"error: {error}", status, debug)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -146,12 +146,14 @@ def _status(arguments: list[str], debug: bool) -> int:
         where = f"{error.filename}: " if error.filename else ""
         refused = refusal_of(error)
         reason = f"{where}{error.strerror or error}" + (f"; {refused.fix}" if refused else "")
-        return _told(error, f"error: {reason}", FAILED, debug)
+        return _reported(error, f"error: {reason}", FAILED, debug)
     except Exception as error:
         if isinstance(error, _USAGE_ERROR):
-            return _told(error, f"error: {error.format_message().replace('Value error, ', '')}", USAGE, debug)
+            return _reported(
+                error, f"error: {error.format_message().replace('Value error, ', '')}", USAGE, debug
+            )
         reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
-        return _told(error, f"unexpected: {reason}; run again with --debug", UNEXPECTED, debug)
+        return _reported(error, f"unexpected: {reason}; run again with --debug", UNEXPECTED, debug)
     return status if isinstance(status, int) else 0
 
 
@@ -159,7 +161,7 @@ def _status(arguments: list[str], debug: bool) -> int:
 _USAGE_ERROR: type[typer.BadParameter] = typer.BadParameter.__mro__[2]
 
 
-def _told(error: BaseException, message: str, status: int, debug: bool) -> int:
+def _reported(error: BaseException, message: str, status: int, debug: bool) -> int:
     if debug:
         traceback.print_exception(error, file=sys.stderr)
     print(message, file=sys.stderr)

@@ -33,12 +33,12 @@ def compact(
     report = run(load(file), keep=keep, dry_run=dry_run)
     show(report.rows, form, "nothing to do: the store is in shape")
     if report.rows.num_rows:
-        note(_told(report, "would be" if dry_run else "were"))
+        note(_report(report, "would be" if dry_run else "were"))
     for remark in report.notes:
         note(remark)
 
 
-def _told(report: Report, were: str) -> str:
+def _report(report: Report, were: str) -> str:
     files, after = report.total("files"), report.total("files_after")
     said = f"{files} files {were} merged into {after}" if files != after else f"no files {were} merged"
     if removed := report.total("rows_removed"):

@@ -61,12 +61,12 @@ def correct(
     shown = grains.by_grain(reader, output, rows, by)
     show(shown, form, f"nothing to correct: no new event in the side output of {output}", limit)
     if done.rows.num_rows:
-        note(_told(done))
+        note(_report(done))
     for remark in reader.notes if rows.num_rows else []:
         note(remark)
 
 
-def _told(done: Corrected) -> str:
+def _report(done: Corrected) -> str:
     """What this call added: how many late events, from which batches; and where windows overlap, for how
     many of them."""
     batches = set(done.rows["batch"].to_pylist())

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from latecomer.after.explain.explain import Explanation
     from latecomer.after.explain.fates import Judged
-    from latecomer.after.explain.life import Told
+    from latecomer.after.explain.life import Published
 
 _STYLES = {"EARLY": "cyan", "ON_TIME": "blue", "LATE": "yellow", "CLOSING": "white", "CORRECTION": "magenta"}
 
@@ -156,7 +156,7 @@ class _Page:
         else:
             self._say(f"stands at {_values(self.found.stands)}")
 
-    def _pane(self, told: Told) -> None:
+    def _pane(self, told: Published) -> None:
         from latecomer.cli.render import moment_in_words
 
         pane = told.pane
@@ -176,7 +176,7 @@ class _Page:
         if told.lost:
             self._say(f"  no longer holds {self._in_figures(told.lost)}: where excludes them")
 
-    def _moment(self, told: Told) -> str:
+    def _moment(self, told: Published) -> str:
         from latecomer.cli.render import moment_in_words
 
         return moment_in_words(self.found.known_at(told))
@@ -214,7 +214,7 @@ class _Page:
         self.console.print("\n".join(map(harmless, lines)), style=style)
 
 
-def _window(told: Told) -> str:
+def _window(told: Published) -> str:
     from latecomer.after.explain.places import in_words
 
     return in_words(told.pane.window)
@@ -224,7 +224,7 @@ def _values(values: Any) -> str:
     return ", ".join(f"{name} {_shown(value)}" for name, value in values.items())
 
 
-def _changes(told: Told) -> str:
+def _changes(told: Published) -> str:
     """What changed against the pane before, in brackets."""
     changed = [f"{name} {_signed(by)}" for name, by in told.differences.items() if by]
     return f"  ({', '.join(changed)})" if changed else ""

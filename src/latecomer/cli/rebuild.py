@@ -112,7 +112,7 @@ def apply(
     done = rebuilding.apply(pipeline, output, first, end, plan_id=planned, watch=_watch)
     if form is Format.TABLE:
         _print_plan(done.rebuild)
-        print(f"\n{_told(done)}")
+        print(f"\n{_report(done)}")
     else:
         _print_record(done.rebuild, form, {"batch": done.batch, "beside": done.beside})
 
@@ -315,7 +315,7 @@ def _print_record(found: Rebuild, form: Format, more: dict[str, Any] | None = No
     show(pa.Table.from_pylist(list(_largest(found.record))), form, "")
 
 
-def _told(done: Applied) -> str:
+def _report(done: Applied) -> str:
     if done.batch is None:
         return "nothing to publish"
     how = " by the running pipeline" if done.beside else ""

@@ -123,10 +123,10 @@ def refused_sentence(error: BaseException | str, places: Iterable[Path]) -> str 
     of `places`, which are all that may have been written.
     """
     found = refusal_of(error)
-    return None if found is None else told(found, _place(error, found, list(places)))
+    return None if found is None else refused_in_words(found, _place(error, found, list(places)))
 
 
-def told(found: Refusal, place: object) -> str:
+def refused_in_words(found: Refusal, place: object) -> str:
     """A refusal at a place, in one sentence."""
     where = "" if place is None else f": {place}"
     return f"{found.reason}{where}; {found.fix}, and run again. {GOES_ON}"

@@ -67,13 +67,13 @@ def write_closing_panes(
     spark: SparkSession,
     merger: Merger,
     panes: Sequence[str],
-    told: Sequence[str],
+    published: Sequence[str],
     params: DataFrame,
     folder: Location,
 ) -> None:
     """One CLOSING pane for each window and key for which nothing more can come since this batch.
 
-    `told` are the panes of sessions that have more to tell: those will be taken back instead.
+    `published` are the panes of sessions that have more to publish: those will be taken back instead.
     """
     output, schema = merger.output, merger.ddl()
     place = [quoted(name) for name in ("window_start", "window_end", *merger.layout.keys)]
@@ -85,9 +85,9 @@ def write_closing_panes(
         .where(f"{STANDS} and not is_last")
         .drop(NTH)
     )
-    if told:
+    if published:
         names = {name: f"{PRIVATE}told_{nth}" for nth, name in enumerate(place)}
-        others = spark.read.schema(schema).parquet(*told)
+        others = spark.read.schema(schema).parquet(*published)
         others = others.select(*(F.col(name).alias(other) for name, other in names.items()))
         same = [F.col(name).eqNullSafe(F.col(other)) for name, other in names.items()]
         stands = stands.join(others, same, "left_anti")

@@ -49,7 +49,7 @@ BATCH = f"{PRIVATE}batch"
 BEFORE, NOW, CLOCK = f"{PRIVATE}before", f"{PRIVATE}now", f"{PRIVATE}clock"
 BEGAN = f"{PRIVATE}began"
 EARLY_DUE, LATE_DUE = f"{PRIVATE}early_due", f"{PRIVATE}late_due"
-"""What a batch is told: its number, the watermark before and after it, the arrival clock, where the
+"""What a batch is given: its number, the watermark before and after it, the arrival clock, where the
 watermark began (before the batch, or where it was first known), and whether the clock lets early and
 waiting panes fire."""
 KNOWN = f"nullif({NOW}, {BEGIN_OF_TIME}L)"
@@ -114,9 +114,9 @@ def write_lanes(
     placed = merged.join(F.broadcast(firings), END, "left").crossJoin(F.broadcast(params))
     on_time, late = CODES[Fate.ON_TIME], CODES[Fate.LATE_ACCEPTED]
     closes = f"{FATE} = {on_time} and {FIRED_AT} is not null"
-    told = f"if({SINCE} > 0, '{FIRED}', '{REST}')" if merger.output.closes_silently else f"'{FIRED}'"
+    published = f"if({SINCE} > 0, '{FIRED}', '{REST}')" if merger.output.closes_silently else f"'{FIRED}'"
     lane = (
-        f"case when {closes} then {told} when {FATE} = {on_time} then '{OPEN}' "
+        f"case when {closes} then {published} when {FATE} = {on_time} then '{OPEN}' "
         f"when {FATE} = {late} then if({late_due(merger.output)}, '{LATE}', '{WAITING}') else '{REST}' end"
     )
     early = early_due(merger)
@@ -126,8 +126,8 @@ def write_lanes(
         placed = placed.selectExpr("*", f"{FATE} = {on_time} and {FIRED_AT} is null and {early} as {_EARLY}")
         both = f"explode(if({_EARLY}, array('{FIRED}', '{OPEN}'), array({lane}))) as {LANE}"
         laned = placed.selectExpr("*", both)
-    said = None if early is None else _said(merger)
-    panes = merger.published(laned, {**_firing(merger.output), LANE: LANE}, said)
+    after = None if early is None else _after_publishing(merger)
+    panes = merger.published(laned, {**_firing(merger.output), LANE: LANE}, after)
     panes.write.partitionBy(LANE).parquet(url(folder))
     return Lanes(folder, merger)
 
@@ -151,13 +151,13 @@ def _firing(output: Output) -> dict[str, str]:
     }
 
 
-def _said(merger: Merger) -> dict[str, str]:
-    """What an early pane changes in the state that stays open: the pane has been counted, and told."""
-    told = f"{_EARLY} and {LANE} = '{OPEN}'"
-    stays = {column: f"if({told}, 0, {quoted(column)})" for column in merger.new_columns}
-    stays[SINCE] = f"if({told}, 0L, {SINCE})"
+def _after_publishing(merger: Merger) -> dict[str, str]:
+    """What an early pane changes in the state that stays open: the pane has been counted, and published."""
+    published = f"{_EARLY} and {LANE} = '{OPEN}'"
+    stays = {column: f"if({published}, 0, {quoted(column)})" for column in merger.new_columns}
+    stays[SINCE] = f"if({published}, 0L, {SINCE})"
     if merger.output.accumulation is Accumulation.DISCARDING:
-        stays |= {name: f"if({told}, {sql}, {quoted(name)})" for name, sql in merger.emptied.items()}
+        stays |= {name: f"if({published}, {sql}, {quoted(name)})" for name, sql in merger.emptied.items()}
     return stays
 
 
@@ -201,7 +201,7 @@ def late_due(output: Output) -> str:
 def is_last(output: Output, timing: Timing) -> str:
     """Whether nothing more can come for a window that fires, in SQL.
 
-    A window that closed is told for the last time where the watermark that closed it left no time for
+    A window that closed is published for the last time where the watermark that closed it left no time for
     late events, a late one where the batch's end leaves none.
     """
     reached = FIRED_WATERMARK if timing is Timing.ON_TIME else NOW

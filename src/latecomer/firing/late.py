@@ -109,7 +109,7 @@ def _prior(schema: str) -> Column:
 
 
 def _standing(panes: DataFrame, delta: DataFrame, merger: Merger) -> DataFrame:
-    """The pane that was last said of each window and key in `delta`."""
+    """The pane that was published last for each window and key in `delta`."""
     place = ["window_start", *merger.layout.keys]
     wanted = delta.select(*(F.col(quoted(name)).alias(f"{PRIVATE}want_{name}") for name in place))
     same = [F.col(quoted(name)).eqNullSafe(F.col(quoted(f"{PRIVATE}want_{name}"))) for name in place]

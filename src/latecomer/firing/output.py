@@ -157,18 +157,18 @@ class OutputLogic:
 
     def would_fire(self, stretch: Stretch) -> bool:
         """Whether a batch without data would publish anything."""
-        closes = any(self._tells_at_its_end(file, stretch) for file in self.open_states)
+        closes = any(self._publishes_at_its_end(file, stretch) for file in self.open_states)
         early, late = self.output.trigger.early, self.output.trigger.late
-        untold = any(file.maximum.get(SINCE, 0) > 0 for file in self._still_open())
+        unpublished = any(file.maximum.get(SINCE, 0) > 0 for file in self._still_open())
         waiting = any(kind_of(file) == WAITING for file in self.open_states)
         return (
             closes
-            or (untold and isinstance(early, Every) and self._passes(early, stretch))
+            or (unpublished and isinstance(early, Every) and self._passes(early, stretch))
             or (waiting and isinstance(late, Every) and stretch.passed(late.every))
             or (self.known_keys is not None and bool(self._ends_closed(Batch(0, stretch), self.known_keys)))
             or (
                 self.closes
-                and bool(places_to_close(self.tables.panes, self.output, stretch) - self._untold())
+                and bool(places_to_close(self.tables.panes, self.output, stretch) - self._unpublished())
             )
         )
 
@@ -177,12 +177,12 @@ class OutputLogic:
         """Whether there may be closing panes: where nothing replaces a pane, each is marked as the last."""
         return self.output.trigger.closing and self.output.replaces
 
-    def _untold(self) -> set[tuple[Any, ...]]:
+    def _unpublished(self) -> set[tuple[Any, ...]]:
         """The panes that will be taken back, so that there is nothing to close: none but those of sessions."""
         return set()
 
-    def _tells_at_its_end(self, file: DataFile, stretch: Stretch) -> bool:
-        """Whether a window of this file has reached its end, and something is to be said of it."""
+    def _publishes_at_its_end(self, file: DataFile, stretch: Stretch) -> bool:
+        """Whether a window of this file has reached its end, and something of it is to be published."""
         if to_micros(file.minimum["window_end"]) + self._waits(file) > stretch.fires_at:
             return False
         if kind_of(file) == WAITING or not self.output.closes_silently:
@@ -198,7 +198,7 @@ class OutputLogic:
         return self.output.settles_after if kind_of(file) == WAITING else 0
 
     def _passes(self, early: Every, stretch: Stretch) -> bool:
-        """Whether a clock reached a multiple of the interval for a window with events yet to be told."""
+        """Whether a clock reached a multiple of the interval for a window with events yet to be published."""
         if early.clock == "arrival":
             return stretch.passed(early.every)
         if self.output.window.endless:
@@ -206,18 +206,18 @@ class OutputLogic:
         before = stretch.before.watermark if stretch.before else BEGIN_OF_TIME
         return any(
             max(before - start, 0) // early.every < (stretch.fires_at - start) // early.every
-            for start in self._starts_untold()
+            for start in self._starts_unpublished()
         )
 
     def _still_open(self) -> list[DataFile]:
         return [file for file in self.open_states if kind_of(file) != WAITING]
 
-    def _starts_untold(self) -> set[int]:
+    def _starts_unpublished(self) -> set[int]:
         starts: set[int] = set()
         for file in self._still_open():
             states = read_table(self.tables.partials.location(file), ["window_start", SINCE])
-            untold = states.filter(pc.field(SINCE) > 0).column("window_start")
-            starts.update(pc.unique(untold).cast(pa.int64()).to_pylist())
+            unpublished = states.filter(pc.field(SINCE) > 0).column("window_start")
+            starts.update(pc.unique(unpublished).cast(pa.int64()).to_pylist())
         return starts
 
     def fates_by_batch(self, batch: Batch, periods: Periods = ()) -> dict[int, Counts]:
@@ -292,7 +292,7 @@ class OutputLogic:
                 )
 
     def _closing_panes(
-        self, batch: Batch, new: Sequence[Location], params: DataFrame, told: Sequence[str] = ()
+        self, batch: Batch, new: Sequence[Location], params: DataFrame, published: Sequence[str] = ()
     ) -> list[Location]:
         """The last panes of windows for which nothing more can come, also of those that just fired."""
         panes = self.tables.panes
@@ -303,7 +303,7 @@ class OutputLogic:
         if not known or batch.stretch.fires_at == BEGIN_OF_TIME:
             return []
         folder = panes.new_folder(batch.number, CLOSING)
-        write_closing_panes(self.spark, self.merger, known, told, params, folder)
+        write_closing_panes(self.spark, self.merger, known, published, params, folder)
         return parquet_files(folder)
 
     @property
@@ -326,7 +326,7 @@ class OutputLogic:
 
     def _ends_closed(self, batch: Batch, known: KnownKeys) -> list[int]:
         """Every window end that the watermark passed in this batch. A drain passes all of time, and
-        tells no window after the last one with events."""
+        publishes no window after the last one with events."""
         window, first, newest = self.output.window, known.first, known.newest
         assert not isinstance(window, Session)  # noqa: S101
         if first is None or newest is None:
@@ -342,12 +342,12 @@ class OutputLogic:
         return list(window.ends(after, until))
 
     def _too_many_empty(self, windows: int, keys: int, after: int) -> PipelineError:
-        told = f"{windows:,} windows closed in one batch since {to_moment(after):%Y-%m-%d %H:%M}"
+        closed = f"{windows:,} windows closed in one batch since {to_moment(after):%Y-%m-%d %H:%M}"
         fix = (
             "set emit_empty: false and run again: nothing is lost; look for an event far in the past among "
             "the first, or for a window that is too short"
         )
-        message = f"{told}, to be told as empty for {keys:,} key{'s' if keys > 1 else ''}"
+        message = f"{closed}, to be published as empty for {keys:,} key{'s' if keys > 1 else ''}"
         return PipelineError([Problem(f"outputs.{self.name}.emit_empty", message, True, fix)])
 
     def _fold_late(self, new: list[Location], stretch: Stretch) -> tuple[list[Location], list[DataFile]]:

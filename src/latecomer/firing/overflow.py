@@ -1,4 +1,4 @@
-"""A sum that outgrows its type, told by output and column instead of by Spark's expression.
+"""A sum that outgrows its type, reported by output and column instead of by Spark's expression.
 
 Few can: decimals with more than 35 digits after the point (ADR 0028)."""
 
@@ -15,14 +15,14 @@ from latecomer.store.layout import PaneLayout
 
 
 @contextmanager
-def overflow_told(name: str, layout: PaneLayout, measures: Collection[str]) -> Iterator[None]:
+def overflow_in_words(name: str, layout: PaneLayout, measures: Collection[str]) -> Iterator[None]:
     """Around the work of an output. An overflow within its `where` stays as Spark tells it."""
     try:
         yield
     except ArithmeticException as error:
         where = layout.output.where or ""
-        told = [context.fragment() for context in error.getQueryContext()]
-        if any(fragment and fragment in where for fragment in told):
+        fragments = [context.fragment() for context in error.getQueryContext()]
+        if any(fragment and fragment in where for fragment in fragments):
             raise
         raise PipelineError([_problem(name, layout, measures)]) from error
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from latecomer.firing.lanes import WAITING
 from latecomer.firing.output import OutputLogic
-from latecomer.firing.session_lanes import TOLD
+from latecomer.firing.session_lanes import TO_RETRACT
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
@@ -25,18 +25,18 @@ from latecomer.timeline.keeper import Stretch
 REBUILT = "rebuilt"
 
 
-def went_on(logic: OutputLogic, record: Record) -> bool:
+def changed_since(logic: OutputLogic, record: Record) -> bool:
     """Whether the store has, since the rebuild was computed, got events or panes for what it changes."""
     later = f"batch > {record.through}"
     low, high = moment_literal(record.low), moment_literal(record.high)
     panes = logic.tables.panes
-    # The files of the log are few that hold such batches, and their statistics tell most of the rest.
+    # The files of the log are few that hold such batches, and their statistics rule out most of the rest.
     came = f"select 1 from t where {later} and event_time >= {low} and event_time < {high} limit 1"
-    told = (
+    published = (
         f"select 1 from t where {later} and window_start < {high} and window_end > {low} "
         f"and window_end <= {moment_literal(record.watermark)} limit 1"
     )
-    return bool(logic.store.events.query(came).num_rows or (panes.exists and panes.query(told).num_rows))
+    return bool(logic.store.events.query(came).num_rows or (panes.exists and panes.query(published).num_rows))
 
 
 def publish_rebuild(logic: OutputLogic, number: int, rebuild: Rebuild, stretch: Stretch) -> None:
@@ -65,11 +65,11 @@ def _filled(file: Location, folder: Location, logic: OutputLogic, number: int, s
     schema = logic.merger.schema
     with open_parquet(file) as staged, new_parquet(target, schema) as writer:
         for part in staged.iter_batches():
-            writer.write_table(_told(pa.table(part), logic, number, stretch).cast(schema))
+            writer.write_table(_as_panes(pa.table(part), logic, number, stretch).cast(schema))
     return target
 
 
-def _told(rows: pa.Table, logic: OutputLogic, number: int, stretch: Stretch) -> pa.Table:
+def _as_panes(rows: pa.Table, logic: OutputLogic, number: int, stretch: Stretch) -> pa.Table:
     moments = {"fired_at": stretch.clock, "watermark": stretch.fires_at}
     filled: dict[str, Any] = {
         name: pa.array([None if moment == BEGIN_OF_TIME else moment] * rows.num_rows, TIMESTAMP)
@@ -84,9 +84,9 @@ def _told(rows: pa.Table, logic: OutputLogic, number: int, stretch: Stretch) -> 
 
 
 def _without_rebuilt(logic: OutputLogic, number: int) -> tuple[list[Location], list[DataFile]]:
-    """What waits to be told of rebuilt windows is in their panes now: files without it, for those with it."""
+    """What waits to be published of rebuilt windows is in their panes now: files without it, for those with it."""
     partials, panes = logic.tables.partials, logic.tables.panes
-    waiting = [file for file in partials.files() if kind_of(file) in (WAITING, TOLD)]
+    waiting = [file for file in partials.files() if kind_of(file) in (WAITING, TO_RETRACT)]
     rebuilt = [file for file in panes.files() if file.minimum["batch"] == number] if waiting else []
     if not rebuilt:
         return [], []
@@ -105,7 +105,7 @@ def _without_rebuilt(logic: OutputLogic, number: int) -> tuple[list[Location], l
 
 
 class _Taken:
-    """The windows and keys that a rebuild has told."""
+    """The windows and keys that a rebuild has published."""
 
     def __init__(self, logic: OutputLogic, panes: Sequence[pa.Table]) -> None:
         self.session = logic.output.window.merges
@@ -122,10 +122,10 @@ class _Taken:
 
     def holds(self, place: tuple[int, int, tuple[Any, ...]]) -> bool:
         start, end, key = place
-        told = self.windows.get(key, ())
+        published = self.windows.get(key, ())
         if self.session:
-            return any(first < end and start < last for first, last in told)
-        return (start, end) in told
+            return any(first < end and start < last for first, last in published)
+        return (start, end) in published
 
 
 def _copies(files: Sequence[Location], folder: Location) -> list[Location]:

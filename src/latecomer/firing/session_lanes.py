@@ -41,7 +41,7 @@ from latecomer.windowing.merge import LAST_ARRIVAL, LAST_WATERMARK, Merger
 from latecomer.windowing.states import HELD, SINCE, UNSETTLED
 from latecomer.windowing.states import WAITING as WAITING_EVENTS
 
-TOLD = "told"
+TO_RETRACT = "told"
 PANES = f"{PRIVATE}told"
 """The panes that stand for a session, or for those that it swallowed."""
 _FIRES, _STAYS, _SAME = f"{PRIVATE}fires", f"{PRIVATE}stays", f"{PRIVATE}same"
@@ -54,8 +54,8 @@ CELLS = 1024
 def with_lanes(
     spark: SparkSession, merger: Merger, sessions: DataFrame, stretch: Stretch, params: DataFrame
 ) -> DataFrame:
-    """Merged sessions → panes, states and told panes, each with its LANE."""
-    tells = PANES in sessions.columns
+    """Merged sessions → panes, states and published panes, each with its LANE."""
+    publishes = PANES in sessions.columns
     placed = _with_closings(spark, sessions, stretch).crossJoin(F.broadcast(params))
     output = merger.output
     place = (
@@ -65,15 +65,15 @@ def with_lanes(
     placed = (
         placed.withColumn(_FIRES, F.expr(_fires(output)))
         .withColumn(_STAYS, F.expr(_stays()))
-        .withColumn(_SAME, F.expr(same if tells else "false"))
+        .withColumn(_SAME, F.expr(same if publishes else "false"))
     )
-    nothing = f"cast(null as {_pane_type(merger)})" if tells else "cast(null as boolean)"
-    laned = placed.selectExpr("*", f"explode({_rows(output, tells, nothing)}) as {_ROW}").selectExpr(
+    nothing = f"cast(null as {_pane_type(merger)})" if publishes else "cast(null as boolean)"
+    laned = placed.selectExpr("*", f"explode({_rows(output, publishes, nothing)}) as {_ROW}").selectExpr(
         "*", f"{_ROW}.lane as {LANE}", f"{_ROW}.prior as {_PRIOR}"
     )
-    columns = {**_firing(output, tells), LANE: LANE, _PRIOR: _PRIOR}
-    panes = merger.published(laned, columns, _said(merger))
-    return _taken_back(panes, merger).drop(_PRIOR) if tells else panes.drop(_PRIOR)
+    columns = {**_firing(output, publishes), LANE: LANE, _PRIOR: _PRIOR}
+    panes = merger.published(laned, columns, _after_publishing(merger))
+    return _taken_back(panes, merger).drop(_PRIOR) if publishes else panes.drop(_PRIOR)
 
 
 # When
@@ -92,7 +92,7 @@ def _fires(output: Output) -> str:
 
 
 def _stays() -> str:
-    """The lane in which a session's state is kept; null where it has nothing left to tell."""
+    """The lane in which a session's state is kept; null where it has nothing left to publish."""
     ours = f"{FATE} = {CODES[Fate.ON_TIME]}"
     return (
         f"case when {ours} and {END} > {NOW} then '{OPEN}' "
@@ -158,7 +158,7 @@ def _steps_by_cell(steps: Sequence[Step], low: int, width: int) -> pa.Table:
 # What
 
 
-def _rows(output: Output, tells: bool, nothing: str) -> str:
+def _rows(output: Output, publishes: bool, nothing: str) -> str:
     """The rows that a session becomes, as an array of lane and, where the row is one, earlier pane."""
     retracting = output.accumulation is Accumulation.RETRACTING
     fires, stays = f"{_FIRES} is not null", f"{_STAYS} is not null"
@@ -166,38 +166,38 @@ def _rows(output: Output, tells: bool, nothing: str) -> str:
     def own(lane: str, when: str) -> str:
         return f"if({when}, array(named_struct('lane', {lane}, 'prior', {nothing})), array())"
 
-    def each_told(lane: str, when: str) -> str:
+    def each_published(lane: str, when: str) -> str:
         return f"if({when}, transform({PANES}, t -> named_struct('lane', {lane}, 'prior', t)), array())"
 
     parts = [
         own(f"'{FIRED}'", fires),
         own(_STAYS, stays),
-        own(f"'{TOLD}'", f"{fires} and {stays}"),
+        own(f"'{TO_RETRACT}'", f"{fires} and {stays}"),
         own(f"'{REST}'", f"{FATE} != {CODES[Fate.ON_TIME]}"),
     ]
-    if tells:
-        parts.append(each_told(f"'{FIRED}'", fires if retracting else f"{fires} and not {_SAME}"))
-        parts.append(each_told(f"'{TOLD}'", f"{_FIRES} is null and {stays}"))
+    if publishes:
+        parts.append(each_published(f"'{FIRED}'", fires if retracting else f"{fires} and not {_SAME}"))
+        parts.append(each_published(f"'{TO_RETRACT}'", f"{_FIRES} is null and {stays}"))
         if output.accumulation is Accumulation.DISCARDING:
-            parts.append(each_told(f"'{TOLD}'", f"{fires} and {stays} and {_SAME}"))
+            parts.append(each_published(f"'{TO_RETRACT}'", f"{fires} and {stays} and {_SAME}"))
     return f"concat({', '.join(parts)})"
 
 
-def _firing(output: Output, tells: bool) -> dict[str, str]:
+def _firing(output: Output, publishes: bool) -> dict[str, str]:
     """The firing columns of each lane."""
-    fired, told = f"{LANE} = '{FIRED}'", f"{LANE} = '{TOLD}'"
+    fired, published = f"{LANE} = '{FIRED}'", f"{LANE} = '{TO_RETRACT}'"
     closes = f"{UNSETTLED} > 0 and {END} <= {NOW}"
-    following = f"if({_SAME}, array_max({PANES}.sequence) + 1, 0L)" if tells else "0L"
+    following = f"if({_SAME}, array_max({PANES}.sequence) + 1, 0L)" if publishes else "0L"
     fates = " ".join(f"when {code} then '{fate}'" for fate, code in CODES.items())
     last = " ".join(
         f"when {_FIRES} = '{timing}' then {is_last(output, timing)}"
         for timing in (Timing.ON_TIME, Timing.LATE)
     )
     return {
-        "sequence": f"case when {fired} or {told} then {following} end",
-        "timing": f"if({fired} or {told}, {_FIRES}, case {FATE} {fates} end)",
-        # A told pane is kept as what it will be.
-        "op": f"if({told} or {_PRIOR} is not null, '{Op.RETRACT}', '{Op.INSERT}')",
+        "sequence": f"case when {fired} or {published} then {following} end",
+        "timing": f"if({fired} or {published}, {_FIRES}, case {FATE} {fates} end)",
+        # A published pane is kept as what it will be.
+        "op": f"if({published} or {_PRIOR} is not null, '{Op.RETRACT}', '{Op.INSERT}')",
         "is_last": f"{fired} and {_PRIOR} is null and coalesce(case {last} end, false)",
         "batch": BATCH,
         "fired_at": f"timestamp_micros(if({closes}, {FIRED_AT}, {LAST_ARRIVAL}))",
@@ -205,17 +205,17 @@ def _firing(output: Output, tells: bool) -> dict[str, str]:
     }
 
 
-def _said(merger: Merger) -> dict[str, str]:
-    """What a firing changes in the state: the pane has been told, and counted once."""
+def _after_publishing(merger: Merger) -> dict[str, str]:
+    """What a firing changes in the state: the pane has been published, and counted once."""
     fires = f"{_FIRES} is not null"
     counted = f"{_PRIOR} is not null or ({fires} and {LANE} != '{FIRED}')"
-    said = {column: f"if({counted}, 0, {quoted(column)})" for column in merger.new_columns}
-    said |= {column: f"if({fires}, 0L, {column})" for column in (SINCE, WAITING_EVENTS)}
-    said[UNSETTLED] = f"if({LANE} in ('{FIRED}', '{TOLD}', '{WAITING}'), 0L, {UNSETTLED})"
+    after = {column: f"if({counted}, 0, {quoted(column)})" for column in merger.new_columns}
+    after |= {column: f"if({fires}, 0L, {column})" for column in (SINCE, WAITING_EVENTS)}
+    after[UNSETTLED] = f"if({LANE} in ('{FIRED}', '{TO_RETRACT}', '{WAITING}'), 0L, {UNSETTLED})"
     if merger.output.accumulation is Accumulation.DISCARDING:
-        told = f"{fires} and {LANE} = '{OPEN}'"
-        said |= {name: f"if({told}, {sql}, {quoted(name)})" for name, sql in merger.emptied.items()}
-    return said
+        published = f"{fires} and {LANE} = '{OPEN}'"
+        after |= {name: f"if({published}, {sql}, {quoted(name)})" for name, sql in merger.emptied.items()}
+    return after
 
 
 def _taken_back(panes: DataFrame, merger: Merger) -> DataFrame:

@@ -1,8 +1,8 @@
 """One output with session windows, batch by batch.
 
 What is known of a key before a batch comes from three places: `partials` holds the sessions that have
-something left to tell, whole; beside each, as *told*, a copy of the panes that it will have to take
-back; and `panes` holds the sessions that have told everything. The last are read only where an event
+something left to publish, whole; beside each, as *published*, a copy of the panes that it will have to take
+back; and `panes` holds the sessions that have published everything. The last are read only where an event
 came behind the watermark, for only such an event can touch a session that has closed.
 """
 
@@ -25,7 +25,7 @@ from latecomer.config.checks import PRIVATE
 from latecomer.firing.closing import places_in
 from latecomer.firing.lanes import FIRED, LANE, OPEN, REST, WAITING, Lanes, _sum
 from latecomer.firing.output import Batch, OutputLogic, Prepared, _moved
-from latecomer.firing.session_lanes import PANES, TOLD, with_lanes
+from latecomer.firing.session_lanes import PANES, TO_RETRACT, with_lanes
 from latecomer.firing.side_output import missed, whole_event
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
@@ -78,12 +78,12 @@ class Known:
     """What there was before a batch: files of `partials`, and closed sessions that suspects may touch."""
 
     states: Sequence[DataFile] = ()
-    told: Sequence[DataFile] = ()
+    published: Sequence[DataFile] = ()
     closed: DataFrame | None = None
 
     @property
     def files(self) -> list[DataFile]:
-        return [*self.states, *self.told]
+        return [*self.states, *self.published]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class SessionLanes(Lanes):
 
     @cached_property
     def files(self) -> dict[str, list[Location]]:
-        lanes = (OPEN, FIRED, WAITING, TOLD, REST)
+        lanes = (OPEN, FIRED, WAITING, TO_RETRACT, REST)
         return {lane: parquet_files(self.folder / f"{LANE}={lane}") for lane in lanes}
 
     @cached_property
@@ -140,7 +140,7 @@ class SessionLogic(OutputLogic):
     """Computes and publishes the panes of an output with session windows."""
 
     def remember(self) -> None:
-        self.open_states, self.told = _apart(self.tables.partials.files())
+        self.open_states, self.published = _apart(self.tables.partials.files())
         self.recent_panes = _bounded(self.tables.panes.files())
 
     @property
@@ -158,18 +158,18 @@ class SessionLogic(OutputLogic):
         scratch = self.tables.panes.new_folder(batch.number, SUSPECTS)
         found = self._find_suspects(batch, scratch)
         if found and not batch.history:
-            known = Known(known.states, known.told, self._closed(batch, found, known))
+            known = Known(known.states, known.published, self._closed(batch, found, known))
         verdicts = self._judge(batch, found, known, [(0, self.output)], scratch) if found else []
         inputs = self._inputs(batch, verdicts, known)
         if not inputs:
             return PreparedSessions()
         folder = self.tables.panes.new_folder(batch.number)
-        tells = bool(known.told) or known.closed is not None
+        publishes = bool(known.published) or known.closed is not None
         rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), inputs)
         rows = numbered(rows, [*self.merger.input_keys, FATE], self.window)
-        if tells and self.discards:
-            rows = self._said_before(rows)
-        merged = self.merger.merge(rows, within=SESSION, gather=PANES if tells else None)
+        if publishes and self.discards:
+            rows = self._without_published(rows)
+        merged = self.merger.merge(rows, within=SESSION, gather=PANES if publishes else None)
         laned = with_lanes(self.spark, self.merger, merged, batch.stretch, self._params(batch))
         laned.write.partitionBy(LANE).parquet(url(folder))
         lanes = SessionLanes(folder, self.merger)
@@ -194,12 +194,12 @@ class SessionLogic(OutputLogic):
     # What a batch meets
 
     def _known(self, batch: Batch) -> Known:
-        """The sessions that had something left to tell before this batch."""
+        """The sessions that had something left to publish before this batch."""
         if batch.history:
             return Known()
         if self.tables.partials.holds(batch.number):  # the batch was interrupted after its last commit
             return Known(*_apart(self.tables.partials.files_before(batch.number)))
-        return Known(self.open_states, self.told)
+        return Known(self.open_states, self.published)
 
     def _find_suspects(self, batch: Batch, scratch: Location) -> list[Location]:
         """The events behind the watermark, in files of their own; none if there are none."""
@@ -230,7 +230,7 @@ class SessionLogic(OutputLogic):
     def _closed(self, batch: Batch, found: Sequence[Location], known: Known) -> DataFrame | None:
         """The panes that stand for closed sessions which a suspect may touch, by file and by key.
 
-        A session that is in `partials` as well, because it has more to tell, is left to that.
+        A session that is in `partials` as well, because it has more to publish, is left to that.
         """
         # What an interrupted attempt at this batch published is no past.
         earlier = [file for file in self.recent_panes if batch_of(file) < batch.number]
@@ -260,7 +260,7 @@ class SessionLogic(OutputLogic):
     # One pass
 
     def _inputs(self, batch: Batch, verdicts: Sequence[Location], known: Known) -> list[DataFrame]:
-        """Events, first folded cell by cell, the sessions they meet, and the panes that those told."""
+        """Events, first folded cell by cell, the sessions they meet, and the panes that those published."""
         inputs = []
         if batch.events is not None:
             events = self.merger.of_events(self._judged(batch, verdicts, [(0, self.output)]))
@@ -269,8 +269,8 @@ class SessionLogic(OutputLogic):
             inputs.append(self.merger.again(cells).withColumn(FATE, F.expr(one)))
         if known.states:
             inputs.append(self.merger.of_states(self._read(known.states), Fate.ON_TIME))
-        if known.told:
-            inputs += self._of_told(self._read(known.told), self._read(known.states))
+        if known.published:
+            inputs += self._of_published(self._read(known.published), self._read(known.states))
         if known.closed is not None:
             held = {HELD: F.col(EVENTS)} if self.discards else {}
             whole = [self._whole_pane()]
@@ -288,10 +288,10 @@ class SessionLogic(OutputLogic):
         seen = as_seen(logged, layout, *more, WATERMARK, JUDGED_START, JUDGED_END)
         return prompt.unionByName(judged_suspects(seen, periods))
 
-    def _of_told(self, panes: DataFrame, states: DataFrame) -> list[DataFrame]:
+    def _of_published(self, panes: DataFrame, states: DataFrame) -> list[DataFrame]:
         """Panes that have to be taken back, as inputs that say nothing: their session has what they hold.
 
-        One that discards does not have what the panes of the very same window told.
+        One that discards does not have what the panes of the very same window published.
         """
         if not self.discards:
             return [self._of_nothing(panes)]
@@ -316,16 +316,16 @@ class SessionLogic(OutputLogic):
             *more,
         )
 
-    def _said_before(self, rows: DataFrame) -> DataFrame:
-        """Where the window is still the same, a discarding pane does not tell again what others told."""
+    def _without_published(self, rows: DataFrame) -> DataFrame:
+        """Where the window is still the same, a discarding pane does not publish again what others published."""
         session = Window.partitionBy(*self.merger.input_keys, FATE, SESSION)
         same = (F.min(START).over(session) == F.col(START)) & (F.max(END).over(session) == F.col(END))
-        said = rows.withColumn(_NTH, F.col(PANES).isNotNull() & same)
+        after = rows.withColumn(_NTH, F.col(PANES).isNotNull() & same)
         emptied = {
             name: F.expr(f"if({_NTH}, {sql}, {quoted(name)})")
             for name, sql in self.merger.emptied_inputs.items()
         }
-        return said.withColumns(emptied).drop(_NTH)
+        return after.withColumns(emptied).drop(_NTH)
 
     def _whole_pane(self) -> str:
         return f"struct({', '.join(quoted(field.name) for field in self.merger.schema)}) as {PANES}"
@@ -333,8 +333,8 @@ class SessionLogic(OutputLogic):
     def _files(self, files: Sequence[Location], schema: str) -> DataFrame:
         return self.spark.read.schema(schema).parquet(*map(url, files))
 
-    def _untold(self) -> set[tuple[Any, ...]]:
-        return places_in(map(self.tables.partials.location, self.told), self.output)
+    def _unpublished(self) -> set[tuple[Any, ...]]:
+        return places_in(map(self.tables.partials.location, self.published), self.output)
 
     def _has_news(self, closed: pa.Table, stretch: Stretch) -> bool:
         late, passed = self.output.trigger.late, False
@@ -351,7 +351,7 @@ class SessionLogic(OutputLogic):
     # Publishing
 
     def publish(self, batch: Batch, prepared: Prepared) -> None:
-        """Panes, then the side output, then the sessions that have more to tell, as for other windows."""
+        """Panes, then the side output, then the sessions that have more to publish, as for other windows."""
         assert isinstance(prepared, PreparedSessions)  # noqa: S101
         lanes, number = prepared.lanes, batch.number
         if lanes is None and not self.closes:
@@ -360,8 +360,10 @@ class SessionLogic(OutputLogic):
         if not panes.holds(number):
             files = list(lanes.files[FIRED]) if lanes else []
             if self.closes:
-                told = list(map(url, lanes.files[TOLD])) if lanes else partials.paths(self.told)
-                files += self._closing_panes(batch, files, self._params(batch), told)
+                published = (
+                    list(map(url, lanes.files[TO_RETRACT])) if lanes else partials.paths(self.published)
+                )
+                files += self._closing_panes(batch, files, self._params(batch), published)
             failpoint(f"{self.name}.panes.written", number)
             self.recent_panes += _bounded(panes.commit(number, files))
             failpoint(f"{self.name}.panes.committed", number)
@@ -376,19 +378,19 @@ class SessionLogic(OutputLogic):
             late.commit(number, parquet_files(folder))
             failpoint(f"{self.name}.late.committed", number)
         if not partials.holds(number):
-            kinds = {OPEN: "", WAITING: WAITING, TOLD: TOLD}
+            kinds = {OPEN: "", WAITING: WAITING, TO_RETRACT: TO_RETRACT}
             moved = [
                 _moved(lanes.files[lane], partials.new_folder(number, kind)) for lane, kind in kinds.items()
             ]
             added = partials.commit(number, [file for each in moved for file in each], prepared.consumed)
-            self.open_states, self.told = _apart(added)
+            self.open_states, self.published = _apart(added)
             failpoint(f"{self.name}.partials.committed", number)
 
 
 def _apart(files: Sequence[DataFile]) -> tuple[list[DataFile], list[DataFile]]:
-    """The sessions that have something left to tell, and the panes that they will take back."""
-    told = [file for file in files if kind_of(file) == TOLD]
-    return [file for file in files if kind_of(file) != TOLD], told
+    """The sessions that have something left to publish, and the panes that they will take back."""
+    published = [file for file in files if kind_of(file) == TO_RETRACT]
+    return [file for file in files if kind_of(file) != TO_RETRACT], published
 
 
 def _bounded(files: Sequence[DataFile]) -> list[DataFile]:

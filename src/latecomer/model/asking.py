@@ -1,4 +1,4 @@
-"""Asking a strategy, which may be a class of the user's own: what it raises is told as its author's mistake,
+"""Asking a strategy, which may be a class of the user's own: what it raises is reported as its author's mistake,
 and so is an answer that cannot be meant."""
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def _whole(answer: object) -> int | None:
 def _refused(
     method: Callable[..., Any], answer: object, partition: str, kind: str, fix: str
 ) -> PipelineError:
-    told = f"what {_name(method)} answered for partition {partition!r} is not {kind}"
-    return PipelineError([Problem("watermark.strategy", told, answer, fix)])
+    problem = f"what {_name(method)} answered for partition {partition!r} is not {kind}"
+    return PipelineError([Problem("watermark.strategy", problem, answer, fix)])
 
 
 def _name(method: Callable[..., Any]) -> str:

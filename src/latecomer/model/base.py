@@ -42,11 +42,11 @@ def in_own_words(entry: Mapping[str, Any]) -> tuple[str, str | None]:
     if kind in ("enum", "literal_error"):
         return "is not one of the choices", f"use {entry['ctx']['expected']}"
     if kind in _OWN_WORDS:
-        told, fix = (words.format(**entry.get("ctx", {})) for words in _OWN_WORDS[kind])
-        return told, fix
+        problem, fix = (words.format(**entry.get("ctx", {})) for words in _OWN_WORDS[kind])
+        return problem, fix
     if "; " in message:
-        told, fix = message.split("; ", 1)
-        return told, fix
+        problem, fix = message.split("; ", 1)
+        return problem, fix
     if kind.endswith(("_type", "_parsing")):
         return WRONG_KIND, message.replace("Input should be", "write")
     return message, None
@@ -56,7 +56,7 @@ _WITHIN: ContextVar[bool] = ContextVar("within another model", default=False)
 
 
 class _Checked(ModelMetaclass):
-    """Makes models whose mistakes are told as `PipelineError` where they are made in Python.
+    """Makes models whose mistakes are reported as `PipelineError` where they are made in Python.
 
     Within another model, and out of a file, pydantic's own error goes on: it knows the place.
     """

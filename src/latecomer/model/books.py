@@ -1,7 +1,7 @@
 """The oracle's books: what an output holds for each window and key, and what it publishes when.
 
 Everything is kept for ever and looked through again after every batch: nothing is merged early, and
-what has been told is marked on each event.
+what has been published is marked on each event.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class Taken:
     arrival: Arrival
     late: bool
     nth: int
-    said: Timing | None = None
+    published: Timing | None = None
 
     @property
     def settled(self) -> bool:
-        """Told since the window has closed, or told early where that was enough."""
-        return self.said in (Timing.ON_TIME, Timing.LATE)
+        """Published since the window has closed, or published early where that was enough."""
+        return self.published in (Timing.ON_TIME, Timing.LATE)
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Holding:
 
     @property
     def unsaid(self) -> list[Taken]:
-        return [event for event in self.taken if event.said is None]
+        return [event for event in self.taken if event.published is None]
 
     @property
     def waiting(self) -> list[Taken]:
@@ -99,7 +99,7 @@ class Book(ABC):
         self.rules = rules
         self.where = where
         self.accepted = 0
-        self.untold: list[Holding] = []
+        self.unpublished: list[Holding] = []
         self.sequences: dict[tuple[Window, Key], int] = {}
 
     def take(self, batch: int, position: int, arrival: Arrival, watermark: int) -> list[Judged]:
@@ -133,15 +133,17 @@ class Book(ABC):
             last = self._nothing_more(holding.window, timing, moment)
             for pane in self._fire(holding, timing, last):
                 yield Published(moment.batch, pane)
-        for holding in self.untold:
+        for holding in self.unpublished:
             self._settle(holding, moment)
         for holding in self._to_close(moment):
             for pane in self._fire(holding, Timing.CLOSING, last=True):
                 yield Published(moment.batch, pane)
-        self.untold = [each for each in self.untold if not all(event.settled for event in each.taken)]
+        self.unpublished = [
+            each for each in self.unpublished if not all(event.settled for event in each.taken)
+        ]
 
     def open_windows(self) -> list[tuple[Window, Key]]:
-        return [(holding.window, holding.key) for holding in self.untold if holding.unsettled]
+        return [(holding.window, holding.key) for holding in self.unpublished if holding.unsettled]
 
     def _judge(self, window: Window, watermark: int) -> tuple[Window, Verdict, Fate]:
         verdict = judge(window.end, watermark, self.rules.allowed_lateness)
@@ -152,8 +154,8 @@ class Book(ABC):
         return Taken(arrival, fate is Fate.LATE_ACCEPTED, self.accepted)
 
     def _remember(self, holding: Holding) -> None:
-        if not any(each is holding for each in self.untold):
-            self.untold.append(holding)
+        if not any(each is holding for each in self.unpublished):
+            self.unpublished.append(holding)
 
     # When
 
@@ -163,13 +165,13 @@ class Book(ABC):
             return False
         if self.rules.trigger.on_time == "always":
             return bool(holding.unsettled)
-        return any(event.said is None for event in holding.unsettled)
+        return any(event.published is None for event in holding.unsettled)
 
     def _settle(self, holding: Holding, moment: Moment) -> None:
         """A window that closed without a pane of its own is told all the same: by its last early one."""
         if holding.window.end <= moment.watermark:
             for event in holding.unsettled:
-                event.said = Timing.ON_TIME
+                event.published = Timing.ON_TIME
 
     def _to_close(self, moment: Moment) -> list[Holding]:
         """The windows for which nothing more can come, and no pane has said so."""
@@ -224,16 +226,16 @@ class Book(ABC):
         outgrown = [pane for pane in holding.standing if (pane.window_start, pane.window_end) != window]
         replaced = holding.standing if mode is Accumulation.RETRACTING else outgrown
         held = holding.on_time if timing is Timing.ON_TIME else holding.taken
-        news = [event for event in held if event.said is None]
-        # The panes of the sessions that it swallowed are gone: a new window tells everything.
-        told = news if mode is Accumulation.DISCARDING and not outgrown else held
+        news = [event for event in held if event.published is None]
+        # The panes of the sessions that it swallowed are gone: a new window publishes everything.
+        shown = news if mode is Accumulation.DISCARDING and not outgrown else held
         sequence = self.sequences.get((window, key), -1) + 1
         empty = not held and not (timing is Timing.CLOSING and mode is Accumulation.DISCARDING)
-        pane = Pane(*window, key, self._values(told, empty), sequence, timing, Op.INSERT, last)
+        pane = Pane(*window, key, self._values(shown, empty), sequence, timing, Op.INSERT, last)
         retracts = [replace(each, timing=timing, op=Op.RETRACT, is_last=False) for each in replaced]
         for event in held:
-            if timing is not Timing.CLOSING and (timing is not Timing.EARLY or event.said is None):
-                event.said = timing
+            if timing is not Timing.CLOSING and (timing is not Timing.EARLY or event.published is None):
+                event.published = timing
         kept = [each for each in holding.standing if each not in outgrown]
         holding.standing = [*kept, pane] if mode is Accumulation.DISCARDING else [pane]
         self.sequences[window, key] = sequence
@@ -271,9 +273,9 @@ class WindowBook(Book):
 
     def due(self, moment: Moment) -> list[tuple[Holding, Timing]]:
         """First the windows that closed, then those that late events touched, then those still open."""
-        closed = [each for each in self.untold if self._closes(each, moment)]
-        late = [each for each in self.untold if self._late_is_due(each, moment)]
-        early = [each for each in self.untold if self._early_is_due(each, moment)]
+        closed = [each for each in self.unpublished if self._closes(each, moment)]
+        late = [each for each in self.unpublished if self._late_is_due(each, moment)]
+        early = [each for each in self.unpublished if self._early_is_due(each, moment)]
         return [
             *((each, Timing.ON_TIME) for each in in_order([*closed, *self._empty(moment)])),
             *((each, Timing.LATE) for each in in_order(late)),
@@ -290,7 +292,7 @@ class WindowBook(Book):
         closed = [
             each for each in self.places.values() if each.on_time and each.window.end <= moment.watermark
         ]
-        # A drain closes all of time; it tells no window after the last one with events.
+        # A drain closes all of time; it publishes no window after the last one with events.
         until = max((each.window.end for each in closed), default=0) if moment.drained else moment.watermark
         for key in dict.fromkeys(each.key for each in closed):
             first = min(each.window.end for each in closed if each.key == key)

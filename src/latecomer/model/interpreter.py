@@ -114,7 +114,7 @@ def interpret(
     `where` holds an output's predicate on the payload; what is not true is filtered. `marks` says
     which events are marks, where the watermark is punctuated by a predicate. `reach` is how far behind
     the watermark of the batch before an event's id is still remembered; None means for ever. An output
-    that joins later is told as if it had always been there, but no heartbeat fires for its sake before.
+    that joins later is published as if it had always been there, but no heartbeat fires for its sake before.
     """
     predicates = dict(where or {})
     if unknown := predicates.keys() - outputs.keys():
@@ -138,9 +138,9 @@ def interpret(
                 run.absent.remove(batch.output)
             case _:
                 run.read(batch, measures, reach)
-        run.told.numbers.append(number if run.number > number else None)
-    run.told.open_windows = {name: book.open_windows() for name, book in run.books.items()}
-    return run.told
+        run.outcome.numbers.append(number if run.number > number else None)
+    run.outcome.open_windows = {name: book.open_windows() for name, book in run.books.items()}
+    return run.outcome
 
 
 def _book(rules: OutputRules, where: Predicate | None) -> Book:
@@ -156,7 +156,7 @@ class _Run:
     def __init__(self, clock: Clock, books: Mapping[str, Book]) -> None:
         self.clock = clock
         self.books = books
-        self.told = Interpretation({name: [] for name in books}, {name: [] for name in books})
+        self.outcome = Interpretation({name: [] for name in books}, {name: [] for name in books})
         self.remembered: list[Arrival] = []
         self.positions = 0
         self.before = (BEGIN_OF_TIME, BEGIN_OF_TIME)
@@ -165,7 +165,7 @@ class _Run:
 
     @property
     def number(self) -> int:
-        return len(self.told.watermarks)
+        return len(self.outcome.watermarks)
 
     def read(self, batch: Sequence[Arrival], measures: Sequence[str], reach: int | None) -> None:
         """A batch of data."""
@@ -187,8 +187,10 @@ class _Run:
                     judged[name] += book.take(self.number, position, arrival, watermark)
         self.positions += len(batch)
         for name, book in self.books.items():
-            self.told.judged[name] += judged[name]
-            self.told.ledger += _entries(self.number, name, batch, judged[name], measures, book.rules.window)
+            self.outcome.judged[name] += judged[name]
+            self.outcome.ledger += _entries(
+                self.number, name, batch, judged[name], measures, book.rules.window
+            )
         self.publish(self.clock.watermark)
 
     def heartbeat(self, at: int) -> None:
@@ -217,8 +219,8 @@ class _Run:
         """The batch ends: everything that is due fires."""
         moment = self._moment(watermark)
         for name, book in self.books.items():
-            self.told.published[name] += book.publish(moment)
-        self.told.watermarks.append(watermark)
+            self.outcome.published[name] += book.publish(moment)
+        self.outcome.watermarks.append(watermark)
         self.steps = []
         self.before = (watermark, self.clock.at)
 

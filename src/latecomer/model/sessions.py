@@ -45,7 +45,7 @@ class SessionBook(Book):
             standing = [pane for session in touched for pane in session.standing]
             session = Holding(joined, key, taken, standing)
             self.sessions[key] = [*(each for each in sessions if each not in touched), session]
-            self.untold = [*(each for each in self.untold if each not in touched), session]
+            self.unpublished = [*(each for each in self.unpublished if each not in touched), session]
         return [judged]
 
     def holdings(self) -> list[Holding]:
@@ -54,10 +54,10 @@ class SessionBook(Book):
     def due(self, moment: Moment) -> list[tuple[Holding, Timing]]:
         """First the sessions that closed, then those told again, then those still open."""
         closed = [
-            each for each in self.untold if self._closes(each, moment) or self._late_is_due(each, moment)
+            each for each in self.unpublished if self._closes(each, moment) or self._late_is_due(each, moment)
         ]
         again = [each for each in closed if any(event.late or event.settled for event in each.taken)]
-        early = [each for each in self.untold if self._early_is_due(each, moment)]
+        early = [each for each in self.unpublished if self._early_is_due(each, moment)]
         return [
             *((each, Timing.ON_TIME) for each in in_order(closed) if each not in again),
             *((each, Timing.LATE) for each in in_order(again)),

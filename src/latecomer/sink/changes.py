@@ -36,19 +36,19 @@ class ChangesLogic(FileSinkLogic):
         self._named = re.compile(rf"batch-(\d{{10,}})\.{self.kind}")
 
     def open(self) -> None:
-        with self._speaking():
+        with self._errors_in_words():
             make_folder(self.path)
             self._claim()
 
     def last_batch(self) -> int:
-        with self._speaking():
+        with self._errors_in_words():
             return self._progress()
 
     def peek(self) -> int:
         return self.last_batch() if self.path.exists() else -1
 
     def _apply(self, batch: int, panes: pa.Table) -> None:
-        with self._speaking(batch):
+        with self._errors_in_words(batch):
             if self._progress() >= batch:
                 return
             self._write(
@@ -105,7 +105,7 @@ class ChangesLogic(FileSinkLogic):
             )
 
     @contextmanager
-    def _speaking(self, batch: int | None = None) -> Iterator[None]:
+    def _errors_in_words(self, batch: int | None = None) -> Iterator[None]:
         try:
             yield
         except FileNotFoundError as error:

@@ -52,23 +52,23 @@ class DeltaLogic(FileSinkLogic):
         self._application = f"latecomer:{pipeline}:{shape.owner}"
 
     def open(self) -> None:
-        with self._speaking():
+        with self._errors_in_words():
             set_aside(self.path, shared=True)
             self._check(self._open_or_create())
 
     def last_batch(self) -> int:
-        with self._speaking():
+        with self._errors_in_words():
             return self._progress(DeltaTable(str(self.path)))
 
     def peek(self) -> int:
-        with self._speaking():
+        with self._errors_in_words():
             try:
                 return self._progress(DeltaTable(str(self.path)))
             except TableNotFoundError:
                 return -1
 
     def _apply(self, batch: int, panes: pa.Table) -> None:
-        with self._speaking(batch):
+        with self._errors_in_words(batch):
             table = DeltaTable(str(self.path))
             if self._progress(table) >= batch:
                 return
@@ -177,7 +177,7 @@ class DeltaLogic(FileSinkLogic):
             )
 
     @contextmanager
-    def _speaking(self, batch: int | None = None) -> Iterator[None]:
+    def _errors_in_words(self, batch: int | None = None) -> Iterator[None]:
         try:
             yield
         except TableNotFoundError as error:

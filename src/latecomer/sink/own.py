@@ -18,36 +18,36 @@ class OwnLogic(SinkLogic):
 
     def __init__(self, sink: Sink, pipeline: str, shape: Shape) -> None:
         self._sink, self._shape = sink, shape
-        with self._speaking():
+        with self._errors_in_words():
             self._logic = sink.logic(pipeline, shape)
             if not isinstance(self._logic, SinkLogic):
                 raise TypeError(f"logic() returned a {type(self._logic).__name__}, not a latecomer.SinkLogic")
 
     def open(self) -> None:
-        with self._speaking():
+        with self._errors_in_words():
             self._logic.open()
 
     def last_batch(self) -> int:
-        with self._speaking():
+        with self._errors_in_words():
             last = self._logic.last_batch()
             if type(last) is not int:
                 raise TypeError(f"last_batch() returned {last!r}, not the number of a batch")
             return last
 
     def apply(self, batch: int, panes: pa.Table) -> None:
-        with self._speaking(batch):
+        with self._errors_in_words(batch):
             self._logic.apply(batch, panes.select(self._shape.schema.names).cast(self._shape.schema))
 
     def close(self) -> None:
-        with self._speaking():
+        with self._errors_in_words():
             self._logic.close()
 
     def peek(self) -> int | None:
-        with self._speaking():
+        with self._errors_in_words():
             return self._logic.peek()
 
     @contextmanager
-    def _speaking(self, batch: int | None = None) -> Iterator[None]:
+    def _errors_in_words(self, batch: int | None = None) -> Iterator[None]:
         try:
             yield
         except SinkOutage as error:

@@ -134,7 +134,7 @@ class FileSource(StreamedSource):
 
     @cached_property
     def decoder(self) -> FileDecoder:
-        return file_decoder(self.pipeline.files, self.read_columns, self._folder_values, self.tells_landing)
+        return file_decoder(self.pipeline.files, self.read_columns, self._folder_values, self.gives_landing)
 
     @cached_property
     def read_columns(self) -> dict[str, str]:
@@ -249,7 +249,7 @@ class FileSource(StreamedSource):
         except SPARK_ERRORS as error:
             if len(files) == 1:
                 _require_format_error(files[0].local, error, before)
-                return {files[0]: _told(root_cause(error))}
+                return {files[0]: _why_spark_gave_up(root_cause(error))}
             half = len(files) // 2
             return self.unreadable(spark, files[:half]) | self.unreadable(spark, files[half:])
         return {}
@@ -284,7 +284,7 @@ class FileSource(StreamedSource):
             F.expr(origin).alias(ORIGIN),
             F.expr(_PATH).alias(FULL_ORIGIN),
             position.alias(POSITION),
-            *([about.getField("file_modification_time").alias(LANDED)] if self.tells_landing else []),
+            *([about.getField("file_modification_time").alias(LANDED)] if self.gives_landing else []),
         )
         return self._with_folders(numbered, files)
 
@@ -316,7 +316,7 @@ class FileSource(StreamedSource):
         return self.path.folder_values(str(file.local))
 
     @property
-    def tells_landing(self) -> bool:
+    def gives_landing(self) -> bool:
         """Whether each row says when its file landed: as its arrival, or to order it among equals."""
         pipeline = self.pipeline
         return pipeline.order_by is None or pipeline.watermark.every == "event"
@@ -361,11 +361,11 @@ class FileSource(StreamedSource):
             ORIGIN,
             F.col(ORIGIN).alias(FULL_ORIGIN),
             POSITION,
-            *([F.timestamp_micros("landed").alias(LANDED)] if self.tells_landing else []),
+            *([F.timestamp_micros("landed").alias(LANDED)] if self.gives_landing else []),
         )
 
 
-def _told(reason: str) -> str:
+def _why_spark_gave_up(reason: str) -> str:
     """Why Spark gave up on a file."""
     if "OutOfMemoryError" in reason:
         return (

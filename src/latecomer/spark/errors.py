@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from latecomer.errors import StoreError
-from latecomer.errors.system import refused, refused_sentence, told
+from latecomer.errors.system import refused, refused_in_words, refused_sentence
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 LONGEST = 300
@@ -58,7 +58,7 @@ def refusal(error: Exception, written: Iterable[Path]) -> str | None:
             return sentence
     if any(cause.startswith("IOException") for cause in chain):
         # Hadoop does not say why it could not make a folder or rename a file.
-        return next((told(why, place) for place, why in refused(places)), None)
+        return next((refused_in_words(why, place) for place, why in refused(places)), None)
     return None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
 from latecomer.errors import StoreError, StoreInUse
-from latecomer.errors.system import refusal_of, told
+from latecomer.errors.system import refusal_of, refused_in_words
 from latecomer.store.files import Location, LockFile, is_writable, lock_holder
 
 LOCK = ".lock"
@@ -51,7 +51,7 @@ def _not_writable(store: Location, error: OSError) -> StoreError:
         return StoreError(
             f"store {store} cannot be written: {error.strerror}; check the path and its permissions"
         )
-    return StoreError(f"store {store} cannot be written: {told(refused, error.filename)}")
+    return StoreError(f"store {store} cannot be written: {refused_in_words(refused, error.filename)}")
 
 
 def held_since(store: Location) -> float | None:

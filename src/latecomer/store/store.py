@@ -211,7 +211,7 @@ class Store:
         changed = [key for key in definition if kept.get(key) != definition[key]]
         return (
             f"output {name} was computed with another {' and '.join(changed)} "
-            f"({_told(kept, changed)} in the store, {_told(definition, changed)} in the file); "
+            f"({_listed(kept, changed)} in the store, {_listed(definition, changed)} in the file); "
             f"{self.fix_for_definition(name, kept)}"
         )
 
@@ -261,7 +261,7 @@ class Store:
         if changed:
             raise StoreMismatch(
                 f"the store was made with another {' and '.join(changed)} "
-                f"({_told(before, changed)} in the store, {_told(definition, changed)} in the file); "
+                f"({_listed(before, changed)} in the store, {_listed(definition, changed)} in the file); "
                 "restore it, or start a new store"
             )
         return definition
@@ -312,7 +312,7 @@ def _inferred(pipeline: Pipeline) -> dict[str, str]:
     """The columns of the files that are there, and those that only their folders say; or what a source says."""
     own = pipeline.source.own
     if own is not None:
-        return _columns_said_by(own)
+        return _columns_of(own)
     files = list_files(pipeline.source_path)
     if not files:
         raise SourceError(
@@ -328,7 +328,7 @@ def _inferred(pipeline: Pipeline) -> dict[str, str]:
     return {**folder_columns(pipeline.source_path, files), **found}
 
 
-def _columns_said_by(own: PolledSource) -> dict[str, str]:
+def _columns_of(own: PolledSource) -> dict[str, str]:
     try:
         found = own.columns()
         columns = {name: normal_type(kind) for name, kind in (found or {}).items()}
@@ -425,5 +425,5 @@ def under(output: Output, definition: Mapping[str, Any], policy: Mapping[str, An
     return Output.model_validate({**dict(output), **(policy or policy_of(output)), **meaning})
 
 
-def _told(definition: Mapping[str, Any], keys: Sequence[str]) -> str:
+def _listed(definition: Mapping[str, Any], keys: Sequence[str]) -> str:
     return ", ".join(f"{key} {json.dumps(definition.get(key))}" for key in keys)

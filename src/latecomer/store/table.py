@@ -27,7 +27,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from latecomer.errors import StoreError, TornCheckpoint, TornCommit, first_line
-from latecomer.errors.system import refusal_of, told
+from latecomer.errors.system import refusal_of, refused_in_words
 from latecomer.model.durations import to_micros
 from latecomer.store import files as fs
 from latecomer.store.commits import (
@@ -332,7 +332,7 @@ class Table:
 
 
 @contextmanager
-def there(*tables: Table) -> Iterator[list[Table]]:
+def with_empty_ones(*tables: Table) -> Iterator[list[Table]]:
     """The tables, and empty ones of the same columns for those that were never made: reading makes none."""
     with fs.scratch() as folder:
         yield [
@@ -343,7 +343,7 @@ def there(*tables: Table) -> Iterator[list[Table]]:
 
 def _in_one_sentence(root: Location, error: Exception) -> str:
     if (refused := refusal_of(error)) is not None:
-        return f"table {root} cannot be used: {told(refused, None)}"
+        return f"table {root} cannot be used: {refused_in_words(refused, None)}"
     if isinstance(error, CommitFailedError):
         reason = f"was changed by somebody else meanwhile ({first_line(error)})"
         fix = "let only one run write to it, and run again"

@@ -143,7 +143,7 @@ def compared(expected: Iterable[str], actual: Iterable[str]) -> tuple[Pair, ...]
     return (*pairs, *(Pair(NOTHING, line, False) for line in extra))
 
 
-def told_once(differences: Iterable[Difference]) -> list[Difference]:
+def each_once(differences: Iterable[Difference]) -> list[Difference]:
     """Those that say the same as one, which names every run that it was found in."""
     found: dict[Difference, tuple[str, ...]] = {}
     for difference in differences:

@@ -27,7 +27,7 @@ from latecomer.store.store import Store
 from latecomer.testing.differences import Pair
 from latecomer.testing.memory import MemorySource, Records
 from latecomer.testing.notation import Late
-from latecomer.testing.outcome import Assigned, Outcome, Told
+from latecomer.testing.outcome import Assigned, Outcome, StepOutcome
 from latecomer.testing.rows import Row, Shape
 from latecomer.testing.scenario import Batch, Restart, Step, rows_of, settles
 from latecomer.windowing.assign import END, START
@@ -63,12 +63,12 @@ def _replayed(pipeline: Pipeline, steps: Sequence[Step], spark: SparkSession) ->
             differing["results"] = found.results.rows
         rows = [(what, row) for what, table in differing.items() for row in table.to_pylist()]
         if output.trigger.early is None and not output.window.merges:
-            rows += [("panes", row) for row in found.panes.rows.to_pylist() if _tells_what_closed(row)]
+            rows += [("panes", row) for row in found.panes.rows.to_pylist() if _is_on_time(row)]
         pairs += [Pair(f"{what} of {name}: {row[CHANGE]}", str(row), False) for what, row in rows]
     return tuple(pairs)
 
 
-def _tells_what_closed(pane: Mapping[str, Any]) -> bool:
+def _is_on_time(pane: Mapping[str, Any]) -> bool:
     return pane["op"] == Op.INSERT and Timing.ON_TIME in (pane["timing"], pane[f"timing{REPLAYED}"])
 
 
@@ -129,7 +129,7 @@ class _Played:
         late = {name: self._late(name) for name in self.pipeline.outputs}
         entries = [_entry(row) for row in self.reader.ledger().to_pylist()]
         told = [
-            Told(
+            StepOutcome(
                 watermark,
                 {name: [pane for batch, pane in found if batch == number] for name, found in panes.items()},
                 {name: [row for batch, row in found if batch == number] for name, found in late.items()},
@@ -183,7 +183,7 @@ class _Played:
         ]
         return sorted(found, key=lambda each: (each[0], each[1].row.arrival_time, each[1].window))
 
-    def _fates(self, told: Sequence[Told]) -> dict[str, list[tuple[Assigned, ...] | None]]:
+    def _fates(self, told: Sequence[StepOutcome]) -> dict[str, list[tuple[Assigned, ...] | None]]:
         aside: dict[int, Assigned] = {}
         for row in self.reader.duplicates().to_pylist():
             aside[self._index(row)] = Assigned(Fate.DUPLICATE)
@@ -215,7 +215,7 @@ class _Played:
             found.setdefault(self._index(row), []).append(assigned)
         return {index: tuple(assigned) for index, assigned in found.items()}
 
-    def _alone(self, name: str, told: Sequence[Told]) -> dict[int, tuple[Assigned, ...]]:
+    def _alone(self, name: str, told: Sequence[StepOutcome]) -> dict[int, tuple[Assigned, ...]]:
         """Row → its fate by the ledger, where it was the only row of its batch."""
         found: dict[int, tuple[Assigned, ...]] = {}
         batches = iter(dict.fromkeys(file for file, _ in self.spots))

@@ -116,7 +116,7 @@ def write_fields(fields: Mapping[str, Any], times: Times) -> str:
     return " ".join(f"{name}={write_value(value, times)}" for name, value in fields.items())
 
 
-def _said(*parts: str) -> str:
+def _joined(*parts: str) -> str:
     return " ".join(part for part in parts if part)
 
 
@@ -150,7 +150,7 @@ def write_row(row: Row, times: Times) -> str:
         if isinstance(happened, int)
         else f'"{happened}"'
     )
-    return _said(written, f"@{times.write(row.arrival_time)}", write_fields(row.fields, times))
+    return _joined(written, f"@{times.write(row.arrival_time)}", write_fields(row.fields, times))
 
 
 def read_fates(written: str) -> tuple[tuple[str, ...], ...]:
@@ -243,7 +243,7 @@ def _whole(written: Any) -> int:
 
 
 def write_pane(pane: Pane, by: Sequence[str], times: Times) -> str:
-    return _said(
+    return _joined(
         times.write_window(Window(pane.window_start, pane.window_end)),
         write_fields(dict(zip(by, pane.key, strict=True)), times),
         pane.timing.value,
@@ -311,7 +311,7 @@ def read_late(line: str, times: Times) -> StatedLate:
 
 
 def write_late(late: Late, times: Times) -> str:
-    return _said(write_row(late.row, times), times.write_window(late.window), late.verdict.value)
+    return _joined(write_row(late.row, times), times.write_window(late.window), late.verdict.value)
 
 
 # The ledger
@@ -359,4 +359,4 @@ def amounts_of(entry: Entry) -> dict[str, Decimal]:
 
 def write_entry(entry: Entry, times: Times) -> str:
     counted = {name: amount for name, amount in amounts_of(entry).items() if amount or name == "received"}
-    return _said(entry.unit, write_fields(counted, times))
+    return _joined(entry.unit, write_fields(counted, times))

@@ -14,7 +14,7 @@ from latecomer.model.types import scale_of
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.model.written_numbers import fits
 from latecomer.testing.notation import Late
-from latecomer.testing.outcome import Assigned, Outcome, Told
+from latecomer.testing.outcome import Assigned, Outcome, StepOutcome
 from latecomer.testing.rows import Shape
 from latecomer.testing.scenario import Batch, Restart, Step, rows_of
 
@@ -43,11 +43,11 @@ def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
     for step in steps:
         number = None if isinstance(step, Restart) else next(numbers)
         if number is None:
-            told.append(Told(mark))
+            told.append(StepOutcome(mark))
             continue
         mark = interpreted.watermarks[number]
         told.append(
-            Told(
+            StepOutcome(
                 mark,
                 {
                     name: [

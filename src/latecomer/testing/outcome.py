@@ -35,7 +35,7 @@ class Assigned:
 
 
 @dataclass
-class Told:
+class StepOutcome:
     """What one step brought, by output. A step that was no batch brought nothing."""
 
     watermark: int
@@ -51,7 +51,7 @@ class Outcome:
     pipeline: Pipeline
     times: Times
     rows: Sequence[Row]
-    steps: list[Told]
+    steps: list[StepOutcome]
     fates: dict[str, list[tuple[Assigned, ...] | None]]
     """By output, for each row in reading order: what became of it in each of its windows, ascending.
     None where the tables do not tell one row of a batch from another."""
@@ -109,7 +109,7 @@ class Outcome:
             raise ValueError(f"there is no output {output}; there are {', '.join(names)}")
         return output or names[0]
 
-    def _steps(self, step: int | None) -> Iterator[Told]:
+    def _steps(self, step: int | None) -> Iterator[StepOutcome]:
         yield from self.steps if step is None else self.steps[step : step + 1]
 
 

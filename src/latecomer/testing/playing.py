@@ -10,7 +10,7 @@ from latecomer.config.models import Pipeline
 from latecomer.model.simple_predicates import NeedsSpark
 from latecomer.testing.by_hand import backwards, steered
 from latecomer.testing.checking import check, compare, compare_cuts
-from latecomer.testing.differences import Difference, told_once
+from latecomer.testing.differences import Difference, each_once
 from latecomer.testing.oracle import on_oracle
 from latecomer.testing.outcome import Outcome
 from latecomer.testing.rows import Shape, inferred
@@ -78,7 +78,7 @@ def run_transcript(
             found += compare_cuts(written, outcome, steps, ("as written", f"oracle, {cut}"), place)
     for cut in (cuts or ("as written",)) if on == "spark" else ():
         found += _on_spark(transcript, cut, written, spark, replayed)
-    return told_once(found)
+    return each_once(found)
 
 
 def _on_spark(

@@ -186,7 +186,7 @@ class _Reader:
             try:
                 columns[str(name)] = normal_type(str(kind))
             except ValueError as error:
-                self._problem(("columns", name), *_told(error), value=kind)
+                self._problem(("columns", name), *_problem_and_fix(error), value=kind)
         return columns
 
     def _times(self) -> Times:
@@ -341,7 +341,7 @@ class _Reader:
         try:
             return read(str(written))
         except ValueError as error:
-            self._problem(location, *_told(error), value=str(written))
+            self._problem(location, *_problem_and_fix(error), value=str(written))
             return None
 
     def _unknown_keys(self, location: Location, written: Mapping[str, Any], known: Sequence[str]) -> None:
@@ -370,7 +370,7 @@ def _actions(step: Any) -> list[str]:
     return [action for action in named if action != "watermark"]
 
 
-def _told(error: ValueError) -> tuple[str, str | None]:
+def _problem_and_fix(error: ValueError) -> tuple[str, str | None]:
     message, _, fix = str(error).partition("; ")
     return message, fix or None
 

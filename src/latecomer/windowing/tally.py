@@ -34,7 +34,7 @@ def counts_by_batch(merger: Merger, judged: DataFrame) -> dict[int, Counts]:
         counted = fates.setdefault(row[BATCH], {unit: {} for unit in units})
         for index, unit in enumerate(units):
             counted[unit][FATES[row[FATE]]] = row[f"u{index}"] or Decimal(0)
-        told = notes.setdefault(row[BATCH], dict.fromkeys(noted, 0))
+        counts = notes.setdefault(row[BATCH], dict.fromkeys(noted, 0))
         for name in noted:
-            told[name] += row[name]
+            counts[name] += row[name]
     return {batch: Counts(counted, **notes[batch]) for batch, counted in fates.items()}

@@ -8,7 +8,7 @@ from typing import Any
 
 from latecomer.after.explain.document import sums
 from latecomer.after.explain.fates import Event, Judged
-from latecomer.after.explain.life import LifePane, Told, total
+from latecomer.after.explain.life import LifePane, Published, total
 from latecomer.model.panes import Op, Timing
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Window
@@ -36,5 +36,5 @@ def test_a_sum_of_decimals_keeps_every_digit() -> None:
 def test_a_difference_of_decimals_keeps_every_digit() -> None:
     values = {"fee": LONGEST}
     pane = LifePane(Window(0, 1), values, 1, Timing.LATE, Op.INSERT, False, 0, None, None, None)
-    told = Told(pane, before={"fee": Decimal("0.01")})
+    told = Published(pane, before={"fee": Decimal("0.01")})
     assert told.differences == {"fee": Decimal("12345678901234567890123456789012345.66")}

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from latecomer.after.explain.explain import Explanation
 from latecomer.after.explain.fates import Judged
-from latecomer.after.explain.life import Told, total
+from latecomer.after.explain.life import Published, total
 from latecomer.config.zoned import current_zone, written
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.layout import TIMESTAMP, arrow_type, stored_name
@@ -45,7 +45,7 @@ def document(explanation: Explanation, most: int | None = None) -> dict[str, Any
     }
 
 
-def _pane(explanation: Explanation, told: Told, most: int | None) -> dict[str, Any]:
+def _pane(explanation: Explanation, told: Published, most: int | None) -> dict[str, Any]:
     pane = told.pane
     return {
         "window_start": written(pane.window.start),

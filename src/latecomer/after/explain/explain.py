@@ -27,7 +27,7 @@ from latecomer.after.explain.fates import (
     judged_sessions,
 )
 from latecomer.after.explain.filters import NEEDS_SPARK, Filters
-from latecomer.after.explain.life import EVENTS, Check, LifePane, Rules, Told, follow, standing
+from latecomer.after.explain.life import EVENTS, Check, LifePane, Published, Rules, follow, standing
 from latecomer.after.explain.places import Finder, Place, grown_from
 from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.reader import Reader
@@ -56,7 +56,7 @@ class Explanation:
     rules: Output
     window: Window
     key: Mapping[str, Any]
-    panes: Sequence[Told]
+    panes: Sequence[Published]
     untold: Sequence[Judged]
     """Events that were accepted and are in no pane yet."""
     left_out: Mapping[Fate, Sequence[Judged]]
@@ -99,14 +99,14 @@ class Explanation:
         """Whether every pane holds what the log says."""
         return all(told.check.agrees is not False for told in self.panes)
 
-    def why(self, told: Told) -> str:
+    def why(self, told: Published) -> str:
         """In a sentence, why a pane was published."""
         if told.pane.timing is Timing.CORRECTION and told.pane.op is Op.INSERT:
             rebuild = self.rebuilds.get(told.pane.batch, "a correction")
             return f"{rebuild}: the number was computed anew"
         return _why(told, self.under(told))
 
-    def known_at(self, told: Told) -> int | None:
+    def known_at(self, told: Published) -> int | None:
         """When a pane was known, by the clock that was asked for."""
         pane = told.pane
         moments = (pane.published_at, pane.fired_at)
@@ -114,11 +114,11 @@ class Explanation:
             moments = (pane.fired_at, pane.published_at)
         return moments[1] if moments[0] is None else moments[0]
 
-    def under(self, told: Told) -> Output:
+    def under(self, told: Published) -> Output:
         """The output as it was when a pane was published."""
         return in_force(self.periods, told.pane.batch) if self.periods else self.rules
 
-    def defined_otherwise(self, told: Told) -> str | None:
+    def defined_otherwise(self, told: Published) -> str | None:
         """What a pane's number meant, where that is not what the output means now."""
         then, now = self.under(told), self.rules
         changed = [
@@ -246,7 +246,7 @@ class _Case:
         )
         return {row["batch"]: to_micros(row["ended"]) for row in rows.to_pylist()}
 
-    def _shown_window(self, told: Sequence[Told]) -> Window:
+    def _shown_window(self, told: Sequence[Published]) -> Window:
         """Of a session, the window it has now: where it has become several, the one that was asked for."""
         if not self._session or not told:
             return self.place.window
@@ -267,10 +267,10 @@ class _Case:
         if self.filters.unknown:
             judged = [Judged(each.event, None) for each in judged]
         if not self.place.told:
-            self.place = replace(self.place, window=self._session_meant(judged))
+            self.place = replace(self.place, window=self._session_asked_for(judged))
         return self._against_side_output([each for each in judged if _concerns(each, self.place.window)])
 
-    def _session_meant(self, judged: Sequence[Judged]) -> Window:
+    def _session_asked_for(self, judged: Sequence[Judged]) -> Window:
         """Where no session holds the moment: the one that turned away an event whose stretch does, and of
         several such events the nearest."""
         asked, window = self.place.window, self.output.window
@@ -412,7 +412,7 @@ class _Case:
             return judged
         return replace(judged, reason=_reason(judged, in_force(self._periods, judged.event.batch)))
 
-    def _note_checks(self, told: Sequence[Told]) -> None:
+    def _note_checks(self, told: Sequence[Published]) -> None:
         """Where the log does not give what a pane says; and where it does though the filter is not known.
 
         So many events as the pane has, out of those before the filter, can only be the same ones.
@@ -459,7 +459,7 @@ def _came_before(first: Event | None) -> str:
     return f"its id had come before: batch {first.batch}, {first.file}, position {first.position}"
 
 
-def _why(told: Told, rules: Output) -> str:
+def _why(told: Published, rules: Output) -> str:
     pane = told.pane
     if pane.op is Op.RETRACT:
         return f"sequence {pane.sequence} was taken back"

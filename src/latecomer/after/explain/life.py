@@ -53,7 +53,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Told:
+class Published:
     """A pane, the number it followed, and the events that it took in and no pane before it had.
 
     A session that swallowed others follows all of them: `before` is what they came to together, null
@@ -114,7 +114,7 @@ def follow(
     events: Sequence[Judged],
     rules: Callable[[int], Rules],
     passes: Passes = lambda judged, batch: True,
-) -> tuple[list[Told], list[Judged]]:
+) -> tuple[list[Published], list[Judged]]:
     """The panes with the events that each took in, and the events that were accepted and are in none yet.
 
     Each pane is held against the rules and the `where` of the batch that published it.
@@ -142,10 +142,10 @@ class _Following:
         self.rebuilt: dict[Window, int] = {}
         """The windows that were computed anew from the log, and by which batch."""
 
-    def told(self, pane: LifePane) -> Told:
+    def told(self, pane: LifePane) -> Published:
         if pane.op is Op.RETRACT:
             self.back.append(self.standing.get(pane.window, {}).pop(pane.sequence, (pane, ())))
-            return Told(pane)
+            return Published(pane)
         rules = self.rules(pane.batch)
         held = [each for each in self.events if self._holds(pane, each, rules)]
         discards = rules.accumulation is Accumulation.DISCARDING
@@ -161,7 +161,7 @@ class _Following:
         replaced = self._replaced(pane, rules)
         kept = {id(each) for each in held}
         lost = [each for _, events in replaced for each in events if id(each) not in kept]
-        told = Told(
+        told = Published(
             pane, _together([each for each, _ in replaced], rules), took, check, lost if check.agrees else ()
         )
         self.taken |= kept
@@ -267,7 +267,7 @@ def total(events: Iterable[Judged], measure: str) -> Any:
         return sum((each.event.payload[measure] or 0 for each in events), 0)
 
 
-def standing(told: Sequence[Told]) -> list[LifePane]:
+def standing(told: Sequence[Published]) -> list[LifePane]:
     """The panes that stand: of each window the last one, unless it was taken back."""
     last: dict[Window, LifePane] = {}
     for each in told:

@@ -16,7 +16,7 @@ from typing import Any
 
 from latecomer.after.explain.explain import Explanation
 from latecomer.after.explain.fates import Judged
-from latecomer.after.explain.life import Told, is_number
+from latecomer.after.explain.life import Published, is_number
 from latecomer.after.explain.picture_axis import TimeAxis
 from latecomer.after.explain.picture_labels import LETTER, Box, Labels, shortened
 from latecomer.after.reading.choices import Clock
@@ -72,7 +72,7 @@ class _Scale:
 class _Dot:
     x: float
     value: Any
-    told: Told
+    told: Published
 
 
 class _Drawing:

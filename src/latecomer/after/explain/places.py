@@ -84,7 +84,7 @@ class Finder:
         asked = [self.reader._key_is(self.book, column, text) for column, text in key.items()]
         near = self._nearest(at, asked) or self._nearest(at, [])
         fix = f"the nearest are {'; '.join(map(in_words, near))}" if near else "no window has any number yet"
-        whose = f" for {_told_key(key)}" if key and self._nearest(at, asked) else ""
+        whose = f" for {_key_in_words(key)}" if key and self._nearest(at, asked) else ""
         return self._problem("window", f"no window{whose} holds this moment", written(at), fix)
 
     # One of several
@@ -129,7 +129,7 @@ class Finder:
         near = difflib.get_close_matches(asked, options, n=FEW, cutoff=0.5) or options[:FEW]
         more = f", among {len(options)}" if len(options) > len(near) else ""
         fix = f"the nearest in this window{more}: {'; '.join(near)}"
-        return self._problem("key", "the window has no such key", _told_key(key), fix)
+        return self._problem("key", "the window has no such key", _key_in_words(key), fix)
 
     def _problem(self, field: str, message: str, value: object, fix: str) -> PipelineError:
         return PipelineError([self.reader._ours(Problem(field, message, value, fix))])
@@ -230,7 +230,7 @@ def _option(column: str, text: str | None) -> str:
     return f"--key {column}={text or ''}"
 
 
-def _told_key(key: Mapping[str, str | None]) -> str:
+def _key_in_words(key: Mapping[str, str | None]) -> str:
     return ", ".join(f"{column}={'null' if text is None else text}" for column, text in key.items())
 
 

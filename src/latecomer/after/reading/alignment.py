@@ -40,7 +40,7 @@ def alignment_of(timeline: pa.Table) -> pa.Table:
     by_partition: dict[str, list[Stretch]] = {}
     for stretch in _stretches(_ticks(timeline)):
         by_partition.setdefault(stretch.partition, []).append(stretch)
-    rows = [_told(name, held) for name, held in by_partition.items()]
+    rows = [_of_partition(name, held) for name, held in by_partition.items()]
     rows.sort(key=lambda row: (-row["held_for"], row["partition"]))
     return pa.Table.from_pylist(rows, SCHEMA)
 
@@ -80,7 +80,7 @@ def _behind(tick: dict[str, Any]) -> int | None:
     return tick["unheld"] - tick["watermark"] if known else None
 
 
-def _told(partition: str, held: Sequence[Stretch]) -> dict[str, Any]:
+def _of_partition(partition: str, held: Sequence[Stretch]) -> dict[str, Any]:
     lengths = [each.until - each.since for each in held]
     return {
         "partition": partition,

@@ -27,7 +27,7 @@ from latecomer.after.rebuild.rebuilt import (
     write_open,
 )
 from latecomer.firing.output import OutputLogic
-from latecomer.firing.overflow import overflow_told
+from latecomer.firing.overflow import overflow_in_words
 from latecomer.log.events import EventLog
 from latecomer.model import types
 from latecomer.model.durations import iso
@@ -79,7 +79,7 @@ def planned(
     rebuilds = rebuilds or Rebuilds(store.root, logic.name)
     draft = rebuilds.draft()
     with (
-        overflow_told(logic.name, logic.layout, store.measures()),
+        overflow_in_words(logic.name, logic.layout, store.measures()),
         watched(spark, sum(file.rows for file in read), watch),
     ):
         truth = computed(range_, (log or EventLog(spark, store)).of_files(read))

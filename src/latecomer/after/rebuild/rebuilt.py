@@ -190,8 +190,10 @@ def write_open(range_: Range, truth: DataFrame, panes: Sequence[str], folder: Lo
     nothing = {name: f"cast(null as {kind})" for name, kind in _FIRING_TYPES.items()}
     firing = {**nothing, "sequence": sequence, "timing": f"'{Fate.ON_TIME}'", "op": f"'{Op.INSERT}'"}
     firing |= {"is_last": "false", "batch": "cast(null as bigint)"}
-    told_once = {name: f"cast(0 as {logic.merger.state_columns[name]})" for name in logic.merger.new_columns}
-    logic.merger.published(open_, firing, told_once).write.parquet(url(folder))
+    published_already = {
+        name: f"cast(0 as {logic.merger.state_columns[name]})" for name in logic.merger.new_columns
+    }
+    logic.merger.published(open_, firing, published_already).write.parquet(url(folder))
 
 
 def units(logic: OutputLogic) -> dict[str, str]:

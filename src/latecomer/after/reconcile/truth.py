@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from latecomer.after.reading.accounts import Accounts
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import Batch, OutputLogic
-from latecomer.firing.overflow import overflow_told
+from latecomer.firing.overflow import overflow_in_words
 from latecomer.firing.sessions import SessionLogic
 from latecomer.log.events import EventLog
 from latecomer.log.repeats import repeats_in
@@ -65,7 +65,7 @@ def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> T
     require_windows(store, "reconciling with the log", since, accounts.output.window)
     with (
         _recomputing(store, last, spark) as computing,
-        overflow_told(name, accounts.layout, store.measures()),
+        overflow_in_words(name, accounts.layout, store.measures()),
     ):
         LOG.info("computing output %s from the whole log", name)
         logic = output_logic(computing.spark, computing.store, name)

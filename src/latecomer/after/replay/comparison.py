@@ -20,7 +20,7 @@ from latecomer.store.layout import AMOUNT, FATE_COLUMNS, LEDGER, PaneLayout
 from latecomer.store.sql import double_quoted
 from latecomer.store.standing import not_taken_back, standing
 from latecomer.store.store import OutputTables, Store
-from latecomer.store.table import Table, there
+from latecomer.store.table import Table, with_empty_ones
 
 EQUAL, DIFFERENT, MISSING, EXTRA = CHANGES = ("equal", "different", "missing", "extra")
 """What became of a row: missing ones are only in the store, extra ones only in the replay."""
@@ -184,7 +184,7 @@ class _Pair:
     def over(self, identity: Sequence[str], compared: Sequence[str]) -> Difference:
         """Rows with the same identity are the same row; equal, if all that is compared agrees."""
         # The stored side may be a running pipeline's, and neither side need have the table.
-        with there(self.stored, self.replayed) as sides:
+        with with_empty_ones(self.stored, self.replayed) as sides:
             columns = [name for name in compared if all(name in side.columns for side in sides)]
             paired = self._paired(sides, identity, columns)
             counted = sides[0].query(

@@ -27,7 +27,7 @@ def by_grain(reader: Reader, output: str, rows: pa.Table, grain: Grain = Grain.W
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row, place in zip(rows.to_pylist(), _places(ours, rows, period), strict=True):
         groups.setdefault(place, []).append(row)
-    schema = told_schema(ours)
+    schema = row_schema(ours)
     first, last = schema.names[-3:-1]
     told = [
         {
@@ -50,7 +50,7 @@ def check_grain(reader: Reader, output: str, grain: Grain) -> None:
     _period(corrections_of(reader, output), grain)
 
 
-def told_schema(ours: Corrections) -> pa.Schema:
+def row_schema(ours: Corrections) -> pa.Schema:
     """The columns in which corrections are told: those stored, with the first and last batch covered."""
     fields = []
     for field in ours.schema:

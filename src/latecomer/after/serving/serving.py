@@ -24,7 +24,7 @@ from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
 from latecomer.store.rebuilds import Rebuilds, Record
 from latecomer.store.sql import double_quoted, moment_literal
-from latecomer.store.table import there
+from latecomer.store.table import with_empty_ones
 
 
 def serving(reader: Reader, output: str, chosen: str = "true") -> pa.Table:
@@ -104,7 +104,7 @@ def _moment(micros: int) -> str:
 
 def _ask(ours: Corrections, sql: str, schema: pa.Schema, *then_by: str, chosen: str = "true") -> pa.Table:
     order = DATAFUSION.listed([*ours.place, *then_by])
-    with there(ours.panes, ours.table) as (panes, corrections):
+    with with_empty_ones(ours.panes, ours.table) as (panes, corrections):
         rows = panes.query(f"select * from ({sql}) where {chosen} order by {order}", c=corrections)
     return _with_averages(ours, _with_merged(ours, rows, fitted(ours, rows, schema)))
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from latecomer.after.reading.choices import Engine
 from latecomer.after.reading.reader import Reader
 from latecomer.after.serving.correcting import Corrections, corrections_of
-from latecomer.after.serving.grains import told_schema
+from latecomer.after.serving.grains import row_schema
 from latecomer.after.serving.statement import (
     DUCKDB,
     POSTGRES,
@@ -99,7 +99,7 @@ def _postgres(ours: Corrections, name: str, table: str) -> Iterator[str]:
     yield f"--     psql -c 'copy {_comment(_qualified(POSTGRES, corrections))} from stdin csv header'"
     yield "-- To start over, as after a rebuild: truncate the table, and load what correct --all prints."
     columns = ",\n".join(
-        f"  {POSTGRES.quote(column)} {POSTGRES.kind(kind)}" for column, kind in _told_kinds(ours).items()
+        f"  {POSTGRES.quote(column)} {POSTGRES.kind(kind)}" for column, kind in _row_kinds(ours).items()
     )
     yield f"create table if not exists {_qualified(POSTGRES, corrections)} (\n{columns}\n);"
     base = f"select {POSTGRES.listed(base_columns(ours))} from {_qualified(POSTGRES, table)}"
@@ -107,13 +107,13 @@ def _postgres(ours: Corrections, name: str, table: str) -> Iterator[str]:
     yield served(POSTGRES, ours, base, _qualified(POSTGRES, corrections)) + ";"
 
 
-def _told_kinds(ours: Corrections) -> dict[str, str]:
+def _row_kinds(ours: Corrections) -> dict[str, str]:
     """The columns that `correct` prints, and their types."""
     known = {**ours.layout.keys, **ours.layout.values}
     moments = ("window_start", "window_end", ours.corrected_at)
     return {
         column: known.get(column, "timestamp" if column in moments else "bigint")
-        for column in told_schema(ours).names
+        for column in row_schema(ours).names
     }
 
 
