@@ -210,7 +210,7 @@ class Engine:
         return True
 
     def drain(self) -> None:
-        """The input has ended: close every window. Twice is once."""
+        """The input has ended: close every window. Doing it again changes nothing."""
         self.settle()
         if self.keeper.timeline.watermark == END_OF_TIME:
             return

@@ -70,7 +70,7 @@ def run(
 ) -> RunReport:
     """Run the pipeline: until stopped; `once`, all that is there; `drain`, likewise and close every window.
 
-    Bring your own `spark`, or a local one is started. `watch` is reported of every batch. `stop` ends a
+    Bring your own `spark`, or a local one is started. `watch` is called after every batch. `stop` ends a
     continuous run after the batch under way; so do SIGINT and SIGTERM in the main thread.
     """
     require_pipeline("run", pipeline)

@@ -205,7 +205,7 @@ class _Run:
             self.clock = now
 
     def drain(self) -> None:
-        """The input has ended. Twice is once."""
+        """The input has ended. Doing it again changes nothing."""
         if self.clock.watermark != END_OF_TIME:
             self.clock.drain()
             self.publish(END_OF_TIME)

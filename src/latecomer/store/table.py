@@ -139,7 +139,7 @@ class Table:
         application: str = APPLICATION,
         reached: Mapping[str, int] = NOTHING_REACHED,
     ) -> list[DataFile]:
-        """Make the files of a batch visible, and take others out, in one step. Twice is once.
+        """Make the files of a batch visible, and take others out, in one step. Doing it again changes nothing.
 
         `reached` is written down with it: the last batch of other tables, which this step rests on.
         """
