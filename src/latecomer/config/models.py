@@ -415,6 +415,6 @@ class Pipeline(_Model):
         """The source's folder or pattern, absolute; what stands before a pattern stands for itself."""
         written = Path(self.files.path).expanduser()
         folder = os.path.normpath(self.base.resolve() / written)
-        if os.path.isdir(folder):
+        if Path(folder).is_dir():
             return folder
         return os.path.normpath(Path(escaped(str(self.base.resolve()))) / written)

@@ -62,7 +62,7 @@ class ChangesLogic(FileSinkLogic):
         """Write the panes in order of publication."""
 
     def _progress(self) -> int:
-        matches = map(self._named.fullmatch, os.listdir(self.path))
+        matches = (self._named.fullmatch(file.name) for file in self.path.iterdir())
         return max((int(match[1]) for match in matches if match), default=-1)
 
     def _write(
@@ -75,7 +75,7 @@ class ChangesLogic(FileSinkLogic):
             file.flush()
             os.fsync(file.fileno())
         before_visible()
-        os.replace(hidden, self.path / name)
+        hidden.replace(self.path / name)
         sync_folder(self.path)
 
     def _claim(self) -> None:

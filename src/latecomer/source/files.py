@@ -402,7 +402,7 @@ def _require_present(file: SourceFile) -> None:
     """What is damaged can be set aside; what is not there may come back, and is waited for. What is no file is not
     opened: a pipe would keep us waiting."""
     with reading(file.local):
-        if stat.S_ISREG(os.stat(file.local).st_mode):
+        if stat.S_ISREG(file.local.stat().st_mode):
             os.close(os.open(file.local, os.O_RDONLY | os.O_NONBLOCK))
 
 

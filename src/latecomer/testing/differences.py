@@ -66,7 +66,7 @@ def matched(
     actual: Iterable[Actual],
     names: Callable[[StatedT, Actual], bool],
     write: Callable[[Actual], str],
-    in_turn: Callable[[Actual, Actual], bool] = lambda one, other: False,
+    in_turn: Callable[[Actual, Actual], bool] = lambda _one, _other: False,
 ) -> tuple[Pair, ...]:
     """Every stated line beside what it names, the rest side by side in their order.
 

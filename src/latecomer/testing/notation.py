@@ -335,7 +335,7 @@ class StatedEntry:
 _COUNTED = ("received", *(fate.value for fate in Fate), "partly_late", "late_at_source")
 
 
-def read_entry(line: str, times: Times) -> StatedEntry:
+def read_entry(line: str, _times: Times) -> StatedEntry:
     """`events received=3 on_time=2 late_accepted=1`; the unit may be assignments or a measure."""
     words, fields = _tokens(line)
     if len(words) != 1:

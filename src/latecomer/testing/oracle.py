@@ -57,9 +57,7 @@ def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
                 },
                 {
                     name: [
-                        _late(shape, steps, each)
-                        for each in interpreted.side_output(name)
-                        if each.batch == number
+                        _late(steps, each) for each in interpreted.side_output(name) if each.batch == number
                     ]
                     for name in outputs
                 },
@@ -100,6 +98,6 @@ def _item(shape: Shape, step: Step) -> list[Arrival] | Heartbeat | Drain | Water
     return [shape.arrival(row) for row in step.rows]
 
 
-def _late(shape: Shape, steps: Sequence[Step], judged: Judged) -> Late:
+def _late(steps: Sequence[Step], judged: Judged) -> Late:
     assert judged.window and judged.verdict and judged.watermark is not None  # noqa: S101, PT018
     return Late(rows_of(steps)[judged.position], judged.window, judged.verdict, judged.watermark)

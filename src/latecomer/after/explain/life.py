@@ -113,7 +113,7 @@ def follow(
     panes: Sequence[LifePane],
     events: Sequence[Judged],
     rules: Callable[[int], Rules],
-    passes: Passes = lambda judged, batch: True,
+    passes: Passes = lambda _judged, _batch: True,
 ) -> tuple[list[Published], list[Judged]]:
     """The panes with the events that each took in, and the events that were accepted and are in none yet.
 
