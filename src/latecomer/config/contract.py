@@ -88,7 +88,7 @@ class SinkLogic(ABC):
 
     @abstractmethod
     def apply(self, batch: int, panes: pa.Table) -> None:
-        """Apply a batch's panes, or rows, in order of publication: all of them or none. Doing it again changes nothing."""
+        """Apply a batch's panes, or rows, in order of publication: all or none. Doing it again changes nothing."""
 
     def close(self) -> None:
         """Let go of the sink; most hold nothing between two batches."""
