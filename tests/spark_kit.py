@@ -23,7 +23,7 @@ from latecomer.after.explain.places import as_text
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
 from latecomer.decode.files import SourceFile
-from latecomer.firing.output import Batch as EngineBatch
+from latecomer.firing.batch import Batch as EngineBatch
 from latecomer.firing.sessions import SessionLogic
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.durations import to_micros

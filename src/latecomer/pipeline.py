@@ -21,8 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from latecomer.config.models import Output, Pipeline
 from latecomer.errors import StoreError, StoreMismatch
+from latecomer.firing.batch import Batch
 from latecomer.firing.choose import output_logic
-from latecomer.firing.output import Batch, OutputLogic, Prepared
+from latecomer.firing.output import OutputLogic, Prepared
 from latecomer.firing.overflow import overflow_in_words
 from latecomer.firing.republish import changed_since, publish_rebuild
 from latecomer.ledger.book import (

@@ -10,23 +10,27 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
+from latecomer.errors import PipelineError, Problem
+from latecomer.firing.ends import MOST_ENDS
 from latecomer.firing.lanes import BATCH, is_last
-from latecomer.model.durations import to_micros
+from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.panes import Op, Timing
-from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FixedWindow
 from latecomer.store.files import Location, read_table, url
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.sql import double_quoted, quoted
 from latecomer.store.table import Table
-from latecomer.timeline.keeper import FIRED_AT, FIRED_WATERMARK
+from latecomer.timeline.keeper import FIRED_AT, FIRED_WATERMARK, Stretch
 from latecomer.windowing.assign import END, START
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.states import EVENTS
 
+MOST_EMPTY = 50_000_000
+"""So many empty panes in one batch are a mistake: a corrupt event time, or far too short a window."""
 _FIRST = f"{PRIVATE}first"
 _CLOSED = f"{PRIVATE}closed"
-_SAID = {"timing": pa.string(), "sequence": pa.int64(), EVENTS: pa.int64()}
+_PUBLISHED = {"timing": pa.string(), "sequence": pa.int64(), EVENTS: pa.int64()}
 
 
 class KnownKeys:
@@ -59,11 +63,11 @@ class KnownKeys:
     def learn(self, fired: Iterable[Location]) -> None:
         """Take in the panes of a batch."""
         for file in fired:
-            self._add(read_table(file, columns=[*self.keys, "window_end", *_SAID]))
+            self._add(read_table(file, columns=[*self.keys, "window_end", *_PUBLISHED]))
 
     def _add(self, panes: pa.Table) -> None:
-        kinds = pa.schema([*self.table.schema, *_SAID.items()])
-        plain = panes.select([*self.keys, "window_end", *_SAID]).rename_columns(kinds.names)
+        kinds = pa.schema([*self.table.schema, *_PUBLISHED.items()])
+        plain = panes.select([*self.keys, "window_end", *_PUBLISHED]).rename_columns(kinds.names)
         closed = plain.cast(kinds).filter(pc.field("timing") == Timing.ON_TIME.value)
         held = closed.filter((pc.field(EVENTS) > 0) | (pc.field("sequence") > 0))
         latest = pc.max(held.column(_FIRST)).as_py()
@@ -81,6 +85,32 @@ class KnownKeys:
 def _whole(first: pa.Table) -> pa.Table:
     """Without keys there is one group, empty where nothing was there."""
     return first.rename_columns([_FIRST]).filter(pc.field(_FIRST).is_valid())
+
+
+def ends_closed(name: str, window: FixedWindow, known: KnownKeys, stretch: Stretch) -> list[int]:
+    """Every window end of an output that the watermark passed in a stretch. A drain passes all of time, and
+    publishes no window after the last one with events."""
+    first, newest = known.first, known.newest
+    if first is None or newest is None:
+        return []
+    after = max(first, stretch.before.watermark if stretch.before else BEGIN_OF_TIME)
+    until = newest if stretch.fires_at == END_OF_TIME else stretch.fires_at
+    if until <= after:
+        return []
+    count = (until - after) // window.step
+    if count > MOST_ENDS or count * known.table.num_rows > MOST_EMPTY:
+        raise _too_many(name, count, known.table.num_rows, after)
+    return list(window.ends(after, until))
+
+
+def _too_many(name: str, windows: int, keys: int, after: int) -> PipelineError:
+    closed = f"{windows:,} windows closed in one batch since {to_moment(after):%Y-%m-%d %H:%M}"
+    fix = (
+        "set emit_empty: false and run again: nothing is lost; look for an event far in the past among "
+        "the first, or for a window that is too short"
+    )
+    message = f"{closed}, to be published as empty for {keys:,} key{'s' if keys > 1 else ''}"
+    return PipelineError([Problem(f"outputs.{name}.emit_empty", message, True, fix)])
 
 
 def write_empty_panes(

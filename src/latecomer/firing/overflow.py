@@ -1,10 +1,13 @@
-"""A sum that outgrows its type, reported by output and column instead of by Spark's expression.
+"""Sums that outgrow their type (ADR 0028).
 
-Few can: decimals with more than 35 digits after the point (ADR 0028)."""
+Most stay exact beside their column, which is null meanwhile: that is warned of. The few that cannot stop the batch,
+and are reported by output and column instead of by Spark's expression: decimals with more than 35 digits after the
+point."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import logging
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from pyspark.errors import ArithmeticException
@@ -12,6 +15,11 @@ from pyspark.errors import ArithmeticException
 from latecomer.errors import PipelineError, Problem
 from latecomer.model import types
 from latecomer.store.layout import PaneLayout
+from latecomer.store.state_types import beyond_column, beyond_halves
+from latecomer.store.table import DataFile, Table
+from latecomer.windowing.merge import Merger
+
+LOG = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -44,3 +52,34 @@ def _problem(name: str, layout: PaneLayout, measures: Collection[str]) -> Proble
         "start a new store, "
         "or leave the sum out and give the output a new name",
     )
+
+
+class Outgrown:
+    """Warns of an output's sums that did not fit their columns, of each once."""
+
+    def __init__(self, name: str, merger: Merger) -> None:
+        self.name, self.kinds = name, merger.layout.values
+        self.kept = {
+            value: column
+            for value in merger.layout.values
+            for column in (beyond_column(value), beyond_halves(value)[0])
+            if column in merger.state_columns
+        }
+
+    def warn(self, panes: Table, added: Sequence[DataFile]) -> None:
+        """Look at the panes of a batch. A sum that does not fit is null there, and kept beside."""
+        if not self.kept or not added:
+            return
+        rows = panes.dataset(added).to_table(columns=list(self.kept.values()))
+        for value, column in list(self.kept.items()):
+            if places := rows.num_rows - rows[column].null_count:
+                del self.kept[value]
+                LOG.warning(
+                    "output %s: %s does not fit %s in %d places and is null there; the exact sum is kept, and "
+                    "published once it fits. In a new store sums of whole numbers have 38 digits; decimals need "
+                    "fewer digits in source.schema",
+                    self.name,
+                    value,
+                    self.kinds[value],
+                    places,
+                )

@@ -9,11 +9,12 @@ came behind the watermark, for only such an event can touch a session that has c
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, reduce
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,9 +23,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from latecomer.config.checks import PRIVATE
+from latecomer.firing.batch import Batch
 from latecomer.firing.closing import places_in
 from latecomer.firing.lanes import FIRED, LANE, OPEN, REST, WAITING, Lanes, _sum
-from latecomer.firing.output import Batch, OutputLogic, Prepared, _moved
+from latecomer.firing.output import OutputLogic, Prepared
 from latecomer.firing.session_lanes import PANES, TO_RETRACT, with_lanes
 from latecomer.firing.side_output import missed, whole_event
 from latecomer.model.durations import to_micros
@@ -34,7 +36,6 @@ from latecomer.model.panes import Accumulation
 from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
-from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, footer, parquet_files, read_table, scratch, url
 from latecomer.store.sql import quoted
 from latecomer.store.standing import NTH, STANDS, newest_first
@@ -139,6 +140,8 @@ def _by_fate(table: pa.Table) -> dict[Fate, pa.Table]:
 class SessionLogic(OutputLogic):
     """Computes and publishes the panes of an output with session windows."""
 
+    kept: ClassVar[Mapping[str, str]] = MappingProxyType({OPEN: "", WAITING: WAITING, TO_RETRACT: TO_RETRACT})
+
     def remember(self) -> None:
         self.open_states, self.published = _apart(self.tables.partials.files())
         self.recent_panes = _bounded(self.tables.panes.files())
@@ -183,7 +186,7 @@ class SessionLogic(OutputLogic):
         under = periods or [(0, self.output)]
         found = self._find_suspects(batch, scratch)
         verdicts = self._judge(batch, found, Known(), under, scratch) if found else []
-        return self._judged(batch, verdicts, under, *more)
+        return self._with_verdicts(batch, verdicts, under, *more)
 
     def fates_by_batch(self, batch: Batch, periods: Periods = ()) -> dict[int, Counts]:
         if batch.events is None:
@@ -206,7 +209,7 @@ class SessionLogic(OutputLogic):
         if batch.events is None or (not batch.history and batch.earliest > batch.stretch.fires_at):
             return []
         folder = scratch / SUSPECTS
-        timeline = batch.stretch.frame(self.spark, with_batch=batch.history)
+        timeline = batch.timeline(self.spark)
         found = suspects(batch.events, timeline, self.output, self.store.layout)
         found.write.parquet(url(folder))
         return [file for file in parquet_files(folder) if footer(file).num_rows]
@@ -217,7 +220,7 @@ class SessionLogic(OutputLogic):
         """Every suspect with the session that judges it, in files of their own."""
         assert batch.events is not None  # noqa: S101
         folder = scratch / VERDICTS
-        timeline = batch.stretch.frame(self.spark, with_batch=batch.history)
+        timeline = batch.timeline(self.spark)
         suspected = self._files(found, suspects_ddl(self.store.layout))
         standing = [self._read(known.states)] if known.states else []
         standing += [known.closed] if known.closed is not None else []
@@ -263,7 +266,7 @@ class SessionLogic(OutputLogic):
         """Events, first folded cell by cell, the sessions they meet, and the panes that those published."""
         inputs = []
         if batch.events is not None:
-            events = self.merger.of_events(self._judged(batch, verdicts, [(0, self.output)]))
+            events = self.merger.of_events(self._with_verdicts(batch, verdicts, [(0, self.output)]))
             cells = self.merger.merge(events.withColumn(CELL, F.expr(cell_sql(self.window))), within=CELL)
             one = f"cast(if({FATE} <= {CODES[Fate.LATE_ACCEPTED]}, {CODES[Fate.ON_TIME]}, {FATE}) as tinyint)"
             inputs.append(self.merger.again(cells).withColumn(FATE, F.expr(one)))
@@ -277,10 +280,12 @@ class SessionLogic(OutputLogic):
             inputs.append(self.merger.of_states(known.closed.withColumns(held), Fate.ON_TIME, more=whole))
         return inputs
 
-    def _judged(self, batch: Batch, verdicts: Sequence[Location], periods: Periods, *more: str) -> DataFrame:
+    def _with_verdicts(
+        self, batch: Batch, verdicts: Sequence[Location], periods: Periods, *more: str
+    ) -> DataFrame:
         assert batch.events is not None  # noqa: S101
         layout = self.store.layout
-        timeline = batch.stretch.frame(self.spark, with_batch=batch.history)
+        timeline = batch.timeline(self.spark)
         prompt = judged(as_seen(batch.events, layout, *more), timeline, self.output)
         if not verdicts:
             return prompt
@@ -333,10 +338,11 @@ class SessionLogic(OutputLogic):
     def _files(self, files: Sequence[Location], schema: str) -> DataFrame:
         return self.spark.read.schema(schema).parquet(*map(url, files))
 
-    def _unpublished(self) -> set[tuple[Any, ...]]:
+    def _to_retract(self) -> set[tuple[Any, ...]]:
         return places_in(map(self.tables.partials.location, self.published), self.output)
 
-    def _has_news(self, closed: pa.Table, stretch: Stretch) -> bool:
+    def has_news(self, closed: pa.Table, stretch: Stretch) -> bool:
+        """Whether sessions that closed have events that were not published yet, or late ones that waited enough."""
         late, passed = self.output.trigger.late, False
         if isinstance(late, Every):
             passed = stretch.passed(late.every)
@@ -348,43 +354,27 @@ class SessionLogic(OutputLogic):
                 return True
         return False
 
-    # Publishing
+    # Published: the same steps, with what is kept of sessions
 
-    def publish(self, batch: Batch, prepared: Prepared) -> None:
-        """Panes, then the side output, then the sessions that have more to publish, as for other windows."""
+    def _panes(self, batch: Batch, lanes: Lanes | None) -> tuple[list[Location], list[DataFile]]:
+        files = list(lanes.files[FIRED]) if lanes else []
+        if self.closes:
+            partials = self.tables.partials
+            published = list(map(url, lanes.files[TO_RETRACT])) if lanes else partials.paths(self.published)
+            files += self._closing_panes(batch, files, self._params(batch), published)
+        return files, []
+
+    def _late(self, batch: Batch, _events: DataFrame, prepared: Prepared) -> DataFrame:
         assert isinstance(prepared, PreparedSessions)  # noqa: S101
-        lanes, number = prepared.lanes, batch.number
-        if lanes is None and not self.closes:
-            return
-        panes, late, partials = self.tables.panes, self.tables.late, self.tables.partials
-        if not panes.holds(number):
-            files = list(lanes.files[FIRED]) if lanes else []
-            if self.closes:
-                published = (
-                    list(map(url, lanes.files[TO_RETRACT])) if lanes else partials.paths(self.published)
-                )
-                files += self._closing_panes(batch, files, self._params(batch), published)
-            failpoint(f"{self.name}.panes.written", number)
-            self.recent_panes += _bounded(panes.commit(number, files))
-            failpoint(f"{self.name}.panes.committed", number)
-        if lanes is None:
-            return
-        if prepared.counts.fates[ASSIGNMENTS].get(Fate.SIDE_OUTPUT) and not late.holds(number):
-            folder = late.new_folder(number)
-            layout = self.store.layout
-            events = self._judged(batch, prepared.verdicts, [(0, self.output)], whole_event(layout))
-            missed(events, self.output, layout).coalesce(1).write.parquet(url(folder))
-            failpoint(f"{self.name}.late.written", number)
-            late.commit(number, parquet_files(folder))
-            failpoint(f"{self.name}.late.committed", number)
-        if not partials.holds(number):
-            kinds = {OPEN: "", WAITING: WAITING, TO_RETRACT: TO_RETRACT}
-            moved = [
-                _moved(lanes.files[lane], partials.new_folder(number, kind)) for lane, kind in kinds.items()
-            ]
-            added = partials.commit(number, [file for each in moved for file in each], prepared.consumed)
-            self.open_states, self.published = _apart(added)
-            failpoint(f"{self.name}.partials.committed", number)
+        layout = self.store.layout
+        events = self._with_verdicts(batch, prepared.verdicts, [(0, self.output)], whole_event(layout))
+        return missed(events, self.output, layout)
+
+    def _remember_panes(self, _batch: Batch, added: Sequence[DataFile], _folded: Sequence[DataFile]) -> None:
+        self.recent_panes += _bounded(added)
+
+    def _remember_states(self, added: Sequence[DataFile], _consumed: Sequence[DataFile]) -> None:
+        self.open_states, self.published = _apart(added)
 
 
 def _apart(files: Sequence[DataFile]) -> tuple[list[DataFile], list[DataFile]]:

@@ -8,7 +8,6 @@ from pyspark.sql import functions as F
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
 from latecomer.model.verdicts import Fate, Verdict
-from latecomer.store.files import Location, url
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import quoted
 from latecomer.windowing.assign import END, START
@@ -45,9 +44,3 @@ def missed(judged: DataFrame, output: Output, layout: EventLayout) -> DataFrame:
             for stored, name in zip(layout.stored, names, strict=True)
         ),
     )
-
-
-def write_side_output(
-    events: DataFrame, timeline: DataFrame, output: Output, layout: EventLayout, folder: Location
-) -> None:
-    side_output(events, timeline, output, layout).coalesce(1).write.parquet(url(folder))

@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 
 from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore
+from latecomer.firing.batch import Batch
 from latecomer.firing.choose import output_logic
-from latecomer.firing.output import Batch, OutputLogic
+from latecomer.firing.output import OutputLogic
 from latecomer.ledger.book import amounts_by_batch
 from latecomer.log.events import EventLog
 from latecomer.log.measures import measure_in_raw

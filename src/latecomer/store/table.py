@@ -29,6 +29,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from latecomer.errors import StoreError, TornCheckpoint, TornCommit, first_line
 from latecomer.errors.system import refusal_of, refused_in_words
 from latecomer.model.durations import to_micros
+from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store import files as fs
 from latecomer.store.commits import (
     REACHED,
@@ -66,6 +67,16 @@ class DataFile:
         known: Delta keeps no bound so far from our time as a global window's."""
         start, end = self.minimum.get("window_start"), self.maximum.get("window_end")
         return None if start is None else to_micros(start), None if end is None else to_micros(end)
+
+    @property
+    def window_ends(self) -> tuple[int, int]:
+        """Where the first and the last of its windows end, in microseconds; a bound that is not known is that of a
+        global window, which ends with time itself."""
+        first, last = self.minimum.get("window_end"), self.maximum.get("window_end")
+        return (
+            END_OF_TIME if first is None else to_micros(first),
+            END_OF_TIME if last is None else to_micros(last),
+        )
 
 
 class Table:

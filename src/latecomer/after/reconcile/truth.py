@@ -20,8 +20,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.after.reading.accounts import Accounts
+from latecomer.firing.batch import Batch
 from latecomer.firing.choose import output_logic
-from latecomer.firing.output import Batch, OutputLogic
+from latecomer.firing.output import OutputLogic
 from latecomer.firing.overflow import overflow_in_words
 from latecomer.firing.sessions import SessionLogic
 from latecomer.log.events import EventLog

@@ -1,0 +1,58 @@
+"""What an output is given for a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeGuard
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from latecomer.config.models import Output
+from latecomer.firing.lanes import BATCH, BEFORE, BEGAN, CLOCK, EARLY_DUE, LATE_DUE, NOW
+from latecomer.model.triggers import Every
+from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.timeline.keeper import Stretch
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What an output needs to know of a batch. `events` is None where the batch brought no data."""
+
+    number: int
+    stretch: Stretch
+    events: DataFrame | None = None
+    earliest: int = 0
+    latest: int = 0
+    history: bool = False
+    """The events are the whole log, of many batches: an output that was added later catches up."""
+
+    @property
+    def began_at(self) -> int:
+        """Where the watermark stood before the batch."""
+        return self.stretch.before.watermark if self.stretch.before else BEGIN_OF_TIME
+
+    def timeline(self, spark: SparkSession) -> DataFrame:
+        """The watermark of each tick, to be joined to the events."""
+        return self.stretch.frame(spark, with_batch=self.history)
+
+    def params(self, spark: SparkSession, output: Output) -> DataFrame:
+        """One row: the batch's number, its clocks, and which triggers are due by the arrival clock."""
+        stretch, trigger = self.stretch, output.trigger
+        row = {
+            BATCH: self.number,
+            BEFORE: self.began_at,
+            NOW: stretch.fires_at,
+            BEGAN: stretch.began_at,
+            CLOCK: stretch.clock,
+            EARLY_DUE: by_arrival(trigger.early) and stretch.passed(trigger.early.every),
+            LATE_DUE: by_arrival(trigger.late) and stretch.passed(trigger.late.every),
+        }
+        return spark.createDataFrame(
+            pa.table({name: pa.array([int(value)], pa.int64()) for name, value in row.items()})
+        )
+
+
+def by_arrival(rule: object) -> TypeGuard[Every]:
+    """Whether a trigger goes by the arrival clock."""
+    return isinstance(rule, Every) and rule.clock == "arrival"
