@@ -25,6 +25,7 @@ RESULTS = {
     "Rebuild",
     "Reconciliation",
     "Replay",
+    "RowShape",
     "RunReport",
     "SinkLogic",
 }

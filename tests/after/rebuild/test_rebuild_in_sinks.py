@@ -17,7 +17,11 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from latecomer import load_pipeline, run
+from latecomer.after.reading.reader import Reader
 from latecomer.after.rebuild import rebuilding
+from latecomer.after.serving.correcting import correct
+from latecomer.sink.keeper import SinkKeeper
+from latecomer.store.store import open_store
 
 NOON = datetime(2026, 11, 8, 12, tzinfo=UTC)
 PIPELINE = """\
@@ -35,6 +39,7 @@ outputs:
     aggregates: {many: count(*)}
     late: side_output
     sinks: [{delta: delta}, {sqlite: sales.db}, {jsonl: jsonl}, {parquet: parquet}]
+    late_to: [{jsonl: late}]
 """
 SALES = [
     ("a", 5, 5),
@@ -87,6 +92,19 @@ def test_change_streams_add_up_to_what_stands(folder: Path, kind: str) -> None:
     for row in _changes(folder / kind):
         added[_place(row)] += row["many"] if row["op"] == "insert" else -row["many"]
     assert dict(added) == LOG
+
+
+def test_late_rows_stay_as_they_are(folder: Path) -> None:
+    """A rebuild takes late events into numbers, and so does a correction: they were late all the same."""
+    late = [("a", 0, 0), ("c", 0, 0)]
+    assert [(*_place(row), row["batch"]) for row in _changes(folder / "late")] == late
+    pipeline = load_pipeline(folder / "shop.yaml")
+    correct(Reader(pipeline), "sales")
+    keeper = SinkKeeper(open_store(pipeline))
+    keeper.start(Reader(pipeline).batches() - 1)
+    keeper.finish()
+    keeper.close()
+    assert [(*_place(row), row["batch"]) for row in _changes(folder / "late")] == late
 
 
 def _changes(folder: Path) -> list[dict[str, Any]]:
