@@ -14,6 +14,9 @@ import pyarrow as pa
 import pytest
 from cli_kit import ON_SPARK, VERBS, Cli, Lake, words
 
+from latecomer.errors import StoreError
+from latecomer.store.recovery import require_unbroken
+
 
 def tables(lake: Lake) -> list[Path]:
     return sorted(log.parent for log in lake.store.root.rglob("_delta_log"))
@@ -249,3 +252,14 @@ def test_without_a_home_and_a_folder_for_temporary_files(filled: Lake) -> None:
     for name, (status, said) in asked(filled, VERBS, **nowhere).items():
         assert status in (0, 1, 2), (name, said)
         assert not said.startswith("unexpected"), (name, said)
+
+
+def test_a_ledger_that_lacks_a_batch_of_the_timeline_is_refused(lake: Lake) -> None:
+    """A copy made while a run went on: the batch between would never be completed."""
+    lake.ledger(0, [])
+    for batch in range(3):
+        lake.watermarks(batch, [{"tick": batch, "at": 0, "watermark": 0, "kind": "heartbeat"}])
+        if batch == 1:  # the batch under way when a run was killed
+            require_unbroken(lake.store)
+    with pytest.raises(StoreError, match="batch 1 is in the timeline and not in the ledger"):
+        require_unbroken(lake.store)

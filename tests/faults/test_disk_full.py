@@ -17,15 +17,15 @@ from pyspark.sql import SparkSession
 
 from faults.disk_kit import SmallDisk, Steps, failing_syncs, small_disk
 from faults.faults_kit import BOUNDARIES, left_behind, write_pipeline
-from latecomer import running
 from latecomer.after.rebuild import rebuilding
 from latecomer.after.upkeep.compacting import compact
 from latecomer.config.load import load_pipeline
 from latecomer.errors import LatecomerError
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
+from latecomer.source import files
 
-STREAM = ("repair_checkpoint", "sync_checkpoint")
+STREAM = ("repair_found", "sync_found")
 """Before Spark begins its checkpoint, and before a batch of the stream is cut."""
 SOME = (*STREAM, "watermarks.committed", "totals.panes.committed", "ledger.committed", "sink.jsonl.written")
 
@@ -41,7 +41,7 @@ def test_the_disk_is_full_at_one_step_after_the_other(
     with small_disk(tmp_path / "small", 8) as disk:
         file = write_pipeline(disk.root / "pipeline")
         steps = Steps(disk.fill, chosen)
-        steps.listen(monkeypatch, running, STREAM)
+        steps.listen(monkeypatch, files, STREAM)
         told = _run_until_undisturbed(file, spark, steps, disk)
         assert set(chosen or (*STREAM, *BOUNDARIES)) - {"sinks.applied"} <= set(told)
         for step, sentence in told.items():

@@ -73,6 +73,9 @@ def require_unbroken(store: Store) -> None:
     complete, timeline = (table.last_batch() for table in (store.ledger, store.watermarks))
     if complete > timeline:
         raise StoreError(_lacks(store, complete, "ledger", "timeline"))
+    store.ledger.refresh()  # it goes on beside, but the timeline is never more than the batch under way ahead
+    if timeline > store.ledger.last_batch() + 1:
+        raise StoreError(_lacks(store, timeline - 1, "timeline", "ledger"))
     _require_reached(store, store.ledger, _LOGS)
     _require_reached(store, store.events, _ASIDE)
     for output in store.pipeline.outputs:
