@@ -18,6 +18,7 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import StoreError
 from latecomer.store import private
 from latecomer.store.private import keep_private
+from spark_kit import quick_start
 
 PIPELINE = """
 name: asked
@@ -130,7 +131,12 @@ def test_a_private_run_writes_nothing_for_others_and_its_log_is_rotated(
         text=True,
         timeout=300,
         check=False,
-        env={**os.environ, "LATECOMER_SPARK_LOG_SIZE": "20KB", "TMPDIR": str(tmp_path / "tmp")},
+        env={
+            **os.environ,
+            **quick_start(tmp_path),
+            "LATECOMER_SPARK_LOG_SIZE": "20KB",
+            "TMPDIR": str(tmp_path / "tmp"),
+        },
     )
     assert done.returncode == 0, done.stderr
     places = [tmp_path / name for name in ("store", "sinks.db", "sink_delta", "sink_files")]
