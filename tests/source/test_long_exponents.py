@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from latecomer import Reader
+from latecomer.ledger.check import check_ledger
+from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.written_numbers import LONGEST, fits, written_number
 from source.source_kit import dead_letters, ledger_lines, pipeline_in, rows_of, run_once, write_text
 
@@ -81,3 +84,24 @@ def test_what_a_decimal_column_takes_is_compared_by_its_size() -> None:
     assert fits(Decimal("99.9"), 2)
     assert not fits(Decimal("1e3000000"), 38)  # Decimal's own abs() would raise Overflow here
     assert fits(Decimal("0e3000000"), 1)
+
+
+def test_an_amount_that_the_ledger_cannot_add_up_is_a_dead_letter(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The sums of the ledger have 32 digits before the point: an amount must leave room for the others of its batch."""
+    schema = {"at": "string", "fare": "decimal(32,0)", "paise": "decimal(18,2)"}
+    pipeline = pipeline_in(tmp_path, schema=schema, ledger=["fare"])
+    largest, beyond = "9" * WHOLE_DIGITS, f"1{'0' * WHOLE_DIGITS}"
+    amounts = [largest, f"-{largest}", beyond, f"-{beyond}", "7"]
+    write_text(tmp_path, "a.json", "\n".join(map(as_json, amounts)) + "\n")
+    store = run_once(pipeline, spark, drain=True)
+    fares = [row["fare"] for row in rows_of(store.events, "select fare from t order by position")]
+    assert fares == [Decimal(largest), Decimal(f"-{largest}"), 7]
+    letters = Reader(pipeline).dead_letters().to_pylist()
+    assert [letter["reason"] for letter in letters] == ["beyond_the_ledger"] * 2
+    assert f"has more than the {WHOLE_DIGITS} digits before the point" in letters[0]["detail"]
+    counted = ledger_lines(store, "totals")
+    assert counted[0, "events"] == {"received": 5, "on_time": 3, "dead_letter": 2}
+    assert counted[0, "fare"] == {"received": 7, "on_time": 7}
+    assert check_ledger(pipeline, spark) == []
