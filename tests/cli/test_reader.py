@@ -457,7 +457,7 @@ def as_before(lake: Lake) -> None:
     """Let the store be one of a version that summed whole numbers up in 64 bits."""
     pins = lake.pipeline.store_path / "pipeline.json"
     kept = {key: value for key, value in json.loads(pins.read_text()).items() if key != "sums"}
-    pins.write_text(json.dumps(kept))
+    pins.write_text(json.dumps({**kept, "format": 1}))
 
 
 @pytest.mark.parametrize(("old", "total"), [(False, 2**63), (True, None)])

@@ -107,3 +107,22 @@ def test_a_store_of_a_later_version_is_refused(tmp_path: Path) -> None:
         StoreMismatch, match=rf"has format {FORMAT + 1}, and this latecomer knows none beyond {FORMAT}"
     ):
         read_pins(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        {"outputs": [1]},
+        {"outputs": {"a": 7}},
+        {"policies": 3},
+        {"policies": {"a": "x"}},
+        {"policies": {"a": [None]}},
+    ],
+)
+def test_what_no_version_wrote_is_refused_and_not_stumbled_over(
+    tmp_path: Path, planted: dict[str, Any]
+) -> None:
+    written = {"format": 1, "pipeline": "p", "outputs": {}, "policies": {}, "columns": {}, **planted}
+    (tmp_path / "pipeline.json").write_text(json.dumps(written), encoding="utf-8")
+    with pytest.raises(StoreMismatch, match="restore it"):
+        read_pins(tmp_path)

@@ -1,7 +1,8 @@
 """Stores of earlier versions: each step brings what a store has written down from one format to the next.
 
 Reading takes the steps in memory, so an old store can be read as it is. The next run writes down where they lead.
-Tables need no step so far: a column that came later is empty in old files.
+Tables need no step so far: a column that came later is empty in old files. What is not as latecomer writes it is left
+as it is, for whoever reads it to refuse.
 """
 
 from __future__ import annotations
@@ -26,16 +27,20 @@ def _says_what_went_without_saying(pinned: Mapping[str, Any]) -> dict[str, Any]:
     Whole numbers were summed up as such, without room for more (ADR 0028). No output discarded, fired early or told
     empty windows.
     """
-    outputs = {name: _defined(definition) for name, definition in pinned.get("outputs", {}).items()}
-    policies = {
-        name: [_with_policy(entry) for entry in entries]
-        for name, entries in pinned.get("policies", {}).items()
-    }
-    return {SUMS: NARROW, **pinned, "outputs": outputs, "policies": policies}
+    found = {SUMS: NARROW, **pinned}
+    if isinstance(outputs := pinned.get("outputs"), dict):
+        found["outputs"] = {name: _defined(definition) for name, definition in outputs.items()}
+    if isinstance(policies := pinned.get("policies"), dict):
+        found["policies"] = {name: _with_policies(entries) for name, entries in policies.items()}
+    return found
 
 
 def _defined(definition: Any) -> Any:
     return {"discarding": False, **definition} if isinstance(definition, dict) else definition
+
+
+def _with_policies(entries: Any) -> Any:
+    return list(map(_with_policy, entries)) if isinstance(entries, list) else entries
 
 
 def _with_policy(entry: Any) -> Any:

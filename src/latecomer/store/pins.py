@@ -11,10 +11,10 @@ from latecomer.errors import StoreMismatch
 from latecomer.model.types import normal_type
 from latecomer.store import files
 from latecomer.store.files import Location, make_folder, replace_text
-from latecomer.store.migrations import FORMAT, upgraded
+from latecomer.store.migrations import FORMAT, SUMS, upgraded
 
 PINS = "pipeline.json"
-_PINNED = {"pipeline": str, "outputs": dict, "policies": dict, "columns": dict}
+_PINNED = {"pipeline": str, "outputs": dict, "policies": dict, "columns": dict, SUMS: str}
 """What every store has written down, besides its format."""
 
 

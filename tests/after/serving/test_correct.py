@@ -96,9 +96,8 @@ def test_late_events_may_add_up_to_more_than_64_bits(lake: Lake) -> None:
 
 def test_a_sum_that_outgrows_its_type_in_an_old_store_is_told_and_nothing_is_written(lake: Lake) -> None:
     pins = lake.pipeline.store_path / "pipeline.json"
-    pins.write_text(
-        json.dumps({key: value for key, value in json.loads(pins.read_text()).items() if key != "sums"})
-    )
+    kept = {key: value for key, value in json.loads(pins.read_text()).items() if key != "sums"}
+    pins.write_text(json.dumps({**kept, "format": 1}))
     lake.late("totals", 0, [late(0, "a", paise=2**62), late(0, "a", paise=2**62)])
     with pytest.raises(PipelineError, match=r"outputs\.totals\.aggregates: paise outgrew its type, int64"):
         correct(reader(lake), "totals")

@@ -471,7 +471,7 @@ def test_in_an_old_store_a_base_beyond_64_bits_is_never_taken_for_no_base(lake: 
     """Its column is null, and what is kept beside it counts: the correction alone would be a wrong number."""
     pins = lake.pipeline.store_path / "pipeline.json"
     kept = {key: value for key, value in json.loads(pins.read_text()).items() if key != "sums"}
-    pins.write_text(json.dumps(kept))
+    pins.write_text(json.dumps({**kept, "format": 1}))
     lake.panes("totals", 0, [pane(0, 0, merchant="a", paise=None, _lc_paise_beyond=2**63)])
     lake.late("totals", 1, [late(0, "a", paise=-1)])
     correct(reader(lake), "totals")
