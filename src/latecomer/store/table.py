@@ -40,6 +40,7 @@ from latecomer.store.commits import (
     torn_commits,
 )
 from latecomer.store.files import Location, make_folder, sync_files
+from latecomer.store.sql import double_quoted
 
 APPLICATION = "latecomer"
 NOTHING_REACHED: Mapping[str, int] = MappingProxyType({})
@@ -77,6 +78,10 @@ class DataFile:
             END_OF_TIME if first is None else to_micros(first),
             END_OF_TIME if last is None else to_micros(last),
         )
+
+
+_SQL_TYPES = {pa.bool_(): "boolean", pa.int64(): "bigint", pa.string(): "varchar", pa.float64(): "double"}
+"""The types of columns that came after the first stores; any other is null of no type."""
 
 
 class Table:
@@ -245,13 +250,30 @@ class Table:
         return [fs.url(self.location(file)) for file in files]
 
     def query(self, sql: str, **others: Table) -> pa.Table:
-        """Ask the table as it is now, named `t` in the SQL, without Spark; others join under their names."""
-        builder = QueryBuilder()
+        """Ask the table as it is now, named `t` in a SELECT, without Spark; others join under their names.
+
+        Columns that a table of an earlier version does not have are null.
+        """
+        builder, widened = QueryBuilder(), []
         for name, table in {"t": self, **others}.items():
             table.refresh()
-            builder = builder.register(name, table._create_or_open())
+            missing = table._missing_columns()
+            builder = builder.register(f"{name}_stored" if missing else name, table._create_or_open())
+            if missing:
+                widened.append(f"{name} as (select *, {', '.join(missing)} from {name}_stored)")
         with self.explained():
-            return pa.table(builder.execute(sql))
+            return pa.table(builder.execute(f"with {', '.join(widened)} {sql}" if widened else sql))
+
+    def _missing_columns(self) -> list[str]:
+        """The columns of its schema that are not stored, as nulls in SQL."""
+        there = set(self.columns) if self.schema is not None else set()
+        lacking = [field for field in self.schema or () if field.name not in there]
+        return [
+            f"cast(null as {_SQL_TYPES[field.type]}) as {double_quoted(field.name)}"
+            if field.type in _SQL_TYPES
+            else f"null as {double_quoted(field.name)}"
+            for field in lacking
+        ]
 
     def refresh(self) -> None:
         """See what others have committed since."""
