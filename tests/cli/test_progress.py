@@ -146,3 +146,6 @@ def test_a_batch_read_out_of_step_is_warned_of_with_what_to_set() -> None:
     assert as_json(late)["out_of_step"] == 9
     punctual = report(3, out_of_step=OutOfStep(9, MINUTE), entries=[])
     assert "none of them is late" in (out_of_step_in_words(punctual, files) or "")
+    assert "Let the source hand in rows in the order in which they came" in (
+        out_of_step_in_words(late, None) or ""
+    )

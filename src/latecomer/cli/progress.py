@@ -21,7 +21,7 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.values import csv_line, csv_text, json_seconds
 
 if TYPE_CHECKING:
-    from latecomer.config.models import Pipeline
+    from latecomer.config.models import Files
     from latecomer.pipeline import BatchReport
     from latecomer.running import RunReport
 
@@ -128,7 +128,7 @@ def as_line(report: BatchReport) -> str:
     return said
 
 
-def out_of_step_in_words(report: BatchReport, pipeline: Pipeline) -> str | None:
+def out_of_step_in_words(report: BatchReport, files: Files | None) -> str | None:
     """The warning for a batch that was read after what arrived clearly later, and what can be done."""
     found = report.out_of_step
     if found is None:
@@ -141,14 +141,13 @@ def out_of_step_in_words(report: BatchReport, pipeline: Pipeline) -> str | None:
     return (
         f"warning: batch {report.batch} has {found.events} events that arrived up to "
         f"{shown_duration(found.by)} before others that had been read already"
-        f" ({'; '.join(late) or 'none of them is late'}). {_in_order(pipeline)} set a longer watermark.delay. "
+        f" ({'; '.join(late) or 'none of them is late'}). {_in_order(files)} set a longer watermark.delay. "
         "Later batches are not warned of; latecomer ledger counts them all."
     )
 
 
-def _in_order(pipeline: Pipeline) -> str:
+def _in_order(files: Files | None) -> str:
     """What can be done so that what came first is read first."""
-    files = pipeline.source.files
     if files is None:
         return "Let the source hand in rows in the order in which they came, or"
     order = "" if files.order_by else "name the column with the arrival time in source.files.order_by, "
