@@ -26,9 +26,10 @@ LOG = logging.getLogger("latecomer.somewhere")
 WITHOUT_SPARK = """
 import time
 from pyspark.sql import SparkSession
-from latecomer.cli import main
+from latecomer.cli import main, steps
 
 SparkSession.Builder.getOrCreate = lambda builder: time.sleep(600)
+steps.MOMENT = 0.01
 main()
 """
 SLOW = """
@@ -160,7 +161,7 @@ def test_on_a_terminal_the_live_line_gives_way_to_the_answer() -> None:
 def test_something_is_shown_before_spark_has_started(verb: list[str], lake: Lake, tmp_path: Path) -> None:
     """Spark never comes up here, and the process is stopped as soon as it has printed anything."""
     lake.panes("minute_totals", 0, [pane(0, 0, merchant="a", paise=5, payments=1)])
-    lake.watermarks(0, [{"tick": 0, "at": 0, "watermark": 0}])
+    lake.watermarks(0, [{"tick": 0, "at": 0, "watermark": 0, "source_batch": 0, "kind": "heartbeat"}])
     lake.ledger(0, [])
     (lake.file.parent / "arrivals").mkdir(exist_ok=True)
     transcripts = Path(__file__).parents[1] / "transcripts"
@@ -173,7 +174,7 @@ def test_something_is_shown_before_spark_has_started(verb: list[str], lake: Lake
         assert process.stderr is not None
         first = process.stderr.readline().decode()
         process.kill()
-    assert first.split()[0] in ("starting", "reading", "checking", "transcript")
+    assert first.split()[0] in ("starting", "reading", "checking", "transcript"), first
     assert processor_seconds() - before < A_MOMENT
 
 
