@@ -26,6 +26,7 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import Calendar, Tumbling
 from latecomer.pipeline import BatchReport, Engine, outputs_to_compute
 from latecomer.sink.keeper import check_sinks
+from latecomer.source.base import StreamedSource
 from latecomer.source.checkpoint import next_batch
 from latecomer.source.choose import source_of
 from latecomer.spark.errors import SPARK_ERRORS, first_line, refusal
@@ -129,7 +130,8 @@ def _run(
 ) -> RunReport:
     try:
         engine.start()
-        _Runner(engine, session, stopping).run(bounded)
+        source = source_of(engine.pipeline, engine.store.columns)
+        _Runner(engine, source, session, stopping).run(bounded)
         if drain and not stopping.is_set():
             LOG.info("closing every window")
             engine.drain()
@@ -211,9 +213,11 @@ def _known_to_java(spark: SparkSession, zone: str) -> bool:
 class _Runner:
     """Drives the source's stream, one batch at a time, and the heartbeat between them."""
 
-    def __init__(self, engine: Engine, spark: SparkSession, stopping: threading.Event) -> None:
+    def __init__(
+        self, engine: Engine, source: StreamedSource, spark: SparkSession, stopping: threading.Event
+    ) -> None:
         self.engine = engine
-        self.source = source_of(engine.pipeline, engine.store.columns)
+        self.source = source
         self.spark = spark
         self.stopping = stopping
         self.turn = threading.Lock()

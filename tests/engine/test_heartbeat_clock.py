@@ -45,7 +45,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def started(engine: Engine) -> running._Runner:
-    return running._Runner(engine, None, threading.Event())  # type: ignore[arg-type]
+    return running._Runner(engine, None, None, threading.Event())  # type: ignore[arg-type]
 
 
 def heard(engine: Engine, at: int) -> None:
