@@ -85,10 +85,10 @@ def test_what_cannot_be_tightened_is_told(
 ) -> None:
     (tmp_path / "store").mkdir()
 
-    def refused(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
+    def refused(place: object, *_: object) -> None:
+        raise PermissionError(1, "Operation not permitted", str(place))
 
-    monkeypatch.setattr(private.Path, "chmod", refused)
+    monkeypatch.setattr(private, "keep_to_user", refused)
     with pytest.raises(
         StoreError, match=r"store cannot be made private: Operation not permitted; have its owner"
     ):
