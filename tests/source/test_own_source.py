@@ -254,6 +254,8 @@ def test_records_of_a_source_are_decoded(spark: SparkSession, folder: Path) -> N
         ("{my_sources:Outbox: [1]}", "the options of my_sources:Outbox are not keys and values"),
         ("{my_sources:Outbox: {target: x}, files: {path: in}}", "names 2 sources"),
         ("{schema: {at: string}}", "names no source\n    fix: write files: {path: "),
+        ("{my_sources:Outbox: {target: x}, format: csv}", "records of a source of your own cannot be csv"),
+        ("{files: {path: in}, format: csv}", "format is said beside files\n    fix: move it into files"),
         ("{my_nothing:Source: {}}", "there is no module my_nothing"),
         ("{my_formats:Semicolons: {}}", "Semicolons is not a source"),
         (

@@ -120,6 +120,16 @@ class Source(_Model):
         return {column: normal_type(kind) for column, kind in columns.items()}
 
     @model_validator(mode="after")
+    def _format_fits(self) -> Self:
+        if self.own is not None and self.format in ("csv", "parquet"):
+            raise ValueError(
+                f"records of a source of your own cannot be {self.format}; write format: json or module:Class"
+            )
+        if self.files is not None and "format" in self.model_fields_set:
+            raise ValueError("format is said beside files; move it into files: {format: …}")
+        return self
+
+    @model_validator(mode="after")
     def _headless_csv_is_declared(self) -> Self:
         files = self.files
         if files is not None and files.format == "csv" and not files.header and self.columns is None:
