@@ -225,6 +225,24 @@ def test_what_the_loader_refuses_the_schema_refuses(path: str, value: Any) -> No
     assert not fits(document, SCHEMA)
 
 
+@pytest.mark.parametrize(
+    ("source", "taken"),
+    [
+        ({"my_sources:Outbox": {"target": "x"}}, True),
+        ({"my_sources:Outbox": None, "format": "my_formats:Semicolons", "schema": {"at": "string"}}, True),
+        ({"files": {"path": "in", "format": {"my_formats:Semicolons": {"separator": "|"}}}}, True),
+        ({"my_sources:Outbox": {}, "files": {"path": "in"}}, False),
+        ({"own": {}}, False),
+        ({"fils": {"path": "in"}}, False),
+        ({"files": {"path": "in"}, "format": "csv"}, False),
+        ({"files": {"path": "in", "format": "xml"}}, False),
+        ({}, False),
+    ],
+)
+def test_the_kind_of_a_source_is_its_key(source: dict[str, Any], taken: bool) -> None:
+    assert fits(source, SCHEMA["$defs"]["Source"]) is taken
+
+
 def test_base_is_no_key_of_the_file() -> None:
     assert not fits(changed("base", "/tmp"), SCHEMA)
 

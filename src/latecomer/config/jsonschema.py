@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from latecomer.config.models import NAME, Pipeline
+from latecomer.config.own import OWN
 from latecomer.model.aggregates import FUNCTIONS, SYNONYMS, shown_function
 from latecomer.model.durations import format_duration
 
@@ -64,6 +65,8 @@ def pipeline_schema() -> dict[str, Any]:
             **{key: kept[key] for key in ("description",) if key in kept},
             **_duration(_POSITIVE, {"type": "null"}),
         }
+    definitions["Source"] = _source(definitions["Source"])
+    del definitions["PolledSource"]
     output = definitions["Output"]["properties"]
     output["too_late"] = {
         "anyOf": [{"$ref": output["too_late"]["$ref"]}, {"type": "null"}],
@@ -85,6 +88,31 @@ def pipeline_schema() -> dict[str, Any]:
         **schema,
         "description": "A pipeline of latecomer, the late-data layer for Apache Spark.",
         "$defs": definitions,
+    }
+
+
+def _source(made: dict[str, Any]) -> dict[str, Any]:
+    """The kind is the key: files, or a class of the user's own."""
+    said = {name: made["properties"][name] for name in ("format", "schema")}
+    own = {"anyOf": [{"pattern": _whole(OWN.pattern)}, {"enum": list(said)}]}
+    return {
+        "description": made["description"],
+        "oneOf": [
+            {
+                "type": "object",
+                "properties": {"files": {"$ref": "#/$defs/Files"}, "schema": said["schema"]},
+                "required": ["files"],
+                "additionalProperties": False,
+            },
+            {
+                "type": "object",
+                "description": "a source of your own, module:Class, with its options",
+                "properties": said,
+                "propertyNames": own,
+                "additionalProperties": {"anyOf": [{"type": "object"}, {"type": "null"}]},
+                "minProperties": 1,
+            },
+        ],
     }
 
 

@@ -92,6 +92,10 @@ def read_source(fields: Any, known: set[str]) -> Any:
     """The section `source` of a pipeline file, with its kind as a field: `{files: …}`, or `{module:Class: …}`."""
     if not isinstance(fields, dict):
         return fields
+    if not isinstance(fields.get("own"), PolledSource | None):
+        raise ValueError(
+            "own is no kind of source; write the class as the key, such as my_sources:Outbox: {…}"
+        )
     named = [key for key in fields if isinstance(key, str) and OWN.fullmatch(key)]
     kinds = [*named, *(key for key in ("files", "own") if fields.get(key) is not None)]
     if len(kinds) > 1:
