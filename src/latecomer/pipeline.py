@@ -45,9 +45,9 @@ from latecomer.sink.keeper import SinkKeeper
 from latecomer.source.base import Slice
 from latecomer.spark.progress import Progress, watched
 from latecomer.spark.session import scheduled
-from latecomer.store.coverage import require_covered
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import names
+from latecomer.store.outputs import outputs_to_compute, reached_by_output
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
 from latecomer.store.recovery import require_unbroken
 from latecomer.store.sql import quoted
@@ -459,33 +459,6 @@ class Engine:
                 number, output.name, received, fates.get(number, Counts()), output.windows_each
             )
         ]
-
-
-def reached_by_output(store: Store) -> dict[str, int]:
-    """The last batch in which each output took part."""
-    if not store.ledger.exists:
-        return {}
-    found = store.ledger.query("select output, max(batch) as last from t group by output")
-    return {row["output"]: row["last"] for row in found.to_pylist()}
-
-
-def outputs_to_compute(store: Store) -> list[str]:
-    """The outputs that were added since the store was made, to be computed from its log; an error where that
-    cannot be done."""
-    if store.ledger.last_batch() < 0:
-        return []
-    reached = reached_by_output(store)
-    newest = max(reached.values(), default=-1)
-    new = [name for name in store.pipeline.outputs if name not in reached]
-    for name in new:
-        require_covered(store, f"output {name} is new and", "leave it out, or start a new store")
-    for name in store.pipeline.outputs:
-        if name in reached and reached[name] < newest:
-            raise StoreMismatch(
-                f"output {name} was left out of the pipeline after batch {reached[name]}, and the log has gone "
-                f"on to batch {newest}; give it a new name, and it is computed from the log"
-            )
-    return new
 
 
 def _balanced(

@@ -24,7 +24,7 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError, Problem, SourceError, StoreError
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import Calendar, Tumbling
-from latecomer.pipeline import BatchReport, Engine, outputs_to_compute
+from latecomer.pipeline import BatchReport, Engine
 from latecomer.sink.keeper import check_sinks
 from latecomer.source.base import StreamedSource
 from latecomer.source.checkpoint import next_batch
@@ -32,6 +32,7 @@ from latecomer.source.choose import source_of
 from latecomer.spark.errors import SPARK_ERRORS, first_line, refusal
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
+from latecomer.store.outputs import outputs_to_compute
 from latecomer.store.pins import is_store
 from latecomer.store.private import keep_private
 from latecomer.store.recovery import held_for_run

@@ -16,7 +16,7 @@ import latecomer
 from latecomer.after.rebuild.rebuilding import _opened
 from latecomer.cli import app
 from latecomer.errors import LatecomerError, PipelineError, StoreMismatch
-from latecomer.pipeline import outputs_to_compute
+from latecomer.store.outputs import outputs_to_compute
 
 SOURCE = Path(latecomer.__file__).parent
 SENTENCES = {"needs", "reads format", "writes"}

@@ -6,6 +6,9 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
+from collections.abc import Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,9 +16,16 @@ from typing import Any
 
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
+from latecomer.store.failpoints import VARIABLE
 from latecomer.store.store import open_store
 from latecomer.store.table import Table
 
+SCRIPT = """
+import sys
+from latecomer.config.load import load_pipeline
+from latecomer.running import run
+run(load_pipeline(sys.argv[1]), drain=True)
+"""
 PIPELINE = """\
 name: killed
 store: ./store
@@ -189,3 +199,14 @@ def table_rows(table: Table, pipeline: Pipeline) -> list[str]:
         return []
     here = str(pipeline.base)
     return sorted(repr(row).replace(here, "") for row in table.query("select * from t").to_pylist())
+
+
+def run_and_die(file: Path, failpoint: str, environment: Mapping[str, str]) -> int:
+    """A process that runs the pipeline to its end, or to a failpoint: what it returned."""
+    return subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(file)],
+        env={**os.environ, **environment, VARIABLE: failpoint},
+        capture_output=True,
+        timeout=300,
+        check=False,
+    ).returncode

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from faults.faults_kit import in_turn, left_behind, take_sink_away, write_pipeline
+from faults.faults_kit import in_turn, left_behind, run_and_die, take_sink_away, write_pipeline
 from latecomer.config.load import load_pipeline
 from latecomer.running import run
-from latecomer.store.failpoints import VARIABLE
 from spark_kit import quick_start
-
-SCRIPT = """
-import sys
-from latecomer.config.load import load_pipeline
-from latecomer.running import run
-run(load_pipeline(sys.argv[1]), drain=True)
-"""
-
-
-def run_and_die(file: Path, failpoint: str, environment: Mapping[str, str]) -> int:
-    return subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(file)],
-        env={**os.environ, **environment, VARIABLE: failpoint},
-        capture_output=True,
-        timeout=300,
-        check=False,
-    ).returncode
 
 
 def kill_in_turn(

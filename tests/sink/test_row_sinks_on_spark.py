@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -15,23 +12,16 @@ import pytest
 from pyspark.sql import SparkSession
 from row_kit import found_in, of_reader, wanted_in
 
-from faults.faults_kit import write_pipeline
+from faults.faults_kit import run_and_die, write_pipeline
 from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
 from latecomer.errors import SinkError
 from latecomer.running import run
 from latecomer.sink.keeper import sink_status
-from latecomer.store.failpoints import VARIABLE
 from latecomer.store.store import open_store
 from spark_kit import quick_start
 
-SCRIPT = """
-import sys
-from latecomer.config.load import load_pipeline
-from latecomer.running import run
-run(load_pipeline(sys.argv[1]), drain=True)
-"""
 PIPELINE = """\
 name: aside
 store: ./store
@@ -49,16 +39,6 @@ dead_letters_to: [{jsonl: dead_lines}, {sqlite: both.db}]
 """
 
 
-def killed(file: Path, failpoint: str, environment: dict[str, str]) -> int:
-    return subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(file)],
-        env={**os.environ, **environment, VARIABLE: failpoint},
-        capture_output=True,
-        timeout=300,
-        check=False,
-    ).returncode
-
-
 def require_same(pipeline: Pipeline, *kinds: str) -> None:
     (counted,) = [row for row in Reader(pipeline).ledger_totals().to_pylist() if row["unit"] == "assignments"]
     for which, fate in (("late", "side_output"), ("dead", "dead_letter")):
@@ -74,7 +54,7 @@ def test_nothing_is_lost_or_doubled(
     file, environment = write_pipeline(tmp_path), quick_start(tmp_path)
     file.write_text(PIPELINE, encoding="utf-8")
     pipeline = load_pipeline(file)
-    assert killed(file, "totals.late.committed@1", environment) == -signal.SIGKILL
+    assert run_and_die(file, "totals.late.committed@1", environment) == -signal.SIGKILL
 
     with closing(sqlite3.connect(file.parent / "both.db", isolation_level=None)) as other:
         other.execute("begin exclusive")
@@ -95,7 +75,7 @@ def test_nothing_is_lost_or_doubled(
 
     # A sink that was taken away is filled again, and the process dies on the way.
     shutil.rmtree(file.parent / "late_lines")
-    assert killed(file, "sink.jsonl.written@2", environment) == -signal.SIGKILL
+    assert run_and_die(file, "sink.jsonl.written@2", environment) == -signal.SIGKILL
     run(pipeline, drain=True, spark=spark)
     require_same(pipeline, "jsonl", "sqlite")
     assert {row["state"] for row in sink_status(open_store(pipeline)).to_pylist()} == {"up to date"}

@@ -16,6 +16,7 @@ from itertools import islice
 
 from latecomer.config.damage import DamagedFile, damage_found
 from latecomer.config.encodings import UTF8, bounded_lines, is_text, open_text
+from latecomer.config.own import Decoder
 from latecomer.config.paths import list_files, misnamed_files, special_files
 from latecomer.errors import SourceError
 
@@ -26,7 +27,7 @@ SAMPLE_SIZE = 32 << 20
 """How many characters of a line, and of a file, are looked at."""
 
 
-def source_warnings(pattern: str, file_format: object) -> list[str]:
+def source_warnings(pattern: str, file_format: str | Decoder) -> list[str]:
     """What of the files that are there now cannot be read, a sentence each: what is no file, names that are not
     text, and in Parquet the columns that are left out."""
     said = [

@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from latecomer.config.own import Decoder, PolledSource, WrittenDecoder, WrittenSource
-from latecomer.config.sinks import OwnSink, Sink
+from latecomer.config.own import Written
 from latecomer.model.base import Model
 from latecomer.model.strategies import Custom, Strategy
 
@@ -32,22 +31,9 @@ def load_strategy(written: Custom, base: Path) -> Strategy:
     return _made(found, {**shared, **written.options}, "options", "options: of ", Strategy)
 
 
-def load_sink(written: OwnSink, base: Path, field: str) -> Sink:
-    """The sink that the file names, made with its options."""
-    found = _load(written.name, base, Sink, field)
-    return _made(found, written.options, field, "", Model)
-
-
-def load_source(written: WrittenSource, base: Path) -> PolledSource:
-    """The source that the file names, made with its options."""
-    found = _load(written.name, base, PolledSource, written.name)
-    return _made(found, written.options, written.name, "", Model)
-
-
-def load_decoder(written: WrittenDecoder, base: Path, field: str) -> Decoder:
-    """The decoder that the file names, made with its options."""
-    found = _load(written.name, base, Decoder, field)
-    return _made(found, written.options, field, "", Model)
+def load_own(written: Written, kind: type[_Kind], base: Path, field: str) -> _Kind:
+    """The source, decoder or sink that the file names, made with its options."""
+    return _made(_load(written.name, base, kind, field), written.options, field, "", Model)
 
 
 def _load(written: str, base: Path, kind: type[_Kind], field: str) -> type[_Kind]:

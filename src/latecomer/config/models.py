@@ -26,7 +26,7 @@ from pydantic import (
 )
 
 from latecomer.config import profiles
-from latecomer.config.custom import load_decoder, load_sink, load_source, load_strategy
+from latecomer.config.custom import load_own, load_strategy
 from latecomer.config.encodings import UTF8, known_encoding
 from latecomer.config.own import Decoder, Format, PolledSource, WrittenDecoder, WrittenSource, read_source
 from latecomer.config.paths import escaped
@@ -254,11 +254,11 @@ def loaded_source(source: Source, base: Path) -> Source:
     """The source, with the classes that the file names."""
     loaded: dict[str, Any] = {}
     if isinstance(source.own, WrittenSource):
-        loaded["own"] = load_source(source.own, base)
+        loaded["own"] = load_own(source.own, PolledSource, base, source.own.name)
     if isinstance(source.format, WrittenDecoder):
-        loaded["format"] = load_decoder(source.format, base, "format")
+        loaded["format"] = load_own(source.format, Decoder, base, "format")
     if source.files is not None and isinstance(source.files.format, WrittenDecoder):
-        decoder = load_decoder(source.files.format, base, "files.format")
+        decoder = load_own(source.files.format, Decoder, base, "files.format")
         loaded["files"] = source.files.model_copy(update={"format": decoder})
     return source.model_copy(update=loaded) if loaded else source
 
@@ -275,7 +275,7 @@ def _with_own_sinks(name: str, output: Output, base: Path) -> Output:
 
 def _loaded_sinks(sinks: tuple[Sink, ...], base: Path, field: str = "") -> tuple[Sink, ...]:
     return tuple(
-        load_sink(sink, base, f"{field}{nth}") if isinstance(sink, OwnSink) else sink
+        load_own(sink, Sink, base, f"{field}{nth}") if isinstance(sink, OwnSink) else sink
         for nth, sink in enumerate(sinks)
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, SerializeAsAny, WithJsonSchema
 
@@ -16,17 +16,20 @@ if TYPE_CHECKING:
 
 OWN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 """How a class of the user's own is named: module:Class."""
-FORMATS = ("json", "csv", "parquet")
+BuiltIn = Literal["json", "csv", "parquet"]
+FORMATS: tuple[str, ...] = get_args(BuiltIn)
 
 
 class Named(Model):
-    """A class of the user's own, with the options of the pipeline file as its fields."""
+    """What may be a class of the user's own, with the options of the pipeline file as its fields."""
 
     kind: ClassVar[str]
+    """How the pipeline file names it: module:Class, unless it comes with latecomer."""
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
-        cls.kind = f"{cls.__module__}:{cls.__qualname__}"
+        if "kind" not in cls.__dict__:
+            cls.kind = f"{cls.__module__}:{cls.__qualname__}"
 
 
 class Decoder(Named):
@@ -143,7 +146,7 @@ _FORMAT_SCHEMA: dict[str, Any] = {
     ]
 }
 Format = Annotated[
-    Literal["json", "csv", "parquet"] | SerializeAsAny[Decoder],
+    BuiltIn | SerializeAsAny[Decoder],
     BeforeValidator(_read_format),
     WithJsonSchema(_FORMAT_SCHEMA),
 ]

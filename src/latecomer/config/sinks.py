@@ -12,8 +12,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from latecomer.config.own import OWN
-from latecomer.model.base import Model
+from latecomer.config.own import OWN, Named, Written
 from latecomer.model.panes import Accumulation
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class OnOutage(StrEnum):
     STOP = "stop"
 
 
-class Sink(Model):
+class Sink(Named):
     """What a sink can take: one that upserts keeps one pane of each window and key, an append-only one
     cannot overwrite what it was given."""
 
@@ -57,11 +56,6 @@ class Sink(Model):
         ge=1,
         description="wait: how many batches may be completed while it is down, before the run stops",
     )
-
-    def __init_subclass__(cls, **settings: Any) -> None:
-        super().__init_subclass__(**settings)
-        if "kind" not in cls.__dict__:
-            cls.kind = f"{cls.__module__}:{cls.__qualname__}"
 
     @property
     def place(self) -> str:
@@ -132,11 +126,8 @@ class FileSink(Sink):
         return self.path
 
 
-class OwnSink(Sink):
-    """A sink of the user's own as it is written in the file; its class is loaded once the file's folder is known."""
-
-    name: str
-    options: dict[str, Any]
+class OwnSink(Written, Sink):
+    """A sink of the user's own that is not loaded yet."""
 
 
 class DeltaSink(FileSink):

@@ -7,16 +7,17 @@ a reader of Spark's own for whole files are faster with it (`FileDecoder`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, DataFrameReader
 
 from latecomer.config.checks import PRIVATE
+from latecomer.config.own import PolledSource
 from latecomer.decode.files import SourceFile
 from latecomer.decode.limits import LongLine
 from latecomer.store.sql import quoted
 
-RECORD = f"{PRIVATE}record"
+RECORD = PolledSource.RECORD
 """The bytes of a record that is to be decoded."""
 CORRUPT = f"{PRIVATE}corrupt"
 """The bytes of a record that could not be decoded; null for all others."""
@@ -26,6 +27,14 @@ METADATA = f"{PRIVATE}metadata"
 NewReader = Callable[[], DataFrameReader]
 """Makes a reader: whatever is set on one stays set on it."""
 PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+
+
+def other_columns(found: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """The columns that are missing or of another type: what there is instead, the name, and the type that it should
+    have."""
+    for name, kind in wanted.items():
+        if found.get(name) != kind:
+            yield f"{name} is {found[name]}" if name in found else f"there is no {name}", name, kind
 
 
 class RecordDecoder(ABC):

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from latecomer.config.checks import PRIVATE
 from latecomer.config.own import Decoder
 from latecomer.decode import lines
-from latecomer.decode.base import CORRUPT, RECORD, NewReader, RecordDecoder
+from latecomer.decode.base import CORRUPT, RECORD, NewReader, RecordDecoder, other_columns
 from latecomer.decode.files import SourceFile, together
 from latecomer.decode.text import TextFiles
 from latecomer.errors import SourceError, first_line
@@ -49,13 +49,11 @@ class OwnRecords(RecordDecoder):
         return fields
 
     def _require_columns(self, found: Mapping[str, str], columns: Mapping[str, str]) -> None:
-        for name, kind in columns.items():
-            if found.get(name) != kind:
-                there = f"{name} is {found[name]}" if name in found else f"there is no {name}"
-                raise SourceError(
-                    f"decoder {self.decoder.kind}: decode() returned another struct than it was asked for: {there}, "
-                    f"and the pipeline has {name} {kind}; make it so, or correct source.schema"
-                )
+        for there, name, kind in other_columns(found, columns):
+            raise SourceError(
+                f"decoder {self.decoder.kind}: decode() returned another struct than it was asked for: {there}, "
+                f"and the pipeline has {name} {kind}; make it so, or correct source.schema"
+            )
 
 
 @dataclass(frozen=True)

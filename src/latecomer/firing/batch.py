@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 from latecomer.config.models import Output
 from latecomer.firing.lanes import BATCH, BEFORE, BEGAN, CLOCK, EARLY_DUE, LATE_DUE, NOW
 from latecomer.model.triggers import Every
-from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.timeline.keeper import Stretch
 
 
@@ -27,11 +26,6 @@ class Batch:
     history: bool = False
     """The events are the whole log, of many batches: an output that was added later catches up."""
 
-    @property
-    def began_at(self) -> int:
-        """Where the watermark stood before the batch."""
-        return self.stretch.before.watermark if self.stretch.before else BEGIN_OF_TIME
-
     def timeline(self, spark: SparkSession) -> DataFrame:
         """The watermark of each tick, to be joined to the events."""
         return self.stretch.frame(spark, with_batch=self.history)
@@ -41,7 +35,7 @@ class Batch:
         stretch, trigger = self.stretch, output.trigger
         row = {
             BATCH: self.number,
-            BEFORE: self.began_at,
+            BEFORE: stretch.watermark_before,
             NOW: stretch.fires_at,
             BEGAN: stretch.began_at,
             CLOCK: stretch.clock,

@@ -25,13 +25,12 @@ from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.merge import Merger
 
 CLOSING = "closing"
-_NTH = f"{PRIVATE}nth"
 _BOTH = f"{PRIVATE}both"
 
 
 def may_close(files: Iterable[DataFile], output: Output, stretch: Stretch) -> list[DataFile]:
     """The pane files that can hold a window for which nothing more can come since this stretch."""
-    before = stretch.before.watermark if stretch.before else BEGIN_OF_TIME
+    before = stretch.watermark_before
 
     def may(file: DataFile) -> bool:
         start, end = file.windows
@@ -46,7 +45,7 @@ def places_to_close(panes: Table, output: Output, stretch: Stretch) -> set[tuple
     if not panes.exists:
         return set()
     place = ", ".join(double_quoted(name) for name in ("window_start", "window_end", *output.by))
-    low = (stretch.before.watermark if stretch.before else BEGIN_OF_TIME) - output.settles_after
+    low = stretch.watermark_before - output.settles_after
     high = stretch.fires_at - output.settles_after
     if high <= FIRST_MOMENT:
         return set()

@@ -93,7 +93,7 @@ def ends_closed(name: str, window: FixedWindow, known: KnownKeys, stretch: Stret
     first, newest = known.first, known.newest
     if first is None or newest is None:
         return []
-    after = max(first, stretch.before.watermark if stretch.before else BEGIN_OF_TIME)
+    after = max(first, stretch.watermark_before)
     until = newest if stretch.fires_at == END_OF_TIME else stretch.fires_at
     if until <= after:
         return []

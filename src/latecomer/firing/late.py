@@ -21,7 +21,6 @@ from latecomer.store.table import DataFile
 from latecomer.windowing.merge import LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, Merger
 
 _PRIOR = f"{PRIVATE}prior"
-_NTH = f"{PRIVATE}nth"
 
 
 def touching(files: Iterable[DataFile], starts: Sequence[int]) -> list[DataFile]:

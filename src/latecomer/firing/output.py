@@ -212,7 +212,7 @@ class OutputLogic:
             for file in self.recent_panes
             if file.size < SMALL
             and kind_of(file) == LATE
-            and file.window_ends[1] > batch.began_at - self.output.allowed_lateness
+            and file.window_ends[1] > batch.stretch.watermark_before - self.output.allowed_lateness
         ]
         if len(small) < FOLD_AT:
             return new, []

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from latecomer.config.models import Output
 from latecomer.firing.lanes import WAITING
 from latecomer.model.triggers import Every
-from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.files import read_table
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import DataFile, Table, kind_of
@@ -65,9 +64,8 @@ def _passes(
         return stretch.passed(early.every)
     if output.window.endless:
         return stretch.began_at // early.every < stretch.fires_at // early.every
-    before = stretch.before.watermark if stretch.before else BEGIN_OF_TIME
     return any(
-        max(before - start, 0) // early.every < (stretch.fires_at - start) // early.every
+        max(stretch.watermark_before - start, 0) // early.every < (stretch.fires_at - start) // early.every
         for start in _starts_unpublished(partials, still_open)
     )
 

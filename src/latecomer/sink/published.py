@@ -10,7 +10,7 @@ from latecomer.config.contract import PaneShape, RowShape, Shape
 from latecomer.config.sinks import ListedSink, Stream
 from latecomer.store.layout import PaneLayout
 from latecomer.store.publication import DEAD_LETTER_ORDER, LATE_ORDER, publication_order
-from latecomer.store.sql import double_quoted
+from latecomer.store.sql import listed
 from latecomer.store.store import Store
 from latecomer.store.table import Table
 
@@ -42,12 +42,7 @@ class Feed:
 
     def rows(self, batch: int) -> pa.Table:
         """A batch's rows in order of publication."""
-        # A table of an earlier version, not written to since, lacks the later columns.
-        there = set(self.table.columns)
-        columns = ", ".join(
-            double_quoted(name) if name in there else f"null as {double_quoted(name)}"
-            for name in self.shape.schema.names
-        )
+        columns = listed(self.shape.schema.names)
         return self.table.query(f"select {columns} from t where batch = {batch} order by {self.order}")
 
 

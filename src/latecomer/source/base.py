@@ -9,29 +9,31 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from latecomer.config.checks import PRIVATE
+from latecomer.config.models import Pipeline
+from latecomer.config.own import PolledSource
 from latecomer.decode.base import CORRUPT as CORRUPT
 from latecomer.errors import StoreError
 
-ORIGIN = f"{PRIVATE}origin"
+ORIGIN = PolledSource.ORIGIN
 """Where a row comes from, as the log keeps it."""
 FULL_ORIGIN = f"{PRIVATE}full_origin"
 """Where a row comes from, as a dead letter tells it."""
-POSITION = f"{PRIVATE}position"
+POSITION = PolledSource.POSITION
 """Which row of its origin it is."""
-LANDED = f"{PRIVATE}landed"
+LANDED = PolledSource.ARRIVAL
 """When a row came, by the source's clock: its arrival, unless a column of its own says that. May be left out where a
 column does; the slice's newest counts then."""
 BROKEN = f"{PRIVATE}broken"
 """Why a whole file could not be read; such a row stands for it."""
 READ = f"{PRIVATE}read"
-NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
 _Written = TypeVar("_Written")
 
@@ -78,11 +80,19 @@ class Letters(ABC):
         """Text that every reader can read, the bytes where the text does not say them, and what was wrong."""
 
 
+@dataclass(frozen=True)
 class Source(ABC):
-    """Where events come from: what can be read, slice by slice."""
+    """Where events come from: what can be read, slice by slice, with the columns pinned for it."""
 
-    settings: Mapping[str, str] = NO_SETTINGS
+    pipeline: Pipeline
+    columns: Mapping[str, str]
+    settings: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """What the session that reads needs."""
+
+    @cached_property
+    def read_columns(self) -> dict[str, str]:
+        """The columns under the names that the source has for them."""
+        return {self.pipeline.source_name(column): kind for column, kind in self.columns.items()}
 
     @abstractmethod
     def read(self, spark: SparkSession, piece: Slice, write: Callable[[Rows], _Written]) -> _Written:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -24,7 +24,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.models import Pipeline
 from latecomer.config.paths import SourcePath, fits, special_kind
 from latecomer.decode import lines, parquet
 from latecomer.decode.base import METADATA, FileDecoder
@@ -122,11 +121,9 @@ class FileRows(Rows):
 
 @dataclass(frozen=True)
 class FileSource(StreamedSource):
-    """The pipeline's files, with the columns pinned for them."""
+    """The pipeline's files."""
 
-    pipeline: Pipeline
-    columns: Mapping[str, str]
-    settings = MappingProxyType({**lines.SETTINGS, **parquet.SETTINGS})
+    settings: ClassVar[Mapping[str, str]] = MappingProxyType({**lines.SETTINGS, **parquet.SETTINGS})
 
     @cached_property
     def path(self) -> SourcePath:
@@ -135,11 +132,6 @@ class FileSource(StreamedSource):
     @cached_property
     def decoder(self) -> FileDecoder:
         return file_decoder(self.pipeline.files, self.read_columns, self._folder_values, self.gives_landing)
-
-    @cached_property
-    def read_columns(self) -> dict[str, str]:
-        """The columns under the names that the source has for them."""
-        return {self.pipeline.source_name(column): kind for column, kind in self.columns.items()}
 
     def require(self) -> None:
         self.path.require_folder()

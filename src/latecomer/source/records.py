@@ -11,8 +11,7 @@ from typing import TypeVar
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from latecomer.config.models import Pipeline
-from latecomer.decode.base import RECORD, RecordDecoder
+from latecomer.decode.base import RECORD, RecordDecoder, other_columns
 from latecomer.decode.choose import record_decoder
 from latecomer.decode.retrying import patiently
 from latecomer.errors import SourceError
@@ -37,10 +36,7 @@ _Written = TypeVar("_Written")
 
 @dataclass(frozen=True)
 class RecordSource(Source):
-    """What such sources have in common: the columns pinned for them, and how records become rows."""
-
-    pipeline: Pipeline
-    columns: Mapping[str, str]
+    """What such sources have in common: how records become rows."""
 
     @abstractmethod
     def found(self, spark: SparkSession, piece: Slice) -> DataFrame:
@@ -54,11 +50,6 @@ class RecordSource(Source):
     @cached_property
     def decoder(self) -> RecordDecoder:
         return record_decoder(self.pipeline.source.format)
-
-    @cached_property
-    def read_columns(self) -> dict[str, str]:
-        """The columns under the names that the source has for them."""
-        return {self.pipeline.source_name(column): kind for column, kind in self.columns.items()}
 
     def letters(self, piece: Slice) -> Letters:
         return RecordLetters(self.pipeline, self.read_columns)
@@ -97,10 +88,8 @@ class RecordSource(Source):
         return rows.withColumn(LANDED, F.coalesce(F.col(LANDED).try_cast("timestamp"), read_at))
 
     def _require_columns(self, found: Mapping[str, str]) -> None:
-        for name, kind in self.read_columns.items():
-            if found.get(name) != kind:
-                there = f"{name} is {found[name]}" if name in found else f"there is no {name}"
-                raise SourceError(
-                    f"{self.named}: its rows have other columns than the pipeline: {there}, and it should be {kind}; "
-                    "cast it, or correct source.schema"
-                )
+        for there, _, kind in other_columns(found, self.read_columns):
+            raise SourceError(
+                f"{self.named}: its rows have other columns than the pipeline: {there}, and it should be {kind}; "
+                "cast it, or correct source.schema"
+            )

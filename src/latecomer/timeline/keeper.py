@@ -48,6 +48,11 @@ class Stretch:
         """The arrival clock at the end of the stretch."""
         return max((row.at for _, row in self.rows), default=BEGIN_OF_TIME)
 
+    @property
+    def watermark_before(self) -> int:
+        """The watermark in force when it began; BEGIN_OF_TIME where there was none yet."""
+        return self.before.watermark if self.before else BEGIN_OF_TIME
+
     def passed(self, interval: int) -> bool:
         """Whether the arrival clock passed a multiple of the interval. It starts at the very first tick."""
         known = [self.before.at if self.before else BEGIN_OF_TIME, *(row.at for _, row in self.rows)]
@@ -57,7 +62,7 @@ class Stretch:
     @property
     def began_at(self) -> int:
         """Where the watermark stood before the stretch; at the very beginning, where it was first known."""
-        before = self.before.watermark if self.before else BEGIN_OF_TIME
+        before = self.watermark_before
         known = (mark for mark in (before, *(step.watermark for step in self.steps)) if mark != BEGIN_OF_TIME)
         return next(known, BEGIN_OF_TIME)
 

@@ -45,6 +45,7 @@ from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.coverage import require_covered
 from latecomer.store.files import exists, is_folder, make_folder, names, scratch
+from latecomer.store.outputs import reached_by_output
 from latecomer.store.past import PastTable, ReplayStore
 from latecomer.store.private import keep_private
 from latecomer.store.rebuilds import Rebuild, Rebuilds
@@ -312,10 +313,7 @@ def _any_rebuild(origin: Store) -> bool:
 
 def _chosen(origin: Store, last: int, wanted: Sequence[str]) -> list[str]:
     """The outputs to replay: those asked for, else all that are computed."""
-    found = origin.ledger.query(
-        f"select output, max(batch) as last from t where batch <= {last} group by output"
-    )
-    reached = {row["output"]: row["last"] for row in found.to_pylist()}
+    reached = reached_by_output(origin, last)
     computed = [name for name in origin.pipeline.outputs if name in reached or not reached]
     for name in wanted or computed:
         if name not in computed:
