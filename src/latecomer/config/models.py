@@ -125,7 +125,7 @@ class Source(_Model):
             raise ValueError(
                 f"records of a source of your own cannot be {self.format}; write format: json or module:Class"
             )
-        if self.files is not None and "format" in self.model_fields_set:
+        if self.files is not None and self.format != "json":  # a pipeline that was written out says that
             raise ValueError("format is said beside files; move it into files: {format: …}")
         return self
 
