@@ -12,6 +12,14 @@ _HARMLESS = frozenset({"user", "host", "port", "dbname", "sslmode", "connect_tim
 _SECRET = r"\w*(?:passw(?:or)?d|passphrase|pwd|secret|token|access_?key|api_?key|credential)s?"  # noqa: S105
 _ASSIGNED = re.compile(rf"(?i)\b({_SECRET}['\"]?\s*[=:]\s*)('[^']*'|\"[^\"]*\"|[^\s&;,'\"]+)")
 _NAME = re.compile(rf"(?i){_SECRET}")
+_CONCEALED: set[str] = set()
+
+
+def conceal(secret: str) -> str:
+    """The secret itself, which no sentence shows from now on; what is as short as a word by chance is left."""
+    if len(secret) > 3:
+        _CONCEALED.update((secret, repr(secret)[1:-1]))
+    return secret
 
 
 def redacted(written: str) -> str:
@@ -38,6 +46,8 @@ def without_secrets(text: str) -> str:
     >>> without_secrets("no answer from postgresql://ana:secret@db/books, token=abc")
     'no answer from postgresql://ana:***@db/books, token=***'
     """
+    for secret in sorted(_CONCEALED, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
     return without_settings(_URL_IN_TEXT.sub(lambda found: redacted(found[0]), text))
 
 

@@ -1,0 +1,56 @@
+"""References to secrets: read when they are needed, shown never."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from latecomer.config.secrets import reference_problem, resolved
+from latecomer.errors import SinkOutage
+from latecomer.errors.redacting import without_secrets
+
+WORD = "tr\\ust-no-1"
+
+
+def test_a_reference_is_what_it_stands_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEDGER_USER", "anna-of-the-books")
+    (tmp_path / "word").write_text("s3 cret\n", encoding="utf-8")
+    written = "host=db user=${env:LEDGER_USER} password='${file:word}' cost=$5 {x}"
+    assert resolved(written, tmp_path) == "host=db user=anna-of-the-books password='s3 cret' cost=$5 {x}"
+
+
+def test_what_it_stood_for_is_in_no_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORD", WORD)
+    resolved("${env:WORD}", tmp_path)
+    assert without_secrets(f"login as '{WORD}' failed") == "login as '***' failed"
+    assert without_secrets(f"login with {WORD!r} failed") == "login with '***' failed"
+    assert "ust-no" not in SinkOutage(f"{WORD} was refused", f"{WORD} was refused").reason
+
+
+@pytest.mark.parametrize(
+    ("written", "message", "value"),
+    [
+        (
+            "${env:NO_SUCH_VARIABLE_HERE}",
+            "the environment has no such variable",
+            "${env:NO_SUCH_VARIABLE_HERE}",
+        ),
+        ("a${file:missing}b", "the file cannot be read (No such file or directory)", "${file:missing}"),
+        ("${file:bytes}", "the file cannot be read (it is no text)", "${file:bytes}"),
+        ("${file:empty}", "stands for nothing", "${file:empty}"),
+        ("${HOME}", "a reference says neither env nor file", "${HOME}"),
+        ("${vault:x}", "a reference says neither env nor file", "${vault:x}"),
+    ],
+)
+def test_a_reference_to_nothing_is_a_mistake(tmp_path: Path, written: str, message: str, value: str) -> None:
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\xfd")
+    (tmp_path / "empty").write_bytes(b"\n")
+    problem = reference_problem("source.kafka.options", written, tmp_path)
+    assert problem is not None
+    assert (problem.message, problem.value) == (message, value)
+    assert problem.fix
+
+
+def test_a_text_without_references_is_no_mistake(tmp_path: Path) -> None:
+    assert reference_problem("target", "postgresql://db/books", tmp_path) is None
