@@ -1,7 +1,7 @@
 """One Spark session for each test process, as small as it can be: see Tests in ARCHITECTURE.md.
 
-Random examples are the same in every run of `make test`, so that it says something of the change and not
-of the day; `make test-long` draws new ones each time.
+Random examples are few and the same in every run of `make test`, so that it says something of the change and not
+of the day; `make test-long` draws many, and new ones each time (examples_kit.py).
 
 The session of `make test` interprets its queries, on one core and with one shuffle partition: for a few rows
 that is quicker than compiling and spreading them. The processes that tests start, the tests that ask for
@@ -18,6 +18,7 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 from pyspark.sql import SparkSession
 
+from examples_kit import usual
 from faults.faults_kit import left_behind, write_pipeline
 from latecomer.cli import steps
 from latecomer.config.load import load_pipeline
@@ -28,10 +29,11 @@ from latecomer.spark.session import build_session
 # Latecomer starts no Python workers: Spark would take them from whatever python3 is on the PATH.
 os.environ["PYSPARK_PYTHON"] = "/no/python/worker/is/needed"
 
-hypothesis_settings.register_profile("repeated", derandomize=True, deadline=None)  # machines are noisy
-hypothesis_settings.load_profile("repeated")
+hypothesis_settings.register_profile("usual", usual)
+hypothesis_settings.load_profile("usual")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What runs on Spark comes first, so that no worker is left alone with a long test at the end.
 
@@ -43,6 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         is_property = hasattr(getattr(item, "obj", None), "hypothesis")
         if is_property and "spark" not in getattr(item, "fixturenames", ()):
             item.add_marker("no_cover")
+            item.add_marker("drawn")
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +69,8 @@ SMALL = {
     "spark.master": "local[1]",
     # How the files of a batch are shared out goes by it: as on two cores.
     "spark.default.parallelism": "2",
+    # What a task sorts or groups in: as much memory as it says is set to zero for each, 64 MiB unless told.
+    "spark.buffer.pageSize": "256k",
 }
 AS_USERS_DO = {"spark.sql.shuffle.partitions": "2", "spark.master": "local[2]"}
 JAVA_OPTIONS = (
@@ -87,7 +92,7 @@ JAVA_OPTIONS = (
 @pytest.fixture(scope="session")
 def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     settings = {
-        **(AS_USERS_DO if pytestconfig.getoption("-m") == "long" else SMALL),
+        **(AS_USERS_DO if pytestconfig.getoption("-m").startswith("long") else SMALL),
         "spark.driver.memory": "1500m",
         "spark.sql.streaming.pollingDelay": "10",
         # Nobody looks at the plans that Spark writes out for its web pages.

@@ -10,9 +10,9 @@ import random
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
+from examples_kit import drawn
 from latecomer.config.models import Output
 from latecomer.model.durations import UNITS, to_micros
 from latecomer.model.interpreter import Arrival, cut
@@ -23,8 +23,8 @@ SECOND = UNITS["s"]
 MINUTE = UNITS["m"]
 HOUR = UNITS["h"]
 
-quick = settings(deadline=None, max_examples=80)
-thorough = settings(deadline=None, max_examples=200)
+quick = drawn(30)
+thorough = drawn(80)
 
 
 def clock(text: str, day: str = "2026-04-25") -> int:

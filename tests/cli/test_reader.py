@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 from cli_kit import MINUTE, NOON, PIPELINE, Lake, at, pane
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples_kit import drawn
 from latecomer.after.reading.reader import Reader
 from latecomer.errors import NoStore, PipelineError, StoreMismatch
 from latecomer.model.aggregates import parse_aggregate
@@ -72,7 +73,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@drawn(12)
 @given(STEPS)
 def test_what_stands_is_what_the_model_says(steps: list[tuple[int, str | None, Op]]) -> None:
     """Sequences grow per window and key; a retract takes back the one before."""

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from examples_kit import drawn
 from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError, StoreMismatch
 from latecomer.model.predicates import FUNCTIONS, check_where
@@ -169,7 +170,7 @@ def parse(spark: SparkSession) -> Callable[[str], Any]:
     return lambda text: parser.parseExpression(text)
 
 
-@settings(max_examples=300, deadline=None)
+@drawn(150)
 @given(pieces=st.lists(PIECES, min_size=1, max_size=9))
 @example(pieces=["'", "\\", "'", " = ", "reflect(", "'", ")", "'"])
 @example(pieces=["r'", "\\", "'", " = ", "reflect(", ")"])

@@ -59,7 +59,10 @@ def example_in(folder: Path, form: str, flights: list[Any], files_a_batch: int) 
     return folder / name, folder / data
 
 
-@pytest.mark.parametrize(("form", "files_a_batch"), [("json", 7), ("csv", 20), ("parquet", 20)])
+@pytest.mark.parametrize(
+    ("form", "files_a_batch"),
+    [("json", 20), *(pytest.param(form, 20, marks=pytest.mark.long) for form in ("csv", "parquet"))],
+)
 def test_every_number_of_the_year_is_what_polars_counts(
     spark: SparkSession,
     tmp_path: Path,

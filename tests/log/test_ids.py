@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples_kit import drawn
 from latecomer.decode.files import SourceFile
 from latecomer.log import duplicates, ids
 from latecomer.log.duplicates import set_aside
@@ -101,7 +102,7 @@ LIVES = st.lists(
 
 
 @given(LIVES, st.booleans())
-@settings(max_examples=60, deadline=None)
+@drawn(25)
 def test_an_id_is_known_exactly_as_long_as_it_is_remembered(
     tmp_path_factory: pytest.TempPathFactory,
     life: Sequence[tuple[list[Event], int, str]],
@@ -233,7 +234,7 @@ def test_files_of_two_lanes_may_have_one_name(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.text(max_size=40), unique=True, min_size=1, max_size=50))
-@settings(deadline=None)
+@drawn(40)
 def test_hashes_tell_texts_apart_wherever_they_stand(texts: Sequence[str]) -> None:
     found = hash_ids(pa.array(texts))
     assert len(set(found.tolist())) == len(texts)

@@ -146,11 +146,11 @@ def units() -> list[Arrival]:
 @pytest.mark.parametrize(
     ("bound", "completeness", "dropped", "latency"),
     [
-        (0, "65.84%", 6832, "0.87"),
-        (2, "75.39%", 4923, "2.90"),
-        (5, "85.00%", 2999, "5.79"),
+        pytest.param(0, "65.84%", 6832, "0.87", marks=pytest.mark.long),
+        pytest.param(2, "75.39%", 4923, "2.90", marks=pytest.mark.long),
+        pytest.param(5, "85.00%", 2999, "5.79", marks=pytest.mark.long),
         (10, "93.47%", 1307, "10.87"),
-        (20, "99.48%", 105, "20.87"),
+        pytest.param(20, "99.48%", 105, "20.87", marks=pytest.mark.long),
         (40, "100.00%", 0, "40.87"),
     ],
 )

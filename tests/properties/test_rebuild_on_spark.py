@@ -250,7 +250,7 @@ def test_every_example_is_a_pipeline_that_may_run(drawn: tuple[Strategy, Output]
 
 
 @given(examples())
-@settings(on_spark, max_examples=2)
+@settings(on_spark, max_examples=1)
 def test_a_rebuilt_window_is_a_batch_job_over_the_log(spark: SparkSession, example: Example) -> None:
     rebuild_and_compare(spark, *example)
 

@@ -51,7 +51,7 @@ def run_and_replay(
 
 
 @given(QUIET.map(lambda batches: batches[:5]), watermarks(), OUTPUTS, st.booleans())
-@settings(on_spark, max_examples=2)
+@settings(on_spark, max_examples=1)
 def test_a_replay_repeats_what_happened(
     spark: SparkSession, batches: Batches, strategy: Strategy, both: tuple[Output, Output], drain: bool
 ) -> None:
@@ -60,7 +60,7 @@ def test_a_replay_repeats_what_happened(
 
 @pytest.mark.long
 @given(out_of_step().filter(bool).map(lambda batches: batches[:4]), watermarks(), OUTPUTS)
-@settings(on_spark, max_examples=2)
+@settings(on_spark, max_examples=1)
 def test_a_replay_repeats_partitions_read_out_of_step(
     spark: SparkSession, batches: list[list[Arrival]], strategy: Strategy, both: tuple[Output, Output]
 ) -> None:
@@ -95,7 +95,7 @@ def on_time(reader: Reader, output: str) -> list[dict[str, object]]:
 
 
 @given(QUIET.map(lambda batches: batches[:4]), watermarks(), OUTPUTS)
-@settings(on_spark, max_examples=2)
+@settings(on_spark, max_examples=1)
 def test_one_shot_says_what_the_stream_said(
     spark: SparkSession, batches: Batches, strategy: Strategy, both: tuple[Output, Output]
 ) -> None:

@@ -74,13 +74,13 @@ def run_and_compare(
 
 @pytest.mark.long
 @given(examples(crowds()))
-@settings(on_spark, max_examples=2)
+@settings(on_spark, max_examples=1)
 def test_crowds_of_sessions_equal_the_oracle(spark: SparkSession, example: Example) -> None:
     run_and_compare(spark, *example)
 
 
 @given(examples(few_batches()))
-@settings(on_spark, max_examples=2)
+@settings(on_spark, max_examples=1)
 def test_sessions_with_silence_equal_the_oracle(spark: SparkSession, example: Example) -> None:
     run_and_compare(spark, *example)
 

@@ -9,10 +9,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sink_kit import Place, apply, crashing, expected, insert, opened, retract, rows_of_delta, rows_of_sqlite
 
+from examples_kit import drawn
 from latecomer.model.panes import Op, Pane, surviving
 
 PLACES = st.tuples(st.integers(0, 2), st.sampled_from([None, "", "chai"]))
@@ -80,12 +81,12 @@ def check(
 
 
 @given(orderly() | disorderly(), st.data())
-@settings(max_examples=60, deadline=None)
+@drawn(25)
 def test_sqlite_holds_what_survives(batches: list[list[Pane]], data: Any) -> None:
     check("sqlite", rows_of_sqlite, batches, data)
 
 
 @given(orderly() | disorderly(), st.data())
-@settings(max_examples=25, deadline=None)
+@drawn(10)
 def test_delta_holds_what_survives(batches: list[list[Pane]], data: Any) -> None:
     check("delta", rows_of_delta, batches, data)

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from examples_kit import drawn
 from latecomer.config.damage import DamagedFile
 from latecomer.decode import limits
 from latecomer.decode.limits import KEPT, Limits, LongLine
@@ -54,7 +55,7 @@ def test_exactly_the_lines_that_are_too_long_are_found(
     file = tmp_path / name
 
     @given(SOME_TEXT, st.integers(4, 12), st.booleans())
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @drawn(30, suppress_health_check=list(HealthCheck))
     def check(text: bytes, longest: int, marked: bool) -> None:
         content = (b"\xef\xbb\xbf" if marked else b"") + text
         file.write_bytes(PACKED[name](content))

@@ -236,7 +236,7 @@ def test_a_file_that_goes_while_it_is_read_is_waited_for(
 
 def test_every_file_of_a_long_history_is_held_to(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = pipeline_in(tmp_path, files={"max_files_per_batch": 1}, schema=SCHEMA)
-    names = [f"t{nth:02}" for nth in range(23)]
+    names = [f"t{nth:02}" for nth in range(12)]
     for nth, name in enumerate(names):
         write_text(tmp_path, f"{name}.json", json_lines(name), nth)
     assert transactions(run_once(pipeline, spark)) == names

@@ -18,7 +18,15 @@ from latecomer.store.migrations import FORMAT, STEPS, upgraded
 from latecomer.store.pins import read_pins
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*.tar.gz"))
-each_store = pytest.mark.parametrize("archive", GOLDEN, ids=lambda path: path.name.removesuffix(".tar.gz"))
+IDS = [path.name.removesuffix(".tar.gz") for path in GOLDEN]
+each_store = pytest.mark.parametrize("archive", GOLDEN, ids=IDS)
+run_on = pytest.mark.parametrize(
+    "archive",
+    [
+        pytest.param(archive, marks=[pytest.mark.long] * ("all-windows" in name), id=name)
+        for archive, name in zip(GOLDEN, IDS, strict=True)
+    ],
+)
 MINUTES = {("chai", "14:00"): 60, ("dosa", "14:00"): 20, ("chai", "14:01"): 30}
 LATE = {"id": "t8", "at": "2026-04-25T14:01:20Z", "paise": 5, "shop": "chai", "came": "2026-04-25T14:06:00Z"}
 NEW = {"id": "t9", "at": "2026-04-25T14:09:00Z", "paise": 8, "shop": "dosa", "came": "2026-04-25T14:09:01Z"}
@@ -69,7 +77,7 @@ def test_an_old_store_is_read_as_it_is(archive: Path, tmp_path: Path) -> None:
     assert (tmp_path / "store" / "pipeline.json").read_bytes() == before
 
 
-@each_store
+@run_on
 def test_an_old_store_is_run_on_and_upgraded(spark: SparkSession, archive: Path, tmp_path: Path) -> None:
     pipeline = opened(archive, tmp_path)
     lines = "".join(json.dumps(row) + "\n" for row in (LATE, NEW, AGAIN))

@@ -69,6 +69,20 @@ SHOWN_ELSEWHERE = {
         "sessions_are_cut_at_multiples_of_max",
         "sessions_of_different_keys_never_meet",
         "three_sessions_become_one",
+        "late_events_of_a_session_may_wait_too",
+        "a_discarding_session_that_swallowed_others_tells_everything_once",
+        "an_event_that_touches_a_final_session_is_too_late",
+    ),
+    "properties/test_options_on_spark.py": (
+        "a_session_may_be_final_a_gap_later",
+        "a_session_has_a_closing_pane_too",
+        "an_event_at_the_end_of_a_closed_session_may_join_it",
+        "sessions_a_gap_apart_may_join",
+        "a_closing_pane_says_that_the_number_is_final",
+        "a_discarding_window_says_that_it_closed",
+        "no_on_time_pane_where_nothing_is_new",
+        "early_panes_by_the_watermark_count_from_the_windows_start",
+        "a_count_means_the_same_early_and_late",
     ),
 }
 """Test → the transcripts whose rule it holds against the oracle or the model, batch by batch."""

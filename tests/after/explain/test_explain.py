@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from after.story.story_kit import PIPELINE, Story, new_story, paid, second, shown
 from cli.cli_kit import at
+from examples_kit import drawn
 from latecomer.after.explain.explain import Explanation, explain
 from latecomer.after.explain.fates import Event, connected, judged_sessions
 from latecomer.after.reading.reader import Reader
@@ -269,7 +270,7 @@ def test_an_event_that_a_final_session_turns_away_is_of_its_life(story: Story) -
 ARRIVALS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3)), max_size=12)
 
 
-@settings(max_examples=200, deadline=None)
+@drawn(60)
 @given(
     ARRIVALS,
     st.integers(0, 10),

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from after.story.story_kit import PIPELINE, Story, new_story, second
 from cli.cli_kit import MINUTE, NOON, Lake, at, pane
+from examples_kit import drawn
 from latecomer.after.reading.reader import Reader
 from latecomer.cli import app
 from latecomer.cli.options import WrongUsage
@@ -80,7 +81,7 @@ def placed(rows: list[dict[str, Any]]) -> dict[Place, dict[str, Any]]:
     }
 
 
-@settings(max_examples=20, deadline=None)
+@drawn(8)
 @given(BATCHES, st.sampled_from(("totals", "successes", "parts")))
 def test_as_of_a_batchs_end_stands_what_the_model_says_of_the_panes_so_far(
     batches: list[tuple[int, list[Step]]], output: str

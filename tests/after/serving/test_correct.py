@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from after.serving.correct_kit import grouped, late, make_lake, publish, reader, rounded, served
 from cli.cli_kit import MINUTE, NOON, Lake
+from examples_kit import drawn
 from latecomer.after.reading.choices import Grain
 from latecomer.after.serving import correcting
 from latecomer.after.serving.correcting import correct
@@ -247,7 +248,7 @@ calls = st.tuples(
 
 
 @given(st.lists(st.one_of(batches, calls, st.just("rebuild")), max_size=10))
-@settings(max_examples=30, deadline=None)
+@drawn(12)
 def test_whatever_was_called_base_and_correction_are_a_group_by_over_all_events(
     history: Sequence[Any],
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -26,6 +26,7 @@ from after.serving.correct_kit import (
     states_of,
 )
 from cli.cli_kit import MINUTE, NOON, Lake, pane, rows_of
+from examples_kit import drawn
 from faults.faults_kit import write_pipeline
 from latecomer.after.reading.choices import Engine, Origin
 from latecomer.after.reading.reader import Reader
@@ -133,7 +134,7 @@ EVENTS = st.lists(
 
 
 @given(EVENTS)
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@drawn(6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_cannot_be_added_is_merged_from_the_states_of_both_sides(drawn: list[dict[str, Any]]) -> None:
     """On time in batch 0, late after it: together they are a plain GROUP BY over all events."""
     with tempfile.TemporaryDirectory() as folder:

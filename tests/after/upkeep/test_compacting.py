@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
 from after.upkeep.upkeep_kit import (
@@ -28,6 +28,7 @@ from after.upkeep.upkeep_kit import (
     tables,
 )
 from cli.cli_kit import rows_of
+from examples_kit import drawn
 from latecomer.after.explain.explain import explain
 from latecomer.after.reading.reader import Reader
 from latecomer.after.upkeep import plan
@@ -126,9 +127,8 @@ batches = st.lists(
 )
 
 
-@settings(
-    max_examples=10,
-    deadline=None,
+@drawn(
+    5,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # making it smaller takes minutes
 )
