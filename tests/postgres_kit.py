@@ -38,11 +38,7 @@ class Postgres:
         return self.url.replace("@", f":{PASSWORD}@")
 
     def ask(self, sql: str, *values: Any) -> list[dict[str, Any]]:
-        """The rows of an answer; nothing where a statement gives none."""
-        with psycopg.connect(self.url_with_password, autocommit=True) as connection:
-            cursor = connection.execute(sql.encode(), values or None)
-            names = [column.name for column in cursor.description or ()]
-            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()] if names else []
+        return ask_at(self.url_with_password, sql, *values)
 
     def start(self) -> None:
         settings = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1 -c fsync=off"
@@ -80,6 +76,14 @@ class Postgres:
     def _control(self, *options: str) -> None:
         control = [str(self.binaries / "pg_ctl"), "-D", str(self.folder / "data"), "-w"]
         _as_nobody(self.folder, [*control, "-l", str(self.folder / "log"), *options])
+
+
+def ask_at(target: str, sql: str, *values: Any) -> list[dict[str, Any]]:
+    """The rows of an answer; nothing where a statement gives none."""
+    with psycopg.connect(target, autocommit=True, options="-c timezone=UTC") as connection:
+        cursor = connection.execute(sql.encode(), values or None)
+        names = [column.name for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()] if names else []
 
 
 def binaries() -> Path | None:

@@ -32,8 +32,13 @@ def is_reference(written: str) -> bool:
     return _REFERENCE.fullmatch(written) is not None
 
 
-def has_reference(written: str) -> bool:
-    return _REFERENCE.search(written) is not None
+def without_references(written: str) -> str:
+    """What is there in plain text.
+
+    >>> without_references("host=db password=${env:PASSWORD}")
+    'host=db password='
+    """
+    return _REFERENCE.sub("", written)
 
 
 def reference_problem(field: str, written: str, base: Path) -> Problem | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
@@ -14,6 +15,7 @@ from pydantic import (
 )
 
 from latecomer.config.own import OWN, Named, Written
+from latecomer.config.secrets import without_references
 from latecomer.errors.redacting import redacted
 from latecomer.model.panes import Accumulation
 
@@ -167,6 +169,7 @@ class JsonlSink(FileSink):
     accepts: ClassVar[frozenset[Accumulation]] = CHANGES
 
 
+_PLAIN_PASSWORD = re.compile(r"(?i)^postgres(ql)?://[^/@:]*:[^@]+@|password\s*=\s*('[^']|[^\s&'])")
 LONGEST_NAME = 63
 """How many bytes of a name Postgres keeps."""
 
@@ -200,6 +203,10 @@ class PostgresSink(Sink):
     @property
     def place(self) -> str:
         return redacted(self.target)
+
+    @property
+    def has_plain_password(self) -> bool:
+        return _PLAIN_PASSWORD.search(without_references(self.target)) is not None
 
     def part(self, name: str) -> str:
         return f"table {self.schema_name}.{self.table or name}"

@@ -47,13 +47,14 @@ class PostgresLogic(BuiltInLogic):
         if not shape.appends:
             self._columns[PLACE] = "uuid"
         self._connection: Connection | None = None
-        self._was_connected = False
+        self._was_open = False
 
     def open(self) -> None:
         self._require_names()
         with self._transaction() as database:
             self._require_database(database)
             self._prepare(database)
+        self._was_open = True
 
     def last_batch(self) -> int:
         with self._transaction() as database:
@@ -234,7 +235,6 @@ class PostgresLogic(BuiltInLogic):
         with self._errors_in_words(batch):
             if self._connection is None:
                 self._connection = server.connect(self._target, self._base)
-                self._was_connected = True
             with server.transaction(self._connection):
                 yield self._connection
 
@@ -243,6 +243,7 @@ class PostgresLogic(BuiltInLogic):
         try:
             yield
         except SinkError:
+            self.close()
             raise
         except server.Unreachable as error:
             told, _, fix = str(error).partition("; ")
@@ -251,7 +252,7 @@ class PostgresLogic(BuiltInLogic):
             if not isinstance(error, server.driver().Error):
                 raise
             self.close()
-            reason = server.reason_of(error, self._was_connected)
+            reason = server.reason_of(error, self._was_open)
             refuse = self._outage if reason.passes else self._refusal
             raise refuse(reason.told, reason.fix, batch) from error
 

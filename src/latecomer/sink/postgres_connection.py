@@ -170,14 +170,14 @@ _REFUSED_CONNECTION = re.compile(
 )
 
 
-def reason_of(error: Exception, connected: bool) -> Reason:
-    """Why Postgres refused. `connected` says that it did not before: then people may be about to change that."""
+def reason_of(error: Exception, worked: bool) -> Reason:
+    """Why Postgres refused. `worked` says that it did not before: then people may be about to change that."""
     state, said = getattr(error, "sqlstate", None), without_secrets(first_line(error))
     if state in _PASSING_STATES or (state or "")[:2] in _PASSING:
         told, fix = _PASSING_STATES.get(str(state)) or _PASSING[str(state)[:2]]
         return Reason(f"{told} ({said})", fix, True)
     if state == "42501":
-        return Reason(f"a permission is missing ({said})", "grant it to the user of the target", connected)
+        return Reason(f"a permission is missing ({said})", "grant it to the user of the target", worked)
     if not isinstance(error, driver().OperationalError):
         fix = "correct what it names, or give the sink another table"
         return Reason(f"the server refused ({said})", fix, False)
@@ -187,7 +187,7 @@ def reason_of(error: Exception, connected: bool) -> Reason:
             ((told, fix) for word, told, fix in _BEFORE_ANY_ANSWER if word in text),
             (said, "correct the target"),
         )
-        return Reason(f"{told} ({said})", fix, connected)
+        return Reason(f"{told} ({said})", fix, worked)
     return Reason(
         f"the server cannot be reached ({said})", "see that it is up, and that the target is right", True
     )
