@@ -85,7 +85,7 @@ def opened(
     kind: str, path: Path, shape: PaneShape = SHAPE, pipeline: str = "upi", **settings: Any
 ) -> SinkLogic:
     if kind == "postgres":
-        settings = {"target": os.environ[TARGET], "schema": schema_at(path), **settings}
+        settings = {"target": os.environ.get(TARGET), "schema": schema_at(path), **settings}
     else:
         settings = {"path": str(path), **settings}
     sink = open_sink(SINKS[kind](**settings), path, pipeline, shape)
