@@ -168,7 +168,7 @@ _WITH_SPARK_OR_DELTA = {
     "plan_rebuild": "api",
     "reconcile": "api",
     "replay": "after.replay.replaying",
-    "run": "running",
+    "run": "api",
     "serve": "api",
     "sink_status": "api",
 }

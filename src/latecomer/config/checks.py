@@ -478,6 +478,18 @@ def _rows_that_go_nowhere(pipeline: Pipeline) -> Iterator[Problem]:
             {listed.sink.kind: listed.sink.place},
             "write takes_rows = True in its class once it can take rows without op and sequence",
         )
+    for listed in pipeline.listed_sinks():
+        if (
+            listed.stream is not Stream.PANES
+            and isinstance(listed.sink, PostgresSink)
+            and listed.sink.serving
+        ):
+            yield Problem(
+                f"{listed.field}.serving",
+                "only the numbers of an output are served",
+                True,
+                "leave it out here",
+            )
     for name, output in pipeline.outputs.items():
         if output.late_to and not output.sets_aside:
             yield Problem(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 UPSERTED = frozenset({Accumulation.ACCUMULATING, Accumulation.RETRACTING})
 CHANGES = frozenset({Accumulation.DISCARDING, Accumulation.RETRACTING})
-_OF_LATE, _DEAD_LETTERS = ".late", "dead letters"
+_OF_LATE, _OF_CORRECTIONS, _DEAD_LETTERS = ".late", ".corrections", "dead letters"
 
 
 class Stream(StrEnum):
@@ -117,8 +117,15 @@ def owner_in_words(owner: str) -> str:
     """
     if owner == _DEAD_LETTERS:
         return "the lane of dead letters"
-    output, late, _ = owner.partition(_OF_LATE)
-    return f"the side output of {output}" if late else f"output {owner}"
+    for ending, what in ((_OF_LATE, "the side output"), (_OF_CORRECTIONS, "the corrections")):
+        if owner.endswith(ending):
+            return f"{what} of {owner.removesuffix(ending)}"
+    return f"output {owner}"
+
+
+def corrections_owner(output: str) -> str:
+    """Whose rows the corrections of an output are."""
+    return f"{output}{_OF_CORRECTIONS}"
 
 
 class FileSink(Sink):

@@ -80,7 +80,7 @@ class PostgresLogic(BuiltInLogic):
                 return
             failpoint("sink.postgres.begun", batch)
             write(database, rows, batch)
-            _run(
+            run_sql(
                 database,
                 f"UPDATE {self._progress_named} SET batch = %s WHERE sink_table = %s",
                 batch,
@@ -90,7 +90,7 @@ class PostgresLogic(BuiltInLogic):
         failpoint("sink.postgres.committed", batch)
 
     def _append(self, database: Connection, rows: pa.Table, batch: int) -> None:
-        _copy(database, self._table, rows)
+        copy_rows(database, self._table, rows)
 
     def _staged(self, panes: pa.Table) -> pa.Table:
         """The changes that have to be made, each with its place and round."""
@@ -105,14 +105,14 @@ class PostgresLogic(BuiltInLogic):
 
     def _upsert(self, database: Connection, staged: pa.Table, batch: int) -> None:
         columns = {**self._columns, _ROUND: "integer", _RETRACTS: "boolean"}
-        _run(database, f"CREATE TEMPORARY TABLE latecomer_staging ({_definition(columns)}) ON COMMIT DROP")
-        _copy(database, _STAGING, staged)
+        run_sql(database, f"CREATE TEMPORARY TABLE latecomer_staging ({_definition(columns)}) ON COMMIT DROP")
+        copy_rows(database, _STAGING, staged)
         failpoint("sink.postgres.copied", batch)
         kinds = set(zip(staged[_ROUND].to_pylist(), staged[_RETRACTS].to_pylist(), strict=True))
         if any(retracts for _, retracts in kinds):
-            _run(database, f"ANALYZE {_STAGING}")  # else it may look through the whole table
+            run_sql(database, f"ANALYZE {_STAGING}")  # else it may look through the whole table
         for number, retracts in sorted(kinds, key=lambda kind: (kind[0], not kind[1])):
-            _run(database, self._retract(number) if retracts else self._insert(number))
+            run_sql(database, self._retract(number) if retracts else self._insert(number))
 
     def _retract(self, number: int) -> str:
         same = " AND ".join(f"stored.{name} = staged.{name}" for name in ("window_start", PLACE, "sequence"))
@@ -134,7 +134,7 @@ class PostgresLogic(BuiltInLogic):
         )
 
     def _progress(self, database: Connection, locked: bool = False) -> int:
-        row = _one(
+        row = one_row(
             database,
             f"SELECT batch, pipeline, output FROM {self._progress_named} WHERE sink_table = %s"
             + (" FOR UPDATE" if locked else ""),
@@ -172,37 +172,37 @@ class PostgresLogic(BuiltInLogic):
     def _prepare(self, database: Connection) -> None:
         """Make what is not there yet, or see that it is what we left. Nothing is made where all is there: a user who
         may not make tables can still write to them."""
-        _run(database, "SELECT pg_advisory_xact_lock(%s)", _MAKING)
-        if _one(database, "SELECT 1 FROM pg_namespace WHERE nspname = %s", self._schema) is None:
-            _run(database, f"CREATE SCHEMA {double_quoted(self._schema)}")
+        run_sql(database, "SELECT pg_advisory_xact_lock(%s)", _MAKING)
+        if one_row(database, "SELECT 1 FROM pg_namespace WHERE nspname = %s", self._schema) is None:
+            run_sql(database, f"CREATE SCHEMA {double_quoted(self._schema)}")
         if self._found(database, PROGRESS) is None:
             # One row a table, not an output: an output may feed two tables, and a table has one owner.
-            _run(
+            run_sql(
                 database,
                 f"CREATE TABLE {self._progress_table} (sink_table text PRIMARY KEY, "
                 "pipeline text NOT NULL, output text NOT NULL, batch bigint NOT NULL)",
             )
         found = self._found(database, self._name)
         if found is None:
-            _run(database, f"CREATE TABLE {self._table} ({_definition(self._columns)})")
+            run_sql(database, f"CREATE TABLE {self._table} ({_definition(self._columns)})")
             # The progress of a table that was dropped goes with it: the new one is filled from the start.
-            _run(database, f"DELETE FROM {self._progress_named} WHERE sink_table = %s", self._name)
+            run_sql(database, f"DELETE FROM {self._progress_named} WHERE sink_table = %s", self._name)
             found = self._found(database, self._name)
         else:
             self._require_columns(database, found)
-        if not self.shape.appends and _one(database, _UNIQUE, found, ["window_start", PLACE]) is None:
-            _run(database, f"CREATE UNIQUE INDEX ON {self._table} (window_start, {PLACE})")
+        if not self.shape.appends and one_row(database, _UNIQUE, found, ["window_start", PLACE]) is None:
+            run_sql(database, f"CREATE UNIQUE INDEX ON {self._table} (window_start, {PLACE})")
         self._claim(database)
 
     def _found(self, database: Connection, name: str) -> int | None:
         """The table of this name, as Postgres numbers it."""
-        row = _one(database, _TABLE, self._schema, name)
+        row = one_row(database, _TABLE, self._schema, name)
         if row is not None and row[1] not in ("r", "p"):
             raise self._refusal(f"{self._schema}.{name} is no table", "give the sink another table")
         return None if row is None else int(row[0])
 
     def _require_columns(self, database: Connection, table: int) -> None:
-        found = dict(_run(database, _COLUMNS, table).fetchall())
+        found = dict(run_sql(database, _COLUMNS, table).fetchall())
         ordered = sorted(found, key=[*self._columns, *found].index)
         if difference := differing({name: found[name] for name in ordered}, self._columns):
             raise self._refusal(
@@ -212,11 +212,13 @@ class PostgresLogic(BuiltInLogic):
 
     def _claim(self, database: Connection) -> None:
         owner = (self.pipeline, self.shape.owner)
-        found = _one(
+        found = one_row(
             database, f"SELECT pipeline, output FROM {self._progress_named} WHERE sink_table = %s", self._name
         )
         if found is None:
-            _run(database, f"INSERT INTO {self._progress_named} VALUES (%s, %s, %s, -1)", self._name, *owner)
+            run_sql(
+                database, f"INSERT INTO {self._progress_named} VALUES (%s, %s, %s, -1)", self._name, *owner
+            )
         else:
             self._require_owner(*found)
 
@@ -273,17 +275,17 @@ AND %s::text[] = ARRAY(
 """
 
 
-def _one(database: Connection, sql: str, *values: Any) -> tuple[Any, ...] | None:
-    row: tuple[Any, ...] | None = _run(database, sql, *values).fetchone()
+def one_row(database: Connection, sql: str, *values: Any) -> tuple[Any, ...] | None:
+    row: tuple[Any, ...] | None = run_sql(database, sql, *values).fetchone()
     return row
 
 
-def _run(database: Connection, sql: str, *values: Any) -> Any:
+def run_sql(database: Connection, sql: str, *values: Any) -> Any:
     """Run a statement. Where it has values, a percent sign in it stands twice."""
     return database.execute(sql.encode(), values or None)
 
 
-def _copy(database: Connection, table: str, rows: pa.Table) -> None:
+def copy_rows(database: Connection, table: str, rows: pa.Table) -> None:
     statement = f"COPY {table} ({listed(rows.column_names)}) FROM STDIN (FORMAT csv)"
     with database.cursor() as cursor, cursor.copy(statement.encode()) as copy:
         for piece in pieces(rows):

@@ -37,7 +37,7 @@ def serving(reader: Reader, output: str, chosen: str = "true") -> pa.Table:
     """
     ours = corrections_of(reader, output)
     base, corrections = standing_numbers(DATAFUSION, ours, "t"), _counting(reader, ours)
-    rows = _ask(ours, served(DATAFUSION, ours, base, corrections), _schema(ours), chosen=chosen)
+    rows = _ask(ours, served(DATAFUSION, ours, base, corrections), served_schema(ours), chosen=chosen)
     reader.notes = _notes(ours, rows)
     return rows
 
@@ -109,7 +109,8 @@ def _ask(ours: Corrections, sql: str, schema: pa.Schema, *then_by: str, chosen: 
     return _with_averages(ours, _with_merged(ours, rows, fitted(ours, rows, schema)))
 
 
-def _schema(ours: Corrections) -> pa.Schema:
+def served_schema(ours: Corrections) -> pa.Schema:
+    """The columns of what is served."""
     fields = [ours.layout.published.field(name) for name in ours.place]
     for name in ours.output.aggregates:
         kind = ours.layout.published.field(name).type
