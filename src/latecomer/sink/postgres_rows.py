@@ -100,9 +100,13 @@ def _calendar(column: pa.ChunkedArray, number: pa.DataType, unit: str) -> pa.Chu
     numbers = column.cast(number)
     limits = pc.min_max(numbers).as_py()
     first, last = limits["min"], limits["max"]
-    if first is None or (first >= _FIRST_YEAR[unit] and last <= _LATEST[unit]):
-        return column
     zone = "Z" if getattr(column.type, "tz", None) else ""
+    if first is None or (first >= _FIRST_YEAR[unit] and last <= _LATEST[unit]):
+        if not zone:
+            return column
+        # Arrow looks the zone up for each moment that it writes; of none it knows that it need not.
+        plain = column.cast(pa.timestamp(unit)).cast(pa.string())
+        return pc.binary_join_element_wise(plain, zone, "")
     texts = [None if value is None else _dated(value, unit, zone) for value in numbers.to_pylist()]
     return pa.chunked_array([pa.array(texts, pa.large_string())])
 
@@ -165,6 +169,8 @@ def rounds(places: Sequence[str], sequences: Sequence[int], retracts: Sequence[b
     >>> rounds("aa", [1, 1], [False, True])
     [0, 1]
     """
+    if len(set(places)) == len(places):
+        return [0] * len(places)
     kept = [True] * len(places)
     following: dict[str, tuple[int, bool]] = {}
     for row in range(len(places) - 1, -1, -1):
