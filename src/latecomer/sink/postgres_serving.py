@@ -42,6 +42,7 @@ class CorrectionsLogic(PostgresLogic):
         corrections, as SQL names them. Rows are asked for once nobody else can replace them, so that the last to write
         is the last to have read."""
         self._require_view_names(names)
+        self.open()
         with self._transaction() as database:
             self._progress(database, locked=True)
             if self._found(database, self._base_name) is None:

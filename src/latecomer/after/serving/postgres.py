@@ -35,7 +35,6 @@ def keep_served(reader: Reader, output: str) -> None:
         check_postgres(ours)
         logic = CorrectionsLogic(sink, reader.pipeline.base, reader.pipeline.name, output, row_schema(ours))
         with closing(logic):
-            logic.open()
             logic.replace(
                 lambda table, beside, ours=ours: postgres_statement(ours, table, beside),  # type: ignore[misc]
                 served_schema(ours).names,
