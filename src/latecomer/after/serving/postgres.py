@@ -45,9 +45,10 @@ def keep_served(reader: Reader, output: str) -> None:
 def beside_a_run(run: Callable[..., _Report], pipeline: Pipeline, **options: Any) -> _Report:
     """A run that keeps what is served: before it, where there is a store; after its first batch, which is when
     there is one; and after it, when a rebuild may have taken corrections in."""
-    if not any(serving_sinks(pipeline, output) for output in pipeline.outputs):
+    watch = options.get("watch", lambda _: None)
+    if not callable(watch) or not any(serving_sinks(pipeline, output) for output in pipeline.outputs):
         return run(pipeline, **options)
-    watch, served = options.get("watch", lambda _: None), _keep_all(pipeline)
+    served = _keep_all(pipeline)
 
     def watched(report: Any) -> None:
         nonlocal served
