@@ -50,9 +50,17 @@ class Postgres:
     def stop(self, how: str = "immediate") -> None:
         self._control("-m", how, "stop")
 
+    @property
+    def pid(self) -> int:
+        return int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+
+    @property
+    def is_up(self) -> bool:
+        return (self.folder / "data" / "postmaster.pid").exists() and psutil.pid_exists(self.pid)
+
     def kill(self) -> None:
         """SIGKILL to all of the server's processes."""
-        server = psutil.Process(int((self.folder / "data" / "postmaster.pid").read_text().split()[0]))
+        server = psutil.Process(self.pid)
         doomed = [server, *server.children(recursive=True)]
         for process in doomed:
             with suppress(psutil.NoSuchProcess):
@@ -125,7 +133,7 @@ def running(bin_folder: Path, durable: bool = False) -> Iterator[Postgres]:
         try:
             yield server
         finally:
-            if (folder / "data" / "postmaster.pid").exists():
+            if server.is_up:
                 server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from sink_kit import TARGET
 
+import latecomer
 from faults.faults_kit import run_and_die, write_pipeline
 from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
@@ -122,3 +123,23 @@ def test_what_is_wrong_is_told_before_spark_starts(
         SinkError, match=r"has other columns .*window_start date instead of timestamp with time zone"
     ):
         run(load_pipeline(file), file=file)
+
+
+def test_base_and_correction_are_served_after_a_run(
+    spark: SparkSession, postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TARGET, postgres.url_with_password)
+    file = pipeline_into(tmp_path / "pipeline", "served_after_a_run")
+    text = file.read_text(encoding="utf-8").replace("late: retract", "late: side_output")
+    text = text.replace("schema: served_after_a_run}", "schema: served_after_a_run, serving: true}", 1)
+    file.write_text(text, encoding="utf-8")
+    pipeline = load_pipeline(file)
+    latecomer.run(pipeline, drain=True, spark=spark)
+    view = "select window_start, merchant, paise, paise_base, paise_correction, late_events, origin "
+    view += "from served_after_a_run.totals_serving"
+    assert {row["origin"] for row in postgres.ask(view)} == {"live"}
+    corrected = latecomer.correct(pipeline, "totals")
+    assert corrected.num_rows > 0
+    found, wanted = postgres.ask(view), latecomer.serve(pipeline, "totals")
+    assert in_words(found, list(found[0])) == in_words(wanted.to_pylist(), list(found[0]))
+    assert sum(row["late_events"] for row in found) == sum(corrected["late_events"].to_pylist())

@@ -569,6 +569,17 @@ def test_who_is_not_let_in_is_told_at_once(
     assert "wrong-password" not in said
 
 
+def test_a_user_who_may_not_connect_is_told_so(postgres: Postgres, path: Path) -> None:
+    user, database = f"user{next(NUMBERS)}", f"closed{next(NUMBERS)}"
+    postgres.ask(f"create role {user} login password '{PASSWORD}'")
+    postgres.ask(f"create database {database}")
+    postgres.ask(f"revoke connect on database {database} from public")
+    target = postgres.url_with_password.replace("ana:", f"{user}:").replace("/postgres", f"/{database}")
+    assert "the user may not connect to the database (connection failed: " in refused_opening(
+        path, target=target
+    )
+
+
 def test_a_password_that_is_changed_while_it_works_is_read_again(
     postgres: Postgres, path: Path, tmp_path: Path
 ) -> None:

@@ -158,16 +158,22 @@ _PASSING_STATES = {
     "3F000": ("the schema is gone", "bring it back, or it is made anew and filled from the store"),
     "42P01": ("the table is gone", "bring it back, or it is made anew and filled from the store"),
 }
-_BEFORE_ANY_ANSWER = (
-    ("password", "the password was not accepted", "correct it: a target takes ${env:NAME} and ${file:PATH}"),
-    ("pg_hba.conf", "the server does not let this user in from here", "allow it in its pg_hba.conf"),
-    ("role", "there is no such user", "correct the user in the target"),
-    ("database", "there is no such database", "create it, or correct the target"),
+_NOT_LET_IN = (
+    (
+        r"password authentication failed|no password supplied",
+        "the password was not accepted",
+        "correct it: a target takes ${env:NAME} and ${file:PATH}",
+    ),
+    (
+        r"no pg_hba\.conf entry",
+        "the server does not let this user in from here",
+        "allow it in its pg_hba.conf",
+    ),
+    (r'role "[^"]*" does not exist', "there is no such user", "correct the user in the target"),
+    (r'database "[^"]*" does not exist', "there is no such database", "create it, or correct the target"),
+    (r"permission denied for database", "the user may not connect to the database", "grant it CONNECT"),
 )
-_REFUSED_CONNECTION = re.compile(
-    r"password authentication failed|no password supplied|no pg_hba\.conf entry|"
-    r"(role|database) \"[^\"]*\" does not exist|permission denied for database"
-)
+"""What a server says before it lets anybody in; it has no number there."""
 
 
 def reason_of(error: Exception, worked: bool) -> Reason:
@@ -181,13 +187,9 @@ def reason_of(error: Exception, worked: bool) -> Reason:
     if not isinstance(error, driver().OperationalError):
         fix = "correct what it names, or give the sink another table"
         return Reason(f"the server refused ({said})", fix, False)
-    text = str(error)
-    if _REFUSED_CONNECTION.search(text):
-        told, fix = next(
-            ((told, fix) for word, told, fix in _BEFORE_ANY_ANSWER if word in text),
-            (said, "correct the target"),
-        )
-        return Reason(f"{told} ({said})", fix, worked)
+    for pattern, told, fix in _NOT_LET_IN:
+        if re.search(pattern, str(error)):
+            return Reason(f"{told} ({said})", fix, worked)
     return Reason(
         f"the server cannot be reached ({said})", "see that it is up, and that the target is right", True
     )
