@@ -16,7 +16,7 @@ import pyarrow as pa
 from latecomer.config.contract import Shape
 from latecomer.config.sinks import LONGEST_NAME, PostgresSink
 from latecomer.errors import SinkError
-from latecomer.model.panes import Op
+from latecomer.model.panes import Op, Timing
 from latecomer.sink import postgres_connection as server
 from latecomer.sink.base import BuiltInLogic, differing
 from latecomer.sink.postgres_rows import declared, pieces, place_digests, rounds
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 PROGRESS = "latecomer_progress"
 PLACE = "_lc_place"
+CORRECTIONS = "_corrections"
 _ROUND, _RETRACTS = "_lc_round", "_lc_retracts"
 _STAGING = "pg_temp.latecomer_staging"
 _MAKING = 0x6C617465
@@ -46,6 +47,7 @@ class PostgresLogic(BuiltInLogic):
         self._columns = {field.name: declared(field.type) for field in shape.standing}
         if not shape.appends:
             self._columns[PLACE] = "uuid"
+        self._serves = sink.serving and not shape.appends
         self._connection: Connection | None = None
         self._was_open = False
 
@@ -113,6 +115,26 @@ class PostgresLogic(BuiltInLogic):
             run_sql(database, f"ANALYZE {_STAGING}")  # else it may look through the whole table
         for number, retracts in sorted(kinds, key=lambda kind: (kind[0], not kind[1])):
             run_sql(database, self._retract(number) if retracts else self._insert(number))
+        if self._serves:
+            self._forget_taken_in(database, batch)
+
+    def _forget_taken_in(self, database: Connection, batch: int) -> None:
+        """Remove the corrections that the rebuilt numbers of a batch hold already."""
+        name = f"{self._name}{CORRECTIONS}"
+        found = self._found(database, name)
+        if found is None:
+            return
+        last_batch = double_quoted([column for column, _ in run_sql(database, _COLUMNS, found)][-2])
+        same = " AND ".join(
+            f"stored.{column} IS NOT DISTINCT FROM staged.{column}"
+            for column in map(double_quoted, self.shape.place)
+        )
+        run_sql(
+            database,
+            f"DELETE FROM {self._quoted(name)} AS stored USING {_STAGING} AS staged "
+            f"WHERE staged.timing = '{Timing.CORRECTION}' AND stored.{last_batch} <= {batch} "
+            f"AND stored.window_start = staged.window_start AND {same}",
+        )
 
     def _retract(self, number: int) -> str:
         same = " AND ".join(f"stored.{name} = staged.{name}" for name in ("window_start", PLACE, "sequence"))

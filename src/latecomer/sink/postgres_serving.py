@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from latecomer.config.contract import RowShape
 from latecomer.config.sinks import LONGEST_NAME, PostgresSink, corrections_owner
-from latecomer.sink.postgres import PostgresLogic, copy_rows, one_row, run_sql
+from latecomer.sink.postgres import CORRECTIONS, PostgresLogic, copy_rows, one_row, run_sql
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import text_literal
 
 if TYPE_CHECKING:
     from latecomer.sink.postgres_connection import Connection
 
-CORRECTIONS, SERVING = "_corrections", "_serving"
+SERVING = "_serving"
 
 
 class CorrectionsLogic(PostgresLogic):
@@ -36,23 +36,30 @@ class CorrectionsLogic(PostgresLogic):
         self._view = f"{self._base_name}{SERVING}"
 
     def replace(
-        self, statement: Callable[[str, str], str], names: list[str], rows: Callable[[], pa.Table]
+        self, statement: Callable[[str, str], str], names: list[str], rows: Callable[[int], pa.Table]
     ) -> None:
         """Let the table hold these rows, and the view be the one of the statement: it is given the base and the
-        corrections, as SQL names them. Rows are asked for once nobody else can replace them, so that the last to write
-        is the last to have read."""
+        corrections, as SQL names them. Rows are asked for by the last batch of the base, once nobody can change it or
+        replace them: the last to write is the last to have read."""
         self._require_view_names(names)
         self.open()
         with self._transaction() as database:
             self._progress(database, locked=True)
-            if self._found(database, self._base_name) is None:
-                raise self._outage(
-                    f"there is no table {self._schema}.{self._base_name} yet", "run the pipeline first"
-                )
+            batch = self._batch_of_base(database)
             run_sql(database, f"DELETE FROM {self._table}")
-            copy_rows(database, self._table, rows().select(self.shape.schema.names).cast(self.shape.schema))
+            schema = self.shape.schema
+            copy_rows(database, self._table, rows(batch).select(schema.names).cast(schema))
             self._make_view(database, statement(self._quoted(self._base_name), self._table))
             failpoint("sink.postgres.served", 0)
+
+    def _batch_of_base(self, database: Connection) -> int:
+        asked = f"SELECT batch FROM {self._progress_named} WHERE sink_table = %s FOR UPDATE"
+        row = one_row(database, asked, self._base_name)
+        if row is None or self._found(database, self._base_name) is None:
+            raise self._outage(
+                f"there is no table {self._schema}.{self._base_name} yet", "run the pipeline first"
+            )
+        return int(row[0])
 
     def _require_view_names(self, names: list[str]) -> None:
         for name in (self._view, *names):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from after.serving.correct_kit import late, make_lake, publish, reader, served
-from cli.cli_kit import Lake
+from cli.cli_kit import Lake, pane
 from latecomer import correct
 from latecomer.after.serving.postgres import beside_a_run, keep_served
 from latecomer.after.serving.serving import serving
@@ -107,6 +107,35 @@ def test_a_run_makes_the_view(lake: Lake, postgres: Postgres, schema: str) -> No
     assert beside_a_run(run, lake.pipeline) == "done"
     assert seen == [1]
     assert served(in_view(postgres, schema), "paise", "origin")[0, "a"] == (5, "live")
+
+
+@pytest.mark.parametrize("corrected_after", [False, True])
+def test_a_rebuilt_number_removes_the_corrections_that_it_holds(
+    lake: Lake, postgres: Postgres, schema: str, corrected_after: bool
+) -> None:
+    """In the transaction in which it arrives, and not before: also if correct is called in between."""
+    publish(lake, "totals", 0, [late(0, "a", paise=5), late(0, None, paise=1), late(1, "a", paise=1)])
+    bring_up(lake, 0)
+    lake.late("totals", 1, [late(0, "a", paise=7), late(0, None, paise=2), late(1, "a", paise=3)])
+    correct(lake.pipeline, "totals")
+    before = served(in_view(postgres, schema), "paise", "origin")
+    assert before == {(0, "a"): (12, "corrected"), (0, None): (3, "corrected"), (1, "a"): (4, "corrected")}
+    rebuilt = [
+        pane(0, 1, timing="CORRECTION", merchant=merchant, paise=paise)
+        for merchant, paise in (("a", 12), (None, 3))
+    ]
+    lake.panes("totals", 2, rebuilt)
+    if corrected_after:
+        lake.late("totals", 3, [late(1, "a", paise=10)])
+        correct(lake.pipeline, "totals")
+        before[1, "a"] = (14, "corrected")
+    assert served(in_view(postgres, schema), "paise", "origin") == before
+    bring_up(lake, 2)
+    after = {(0, "a"): (12, "rebuilt"), (0, None): (3, "rebuilt"), (1, "a"): before[1, "a"]}
+    assert served(in_view(postgres, schema), "paise", "origin") == after
+    keep_served(reader(lake), "totals")
+    assert served(in_view(postgres, schema), "paise", "origin") == after
+    assert served(serving(reader(lake), "totals").to_pylist(), "paise", "origin") == after
 
 
 SCRIPT = """

@@ -38,13 +38,13 @@ def keep_served(reader: Reader, output: str) -> None:
             logic.replace(
                 lambda table, beside, ours=ours: postgres_statement(ours, table, beside),  # type: ignore[misc]
                 served_schema(ours).names,
-                lambda: by_grain(reader, output, corrections(reader, output)),
+                lambda batch: by_grain(reader, output, corrections(reader, output, batch)),
             )
 
 
 def beside_a_run(run: Callable[..., _Report], pipeline: Pipeline, **options: Any) -> _Report:
     """A run that keeps what is served: before it, where there is a store; after its first batch, which is when
-    there is one; and after it, when a rebuild may have taken corrections in."""
+    there is one; and after it."""
     watch = options.get("watch", lambda _: None)
     if not callable(watch) or not any(serving_sinks(pipeline, output) for output in pipeline.outputs):
         return run(pipeline, **options)
