@@ -258,6 +258,18 @@ def test_a_server_that_can_only_be_read_may_become_the_primary(server: Postgres,
     assert sink.last_batch() == 1
 
 
+@pytest.mark.parametrize("ends", [kill_and_start, end_backends])
+def test_a_connection_that_was_ended_while_it_rested_is_no_outage(
+    server: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: Callable[[Postgres], None]
+) -> None:
+    sink = opened("postgres", tmp_path)
+    first(sink)
+    monkeypatch.setattr("latecomer.sink.postgres.RESTING_SECONDS", 0.0)
+    ends(server)
+    second(sink)
+    assert sink.last_batch() == 1
+
+
 def test_two_writers_of_one_batch_apply_it_once(server: Postgres, tmp_path: Path) -> None:
     one, other = opened("postgres", tmp_path), opened("postgres", tmp_path)
     first(one)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 PROGRESS = "latecomer_progress"
 PLACE = "_lc_place"
 CORRECTIONS = "_corrections"
+RESTING_SECONDS = 5.0
+"""After so long a connection is tried before it is used."""
 _ROUND, _RETRACTS = "_lc_round", "_lc_retracts"
 _STAGING = "pg_temp.latecomer_staging"
 _MAKING = 0x6C617465
@@ -50,6 +53,7 @@ class PostgresLogic(BuiltInLogic):
         self._serves = sink.serving and not shape.appends
         self._connection: Connection | None = None
         self._was_open = False
+        self._used_at = 0.0
 
     def open(self) -> None:
         self._require_names()
@@ -257,10 +261,18 @@ class PostgresLogic(BuiltInLogic):
     @contextmanager
     def _transaction(self, batch: int | None = None) -> Iterator[Connection]:
         with self._errors_in_words(batch):
+            if self._connection is not None and not self._still_there(self._connection):
+                self.close()
             if self._connection is None:
                 self._connection = server.connect(self._target, self._base)
             with server.transaction(self._connection):
                 yield self._connection
+            self._used_at = monotonic()
+
+    def _still_there(self, connection: Connection) -> bool:
+        """Whether a connection can be used. One that nobody used for a while may have been ended by a server or
+        a firewall that tires of it: that is no outage."""
+        return monotonic() - self._used_at < RESTING_SECONDS or server.answers(connection)
 
     @contextmanager
     def _errors_in_words(self, batch: int | None = None) -> Iterator[None]:

@@ -120,6 +120,16 @@ def transaction(connection: Connection) -> Iterator[None]:
         yield
 
 
+def answers(connection: Connection) -> bool:
+    """Whether there is still somebody at the other end."""
+    try:
+        with _watched(connection):
+            connection.execute("SELECT 1")
+    except driver().Error:
+        return False
+    return True
+
+
 @contextmanager
 def _watched(connection: Connection) -> Iterator[None]:
     """Cut the line if it takes too long: the thread that waits for an answer is told that it is gone."""
