@@ -119,7 +119,7 @@ class PostgresLogic(BuiltInLogic):
             run_sql(database, f"ANALYZE {_STAGING}")  # else it may look through the whole table
         for number, retracts in sorted(kinds, key=lambda kind: (kind[0], not kind[1])):
             run_sql(database, self._retract(number) if retracts else self._insert(number))
-        if self._serves:
+        if self._serves and Timing.CORRECTION in staged["timing"].unique().to_pylist():
             self._forget_taken_in(database, batch)
 
     def _forget_taken_in(self, database: Connection, batch: int) -> None:
