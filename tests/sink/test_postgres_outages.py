@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +19,7 @@ import pytest
 from feeding_kit import Fed, HandClock, eventually
 from sink_kit import TARGET, apply, insert, opened, retract, rows_of_postgres, schema_at
 
+from faults.disk_kit import small_disk
 from latecomer.errors import SinkError, SinkOutage
 from latecomer.sink import SinkLogic
 from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
@@ -256,6 +259,34 @@ def test_a_server_that_can_only_be_read_may_become_the_primary(server: Postgres,
     sink.close()
     second(sink)
     assert sink.last_batch() == 1
+
+
+def test_a_full_disk_of_the_server_undoes_the_batch(server: Postgres, tmp_path: Path) -> None:
+    with (
+        tempfile.TemporaryDirectory(
+            prefix="latecomer-small-"
+        ) as folder,  # the server cannot look into tmp_path
+        small_disk(Path(folder) / "disk", megabytes=16) as disk,
+    ):
+        Path(folder).chmod(0o755)
+        space = disk.root / "space"
+        space.mkdir()
+        for path in (disk.root, space):
+            shutil.chown(path, "nobody")
+        server.ask(f"create tablespace small location '{space}'")
+        sink = opened("postgres", tmp_path, target=with_limit(server, "default_tablespace%3Dsmall"))
+        first(sink)
+        disk.fill()
+        many = [insert(9, f"merchant {number}", 0) for number in range(5_000)]
+        with pytest.raises(SinkOutage, match=r"the disk of the server is full \(.*make room there"):
+            apply(sink, 1, *many)
+        disk.make_room()
+        assert sink.last_batch() == 0
+        apply(sink, 1, *many)
+        assert len(in_order(tmp_path)) == 5_003
+        sink.close()
+        server.ask(f'drop schema "{schema_at(tmp_path)}" cascade')
+        server.ask("drop tablespace small")
 
 
 @pytest.mark.parametrize("ends", [kill_and_start, end_backends])
