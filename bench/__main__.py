@@ -183,16 +183,31 @@ def rebuild(source: Path, events: int) -> None:
     console.print(table)
 
 
+def postgres() -> None:
+    result = measured("bench.postgres")
+    table = Table(title="the Postgres sink on loopback")
+    for column in ("rows", "rows a batch", "s a batch", "rows/s"):
+        table.add_column(column, justify="right")
+    for run in result["runs"]:
+        table.add_row(
+            run["way"], f"{run['rows']:,}", f"{run['seconds']:.3f}", f"{run['rows'] / run['seconds']:,.0f}"
+        )
+    console.print(table)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument(
-        "--only", choices=["throughput", "windows", "lateness", "endurance", "ids", "rebuild"]
+        "--only", choices=["throughput", "windows", "lateness", "endurance", "ids", "rebuild", "postgres"]
     )
     parser.add_argument("--rows", type=int, default=250_000, help="rows a batch, for ids")
     parser.add_argument("--rounds", type=int, default=1, help="how often each side is run, for ids")
     parser.add_argument("--kinds", nargs="+", choices=IDS, default=IDS, help="kinds of ids, for ids")
     asked = parser.parse_args()
+    if asked.only == "postgres":
+        postgres()  # no event is read
+        return
     folder = Path(tempfile.mkdtemp(prefix="latecomer-events-"))
     try:
         spark = build_session("bench events")
@@ -215,6 +230,7 @@ def main() -> None:
             "endurance": lambda: endurance(folder / "small", 10_000),
             "ids": lambda: ids(folder / "ids", asked.rows, asked.rows // 2, asked.rounds, asked.kinds),
             "rebuild": lambda: rebuild(folder / "days", asked.events),
+            "postgres": postgres,
         }
         for name, part in parts.items():
             if asked.only in (None, name):

@@ -25,6 +25,7 @@ from latecomer.config.load import load_pipeline
 from latecomer.decode import retrying
 from latecomer.running import run
 from latecomer.spark.session import build_session
+from postgres_kit import Postgres, required_binaries, running
 
 # Latecomer starts no Python workers: Spark would take them from whatever python3 is on the PATH.
 os.environ["PYSPARK_PYTHON"] = "/no/python/worker/is/needed"
@@ -123,6 +124,13 @@ def forget_other_storage(spark: SparkSession) -> None:
         for name in map(str, hadoop.getPropsWithPrefix("").keySet()):
             if name.startswith(ABOUT_OTHERS) and "fileoutputcommitter" not in name:
                 hadoop.unset(name)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A server for all: each test has a schema of its own in it, and leaves it running."""
+    with running(required_binaries()) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,9 @@ outputs:
     [
         {"store": "s3://KEY:hunter2@bucket/lake"},
         {"store": "s3://bucket/lake?secret=hunter2"},
-        {"sink": "{postgres: 'postgresql://ana:hunter2@db/books'}"},
+        {"sink": "{oracle: 'oracle://ana:hunter2@db/books'}"},
+        {"sink": "{postgres: {target: 'postgresql://ana:hunter2@db/books', tabel: x}}"},
+        {"sink": "{postgres: {target: {password: hunter2}}}"},
         {"sink": "{sqlite: {path: a.db, password: hunter2}}"},
         {"sink": "{delta: 'abfss://a:hunter2@b/c'}"},
         {"sink": "{sqlite: {path: a.db, table: 'password=hunter2'}}"},

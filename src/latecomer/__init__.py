@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Event, Files, Output, Pipeline, Retention, Source
 from latecomer.config.own import Decoder, PolledSource
-from latecomer.config.sinks import DeltaSink, JsonlSink, ParquetSink, Sink, SqliteSink
+from latecomer.config.sinks import DeltaSink, JsonlSink, ParquetSink, PostgresSink, Sink, SqliteSink
 from latecomer.errors import (
     LatecomerError,
     LedgerError,
@@ -103,6 +103,7 @@ __all__ = [
     "Pipeline",
     "PipelineError",
     "PolledSource",
+    "PostgresSink",
     "Punctuated",
     "Reader",
     "Rebuild",
@@ -167,7 +168,7 @@ _WITH_SPARK_OR_DELTA = {
     "plan_rebuild": "api",
     "reconcile": "api",
     "replay": "after.replay.replaying",
-    "run": "running",
+    "run": "api",
     "serve": "api",
     "sink_status": "api",
 }

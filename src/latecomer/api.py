@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from latecomer.after.reconcile import reconcile as reconciling
 from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.gaps import Tolerance
 from latecomer.after.serving import correcting
+from latecomer.after.serving.postgres import beside_a_run, keep_served
 from latecomer.after.serving.serving import preferred, serving
 from latecomer.config.arguments import require_key, require_kind, require_pipeline
 from latecomer.config.checks import require_output
@@ -40,11 +41,24 @@ if TYPE_CHECKING:
     from latecomer.after.rebuild.rebuilding import Applied
     from latecomer.after.reconcile.gaps import Reconciliation
     from latecomer.config.models import Pipeline
+    from latecomer.running import RunReport
     from latecomer.spark.progress import Progress
     from latecomer.store.rebuilds import Rebuild
 
 Moment = datetime | str
 Watch = Callable[["Progress"], None]
+
+
+def run(pipeline: Pipeline, **options: Any) -> RunReport:
+    """Run the pipeline: until stopped; `once`, all that is there; `drain`, likewise and close every window.
+
+    Bring your own `spark`, or a local one is started. `watch` is called after every batch. `stop` ends a
+    continuous run after the batch under way; so do SIGINT and SIGTERM in the main thread.
+    """
+    from latecomer import running
+
+    require_pipeline("run", pipeline)
+    return beside_a_run(running.run, pipeline, **options)
 
 
 def correct(
@@ -56,7 +70,10 @@ def correct(
     """
     _require("correct", pipeline, output)
     first, end = _range("correct", pipeline, output, since, until)
-    return correcting.correct(Reader(pipeline), output, first, end)
+    reader = Reader(pipeline)
+    rows = correcting.correct(reader, output, first, end)
+    keep_served(reader, output)
+    return rows
 
 
 def serve(pipeline: Pipeline, output: str, *, prefer: str | None = None) -> pa.Table:

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from latecomer.config import checks
 from latecomer.config.arguments import require_flags, require_kind, require_pipeline
-from latecomer.config.load import check_against
+from latecomer.config.load import check_against, check_secrets
 from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError, Problem, SourceError, StoreError
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
@@ -85,6 +85,7 @@ def run(
     problems = checks.check(pipeline)
     if problems:
         raise PipelineError(problems)
+    check_secrets(pipeline, file)
     keep_private(pipeline)
     columns = source_columns(pipeline, file)
     check_against(pipeline, columns, file)

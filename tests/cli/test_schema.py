@@ -120,6 +120,21 @@ MINUTES = "outputs.minute_totals"
         (f"{MINUTES}.too_late", None),
         (f"{MINUTES}.sinks", [{"sqlite": {"path": "x.db", "table": "t"}}, {"delta": "./d"}, {"jsonl": "j"}]),
         (
+            f"{MINUTES}.sinks",
+            [
+                {"postgres": "postgresql://ana@db/books"},
+                {
+                    "postgres": {
+                        "target": "host=db",
+                        "schema": "s",
+                        "table": "t",
+                        "serving": True,
+                        "max_behind": 9,
+                    }
+                },
+            ],
+        ),
+        (
             f"{MINUTES}.late_to",
             [{"sqlite": {"path": "x.db", "table": "t"}}, {"delta": "./d"}, {"jsonl": "j"}],
         ),
@@ -213,6 +228,9 @@ def test_what_the_loader_takes_the_schema_takes(path: str, value: Any) -> None:
         (f"{MINUTES}.sinks", [{"oracle": "x"}]),
         (f"{MINUTES}.sinks", [{"sqlite": "x.db", "delta": "d"}]),
         (f"{MINUTES}.sinks", ["x.db"]),
+        (f"{MINUTES}.sinks", [{"postgres": {"table": "t"}}]),
+        (f"{MINUTES}.sinks", [{"postgres": {"target": "host=db", "schema_name": "t"}}]),
+        (f"{MINUTES}.sinks", [{"postgres": {"target": "host=db", "serving": "perhaps"}}]),
         (f"{MINUTES}.late_to", [{"oracle": "x"}]),
         ("dead_letters_to", [{"jsonl": {"pth": "x"}}]),
         (f"{MINUTES}.window", ...),

@@ -71,6 +71,14 @@ def refusal(folder: Path, **written: str) -> str:
             "outputs.two.sinks[0]",
             "output one writes already",
         ),
+        (
+            {
+                "first": "{postgres: {target: host=db, table: t}}",
+                "second": "{postgres: {target: host=db, table: t, schema: public}}",
+            },
+            "outputs.two.sinks[0]",
+            "output one writes already",
+        ),
     ],
 )
 def test_paths_that_bite_are_refused(tmp_path: Path, written: dict[str, str], field: str, told: str) -> None:
@@ -91,6 +99,11 @@ def test_a_link_is_followed_first(tmp_path: Path) -> None:
     [
         {},
         {"first": "{sqlite: a.db}", "second": "{sqlite: a.db}"},
+        {"first": "{postgres: host=db}", "second": "{postgres: host=db}"},
+        {
+            "first": "{postgres: {target: host=db, table: t}}",
+            "second": "{postgres: {target: host=db, table: t, schema: two}}",
+        },
         {"source": "'*.json'", "first": "{sqlite: one.db}"},
         {"source": "'in/*.json'", "first": "{delta: in/one}"},
     ],

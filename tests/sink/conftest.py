@@ -1,18 +1,37 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from sink_kit import Place, rows_of_delta, rows_of_sqlite
+from sink_kit import TARGET, Place, let_go, rows_of_delta, rows_of_postgres, rows_of_sqlite
+
+from postgres_kit import Postgres
 
 
-@pytest.fixture(params=["delta", "sqlite"])
+@pytest.fixture(autouse=True)
+def closed_at_the_end() -> Iterator[None]:
+    yield
+    let_go()
+
+
+@pytest.fixture
+def target(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The server, for the tests' kit and the processes that it starts."""
+    monkeypatch.setenv(TARGET, postgres.url_with_password)
+    return postgres.url_with_password
+
+
+@pytest.fixture(params=["delta", "sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """Each sink that upserts."""
+    if request.param == "postgres":
+        request.getfixturevalue("target")
+        return Place("postgres", tmp_path / "results", rows_of_postgres)
     if request.param == "delta":
         return Place("delta", tmp_path / "totals", rows_of_delta)
     return Place("sqlite", tmp_path / "results.db", rows_of_sqlite)

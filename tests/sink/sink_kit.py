@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -19,11 +21,15 @@ from latecomer.config.sinks import SINKS
 from latecomer.model.durations import to_moment
 from latecomer.model.panes import Op, Pane, Timing
 from latecomer.sink import PaneShape, SinkLogic, open_sink
+from postgres_kit import ask_at
 
 MOMENT = pa.timestamp("us", "UTC")
 START = 1_777_125_600_000_000  # 2026-04-25T14:00:00Z
 MINUTE = 60_000_000
 FIRED = START + 10 * MINUTE
+TARGET = "LATECOMER_TEST_TARGET"
+"""Where the tests' Postgres is."""
+OPENED: list[SinkLogic] = []
 
 
 def shape_of(
@@ -78,7 +84,24 @@ def table_of(batch: int, panes: Sequence[Pane], shape: PaneShape = SHAPE) -> pa.
 def opened(
     kind: str, path: Path, shape: PaneShape = SHAPE, pipeline: str = "upi", **settings: Any
 ) -> SinkLogic:
-    return open_sink(SINKS[kind](path=str(path), **settings), path, pipeline, shape)
+    if kind == "postgres":
+        settings = {"target": os.environ.get(TARGET), "schema": schema_at(path), **settings}
+    else:
+        settings = {"path": str(path), **settings}
+    sink = open_sink(SINKS[kind](**settings), path, pipeline, shape)
+    OPENED.append(sink)
+    return sink
+
+
+def let_go() -> None:
+    """Close whatever was opened here."""
+    while OPENED:
+        OPENED.pop().close()
+
+
+def schema_at(path: Path) -> str:
+    """The schema that stands for a path: in a server there are none."""
+    return f"at {hashlib.sha256(str(path).encode()).hexdigest()[:20]}"
 
 
 def apply(sink: SinkLogic, batch: int, *panes: Pane) -> None:
@@ -96,6 +119,11 @@ def rows_of_sqlite(path: Path, table: str = "minute_totals") -> list[dict[str, A
         return [dict(row) for row in database.execute(f'SELECT * FROM "{table}"')]
 
 
+def rows_of_postgres(path: Path, table: str = "minute_totals") -> list[dict[str, Any]]:
+    rows = ask_at(os.environ[TARGET], f'select * from "{schema_at(path)}"."{table}"')
+    return [{name: value for name, value in row.items() if name != "_lc_place"} for row in rows]
+
+
 def lines_of(path: Path) -> list[dict[str, Any]]:
     files = sorted(path.glob("*.jsonl"))
     return [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
@@ -108,6 +136,12 @@ class Place:
     kind: str
     path: Path
     rows: Callable[[Path], list[dict[str, Any]]]
+
+    def take_away(self) -> None:
+        if self.kind == "postgres":
+            ask_at(os.environ[TARGET], f'drop schema "{schema_at(self.path)}" cascade')
+        else:
+            self.path.rename(self.path.with_name("old"))
 
     def standing(self, shape: PaneShape = SHAPE) -> dict[tuple[Any, ...], tuple[Any, ...]]:
         """(window_start, keys) → (sequence, values), all as text, so that kinds compare; one row each."""
@@ -147,7 +181,7 @@ def crashing(kind: str, batch: int) -> Iterator[None]:
         if (name, at) == (f"sink.{kind}.written", batch):
             raise Crash(name)
 
-    module = {"delta": "delta", "sqlite": "sqlite"}.get(kind, "changes")
+    module = "changes" if kind in ("parquet", "jsonl") else kind
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(f"latecomer.sink.{module}.failpoint", die)
         with pytest.raises(Crash):

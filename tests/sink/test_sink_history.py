@@ -9,9 +9,21 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from sink_kit import Place, apply, crashing, expected, insert, opened, retract, rows_of_delta, rows_of_sqlite
+from sink_kit import (
+    Place,
+    apply,
+    crashing,
+    expected,
+    insert,
+    let_go,
+    opened,
+    retract,
+    rows_of_delta,
+    rows_of_postgres,
+    rows_of_sqlite,
+)
 
 from examples_kit import drawn
 from latecomer.model.panes import Op, Pane, surviving
@@ -78,6 +90,7 @@ def check(
                 pane for at, batch in zip(numbers, batches, strict=True) if at <= number for pane in batch
             ]
             assert place.standing() == expected(surviving(published))
+        let_go()
 
 
 @given(orderly() | disorderly(), st.data())
@@ -90,3 +103,9 @@ def test_sqlite_holds_what_survives(batches: list[list[Pane]], data: Any) -> Non
 @drawn(10)
 def test_delta_holds_what_survives(batches: list[list[Pane]], data: Any) -> None:
     check("delta", rows_of_delta, batches, data)
+
+
+@given(orderly() | disorderly(), st.data())
+@drawn(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_postgres_holds_what_survives(target: str, batches: list[list[Pane]], data: Any) -> None:
+    check("postgres", rows_of_postgres, batches, data)

@@ -1,4 +1,4 @@
-"""The sequence rule, which the Delta and the SQLite sink share."""
+"""The sequence rule, which the sinks that upsert share."""
 
 from __future__ import annotations
 
@@ -213,5 +213,5 @@ def test_columns_of_wider_types_are_taken(place: Place) -> None:
 
 def test_a_sink_whose_table_was_taken_away_starts_over(place: Place) -> None:
     apply(opened(place.kind, place.path), 5, insert(0, "chai", 0))
-    place.path.rename(place.path.with_name("old"))
+    place.take_away()
     assert opened(place.kind, place.path).last_batch() == -1

@@ -47,6 +47,7 @@ def correct(
     It can be called at any time, also while the pipeline runs: what is corrected already stays as it is.
     """
     from latecomer.after.serving import correcting, grains, serving
+    from latecomer.after.serving.postgres import keep_served
     from latecomer.cli.render import note, show
 
     choose_zone(zone, file, output)
@@ -64,6 +65,7 @@ def correct(
         note(_report(done))
     for remark in reader.notes if rows.num_rows else []:
         note(remark)
+    keep_served(reader, output)
 
 
 def _report(done: Corrected) -> str:

@@ -41,6 +41,7 @@ def run(
     from latecomer.cli.steps import current
 
     try:
+        from latecomer.after.serving.postgres import beside_a_run
         from latecomer.running import run as run_pipeline
 
         hush_spark()
@@ -59,7 +60,8 @@ def run(
             warned = True
             current().line(warning)
 
-    left = run_pipeline(pipeline, once=once, drain=drain, watch=watch, stop=stop, file=file)
+    options = {"once": once, "drain": drain, "watch": watch, "stop": stop, "file": file}
+    left = beside_a_run(run_pipeline, pipeline, **options)
     current().rest()
     if stop.is_set():
         when = "before the first batch" if totals.last_batch is None else f"after batch {totals.last_batch}"

@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
 def validate(file: File) -> None:
     """Check the pipeline file and the source's columns, and say in words what the pipeline does."""
-    from latecomer.config.load import check_against, waits_for_ever
+    from latecomer.config.load import check_against, check_secrets, waits_for_ever
     from latecomer.config.paths import list_files
     from latecomer.store.pins import read_pins
     from latecomer.store.store import Store, source_columns
 
     pipeline = load(file)
+    check_secrets(pipeline, file)
     files = list_files(pipeline.source_path) if pipeline.source.files else []
     pinned = read_pins(pipeline.store_path) is not None
     declared = pipeline.source.columns is not None

@@ -13,7 +13,8 @@ from latecomer.config.columns import clashing_names
 from latecomer.config.models import NAME, Output, Pipeline
 from latecomer.config.places import check_places, unusable_paths
 from latecomer.config.renames import fix_by_renaming
-from latecomer.config.sinks import Stream
+from latecomer.config.secrets import reference_problem
+from latecomer.config.sinks import PostgresSink, Stream
 from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.model import types
 from latecomer.model.aggregates import ADDITIVE, NUMERIC, Aggregate, is_expression
@@ -285,12 +286,12 @@ def _unsafe_lateness(pipeline: Pipeline, name: str, output: Output) -> Iterator[
 
 
 def warnings(pipeline: Pipeline) -> list[Problem]:
-    """What is allowed and loses events in certain circumstances, each with the line to change."""
-    idle_after = pipeline.watermark.idle_after
+    """What is allowed and loses events, or shows a secret, in certain circumstances, each with the line to change."""
+    idle_after, problems = pipeline.watermark.idle_after, plain_passwords(pipeline)
     if idle_after is None:
-        return []
+        return problems
     what = "partition" if pipeline.partition_column else "source"
-    return [
+    return problems + [
         Problem(
             f"outputs.{name}.{'too_late' if output.late is not LatePolicy.DROP else 'late'}",
             f"a {what} that is silent for longer than watermark.idle_after ({format_duration(idle_after)}) no "
@@ -302,6 +303,30 @@ def warnings(pipeline: Pipeline) -> list[Problem]:
         for name, output in pipeline.outputs.items()
         if output.too_late is TooLatePolicy.DROP
     ]
+
+
+def plain_passwords(pipeline: Pipeline) -> list[Problem]:
+    """Passwords that everyone who can read the file can read."""
+    return [
+        Problem(
+            f"{listed.field}.target",
+            "holds a password in plain text",
+            listed.sink.target,
+            "write ${env:NAME} or ${file:PATH} in its place, or leave it to PGPASSFILE",
+        )
+        for listed in pipeline.listed_sinks()
+        if isinstance(listed.sink, PostgresSink) and listed.sink.has_plain_password
+    ]
+
+
+def missing_secrets(pipeline: Pipeline) -> list[Problem]:
+    """References to secrets that are not there. They are asked for when something is to be written."""
+    found = (
+        reference_problem(f"{listed.field}.target", listed.sink.target, pipeline.base)
+        for listed in pipeline.listed_sinks()
+        if isinstance(listed.sink, PostgresSink)
+    )
+    return [problem for problem in found if problem is not None]
 
 
 def waits_for_ever(pipeline: Pipeline) -> list[Problem]:
@@ -428,13 +453,17 @@ def _sinks_that_cannot(name: str, output: Output) -> Iterator[Problem]:
             message = (
                 f"{sink.kind} is append only and cannot take the updates of sessions with final: after_gap"
             )
-            fix = "use accumulation: retracting or discarding, or a sink that upserts (delta, sqlite)"
+            fix = (
+                "use accumulation: retracting or discarding, or a sink that upserts (delta, sqlite, postgres)"
+            )
         elif output.trigger.early is not None:
             message = f"{sink.kind} is append only and cannot take the updates of an early trigger"
-            fix = "use accumulation: retracting or discarding, or a sink that upserts (delta, sqlite)"
+            fix = (
+                "use accumulation: retracting or discarding, or a sink that upserts (delta, sqlite, postgres)"
+            )
         else:
             message = f"{sink.kind} is append only and cannot take the updates of late: {output.late}"
-            fix = "use late: retract, drop or side_output, or a sink that upserts (delta, sqlite)"
+            fix = "use late: retract, drop or side_output, or a sink that upserts (delta, sqlite, postgres)"
         yield Problem(f"outputs.{name}.sinks.{index}", message, {sink.kind: sink.place}, fix)
 
 
@@ -449,6 +478,18 @@ def _rows_that_go_nowhere(pipeline: Pipeline) -> Iterator[Problem]:
             {listed.sink.kind: listed.sink.place},
             "write takes_rows = True in its class once it can take rows without op and sequence",
         )
+    for listed in pipeline.listed_sinks():
+        if (
+            listed.stream is not Stream.PANES
+            and isinstance(listed.sink, PostgresSink)
+            and listed.sink.serving
+        ):
+            yield Problem(
+                f"{listed.field}.serving",
+                "only the numbers of an output are served",
+                True,
+                "leave it out here",
+            )
     for name, output in pipeline.outputs.items():
         if output.late_to and not output.sets_aside:
             yield Problem(

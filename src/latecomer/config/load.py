@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from latecomer.config import checks, custom
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
-from latecomer.config.sinks import SqliteSink
+from latecomer.config.sinks import SINKS, SqliteSink
 from latecomer.config.written import Location, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.base import in_own_words
@@ -79,6 +79,11 @@ def _require_none(problems: Sequence[Problem], file: str | Path | None) -> None:
         if file is not None:
             _, lines = compose(Path(file).read_text(encoding="utf-8"), Path(file))
         raise PipelineError([at_line(problem, Path(file) if file else None, lines) for problem in problems])
+
+
+def check_secrets(pipeline: Pipeline, file: str | Path | None = None) -> None:
+    """Raise if the pipeline refers to a secret that is not there."""
+    _require_none(checks.missing_secrets(pipeline), file)
 
 
 def warnings(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem]:
@@ -169,7 +174,8 @@ def _keys_of(location: Location, parent: str | int | None, lines: Mapping[Locati
     elif len(location) == 3 and location[0] == "outputs":
         model = Output
     elif location[0] == "dead_letters_to" or {"sinks", "late_to"} & {*location}:
-        return list(SqliteSink.model_fields)
+        kind = next((kind for kind in SINKS if (*location[:-1], kind) in lines), SqliteSink.kind)
+        model = SINKS[kind]
     elif parent == "window":
         model = next(KINDS[kind] for kind in KINDS if (*location[:-1], kind) in lines)
     elif parent in ("early", "late"):

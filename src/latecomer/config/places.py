@@ -8,7 +8,7 @@ from pathlib import Path
 
 from latecomer.config.models import Pipeline
 from latecomer.config.paths import SourcePath
-from latecomer.config.sinks import FileSink, owner_in_words
+from latecomer.config.sinks import FileSink, PostgresSink, owner_in_words
 from latecomer.errors import Problem
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
@@ -86,23 +86,26 @@ def _store(pipeline: Pipeline) -> Iterator[Problem]:
 
 def _sinks(pipeline: Pipeline) -> Iterator[Problem]:
     store = pipeline.store_path
-    seen: dict[tuple[Path, str], str] = {}
+    seen: dict[tuple[Path | str, str], str] = {}
     for listed in pipeline.listed_sinks():
         sink, field = listed.sink, listed.field
-        if not isinstance(sink, FileSink):
+        if isinstance(sink, FileSink):
+            place: Path | str = (path := pipeline.resolve(sink.path))
+            if path.is_relative_to(store) or store.is_relative_to(path):
+                yield Problem(field, "shares a folder with the store", sink.path, _APART)
+            if _shares(pipeline, path):
+                yield Problem(field, "shares a folder with the source", sink.path, _APART)
+        elif isinstance(sink, PostgresSink):
+            place = sink.target
+        else:
             continue
-        place = pipeline.resolve(sink.path)
-        if place.is_relative_to(store) or store.is_relative_to(place):
-            yield Problem(field, "shares a folder with the store", sink.path, _APART)
-        if _shares(pipeline, place):
-            yield Problem(field, "shares a folder with the source", sink.path, _APART)
         part = sink.part(listed.name)
         others = {other: owner for (path, other), owner in seen.items() if path == place}
         if others and (part == "" or "" in others or part in others):
             yield Problem(
                 field,
                 f"writes where {owner_in_words(next(iter(others.values())))} writes already",
-                sink.path,
+                sink.place,
                 "give each output a sink of its own",
             )
         seen[place, part] = listed.owner

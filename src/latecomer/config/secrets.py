@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from latecomer.errors import Problem
@@ -16,9 +17,28 @@ from latecomer.errors.redacting import conceal
 _REFERENCE = re.compile(r"\$\{(?:(env|file):)?([^{}]*)\}")
 
 
-def resolved(written: str, base: Path) -> str:
-    """The text with what its references stand for; `base` is the folder of the pipeline file."""
-    return _REFERENCE.sub(lambda found: conceal(_value(found, base)), written)
+def resolved(written: str, base: Path, encoded: Callable[[str], str] = str) -> str:
+    """The text with what its references stand for; `base` is the folder of the pipeline file. `encoded` writes a
+    secret as the text around it needs it."""
+    return _REFERENCE.sub(lambda found: encoded(conceal(_value(found, base))), written)
+
+
+def is_reference(written: str) -> bool:
+    """Whether the text is a single reference and nothing else.
+
+    >>> is_reference("${env:DATABASE_URL}"), is_reference("postgresql://ana:${env:PASSWORD}@db")
+    (True, False)
+    """
+    return _REFERENCE.fullmatch(written) is not None
+
+
+def without_references(written: str) -> str:
+    """What is there in plain text.
+
+    >>> without_references("host=db password=${env:PASSWORD}")
+    'host=db password='
+    """
+    return _REFERENCE.sub("", written)
 
 
 def reference_problem(field: str, written: str, base: Path) -> Problem | None:

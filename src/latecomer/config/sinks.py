@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     SerializeAsAny,
@@ -13,6 +15,8 @@ from pydantic import (
 )
 
 from latecomer.config.own import OWN, Named, Written
+from latecomer.config.secrets import without_references
+from latecomer.errors.redacting import redacted
 from latecomer.model.panes import Accumulation
 
 if TYPE_CHECKING:
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
 
 UPSERTED = frozenset({Accumulation.ACCUMULATING, Accumulation.RETRACTING})
 CHANGES = frozenset({Accumulation.DISCARDING, Accumulation.RETRACTING})
-_OF_LATE, _DEAD_LETTERS = ".late", "dead letters"
+_OF_LATE, _OF_CORRECTIONS, _DEAD_LETTERS = ".late", ".corrections", "dead letters"
 
 
 class Stream(StrEnum):
@@ -47,6 +51,8 @@ class Sink(Named):
     accepts: ClassVar[frozenset[Accumulation]] = UPSERTED
     takes_rows: ClassVar[bool] = False
     """Whether it takes what is only ever appended, too: side output and dead letters."""
+    short: ClassVar[str] = "target"
+    """The option that text alone stands for: `{KIND: TEXT}`."""
 
     on_outage: Annotated[OnOutage, WithJsonSchema({"type": "string", "enum": [*OnOutage]})] = Field(
         OnOutage.WAIT, description="while it is down, go on without it and try again; or stop the run"
@@ -111,15 +117,23 @@ def owner_in_words(owner: str) -> str:
     """
     if owner == _DEAD_LETTERS:
         return "the lane of dead letters"
-    output, late, _ = owner.partition(_OF_LATE)
-    return f"the side output of {output}" if late else f"output {owner}"
+    for ending, what in ((_OF_LATE, "the side output"), (_OF_CORRECTIONS, "the corrections")):
+        if owner.endswith(ending):
+            return f"{what} of {owner.removesuffix(ending)}"
+    return f"output {owner}"
+
+
+def corrections_owner(output: str) -> str:
+    """Whose rows the corrections of an output are."""
+    return f"{output}{_OF_CORRECTIONS}"
 
 
 class FileSink(Sink):
     """A sink of latecomer's own, in a file or folder."""
 
     takes_rows: ClassVar[bool] = True
-    path: str = Field(min_length=1)
+    short: ClassVar[str] = "path"
+    path: str = Field(min_length=1, description="relative to the pipeline file")
 
     @property
     def place(self) -> str:
@@ -162,8 +176,51 @@ class JsonlSink(FileSink):
     accepts: ClassVar[frozenset[Accumulation]] = CHANGES
 
 
-SINKS: dict[str, type[FileSink]] = {
-    sink.kind: sink for sink in (DeltaSink, SqliteSink, ParquetSink, JsonlSink)
+_PLAIN_PASSWORD = re.compile(r"(?i)^postgres(ql)?://[^/@:]*:[^@]+@|password\s*=\s*('[^']|[^\s&'])")
+LONGEST_NAME = 63
+"""How many bytes of a name Postgres keeps."""
+
+
+def _postgres_name(name: str) -> str:
+    if "\0" in name:
+        raise ValueError("a name in Postgres cannot hold a NUL character; remove it")
+    if len(name.encode()) > LONGEST_NAME:
+        raise ValueError(f"Postgres cuts names after {LONGEST_NAME} bytes; choose a shorter one")
+    return name
+
+
+_PostgresName = Annotated[str, Field(min_length=1), AfterValidator(_postgres_name)]
+
+
+class PostgresSink(Sink):
+    """A table in a Postgres database, upserted by window and key; named as the output unless said."""
+
+    kind: ClassVar[str] = "postgres"
+    takes_rows: ClassVar[bool] = True
+    target: str = Field(
+        min_length=1,
+        description="postgresql://user@host/database, or host=… dbname=…; secrets as ${env:NAME} or ${file:PATH}",
+    )
+    schema_name: _PostgresName = Field("public", alias="schema", description="made if it is not there")
+    table: _PostgresName | None = Field(None, description="the output's name if not said")
+    serving: bool = Field(
+        False, description="keep corrections, and a view of base and corrections, beside the table"
+    )
+
+    @property
+    def place(self) -> str:
+        return redacted(self.target)
+
+    @property
+    def has_plain_password(self) -> bool:
+        return _PLAIN_PASSWORD.search(without_references(self.target)) is not None
+
+    def part(self, name: str) -> str:
+        return f"table {self.schema_name}.{self.table or name}"
+
+
+SINKS: dict[str, type[Sink]] = {
+    sink.kind: sink for sink in (DeltaSink, SqliteSink, ParquetSink, JsonlSink, PostgresSink)
 }
 
 
@@ -171,14 +228,21 @@ def _read_sink(written: object) -> object:
     if isinstance(written, Sink):
         return written
     if not isinstance(written, dict) or len(written) != 1:
-        raise ValueError(f"is not a sink; write one of {', '.join(f'{{{kind}: path}}' for kind in SINKS)}")
+        raise ValueError(
+            "is not a sink; write one of "
+            + ", ".join(f"{{{kind}: {sink.short}}}" for kind, sink in SINKS.items())
+        )
     ((kind, settings),) = written.items()
     if isinstance(kind, str) and OWN.fullmatch(kind):
         return OwnSink(name=kind, options=settings if isinstance(settings, dict) else {"target": settings})
     if kind not in SINKS:
         raise ValueError(f"unknown sink {kind}; there are {', '.join(SINKS)}, and your own as module:Class")
-    fields: dict[str, Any] = settings if isinstance(settings, dict) else {"path": settings}
+    fields: dict[str, Any] = settings if isinstance(settings, dict) else {SINKS[kind].short: settings}
     return SINKS[kind].model_validate(fields)
+
+
+def _short_description(sink: type[Sink]) -> str:
+    return f"{sink.short}: {sink.model_fields[sink.short].description}"
 
 
 _SCHEMA: dict[str, Any] = {
@@ -188,7 +252,7 @@ _SCHEMA: dict[str, Any] = {
             "properties": {
                 kind: {
                     "oneOf": [
-                        {"type": "string", "description": "path, relative to the pipeline file"},
+                        {"type": "string", "description": _short_description(sink)},
                         sink.model_json_schema(),
                     ]
                 }

@@ -7,6 +7,7 @@ import re
 HIDDEN = "***"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _URL_IN_TEXT = re.compile(_URL.pattern + r"[^\s'\"<>]+")
+_TO_ENCODE = frozenset("/@:?#")
 _SETTINGS = re.compile(r"([?&]([^=&]*)=)[^&]*")
 _HARMLESS = frozenset({"user", "host", "port", "dbname", "sslmode", "connect_timeout", "application_name"})
 _SECRET = r"\w*(?:passw(?:or)?d|passphrase|pwd|secret|token|access_?key|api_?key|credential)s?"  # noqa: S105
@@ -38,6 +39,17 @@ def redacted(written: str) -> str:
     user, at, place = rest.rpartition("@")
     name, colon, _ = user.partition(":")
     return f"{found[0]}{name}{colon}{HIDDEN if colon else ''}{at}{place}"
+
+
+def is_torn(url: str) -> bool:
+    """Whether a password in a URL holds what would have to be encoded: whoever reads the URL takes a part of it for a
+    host or a port, and quotes it in an error.
+
+    >>> is_torn("postgresql://ana:s3/cret@db/books"), is_torn("postgresql://ana:s3%2Fcret@db/books")
+    (True, False)
+    """
+    user, at, _ = _URL.sub("", url, count=1).rpartition("@")
+    return bool(at) and not _TO_ENCODE.isdisjoint(user.partition(":")[2])
 
 
 def without_secrets(text: str) -> str:

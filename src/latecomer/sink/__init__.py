@@ -12,11 +12,14 @@ from latecomer.errors.redacting import redacted
 from latecomer.sink.changes import JsonlLogic, ParquetLogic
 from latecomer.sink.delta import DeltaLogic
 from latecomer.sink.own import OwnLogic
+from latecomer.sink.postgres import PostgresLogic
 from latecomer.sink.sqlite import SqliteLogic
 
 __all__ = ["PaneShape", "RowShape", "SinkLogic", "make_sink", "open_sink", "target_of"]
 
-_LOGICS: dict[str, Any] = {logic.kind: logic for logic in (DeltaLogic, SqliteLogic, ParquetLogic, JsonlLogic)}
+_LOGICS: dict[str, Any] = {
+    logic.kind: logic for logic in (DeltaLogic, SqliteLogic, ParquetLogic, JsonlLogic, PostgresLogic)
+}
 
 
 def target_of(sink: Sink, pipeline: Pipeline) -> str:
@@ -26,14 +29,16 @@ def target_of(sink: Sink, pipeline: Pipeline) -> str:
 
 def make_sink(sink: Sink, pipeline: Pipeline, shape: Shape) -> SinkLogic:
     """A sink that is not yet open."""
-    if isinstance(sink, FileSink):
-        logic: SinkLogic = _LOGICS[sink.kind](sink, pipeline.resolve(sink.path), pipeline.name, shape)
-        return logic
-    return OwnLogic(sink, pipeline.name, shape)
+    if sink.kind not in _LOGICS:
+        return OwnLogic(sink, pipeline.name, shape)
+    path = pipeline.resolve(sink.path) if isinstance(sink, FileSink) else pipeline.base
+    logic: SinkLogic = _LOGICS[sink.kind](sink, path, pipeline.name, shape)
+    return logic
 
 
-def open_sink(sink: FileSink, path: Path, pipeline: str, shape: Shape) -> SinkLogic:
-    """Open a sink at its resolved path; it is made where there is none, and refused where it is not ours."""
+def open_sink(sink: Sink, path: Path, pipeline: str, shape: Shape) -> SinkLogic:
+    """Open a sink of latecomer's own; it is made where there is none, and refused where it is not ours. `path` is where
+    it writes, or, if that is no file, the folder of the pipeline file."""
     logic: SinkLogic = _LOGICS[sink.kind](sink, path, pipeline, shape)
     logic.open()
     return logic

@@ -17,14 +17,15 @@ from latecomer.errors.system import refusal_of
 from latecomer.model.durations import iso
 
 
-class FileSinkLogic(SinkLogic):
-    """A sink in a file or folder."""
+class BuiltInLogic(SinkLogic):
+    """A sink that comes with latecomer."""
 
     kind: ClassVar[str]
     shape: Shape
 
-    def __init__(self, path: Path, pipeline: str, shape: Shape) -> None:
-        self.path = path
+    def __init__(self, place: str, pipeline: str, shape: Shape) -> None:
+        self.place = place
+        """Where it writes, for people."""
         self.pipeline = pipeline
         self.shape = shape
 
@@ -53,7 +54,15 @@ class FileSinkLogic(SinkLogic):
 
     def _sentence(self, reason: str, fix: str, batch: int | None) -> str:
         goes_on = "catches this sink up" if batch is None else f"continues with batch {batch}"
-        return f"{self.kind} sink {self.path}: {reason}; {fix}. Nothing is lost: the next run {goes_on}."
+        return f"{self.kind} sink {self.place}: {reason}; {fix}. Nothing is lost: the next run {goes_on}."
+
+
+class FileSinkLogic(BuiltInLogic):
+    """A sink in a file or folder."""
+
+    def __init__(self, path: Path, pipeline: str, shape: Shape) -> None:
+        super().__init__(str(path), pipeline, shape)
+        self.path = path
 
 
 def differing(found: Mapping[str, str], wanted: Mapping[str, str]) -> str:

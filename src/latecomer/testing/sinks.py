@@ -8,7 +8,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import pyarrow as pa
 
 from latecomer.config.contract import PaneShape, RowShape, Shape, SinkLogic
-from latecomer.config.sinks import FileSink, Sink
+from latecomer.config.sinks import SINKS, FileSink, Sink
 from latecomer.model.durations import to_moment
 from latecomer.model.panes import Op, Pane, Timing, surviving
 
@@ -57,10 +57,12 @@ def check_sink(fresh: Callable[[], Sink], read: Read) -> None:
         _leaves_no_panes_half,
         _keeps_apart,
     ):
-        check(_PaneBench(fresh, read))
+        with closing(_PaneBench(fresh, read)) as panes:
+            check(panes)
     if fresh().takes_rows:
         for check_rows in (_keeps_every_row, _leaves_no_rows_half):
-            check_rows(_RowBench(fresh, read))
+            with closing(_RowBench(fresh, read)) as rows:
+                check_rows(rows)
 
 
 class _Bench(ABC, Generic[_Given]):
@@ -74,13 +76,17 @@ class _Bench(ABC, Generic[_Given]):
         self.logic = self.opened()
 
     def opened(self) -> SinkLogic:
-        if isinstance(self.sink, FileSink):
+        if self.sink.kind in SINKS:
             from latecomer.sink import open_sink  # with it comes Delta
 
-            return open_sink(self.sink, Path(self.sink.path), "check", self.shape)
+            path = Path(self.sink.path) if isinstance(self.sink, FileSink) else Path()
+            return open_sink(self.sink, path, "check", self.shape)
         logic = self.sink.logic("check", self.shape)
         logic.open()
         return logic
+
+    def close(self) -> None:
+        self.logic.close()
 
     def reopen(self) -> None:
         self.logic.close()
@@ -308,16 +314,17 @@ def _leaves_nothing_half(bench: _Bench[_Given], batch: Sequence[_Given]) -> None
 
 
 def _keeps_apart(bench: _PaneBench) -> None:
-    odd = bench.again(_ODD)
     keys = [(None, None, None), ("chai", None, "x"), ("", None, "x"), ('it\'s "odd"\n', "é", "`")]
-    odd.give(0, *(_pane(0, key, 0, nth) for nth, key in enumerate(keys)))
-    odd.require("keys are told apart: null is a key, an empty text is another")
-    odd.give(1, *(pane for nth, key in enumerate(keys[:2]) for pane in _correction(0, key, 1, nth, nth + 50)))
-    odd.require("columns may have any name, and null is equal to null")
-    alone = bench.again(())
-    alone.give(0, _pane(0, (), 0, 1), _pane(1, (), 0, 2))
-    alone.give(1, *_correction(0, (), 1, 1, 5))
-    alone.require("an output may have no key")
+    again = [pane for nth, key in enumerate(keys[:2]) for pane in _correction(0, key, 1, nth, nth + 50)]
+    with closing(bench.again(_ODD)) as odd:
+        odd.give(0, *(_pane(0, key, 0, nth) for nth, key in enumerate(keys)))
+        odd.require("keys are told apart: null is a key, an empty text is another")
+        odd.give(1, *again)
+        odd.require("columns may have any name, and null is equal to null")
+    with closing(bench.again(())) as alone:
+        alone.give(0, _pane(0, (), 0, 1), _pane(1, (), 0, 2))
+        alone.give(1, *_correction(0, (), 1, 1, 5))
+        alone.require("an output may have no key")
 
 
 class _Died(BaseException):

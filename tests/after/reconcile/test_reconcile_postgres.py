@@ -9,16 +9,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from after.reconcile.postgres_kit import PASSWORD, Postgres, binaries, running
 from after.reconcile.reconcile_kit import against, gap_of, lake_in, row
 from cli.cli_kit import Lake, pane
 from latecomer.cli import main
 from latecomer.errors import PipelineError
-
-WHERE = binaries()
-pytestmark = pytest.mark.skipif(
-    WHERE is None, reason="no Postgres here; LATECOMER_TEST_POSTGRES names the folder of its binaries"
-)
+from postgres_kit import PASSWORD, Postgres, required_binaries, running
 
 TABLE = """
 create table payments (at timestamptz, shop text, paise bigint, fee numeric(18,2), km double precision);
@@ -35,8 +30,7 @@ from payments group by 1, 2
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Postgres]:
-    assert WHERE is not None
-    with running(WHERE) as server:
+    with running(required_binaries()) as server:
         with psycopg.connect(server.url_with_password) as connection:
             connection.execute(TABLE.encode())
         connection.close()

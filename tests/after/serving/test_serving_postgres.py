@@ -9,18 +9,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from after.reconcile.postgres_kit import binaries, running
 from after.serving.correct_kit import late, make_lake, publish, reader, served
 from cli.cli_kit import Lake
 from latecomer.after.reading.choices import Engine
 from latecomer.after.serving.serving import serving
 from latecomer.after.serving.views import view
 from latecomer.cli import main
-
-WHERE = binaries()
-pytestmark = pytest.mark.skipif(
-    WHERE is None, reason="no Postgres here; LATECOMER_TEST_POSTGRES names the folder of its binaries"
-)
+from postgres_kit import required_binaries, running
 
 TABLE = """
 create table totals (
@@ -32,8 +27,7 @@ create table totals (
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[psycopg.Connection[tuple[object, ...]]]:
-    assert WHERE is not None
-    with running(WHERE) as server, psycopg.connect(server.url_with_password) as connected:
+    with running(required_binaries()) as server, psycopg.connect(server.url_with_password) as connected:
         yield connected
 
 

@@ -16,12 +16,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import pyarrow as pa
 
 from latecomer.after.reading.values import exact, refused
-from latecomer.errors.redacting import HIDDEN, redacted
+from latecomer.errors.redacting import HIDDEN, is_torn, redacted
 from latecomer.store.layout import TIMESTAMP
 
 CONNECT_SECONDS = 10
 _URL = re.compile(r"postgres(ql)?://", re.IGNORECASE)
-_TO_ENCODE = frozenset("/@:?#")
 
 
 def is_postgres(written: str) -> bool:
@@ -67,7 +66,7 @@ def ask_postgres(url: str, query: str) -> pa.Table:
     except ImportError:
         fix = "install it: pip install 'latecomer[postgres]'"
         raise refused("against", "Postgres needs the package psycopg", redacted(url), fix) from None
-    if _is_torn(url):
+    if is_torn(url):
         raise _unreadable(url)
     try:
         connection = psycopg.connect(url, connect_timeout=CONNECT_SECONDS, application_name="latecomer")
@@ -86,12 +85,6 @@ def ask_postgres(url: str, query: str) -> pa.Table:
                 return _table(names, cursor.fetchall() if names else [], query)
     except psycopg.Error as error:
         raise _query_failed("Postgres", _without_secrets(_first_line(error), url), query) from None
-
-
-def _is_torn(url: str) -> bool:
-    """Whether libpq would take a part of the password for a host or a port, and quote it in an error."""
-    user, at, _ = _URL.sub("", url, count=1).rpartition("@")
-    return bool(at) and not _TO_ENCODE.isdisjoint(user.partition(":")[2])
 
 
 def _unreadable(url: str) -> Exception:

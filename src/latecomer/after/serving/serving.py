@@ -37,7 +37,7 @@ def serving(reader: Reader, output: str, chosen: str = "true") -> pa.Table:
     """
     ours = corrections_of(reader, output)
     base, corrections = standing_numbers(DATAFUSION, ours, "t"), _counting(reader, ours)
-    rows = _ask(ours, served(DATAFUSION, ours, base, corrections), _schema(ours), chosen=chosen)
+    rows = _ask(ours, served(DATAFUSION, ours, base, corrections), served_schema(ours), chosen=chosen)
     reader.notes = _notes(ours, rows)
     return rows
 
@@ -66,24 +66,26 @@ def preferred(reader: Reader, output: str, prefer: Origin, chosen: str = "true")
     return rows
 
 
-def corrections(reader: Reader, output: str) -> pa.Table:
+def corrections(reader: Reader, output: str, until: int | None = None) -> pa.Table:
     """Every correction that counts: a row for each window, key and batch, as stored.
 
-    What a rebuild has taken in is left out.
+    What a rebuild has taken in is left out; `until` says that only panes up to a batch are known.
     """
     ours = corrections_of(reader, output)
     reader.notes = ours.notes()
-    return _ask(ours, f"select * from {_counting(reader, ours)}", ours.schema, "batch")
+    return _ask(ours, f"select * from {_counting(reader, ours, until)}", ours.schema, "batch")
 
 
-def _counting(reader: Reader, ours: Corrections) -> str:
+def _counting(reader: Reader, ours: Corrections, until: int | None = None) -> str:
     """The corrections that no rebuild has taken in.
 
     A rebuild looks at every closed window of its range. Where nothing differed it told nothing, and where a
     session joined others its window is another: its record says of both that they hold all there was.
     """
-    counted = counting(DATAFUSION, ours, "t", "c")
-    rebuilds = Rebuilds(reader.pipeline.store_path, ours.name).published(ours.tables.panes.last_batch())
+    last = ours.tables.panes.last_batch() if until is None else until
+    panes = "t" if until is None else f"(select * from t where batch <= {until})"
+    counted = counting(DATAFUSION, ours, panes, "c")
+    rebuilds = Rebuilds(reader.pipeline.store_path, ours.name).published(last)
     taken_in = [_taken_in(ours, each.record) for each in rebuilds]
     if not taken_in:
         return counted
@@ -109,7 +111,8 @@ def _ask(ours: Corrections, sql: str, schema: pa.Schema, *then_by: str, chosen: 
     return _with_averages(ours, _with_merged(ours, rows, fitted(ours, rows, schema)))
 
 
-def _schema(ours: Corrections) -> pa.Schema:
+def served_schema(ours: Corrections) -> pa.Schema:
+    """The columns of what is served."""
     fields = [ours.layout.published.field(name) for name in ours.place]
     for name in ours.output.aggregates:
         kind = ours.layout.published.field(name).type

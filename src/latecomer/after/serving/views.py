@@ -90,7 +90,7 @@ def _spark_files(ours: Corrections, table: Table) -> str:
 
 
 def _postgres(ours: Corrections, name: str, table: str) -> Iterator[str]:
-    _check_postgres(ours)
+    check_postgres(ours)
     corrections = f"{table}_corrections"
     yield from _remarks(POSTGRES, ours)
     yield f"-- Base: table {_comment(table)}, upserted by window and key, with the columns of the panes."
@@ -102,9 +102,14 @@ def _postgres(ours: Corrections, name: str, table: str) -> Iterator[str]:
         f"  {POSTGRES.quote(column)} {POSTGRES.kind(kind)}" for column, kind in _row_kinds(ours).items()
     )
     yield f"create table if not exists {_qualified(POSTGRES, corrections)} (\n{columns}\n);"
-    base = f"select {POSTGRES.listed(base_columns(ours))} from {_qualified(POSTGRES, table)}"
     yield f"create or replace view {_qualified(POSTGRES, name)} as"
-    yield served(POSTGRES, ours, base, _qualified(POSTGRES, corrections)) + ";"
+    yield postgres_statement(ours, _qualified(POSTGRES, table), _qualified(POSTGRES, corrections)) + ";"
+
+
+def postgres_statement(ours: Corrections, table: str, corrections: str) -> str:
+    """What the view says, of a table of results and one of corrections, as SQL names them."""
+    base = f"select {POSTGRES.listed(base_columns(ours))} from {table}"
+    return served(POSTGRES, ours, base, corrections)
 
 
 def _row_kinds(ours: Corrections) -> dict[str, str]:
@@ -117,7 +122,8 @@ def _row_kinds(ours: Corrections) -> dict[str, str]:
     }
 
 
-def _check_postgres(ours: Corrections) -> None:
+def check_postgres(ours: Corrections) -> None:
+    """An error where Postgres cannot serve the output."""
     if ours.output.accumulation is Accumulation.DISCARDING:
         problem = Problem(
             f"outputs.{ours.name}.accumulation",

@@ -1,0 +1,74 @@
+"""What is served, kept in Postgres: the corrections that count, and the view, beside each table that asks for them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any, TypeVar
+
+from latecomer.after.reading.reader import Reader
+from latecomer.after.serving.correcting import corrections_of
+from latecomer.after.serving.grains import by_grain, row_schema
+from latecomer.after.serving.serving import corrections, served_schema
+from latecomer.after.serving.views import check_postgres, postgres_statement
+from latecomer.config.models import Pipeline
+from latecomer.config.sinks import PostgresSink
+from latecomer.errors import LatecomerError, NoStore
+from latecomer.sink.postgres_serving import CorrectionsLogic
+
+LOG = logging.getLogger(__name__)
+_Report = TypeVar("_Report")
+
+
+def serving_sinks(pipeline: Pipeline, output: str) -> list[PostgresSink]:
+    """The sinks of an output that keep what is served."""
+    return [
+        sink for sink in pipeline.outputs[output].sinks if isinstance(sink, PostgresSink) and sink.serving
+    ]
+
+
+def keep_served(reader: Reader, output: str) -> None:
+    """Bring the corrections of an output, and the view, to each Postgres that asks for them."""
+    for sink in serving_sinks(reader.pipeline, output):
+        ours = corrections_of(reader, output)
+        check_postgres(ours)
+        logic = CorrectionsLogic(sink, reader.pipeline.base, reader.pipeline.name, output, row_schema(ours))
+        with closing(logic):
+            logic.replace(
+                lambda table, beside, ours=ours: postgres_statement(ours, table, beside),  # type: ignore[misc]
+                served_schema(ours).names,
+                lambda batch: by_grain(reader, output, corrections(reader, output, batch)),
+            )
+
+
+def beside_a_run(run: Callable[..., _Report], pipeline: Pipeline, **options: Any) -> _Report:
+    """A run that keeps what is served: before it, where there is a store; after its first batch, which is when
+    there is one; and after it."""
+    watch = options.get("watch", lambda _: None)
+    if not callable(watch) or not any(serving_sinks(pipeline, output) for output in pipeline.outputs):
+        return run(pipeline, **options)
+    served = _keep_all(pipeline)
+
+    def watched(report: Any) -> None:
+        nonlocal served
+        watch(report)
+        served = served or _keep_all(pipeline) or True
+
+    report = run(pipeline, **{**options, "watch": watched})
+    _keep_all(pipeline)
+    return report
+
+
+def _keep_all(pipeline: Pipeline) -> bool:
+    """Whether everything that is served could be brought up; what is in the way is told, and holds nobody."""
+    reader = Reader(pipeline)
+    try:
+        for output in pipeline.outputs:
+            keep_served(reader, output)
+    except NoStore:
+        return False
+    except LatecomerError as error:
+        LOG.warning("what is served could not be brought up: %s", error)
+        return False
+    return True

@@ -1,0 +1,333 @@
+"""A table of what stands in a Postgres database, upserted by window and key; or of rows, appended.
+
+A batch and its progress are one transaction: the rows are copied into a table that ends with it, and from there
+upserted. docs/adr/0036 has the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from latecomer.config.contract import Shape
+from latecomer.config.sinks import LONGEST_NAME, PostgresSink
+from latecomer.errors import SinkError
+from latecomer.model.panes import Op, Timing
+from latecomer.sink import postgres_connection as server
+from latecomer.sink.base import BuiltInLogic, differing
+from latecomer.sink.postgres_rows import declared, pieces, place_digests, rounds
+from latecomer.store.failpoints import failpoint
+from latecomer.store.sql import double_quoted, listed
+
+if TYPE_CHECKING:
+    from latecomer.sink.postgres_connection import Connection
+
+PROGRESS = "latecomer_progress"
+PLACE = "_lc_place"
+CORRECTIONS = "_corrections"
+RESTING_SECONDS = 5.0
+"""After so long a connection is tried before it is used."""
+_ROUND, _RETRACTS = "_lc_round", "_lc_retracts"
+_STAGING = "pg_temp.latecomer_staging"
+_MAKING = 0x6C617465
+"""The advisory lock under which tables are made: two that are made at once meet in Postgres' catalogue."""
+
+
+class PostgresLogic(BuiltInLogic):
+    kind = PostgresSink.kind
+
+    def __init__(self, sink: PostgresSink, base: Path, pipeline: str, shape: Shape) -> None:
+        super().__init__(sink.place, pipeline, shape)
+        self._target, self._base = sink.target, base
+        self._schema, self._name = sink.schema_name, sink.table or shape.name
+        self._table, self._progress_table = (self._quoted(name) for name in (self._name, PROGRESS))
+        self._progress_named = self._progress_table.replace("%", "%%")  # in a statement that is given values
+        self._columns = {field.name: declared(field.type) for field in shape.standing}
+        if not shape.appends:
+            self._columns[PLACE] = "uuid"
+        self._serves = sink.serving and not shape.appends
+        self._connection: Connection | None = None
+        self._was_open = False
+        self._used_at = 0.0
+
+    def open(self) -> None:
+        self._require_names()
+        with self._transaction() as database:
+            self._require_database(database)
+            self._prepare(database)
+        self._was_open = True
+
+    def last_batch(self) -> int:
+        with self._transaction() as database:
+            return self._progress(database)
+
+    def peek(self) -> int:
+        with self._errors_in_words(), closing(server.connect(self._target, self._base)) as database:
+            database.read_only = True
+            with server.transaction(database):
+                return self._progress(database) if self._found(database, PROGRESS) else -1
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(Exception):  # it is gone
+                connection.close()
+
+    def _apply(self, batch: int, panes: pa.Table) -> None:
+        rows = panes if self.shape.appends else self._staged(panes)
+        write = self._append if self.shape.appends else self._upsert
+        with self._transaction(batch) as database:
+            if self._progress(database, locked=True) >= batch:
+                return
+            failpoint("sink.postgres.begun", batch)
+            write(database, rows, batch)
+            run_sql(
+                database,
+                f"UPDATE {self._progress_named} SET batch = %s WHERE sink_table = %s",
+                batch,
+                self._name,
+            )
+            failpoint("sink.postgres.written", batch)
+        failpoint("sink.postgres.committed", batch)
+
+    def _append(self, database: Connection, rows: pa.Table, batch: int) -> None:
+        copy_rows(database, self._table, rows)
+
+    def _staged(self, panes: pa.Table) -> pa.Table:
+        """The changes that have to be made, each with its place and round."""
+        places = place_digests(panes, self.shape.place)
+        retracts = [op == Op.RETRACT for op in panes["op"].to_pylist()]
+        numbers = pa.array(rounds(places, panes["sequence"].to_pylist(), retracts), pa.int32())
+        staged = panes.select(self.shape.standing.names).append_column(PLACE, pa.array(places, pa.string()))
+        staged = staged.append_column(_ROUND, numbers).append_column(
+            _RETRACTS, pa.array(retracts, pa.bool_())
+        )
+        return staged.filter(numbers.is_valid())
+
+    def _upsert(self, database: Connection, staged: pa.Table, batch: int) -> None:
+        columns = {**self._columns, _ROUND: "integer", _RETRACTS: "boolean"}
+        run_sql(database, f"CREATE TEMPORARY TABLE latecomer_staging ({_definition(columns)}) ON COMMIT DROP")
+        copy_rows(database, _STAGING, staged)
+        failpoint("sink.postgres.copied", batch)
+        kinds = set(zip(staged[_ROUND].to_pylist(), staged[_RETRACTS].to_pylist(), strict=True))
+        if any(retracts for _, retracts in kinds):
+            run_sql(database, f"ANALYZE {_STAGING}")  # else it may look through the whole table
+        for number, retracts in sorted(kinds, key=lambda kind: (kind[0], not kind[1])):
+            run_sql(database, self._retract(number) if retracts else self._insert(number))
+        if self._serves and Timing.CORRECTION in staged["timing"].unique().to_pylist():
+            self._forget_taken_in(database, batch)
+
+    def _forget_taken_in(self, database: Connection, batch: int) -> None:
+        """Remove the corrections that the rebuilt numbers of a batch hold already."""
+        name = f"{self._name}{CORRECTIONS}"
+        found = self._found(database, name)
+        if found is None:
+            return
+        last_batch = double_quoted([column for column, _ in run_sql(database, _COLUMNS, found)][-2])
+        same = " AND ".join(
+            f"stored.{column} IS NOT DISTINCT FROM staged.{column}"
+            for column in map(double_quoted, self.shape.place)
+        )
+        run_sql(
+            database,
+            f"DELETE FROM {self._quoted(name)} AS stored USING {_STAGING} AS staged "
+            f"WHERE staged.timing = '{Timing.CORRECTION}' AND stored.{last_batch} <= {batch} "
+            f"AND stored.window_start = staged.window_start AND {same}",
+        )
+
+    def _retract(self, number: int) -> str:
+        same = " AND ".join(f"stored.{name} = staged.{name}" for name in ("window_start", PLACE, "sequence"))
+        return (
+            f"DELETE FROM {self._table} AS stored USING {_STAGING} AS staged "
+            f"WHERE staged.{_ROUND} = {number} AND staged.{_RETRACTS} AND {same}"
+        )
+
+    def _insert(self, number: int) -> str:
+        names = listed(self._columns)
+        changed = ", ".join(
+            f"{double_quoted(name)} = excluded.{double_quoted(name)}" for name in self._columns
+        )
+        return (
+            f"INSERT INTO {self._table} AS stored ({names}) "
+            f"SELECT {names} FROM {_STAGING} WHERE {_ROUND} = {number} AND NOT {_RETRACTS} "
+            f"ON CONFLICT (window_start, {PLACE}) DO UPDATE SET {changed} "
+            "WHERE excluded.sequence > stored.sequence"
+        )
+
+    def _progress(self, database: Connection, locked: bool = False) -> int:
+        row = one_row(
+            database,
+            f"SELECT batch, pipeline, output FROM {self._progress_named} WHERE sink_table = %s"
+            + (" FOR UPDATE" if locked else ""),
+            self._name,
+        )
+        if row is None:
+            if locked:
+                raise self._outage(
+                    "its progress is gone", "the table is looked at again, and filled from the store"
+                )
+            return -1
+        self._require_owner(row[1], row[2])
+        return int(row[0])
+
+    # Opening
+
+    def _require_names(self) -> None:
+        for what, name in (("table", self._name), *(("column", name) for name in self._columns)):
+            if len(name.encode()) > LONGEST_NAME or "\0" in name:
+                fix = "give it a shorter name" if what == "table" else "rename it: columns: {SHORT: …}"
+                raise self._refusal(f"Postgres cuts names after {LONGEST_NAME} bytes ({what} {name})", fix)
+        if self._name == PROGRESS:
+            raise self._refusal(f"the table {PROGRESS} holds the progress", "give the sink another table")
+
+    def _require_database(self, database: Connection) -> None:
+        version, encoding = database.info.server_version, database.info.parameter_status("server_encoding")
+        if version < server.OLDEST:
+            raise self._refusal(f"the server is Postgres {version // 10000}", "use Postgres 12 or later")
+        if encoding != "UTF8":
+            raise self._refusal(
+                f"the database is in {encoding}, which not every text can be written in",
+                "use one with the encoding UTF8",
+            )
+
+    def _prepare(self, database: Connection) -> None:
+        """Make what is not there yet, or see that it is what we left. Nothing is made where all is there: a user who
+        may not make tables can still write to them."""
+        run_sql(database, "SELECT pg_advisory_xact_lock(%s)", _MAKING)
+        if one_row(database, "SELECT 1 FROM pg_namespace WHERE nspname = %s", self._schema) is None:
+            run_sql(database, f"CREATE SCHEMA {double_quoted(self._schema)}")
+        if self._found(database, PROGRESS) is None:
+            # One row a table, not an output: an output may feed two tables, and a table has one owner.
+            run_sql(
+                database,
+                f"CREATE TABLE {self._progress_table} (sink_table text PRIMARY KEY, "
+                "pipeline text NOT NULL, output text NOT NULL, batch bigint NOT NULL)",
+            )
+        found = self._found(database, self._name)
+        if found is None:
+            run_sql(database, f"CREATE TABLE {self._table} ({_definition(self._columns)})")
+            # The progress of a table that was dropped goes with it: the new one is filled from the start.
+            run_sql(database, f"DELETE FROM {self._progress_named} WHERE sink_table = %s", self._name)
+            found = self._found(database, self._name)
+        else:
+            self._require_columns(database, found)
+        if not self.shape.appends and one_row(database, _UNIQUE, found, ["window_start", PLACE]) is None:
+            run_sql(database, f"CREATE UNIQUE INDEX ON {self._table} (window_start, {PLACE})")
+        self._claim(database)
+
+    def _found(self, database: Connection, name: str) -> int | None:
+        """The table of this name, as Postgres numbers it."""
+        row = one_row(database, _TABLE, self._schema, name)
+        if row is not None and row[1] not in ("r", "p"):
+            raise self._refusal(f"{self._schema}.{name} is no table", "give the sink another table")
+        return None if row is None else int(row[0])
+
+    def _require_columns(self, database: Connection, table: int) -> None:
+        found = dict(run_sql(database, _COLUMNS, table).fetchall())
+        ordered = sorted(found, key=[*self._columns, *found].index)
+        if difference := differing({name: found[name] for name in ordered}, self._columns):
+            raise self._refusal(
+                f"the table {self._schema}.{self._name} has other columns ({difference})",
+                "drop or rename it, or give the sink another table",
+            )
+
+    def _claim(self, database: Connection) -> None:
+        owner = (self.pipeline, self.shape.owner)
+        found = one_row(
+            database, f"SELECT pipeline, output FROM {self._progress_named} WHERE sink_table = %s", self._name
+        )
+        if found is None:
+            run_sql(
+                database, f"INSERT INTO {self._progress_named} VALUES (%s, %s, %s, -1)", self._name, *owner
+            )
+        else:
+            self._require_owner(*found)
+
+    def _require_owner(self, pipeline: str, owner: str) -> None:
+        if (pipeline, owner) != (self.pipeline, self.shape.owner):
+            what = f"table {self._schema}.{self._name}"
+            raise self._refusal(self._belongs_to(what, pipeline, owner), "give the sink another table")
+
+    def _quoted(self, name: str) -> str:
+        return f"{double_quoted(self._schema)}.{double_quoted(name)}"
+
+    # The connection
+
+    @contextmanager
+    def _transaction(self, batch: int | None = None) -> Iterator[Connection]:
+        with self._errors_in_words(batch):
+            if self._connection is not None and not self._still_there(self._connection):
+                self.close()
+            if self._connection is None:
+                self._connection = server.connect(self._target, self._base)
+            with server.transaction(self._connection):
+                yield self._connection
+            self._used_at = monotonic()
+
+    def _still_there(self, connection: Connection) -> bool:
+        """Whether a connection can be used. One that nobody used for a while may have been ended by a server or
+        a firewall that tires of it: that is no outage."""
+        return monotonic() - self._used_at < RESTING_SECONDS or server.answers(connection)
+
+    @contextmanager
+    def _errors_in_words(self, batch: int | None = None) -> Iterator[None]:
+        try:
+            yield
+        except SinkError:
+            self.close()
+            raise
+        except server.Unreachable as error:
+            told, _, fix = str(error).partition("; ")
+            raise self._refusal(told, fix, batch) from None
+        except Exception as error:
+            if not isinstance(error, server.driver().Error):
+                raise
+            self.close()
+            reason = server.reason_of(error, self._was_open)
+            refuse = self._outage if reason.passes else self._refusal
+            raise refuse(reason.told, reason.fix, batch) from error
+
+
+_TABLE = """
+SELECT c.oid, c.relkind::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %s AND c.relname = %s
+"""
+_COLUMNS = """
+SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute
+WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
+_UNIQUE = """
+SELECT 1 FROM pg_index i WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
+AND %s::text[] = ARRAY(
+  SELECT a.attname::text FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS k (number, nth)
+  LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number ORDER BY nth)
+"""
+
+
+def one_row(database: Connection, sql: str, *values: Any) -> tuple[Any, ...] | None:
+    row: tuple[Any, ...] | None = run_sql(database, sql, *values).fetchone()
+    return row
+
+
+def run_sql(database: Connection, sql: str, *values: Any) -> Any:
+    """Run a statement. Where it has values, a percent sign in it stands twice."""
+    return database.execute(sql.encode(), values or None)
+
+
+def copy_rows(database: Connection, table: str, rows: pa.Table) -> None:
+    statement = f"COPY {table} ({listed(rows.column_names)}) FROM STDIN (FORMAT csv)"
+    with database.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+        for piece in pieces(rows):
+            copy.write(piece)
+
+
+def _definition(columns: dict[str, str]) -> str:
+    return ", ".join(
+        f"{double_quoted(name)} {kind}{' NOT NULL' if name == PLACE else ''}"
+        for name, kind in columns.items()
+    )

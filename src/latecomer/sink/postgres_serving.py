@@ -1,0 +1,91 @@
+"""Corrections, and a view of base and corrections, beside the table of a Postgres sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from latecomer.config.contract import RowShape
+from latecomer.config.sinks import LONGEST_NAME, PostgresSink, corrections_owner
+from latecomer.sink.postgres import CORRECTIONS, PostgresLogic, copy_rows, one_row, run_sql
+from latecomer.store.failpoints import failpoint
+from latecomer.store.sql import text_literal
+
+if TYPE_CHECKING:
+    from latecomer.sink.postgres_connection import Connection
+
+SERVING = "_serving"
+
+
+class CorrectionsLogic(PostgresLogic):
+    """The corrections of one table. They are replaced whole: so nothing has to be known of those that are there."""
+
+    def __init__(
+        self, sink: PostgresSink, base: Path, pipeline: str, output: str, columns: pa.Schema
+    ) -> None:
+        self._base_name = sink.table or output
+        beside = sink.model_copy(update={"table": f"{self._base_name}{CORRECTIONS}"})
+        shape = RowShape(
+            f"{output}{CORRECTIONS}", corrections_owner(output), ("window_start", "window_end"), columns
+        )
+        super().__init__(beside, base, pipeline, shape)
+        self._view = f"{self._base_name}{SERVING}"
+
+    def replace(
+        self, statement: Callable[[str, str], str], names: list[str], rows: Callable[[int], pa.Table]
+    ) -> None:
+        """Let the table hold these rows, and the view be the one of the statement: it is given the base and the
+        corrections, as SQL names them. Rows are asked for by the last batch of the base, once nobody can change it or
+        replace them: the last to write is the last to have read."""
+        self._require_view_names(names)
+        self.open()
+        with self._transaction() as database:
+            self._progress(database, locked=True)
+            batch = self._batch_of_base(database)
+            run_sql(database, f"DELETE FROM {self._table}")
+            schema = self.shape.schema
+            copy_rows(database, self._table, rows(batch).select(schema.names).cast(schema))
+            self._make_view(database, statement(self._quoted(self._base_name), self._table))
+            failpoint("sink.postgres.served", 0)
+
+    def _batch_of_base(self, database: Connection) -> int:
+        asked = f"SELECT batch FROM {self._progress_named} WHERE sink_table = %s FOR UPDATE"
+        row = one_row(database, asked, self._base_name)
+        if row is None or self._found(database, self._base_name) is None:
+            raise self._outage(
+                f"there is no table {self._schema}.{self._base_name} yet", "run the pipeline first"
+            )
+        return int(row[0])
+
+    def _require_view_names(self, names: list[str]) -> None:
+        for name in (self._view, *names):
+            if len(name.encode()) > LONGEST_NAME:
+                raise self._refusal(
+                    f"Postgres cuts names after {LONGEST_NAME} bytes (of the view: {name})",
+                    "choose shorter names",
+                )
+
+    def _make_view(self, database: Connection, statement: str) -> None:
+        """Make the view anew only where it differs: whoever reads it holds it, and grants belong to it."""
+        mark = f"latecomer {blake2b(statement.encode(), digest_size=8).hexdigest()}"
+        found = one_row(database, _VIEW, self._schema, self._view)
+        if found is not None and found[0] != "v":
+            raise self._refusal(
+                f"{self._schema}.{self._view} is no view", "rename it, or give the sink another table"
+            )
+        if found is not None and found[1] == mark:
+            return
+        view = self._quoted(self._view)
+        run_sql(database, f"DROP VIEW IF EXISTS {view}")
+        run_sql(database, f"CREATE VIEW {view} AS {statement}")
+        run_sql(database, f"COMMENT ON VIEW {view} IS {text_literal(mark)}")
+
+
+_VIEW = """
+SELECT c.relkind::text, obj_description(c.oid, 'pg_class') FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
+"""
