@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -44,14 +44,13 @@ class Slice:
 
     newest: int
     """When the newest of it came, in microseconds; for rows that do not say so themselves."""
+    partitions: Mapping[str, bool] | None = field(default=None, kw_only=True)
+    """The partitions that the source has, and whether there is more of them than was read with this slice; None where
+    it does not know them."""
 
     def landings(self, origins: Iterable[str]) -> dict[str, int]:
         """When each of the origins landed: of rows with one arrival time, the first to land goes first."""
         return dict.fromkeys(origins, 0)
-
-
-NOTHING = Slice(0)
-"""A slice of which everything is in the log already."""
 
 
 @dataclass(frozen=True)
