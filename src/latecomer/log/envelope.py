@@ -14,7 +14,7 @@ from latecomer.decode.detail import TOO_LONG
 from latecomer.model import types
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ledger import WHOLE_DIGITS
-from latecomer.source.base import BROKEN, CORRUPT, FULL_ORIGIN, LANDED, ORIGIN, POSITION
+from latecomer.source.base import BROKEN, CORRUPT, FULL_ORIGIN, LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import quoted, some_bytes
 
@@ -86,7 +86,7 @@ def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame) -> DataFram
     return placed.select(
         F.expr(f"timestamp_micros({_possible(TIME)})").alias("event_time"),
         F.expr(f"coalesce(timestamp_micros({_possible(ARRIVAL)}), {LANDED})").alias("arrival_time"),
-        _text(pipeline.partition_column, columns).alias("source_partition"),
+        _partition(rows, layout).alias("source_partition"),
         F.expr(f"if({REASON} is null, {ORIGIN}, {FULL_ORIGIN})").alias("origin"),
         F.col(POSITION).alias("position"),
         *(
@@ -115,6 +115,12 @@ def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame) -> DataFram
 def _possible(column: str) -> str:
     """Microseconds within the calendar, null beyond it."""
     return f"if({column} between {EARLIEST} and {LATEST}, {column}, null)"
+
+
+def _partition(rows: DataFrame, layout: EventLayout) -> Column:
+    """The source partition: what a column says, or the source itself."""
+    named = layout.pipeline.partition_column
+    return F.col(PARTITION) if named is None and PARTITION in rows.columns else _text(named, layout.columns)
 
 
 def _text(column: str | None, columns: Mapping[str, str]) -> Column:

@@ -31,6 +31,8 @@ POSITION = PolledSource.POSITION
 LANDED = PolledSource.ARRIVAL
 """When a row came, by the source's clock: its arrival, unless a column of its own says that. May be left out where a
 column does; the slice's newest counts then."""
+PARTITION = PolledSource.PARTITION
+"""The source partition of a row, where no column of its own says that. May be left out."""
 BROKEN = f"{PRIVATE}broken"
 """Why a whole file could not be read; such a row stands for it."""
 READ = f"{PRIVATE}read"
@@ -87,6 +89,10 @@ class Source(ABC):
     columns: Mapping[str, str]
     settings: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """What the session that reads needs."""
+
+    def session(self) -> Mapping[str, str]:
+        """What Spark needs to be started with, so that it can read."""
+        return {}
 
     @cached_property
     def read_columns(self) -> dict[str, str]:

@@ -21,6 +21,7 @@ from latecomer.source.base import (
     FULL_ORIGIN,
     LANDED,
     ORIGIN,
+    PARTITION,
     POSITION,
     READ,
     Letters,
@@ -62,9 +63,12 @@ class RecordSource(Source):
         found, count = self.found(spark, piece), Observation()
         counted = self._with_arrival(found, piece).observe(count, F.count(F.lit(1)).alias(READ))
         if RECORD in found.columns:
-            decoded = self.decoder.decoded(counted, self.read_columns)
+            given = {name: kind for name, kind in self.read_columns.items() if name in found.columns}
+            self._require_columns(dict(found.dtypes), given)
+            asked = {name: kind for name, kind in self.read_columns.items() if name not in given}
+            decoded = self.decoder.decoded(counted, asked)
         else:
-            self._require_columns(dict(found.dtypes))
+            self._require_columns(dict(found.dtypes), self.read_columns)
             decoded = counted.withColumn(CORRUPT, F.lit(None).cast("string"))
         source_name = self.pipeline.source_name
         frame = decoded.select(
@@ -75,6 +79,7 @@ class RecordSource(Source):
             F.col(ORIGIN).cast("string").alias(FULL_ORIGIN),
             F.col(POSITION).cast("bigint").alias(POSITION),
             LANDED,
+            *([PARTITION] if PARTITION in found.columns else []),
         )
         return Rows(frame, [count])
 
@@ -87,8 +92,8 @@ class RecordSource(Source):
             return rows.withColumn(LANDED, read_at)
         return rows.withColumn(LANDED, F.coalesce(F.col(LANDED).try_cast("timestamp"), read_at))
 
-    def _require_columns(self, found: Mapping[str, str]) -> None:
-        for there, _, kind in other_columns(found, self.read_columns):
+    def _require_columns(self, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+        for there, _, kind in other_columns(found, wanted):
             raise SourceError(
                 f"{self.named}: its rows have other columns than the pipeline: {there}, and it should be {kind}; "
                 "cast it, or correct source.schema"

@@ -395,7 +395,7 @@ def _columns_of(pipeline: Pipeline, rows: Sequence[Row]) -> dict[str, str]:
     from latecomer.store.pins import read_pins
     from latecomer.store.store import source_columns
 
-    there = pipeline.source.own or list_files(pipeline.source_path)
+    there = pipeline.source.polled or list_files(pipeline.source_path)
     if read_pins(pipeline.store_path) is not None or there:
         return source_columns(pipeline)
     order_by = pipeline.order_by
