@@ -9,6 +9,8 @@ from typing import Any
 from kafka_kit import Client
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
+from latecomer.store.sql import double_quoted
+from latecomer.store.store import open_store
 
 SCHEMA = {"at": "string", "txn": "string", "paise": "bigint"}
 NOON = datetime(2026, 4, 25, 12, tzinfo=UTC)
@@ -53,6 +55,15 @@ def payments(first: int, count: int, behind: int = 0) -> list[dict[str, Any]]:
 
 def iso(moment: datetime) -> str:
     return moment.isoformat().replace("+00:00", "Z")
+
+
+def logged(pipeline: Pipeline, *columns: str) -> list[Any]:
+    """What the log has, in the order of positions: tuples, or the values of a single column."""
+    store = open_store(pipeline)
+    view = store.layout.view
+    names = ", ".join(double_quoted(view.get(column, column)) for column in columns)
+    rows = store.events.query(f"select {names} from t order by origin, position").to_pylist()
+    return [tuple(row.values()) if len(columns) > 1 else next(iter(row.values())) for row in rows]
 
 
 def totals(pipeline: Pipeline) -> tuple[int, int]:

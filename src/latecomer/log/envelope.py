@@ -10,7 +10,7 @@ from pyspark.sql.window import Window
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Unit
-from latecomer.decode.detail import TOO_LONG
+from latecomer.decode.detail import TOMBSTONE, TOO_LONG
 from latecomer.model import types
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ledger import WHOLE_DIGITS
@@ -150,6 +150,7 @@ def _reason(layout: EventLayout) -> str:
     pipeline = layout.pipeline
     order_by, max_future = pipeline.order_by, pipeline.watermark.max_future
     cases = [
+        f"when {BROKEN} = '{TOMBSTONE}' then '{TOMBSTONE}'",
         f"when {BROKEN} is not null then if({CORRUPT} is null, 'unreadable_file', '{TOO_LONG}')",
         f"when {CORRUPT} is not null then 'unreadable'",
         _unreadable(TIME, pipeline.event.time, "event_time"),
@@ -183,4 +184,5 @@ def _raw(layout: EventLayout) -> str:
     named = {layout.pipeline.source_name(column): column for column in layout.columns}
     fields = ", ".join(f"{quoted(column)} as {quoted(name)}" for name, column in named.items())
     whole = f"to_json(struct({fields}), map('ignoreNullFields', 'false'))"
-    return f"case when {REASON} is not null then cast(coalesce({CORRUPT}, {BROKEN}, {whole}) as binary) end"
+    said = f"coalesce({CORRUPT}, nullif({BROKEN}, '{TOMBSTONE}'), {whole})"
+    return f"case when {REASON} is not null then cast({said} as binary) end"

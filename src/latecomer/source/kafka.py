@@ -6,6 +6,7 @@ The broker's metadata name the partitions, also those that never had a record, a
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -21,6 +22,7 @@ from latecomer.source.kafka_ranges import (
     Answer,
     Gone,
     MadeAgain,
+    Ranges,
     lag_of,
     next_answer,
     partitions_of,
@@ -31,6 +33,7 @@ from latecomer.spark.errors import SPARK_ERRORS
 from latecomer.spark.packages import kafka_connector, with_jars
 from latecomer.spark.session import no_rows
 
+LOG = logging.getLogger(__name__)
 _BY_BROKER = 1
 """What Spark calls LogAppendTime."""
 
@@ -75,11 +78,7 @@ class KafkaReader(PolledSource):
                 "other records now; start a new store for it, or read another topic"
             ) from None
         except Gone as gone:
-            raise SourceError(
-                f"kafka source: topic {gone.topic}, partition {gone.partition}: offsets {gone.since} to "
-                f"{gone.until - 1} are gone before they were read, by retention or because the broker lost them; let "
-                "the topic keep its records longer, and write on_data_loss: continue to go on without these"
-            ) from None
+            raise _gone(gone) from None
 
     def partitions(self, until: Answer) -> dict[str, bool]:
         return partitions_of(until)
@@ -88,7 +87,7 @@ class KafkaReader(PolledSource):
         return lag_of(until)
 
     def read(self, spark: SparkSession, since: Answer | None, until: Answer) -> DataFrame:
-        ranges = ranges_of(until)
+        ranges = self._still_there(ranges_of(until))
         if not ranges:
             return no_rows(spark, self._columns())
         starts, ends = (
@@ -100,7 +99,7 @@ class KafkaReader(PolledSource):
             "assign": json.dumps({name: sorted(numbers) for name, numbers in ranges.items()}),
             "startingOffsets": json.dumps(starts),
             "endingOffsets": json.dumps(ends),
-            "failOnDataLoss": "true",
+            "failOnDataLoss": str(self.topics.on_data_loss == "stop").lower(),
             "includeHeaders": str("headers" in self.topics.metadata.values()).lower(),
         }
         try:
@@ -115,6 +114,25 @@ class KafkaReader(PolledSource):
                 f"{kafka_connector().parts[0].coordinates} in spark.jars.packages, or let latecomer start Spark"
             ) from None
         return found.select(*(column.alias(name) for name, column in self._selected().items()))
+
+    def _still_there(self, ranges: Ranges) -> Ranges:
+        """The ranges without what has gone since they were written down."""
+        with self._broker.asked() as questions:
+            topics = questions.described(first=False)
+        found: Ranges = {}
+        for name, numbers in ranges.items():
+            for number, (start, end) in numbers.items():
+                begin = topics[name].begin[number] if name in topics else end
+                if begin > start and self.topics.on_data_loss == "stop":
+                    raise _gone(Gone(name, number, start, min(begin, end)))
+                if begin > start:
+                    LOG.warning(
+                        "topic %s, partition %d: offsets %d to %d were lost at the source",
+                        *(name, number, start, min(begin, end) - 1),
+                    )
+                if begin < end:
+                    found.setdefault(name, {})[number] = (max(start, begin), end)
+        return found
 
     def _selected(self) -> dict[str, Column]:
         """Columns of Spark's connector under the names that a source gives them."""
@@ -149,6 +167,14 @@ class KafkaReader(PolledSource):
                     f"kafka source: source.kafka.start names partition {partition} of topic {name}, which has "
                     f"{partitions}; correct it"
                 )
+
+
+def _gone(gone: Gone) -> SourceError:
+    return SourceError(
+        f"kafka source: topic {gone.topic}, partition {gone.partition}: offsets {gone.since} to {gone.until - 1} are "
+        "gone before they were read, by retention or because the broker lost them; let the topic keep its records "
+        "longer, and write on_data_loss: continue to go on without these"
+    )
 
 
 def _metadata(what: str) -> Column:

@@ -13,6 +13,9 @@ from typing import Any
 Answer = Mapping[str, Any]
 """`{"topics": {name: {"id": …, "from": […], "to": […], "end": […]}}, "lost": {"name/0": [17, 42]}}`"""
 
+Ranges = dict[str, dict[int, tuple[int, int]]]
+"""Topic → partition → the first offset to read, and the one after the last."""
+
 
 @dataclass(frozen=True)
 class Topic:
@@ -107,7 +110,7 @@ def partitions_of(answer: Answer) -> dict[str, bool]:
     }
 
 
-def ranges_of(answer: Answer) -> dict[str, dict[int, tuple[int, int]]]:
+def ranges_of(answer: Answer) -> Ranges:
     """The offsets to read, of the partitions that have any."""
     found = {
         name: {
