@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from latecomer.model.interpreter import Arrival
 from latecomer.model.strategies import REACH, Head, Strategy
@@ -39,7 +39,7 @@ class Reader:
         self.position = 0
         self.in_force: dict[int, int] = {}
 
-    def read(self, batch: Sequence[Arrival]) -> None:
+    def read(self, batch: Sequence[Arrival], named: Mapping[str, bool] | None = None) -> None:
         every = self.timeline.strategy.every
         ordered = sorted(enumerate(batch, self.position), key=lambda pair: (pair[1].arrival_time, pair[0]))
         first = (self.timeline.last_tick or 0) + 1
@@ -52,7 +52,8 @@ class Reader:
         brought: dict[tuple[int, int, str], list[Arrival]] = {}
         for position, arrival in ordered:
             brought.setdefault((*ticks[position], arrival.partition), []).append(arrival)
-        rows = self.timeline.extend(summary(self.timeline.strategy, *place) for place in brought.items())
+        heads = [summary(self.timeline.strategy, *place) for place in brought.items()]
+        rows = self.timeline.extend(heads, named)
         watermark = {row.tick: row.watermark for row in rows}
         self.in_force |= {position: watermark[tick] for position, (tick, _) in ticks.items()}
         self.position += len(batch)

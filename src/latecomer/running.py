@@ -93,7 +93,10 @@ def run(
     stopping = stop or threading.Event()
     with _refusals_in_words(store), held_for_run(store.root):
         check_store(store, drain)
-        session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "spark.log"))
+        needed = {} if spark else source_of(pipeline, columns).session()
+        session = own_session(
+            spark or build_session(pipeline.name, store.root / "logs" / "spark.log", **needed)
+        )
         # PySpark takes SIGINT for itself when it starts, so ours comes after.
         with _stopped_by_signals(stopping):
             LOG.info("preparing the run")

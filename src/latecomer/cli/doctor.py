@@ -201,7 +201,7 @@ def _source(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
     from latecomer.config.paths import list_files
     from latecomer.store.store import source_columns
 
-    own = pipeline.source.own
+    own = pipeline.source.polled
     if own is not None:
         from latecomer.source.choose import source_of
 

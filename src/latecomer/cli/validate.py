@@ -38,7 +38,7 @@ def validate(file: File) -> None:
     pinned = read_pins(pipeline.store_path) is not None
     declared = pipeline.source.columns is not None
     columns: Mapping[str, str] | None = None
-    if files or pinned or declared or pipeline.source.own:
+    if files or pinned or declared or pipeline.source.polled:
         columns = source_columns(pipeline, file)
         check_against(pipeline, columns, file)
         Store(pipeline, columns).require_harmless()
@@ -85,7 +85,7 @@ def _described(
 
 
 def _source(pipeline: Pipeline, there: int) -> str:
-    own, kind = pipeline.source.own, pipeline.format
+    own, kind = pipeline.source.polled, pipeline.format
     decoded = f"decoded by {kind.kind}" if isinstance(kind, Decoder) else kind
     if own is not None:
         return f"{own.kind}, {decoded} where it gives records"

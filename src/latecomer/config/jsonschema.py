@@ -106,6 +106,12 @@ def _source(made: dict[str, Any]) -> dict[str, Any]:
             },
             {
                 "type": "object",
+                "properties": {"kafka": {"$ref": "#/$defs/KafkaTopics"}, **said},
+                "required": ["kafka"],
+                "additionalProperties": False,
+            },
+            {
+                "type": "object",
                 "description": "a source of your own, module:Class, with its options",
                 "properties": said,
                 "propertyNames": own,

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from latecomer.config import checks, custom
+from latecomer.config.kafka import KafkaTopics
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
 from latecomer.config.sinks import SINKS, SqliteSink
 from latecomer.config.written import Location, compose, dotted, line_of, read_text, whole_file
@@ -122,6 +123,7 @@ _STEPS = frozenset({*STRATEGIES, "tick-length", "function-before", "function-aft
 _MODELS: dict[str, type[BaseModel]] = {
     "source": Source,
     "files": Files,
+    "kafka": KafkaTopics,
     "event": Event,
     "trigger": Trigger,
 }

@@ -28,6 +28,7 @@ from pydantic import (
 from latecomer.config import profiles
 from latecomer.config.custom import load_own, load_strategy
 from latecomer.config.encodings import UTF8, known_encoding
+from latecomer.config.kafka import KafkaTopics
 from latecomer.config.own import Decoder, Format, PolledSource, WrittenDecoder, WrittenSource, read_source
 from latecomer.config.paths import escaped
 from latecomer.config.renames import WrittenColumn, seen_columns, source_name
@@ -97,13 +98,19 @@ class Source(_Model):
     """Where events come from, and their columns where they are not to be inferred."""
 
     files: Files | None = None
+    kafka: KafkaTopics | None = None
     own: SerializeAsAny[PolledSource] | None = Field(
         None, description="a source of your own, written as module:Class with its options"
     )
-    format: Format = Field("json", description="a source of your own: how its records are decoded")
+    format: Format = Field("json", description="kafka, and a source of your own: how records are decoded")
     columns: dict[str, str] | None = Field(
         None, alias="schema", description="column: type, such as paise: bigint"
     )
+
+    @property
+    def polled(self) -> PolledSource | None:
+        """The source that is asked how far it reaches; None for files, which Spark finds."""
+        return self.kafka or self.own
 
     @model_validator(mode="before")
     @classmethod
@@ -121,9 +128,10 @@ class Source(_Model):
 
     @model_validator(mode="after")
     def _format_fits(self) -> Self:
-        if self.own is not None and self.format in ("csv", "parquet"):
+        if self.polled is not None and self.format in ("csv", "parquet"):
+            whose = "Kafka" if self.kafka else "a source of your own"
             raise ValueError(
-                f"records of a source of your own cannot be {self.format}; write format: json or module:Class"
+                f"records of {whose} cannot be {self.format}; write format: json or module:Class"
             )
         if self.files is not None and self.format != "json":  # a pipeline that was written out says that
             raise ValueError("format is said beside files; move it into files: {format: …}")

@@ -50,6 +50,7 @@ class PolledSource(Named):
     POSITION: ClassVar[str] = "_lc_position"
     ARRIVAL: ClassVar[str] = "_lc_landed"
     RECORD: ClassVar[str] = "_lc_record"
+    PARTITION: ClassVar[str] = "_lc_partition"
 
     def columns(self) -> Mapping[str, str] | None:
         """The columns and their types, where the source knows them; else the pipeline file declares source.schema."""
@@ -72,8 +73,24 @@ class PolledSource(Named):
 
         Columns: those of the source, or RECORD, the bytes to decode; ORIGIN (text) and POSITION (bigint), which
         together name a row for ever; and ARRIVAL (timestamp), when it came. Without it, it has come when it is read.
+        PARTITION (text) is the source partition of a row, where event.partition names no column.
         """
         raise NotImplementedError(f"{self.kind} has no read(); write def read(self, spark, since, until):")
+
+    def partitions(self, until: Any) -> Mapping[str, bool] | None:
+        """Every partition there is, and whether there is more of it than up to `until`; None if that is not known.
+
+        A partition that is named holds the watermark before its first row, and is never idle while there is more.
+        """
+        return None
+
+    def unread(self, until: Any) -> int | None:
+        """How many rows there were beyond `until` when it was said, if that is known."""
+        return None
+
+    def settings(self) -> Mapping[str, str]:
+        """What a Spark session needs to be started with, so that it can read."""
+        return {}
 
 
 class Written(Model):
@@ -100,13 +117,15 @@ def read_source(fields: Any, known: set[str]) -> Any:
             "own is no kind of source; write the class as the key, such as my_sources:Outbox: {…}"
         )
     named = [key for key in fields if isinstance(key, str) and OWN.fullmatch(key)]
-    kinds = [*named, *(key for key in ("files", "own") if fields.get(key) is not None)]
+    kinds = [*named, *(key for key in ("files", "kafka", "own") if fields.get(key) is not None)]
     if len(kinds) > 1:
         raise ValueError(
             f"names {len(kinds)} sources, {' and '.join(kinds)}; a pipeline has one, remove the others"
         )
     if not kinds and fields.keys() <= known:
-        raise ValueError("names no source; write files: {path: …}, or a source of your own as module:Class")
+        raise ValueError(
+            "names no source; write files: {path: …}, kafka: {servers: …}, or a source of your own as module:Class"
+        )
     if not named:
         return fields
     rest = {key: value for key, value in fields.items() if key != named[0]}

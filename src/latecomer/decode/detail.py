@@ -27,6 +27,8 @@ from latecomer.model.written_numbers import fits, written_number
 UNREADABLE = "unreadable"
 """The reason of a row whose raw bytes are those of the source; that of any other is told as JSON."""
 TOO_LONG = "too_long"
+TOMBSTONE = "tombstone"
+"""Kafka's word for a record without a value."""
 """The reason of a line that is longer than allowed, of which only the first bytes are kept."""
 LONGEST = 60
 MOST = 3
@@ -51,6 +53,8 @@ class Explainer:
         match reason:
             case "unreadable":
                 return self._misread(raw, header)
+            case "tombstone":
+                return "the record has a key and no value: in a compacted topic, the key was deleted"
             case "unreadable_file":
                 return "none of the file was read; correct it, and deliver it under another name"
             case "no_event_time":

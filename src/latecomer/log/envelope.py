@@ -10,11 +10,11 @@ from pyspark.sql.window import Window
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Unit
-from latecomer.decode.detail import TOO_LONG
+from latecomer.decode.detail import TOMBSTONE, TOO_LONG
 from latecomer.model import types
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ledger import WHOLE_DIGITS
-from latecomer.source.base import BROKEN, CORRUPT, FULL_ORIGIN, LANDED, ORIGIN, POSITION
+from latecomer.source.base import BROKEN, CORRUPT, FULL_ORIGIN, LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import quoted, some_bytes
 
@@ -86,7 +86,7 @@ def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame) -> DataFram
     return placed.select(
         F.expr(f"timestamp_micros({_possible(TIME)})").alias("event_time"),
         F.expr(f"coalesce(timestamp_micros({_possible(ARRIVAL)}), {LANDED})").alias("arrival_time"),
-        _text(pipeline.partition_column, columns).alias("source_partition"),
+        _partition(rows, layout).alias("source_partition"),
         F.expr(f"if({REASON} is null, {ORIGIN}, {FULL_ORIGIN})").alias("origin"),
         F.col(POSITION).alias("position"),
         *(
@@ -117,6 +117,12 @@ def _possible(column: str) -> str:
     return f"if({column} between {EARLIEST} and {LATEST}, {column}, null)"
 
 
+def _partition(rows: DataFrame, layout: EventLayout) -> Column:
+    """The source partition: what a column says, or the source itself."""
+    named = layout.pipeline.partition_column
+    return F.col(PARTITION) if named is None and PARTITION in rows.columns else _text(named, layout.columns)
+
+
 def _text(column: str | None, columns: Mapping[str, str]) -> Column:
     if column is None:
         return F.lit(None).cast("string")
@@ -144,6 +150,7 @@ def _reason(layout: EventLayout) -> str:
     pipeline = layout.pipeline
     order_by, max_future = pipeline.order_by, pipeline.watermark.max_future
     cases = [
+        f"when {BROKEN} = '{TOMBSTONE}' then '{TOMBSTONE}'",
         f"when {BROKEN} is not null then if({CORRUPT} is null, 'unreadable_file', '{TOO_LONG}')",
         f"when {CORRUPT} is not null then 'unreadable'",
         _unreadable(TIME, pipeline.event.time, "event_time"),
@@ -177,4 +184,5 @@ def _raw(layout: EventLayout) -> str:
     named = {layout.pipeline.source_name(column): column for column in layout.columns}
     fields = ", ".join(f"{quoted(column)} as {quoted(name)}" for name, column in named.items())
     whole = f"to_json(struct({fields}), map('ignoreNullFields', 'false'))"
-    return f"case when {REASON} is not null then cast(coalesce({CORRUPT}, {BROKEN}, {whole}) as binary) end"
+    said = f"coalesce({CORRUPT}, nullif({BROKEN}, '{TOMBSTONE}'), {whole})"
+    return f"case when {REASON} is not null then cast({said} as binary) end"

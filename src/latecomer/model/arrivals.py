@@ -80,6 +80,13 @@ class Changed:
 
 
 @dataclass(frozen=True)
+class Partitions:
+    """The source names its partitions; of those that are True it has more than the next batch reads."""
+
+    named: Mapping[str, bool]
+
+
+@dataclass(frozen=True)
 class Joined:
     """An output that is new: what came before, it learns from the log; from now on it fires with the rest."""
 

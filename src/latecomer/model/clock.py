@@ -39,12 +39,15 @@ class Clock:
         self.heard_at: dict[str, int] = {}
         self.own: dict[str, int] = {}
         self.states: dict[str, Any] = {}
+        self.unread: set[str] = set()
+        self.joining: set[str] = set()
 
     def in_force_for(self, event: Arrival) -> int:
         """The watermark that judges this event, which then counts as soon as its tick is over."""
         every = self.strategy.every
         if every == "event":
             self.at = max(self.at, event.arrival_time)
+            self._join()
             in_force = self._reckon()
             self._count([event])
             self._reckon()
@@ -53,7 +56,9 @@ class Clock:
         if self.tick is None or tick > self.tick:
             self._count(self.in_tick)
             self.tick, self.at, self.in_tick = tick, tick * every, []
+            self._join()
             self._reckon()
+        self._join()
         self.in_tick.append(event)
         return self.watermark
 
@@ -68,10 +73,31 @@ class Clock:
         if self.strategy.on_idle == "advance" and self.own and all(map(self._idle, self.own)):
             self._reach(at - max(map(self._lag, self.own)))
 
+    def name(self, partitions: Mapping[str, bool]) -> None:
+        """The source names its partitions; of those that are True there is more to read than is read next."""
+        self.joining |= partitions.keys() - self.own.keys() | self.unread
+        self.unread = {partition for partition, more in partitions.items() if more}
+
+    def batch_ends(self) -> None:
+        """Whoever was named and met no event of the batch joins where the arrival clock stands."""
+        if self.at != BEGIN_OF_TIME:
+            self._join()
+
+    def _join(self) -> None:
+        """A partition that is new holds the watermark. It is as silent as if it had been heard of now, and so is one of
+        which there was more to read."""
+        for partition in self.joining:
+            self.own.setdefault(partition, BEGIN_OF_TIME)
+            self.heard_at[partition] = max(self.at, self.heard_at.get(partition, self.at))
+        self.joining = set()
+
     def follow(self, strategy: Strategy) -> None:
         """Other settings of the same strategy, which count from the next tick on."""
         self.strategy = strategy
-        self.own = {partition: self._watermark_of(partition) for partition in self.own}
+        self.own = {
+            partition: self._watermark_of(partition) if partition in self.newest else BEGIN_OF_TIME
+            for partition in self.own
+        }
 
     def put(self, watermark: int) -> None:
         """The watermark goes here, whatever the partitions allow."""
@@ -116,7 +142,9 @@ class Clock:
 
     def _idle(self, partition: str) -> bool:
         idle_after = self.strategy.idle_after
-        return idle_after is not None and self.at - self.heard_at[partition] >= idle_after
+        if idle_after is None or partition in self.unread:
+            return False
+        return self.at - self.heard_at[partition] >= idle_after
 
     # A partition's own watermark, strategy by strategy
 
@@ -156,7 +184,8 @@ class Clock:
             case Bounded() | Percentile() | Punctuated():
                 return _delay(strategy, partition)
             case Adaptive():
-                return self.newest[partition] - self.own[partition]
+                heard = partition in self.newest
+                return self.newest[partition] - self.own[partition] if heard else strategy.at_most
         return 0
 
     def _recent(self, partition: str, of: int) -> list[list[Arrival]]:

@@ -25,6 +25,7 @@ from latecomer.model.arrivals import (
     Judged,
     Key,
     OutputRules,
+    Partitions,
     Published,
     Watermark,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "Joined",
     "Judged",
     "OutputRules",
+    "Partitions",
     "Published",
     "Watermark",
     "cut",
@@ -99,7 +101,7 @@ def cut(arrivals: Sequence[Arrival], sizes: Iterable[int]) -> list[list[Arrival]
 
 
 def interpret(
-    batches: Sequence[Sequence[Arrival] | Heartbeat | Drain | Watermark | Changed | Joined],
+    batches: Sequence[Sequence[Arrival] | Heartbeat | Drain | Watermark | Changed | Joined | Partitions],
     strategy: Strategy,
     outputs: Mapping[str, OutputRules],
     *,
@@ -134,6 +136,8 @@ def interpret(
                 run.put(batch.to)
             case Changed():
                 run.clock.follow(batch.strategy)
+            case Partitions():
+                run.clock.name(batch.named)
             case Joined():
                 run.absent.remove(batch.output)
             case _:
@@ -185,6 +189,7 @@ class _Run:
                     judged[name].append(Judged(self.number, position, arrival, unseen))
                 else:
                     judged[name] += book.take(self.number, position, arrival, watermark)
+        self.clock.batch_ends()
         self.positions += len(batch)
         for name, book in self.books.items():
             self.outcome.judged[name] += judged[name]

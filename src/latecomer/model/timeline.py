@@ -10,7 +10,7 @@ batch cuts.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
@@ -78,10 +78,15 @@ class Timeline:
     """The newest tick of which anything was read: unlike `last_at`, no heartbeat moves it."""
     partitions: dict[str, Progress] = field(default_factory=dict)
     open_heads: list[Head] = field(default_factory=list)
+    named: dict[str, bool] = field(default_factory=dict)
+    """The partitions that the source itself names, and whether it has more of them than was read."""
 
-    def extend(self, heads: Iterable[Head]) -> list[Row]:
-        """The rows for the ticks of one batch, read in tick order."""
+    def extend(self, heads: Iterable[Head], named: Mapping[str, bool] | None = None) -> list[Row]:
+        """The rows for the ticks of one batch, read in tick order. `named` are the partitions that there are, and
+        whether more of them is still to be read after this batch; None where the source does not know."""
         ordered = sorted(heads, key=attrgetter("tick", "partition"))
+        if named is not None:
+            self._name(named, max([self.last_at, *(head.at for head in ordered[:1])]))
         self.newest_arrival = max([self.newest_arrival, *(head.at for head in ordered)])
         return [self._tick(tick, tuple(group)) for tick, group in groupby(ordered, attrgetter("tick"))]
 
@@ -178,6 +183,7 @@ class Timeline:
                     for name, progress in sorted(self.partitions.items())
                 },
                 "open": [_written(head) for head in self.open_heads],
+                **({"named": self.named} if self.named else {}),
             },
             separators=(",", ":"),
         )
@@ -200,6 +206,7 @@ class Timeline:
             newest_arrival=saved.get("newest_arrival", saved["last_at"]),
             partitions={name: Progress(*values) for name, values in saved["partitions"].items()},
             open_heads=[_read(values) for values in saved["open"]],
+            named=saved.get("named", {}),
         )
         # The first carries had neither; their state was the newest event time.
         timeline.newest = saved["newest"] if "newest" in saved else timeline._newest_state()
@@ -212,8 +219,21 @@ class Timeline:
         """The largest event time any tick has brought, BEGIN_OF_TIME before the first."""
         return max([self.newest, *(head.max_event_time for head in self.open_heads)])
 
+    def _name(self, named: Mapping[str, bool], at: int) -> None:
+        """A partition that is new holds the watermark. Its silence counts from here, and so does that of one of which
+        there was more to read until now."""
+        for name, unread in self.named.items():
+            if unread:
+                self.partitions[name].seen_at = max(self.partitions[name].seen_at, at)
+        self.named = dict(named)
+        for name in named:
+            self.partitions.setdefault(name, Progress(None, at))
+
     def _tick(self, tick: int, heads: tuple[Head, ...]) -> Row:
         at = max(heads[0].at, self.last_at)
+        if self.last_tick is None:
+            for known in self.partitions.values():  # named before the arrival clock was known
+                known.seen_at = at
         if self.last_tick is None or tick > self.last_tick:
             marks = self._settle(at)
             self.last_tick, self.last_at, self.open_heads = tick, at, list(heads)
@@ -272,12 +292,13 @@ class Timeline:
         return max((progress.state for progress in self.partitions.values()), default=BEGIN_OF_TIME)
 
     def _marks(self, at: int) -> list[tuple[int, str]]:
-        """The watermark of every partition that has not fallen silent, and its name."""
+        """The watermark of every partition that has not fallen silent, and its name. One of which the source has
+        more is not silent: nobody knows yet when the rest of it came."""
         silent = None if self.strategy.idle_after is None else at - self.strategy.idle_after
         return [
             (self._mark(name, known), name)
             for name, known in self.partitions.items()
-            if silent is None or known.seen_at > silent
+            if silent is None or known.seen_at > silent or self.named.get(name, False)
         ]
 
     def _mark(self, name: str, known: Progress) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -31,6 +31,8 @@ POSITION = PolledSource.POSITION
 LANDED = PolledSource.ARRIVAL
 """When a row came, by the source's clock: its arrival, unless a column of its own says that. May be left out where a
 column does; the slice's newest counts then."""
+PARTITION = PolledSource.PARTITION
+"""The source partition of a row, where no column of its own says that. May be left out."""
 BROKEN = f"{PRIVATE}broken"
 """Why a whole file could not be read; such a row stands for it."""
 READ = f"{PRIVATE}read"
@@ -44,14 +46,13 @@ class Slice:
 
     newest: int
     """When the newest of it came, in microseconds; for rows that do not say so themselves."""
+    partitions: Mapping[str, bool] | None = field(default=None, kw_only=True)
+    """The partitions that the source has, and whether there is more of them than was read with this slice; None where
+    it does not know them."""
 
     def landings(self, origins: Iterable[str]) -> dict[str, int]:
         """When each of the origins landed: of rows with one arrival time, the first to land goes first."""
         return dict.fromkeys(origins, 0)
-
-
-NOTHING = Slice(0)
-"""A slice of which everything is in the log already."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,10 @@ class Source(ABC):
     columns: Mapping[str, str]
     settings: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """What the session that reads needs."""
+
+    def session(self) -> Mapping[str, str]:
+        """What Spark needs to be started with, so that it can read."""
+        return {}
 
     @cached_property
     def read_columns(self) -> dict[str, str]:

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from latecomer.config.models import Pipeline
 from latecomer.source.base import StreamedSource
 from latecomer.source.files import FileSource
+from latecomer.source.kafka import KafkaReader
 from latecomer.source.polled import Polled
 
 
 def source_of(pipeline: Pipeline, columns: Mapping[str, str]) -> StreamedSource:
     """The source at work, with the columns pinned for it."""
-    own = pipeline.source.own
-    if own is not None:
-        return Polled(pipeline, columns, own)
+    source = pipeline.source
+    if source.kafka is not None:
+        return Polled(pipeline, columns, KafkaReader(topics=source.kafka, base=pipeline.base))
+    if source.own is not None:
+        return Polled(pipeline, columns, source.own)
     return FileSource(pipeline, columns)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,6 +66,10 @@ class Polled(RecordSource, StreamedSource):
     def named(self) -> str:
         return f"source {self.reader.kind}"
 
+    def session(self) -> Mapping[str, str]:
+        with self._asking("settings"):
+            return self.reader.settings()
+
     def require(self) -> None:
         with self._asking("check"):
             self.reader.check()
@@ -108,7 +112,10 @@ class Polled(RecordSource, StreamedSource):
         files = sorted(file.local for file in files_of_batch(checkpoint, source_batch))
         answers = [json.loads(read_text(file)) for file in files if file.suffix == ".json"]
         now = time.time_ns() // 1000  # the arrival of rows that say none
-        return [Range(now, each["since"], each["until"]) for each in answers]
+        return [
+            Range(now, each["since"], each["until"], partitions=self._partitions(each["until"]))
+            for each in answers
+        ]
 
     def repair(self, checkpoint: Path, accepted: int, logged: bool) -> None:
         repair_found(checkpoint, accepted, logged)
@@ -126,6 +133,13 @@ class Polled(RecordSource, StreamedSource):
             if not isinstance(rows, DataFrame):
                 raise TypeError(f"it returned {rows!r}; return a DataFrame or an Arrow table")
         return rows
+
+    def _partitions(self, until: Any) -> Mapping[str, bool] | None:
+        """The partitions that the source names, unless a column of the rows does."""
+        if self.pipeline.partition_column is not None:
+            return None
+        with self._asking("partitions"):
+            return self.reader.partitions(until)
 
     def _latest(self, since: Any) -> Any:
         with self._asking("latest"):

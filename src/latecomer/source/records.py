@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from latecomer.config.checks import PRIVATE
 from latecomer.decode.base import RECORD, RecordDecoder, other_columns
 from latecomer.decode.choose import record_decoder
+from latecomer.decode.detail import TOMBSTONE
 from latecomer.decode.retrying import patiently
 from latecomer.errors import SourceError
 from latecomer.source.base import (
@@ -21,6 +23,7 @@ from latecomer.source.base import (
     FULL_ORIGIN,
     LANDED,
     ORIGIN,
+    PARTITION,
     POSITION,
     READ,
     Letters,
@@ -32,6 +35,7 @@ from latecomer.source.letters import RecordLetters
 from latecomer.store.sql import quoted
 
 _Written = TypeVar("_Written")
+_VALUELESS = f"{PRIVATE}valueless"
 
 
 @dataclass(frozen=True)
@@ -62,21 +66,32 @@ class RecordSource(Source):
         found, count = self.found(spark, piece), Observation()
         counted = self._with_arrival(found, piece).observe(count, F.count(F.lit(1)).alias(READ))
         if RECORD in found.columns:
-            decoded = self.decoder.decoded(counted, self.read_columns)
+            counted = counted.withColumn(_VALUELESS, F.col(RECORD).isNull())
+            given = {name: kind for name, kind in self.read_columns.items() if name in found.columns}
+            self._require_columns(dict(found.dtypes), given)
+            asked = {name: kind for name, kind in self.read_columns.items() if name not in given}
+            decoded = self.decoder.decoded(counted, asked)
         else:
-            self._require_columns(dict(found.dtypes))
+            self._require_columns(dict(found.dtypes), self.read_columns)
             decoded = counted.withColumn(CORRUPT, F.lit(None).cast("string"))
         source_name = self.pipeline.source_name
         frame = decoded.select(
             *(F.col(quoted(source_name(column))).alias(column) for column in self.columns),
             CORRUPT,
-            F.lit(None).cast("string").alias(BROKEN),
+            self._tombstone(found).alias(BROKEN),
             F.col(ORIGIN).cast("string").alias(ORIGIN),
             F.col(ORIGIN).cast("string").alias(FULL_ORIGIN),
             F.col(POSITION).cast("bigint").alias(POSITION),
             LANDED,
+            *([PARTITION] if PARTITION in found.columns else []),
         )
         return Rows(frame, [count])
+
+    def _tombstone(self, found: DataFrame) -> Column:
+        """That a record has no value at all."""
+        if RECORD not in found.columns:
+            return F.lit(None).cast("string")
+        return F.when(F.col(_VALUELESS), F.lit(TOMBSTONE))
 
     def _with_arrival(self, rows: DataFrame, piece: Slice) -> DataFrame:
         for name, what in ((ORIGIN, "ORIGIN"), (POSITION, "POSITION")):
@@ -87,8 +102,8 @@ class RecordSource(Source):
             return rows.withColumn(LANDED, read_at)
         return rows.withColumn(LANDED, F.coalesce(F.col(LANDED).try_cast("timestamp"), read_at))
 
-    def _require_columns(self, found: Mapping[str, str]) -> None:
-        for there, _, kind in other_columns(found, self.read_columns):
+    def _require_columns(self, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+        for there, _, kind in other_columns(found, wanted):
             raise SourceError(
                 f"{self.named}: its rows have other columns than the pipeline: {there}, and it should be {kind}; "
                 "cast it, or correct source.schema"

@@ -310,7 +310,7 @@ def source_columns(pipeline: Pipeline, file: str | Path | None = None) -> dict[s
 
 def _inferred(pipeline: Pipeline) -> dict[str, str]:
     """The columns of the files that are there, and those that only their folders say; or what a source says."""
-    own = pipeline.source.own
+    own = pipeline.source.polled
     if own is not None:
         return _columns_of(own)
     files = list_files(pipeline.source_path)

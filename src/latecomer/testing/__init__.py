@@ -12,7 +12,7 @@ touches the pipeline's source, store or sinks. The Hypothesis strategies are in
 
 from __future__ import annotations
 
-from latecomer.model.arrivals import Drain, Heartbeat, Watermark
+from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.simple_predicates import NeedsSpark
 from latecomer.testing.assertions import (
     assert_balances,
@@ -42,6 +42,7 @@ __all__ = [
     "ManualClock",
     "NeedsSpark",
     "Outcome",
+    "Partitions",
     "Restart",
     "Row",
     "Scenario",

@@ -22,7 +22,9 @@ from latecomer.testing.outcome import Assigned, Outcome
 from latecomer.testing.scenario import Step, in_arrival_order, settles
 from latecomer.testing.transcripts import Statement, Transcript
 
-STEP_WORDS = {name: name.lower() for name in ("Batch", "Heartbeat", "Watermark", "Drain", "Restart")}
+STEP_WORDS = {
+    name: name.lower() for name in ("Batch", "Heartbeat", "Watermark", "Partitions", "Drain", "Restart")
+}
 
 
 def check(transcript: Transcript, outcome: Outcome, cut: str = "as written") -> list[Difference]:

@@ -15,7 +15,7 @@ from latecomer.after.replay.comparison import CHANGE, REPLAYED
 from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Output, Pipeline
 from latecomer.log.events import EventLog
-from latecomer.model.arrivals import Drain, Heartbeat, Watermark
+from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
 from latecomer.model.panes import Op, Pane, Place, Timing
@@ -79,6 +79,7 @@ class _Played:
         self.shape = shape
         self.rows = rows_of(steps)
         self.files = 0
+        self.named: Mapping[str, bool] | None = None
         self.spots: list[Spot] = []
         self.spark = own_session(spark)
         self.folder = folder
@@ -109,6 +110,8 @@ class _Played:
                 self.engine.heartbeat(step.at)
             case Watermark():
                 self.engine.put_watermark(step.to)
+            case Partitions():
+                self.named = step.named
             case Drain():
                 self.engine.drain()
             case Restart():
@@ -120,7 +123,8 @@ class _Played:
     def _slice(self, number: int, rows: Sequence[Row]) -> Records:
         origin = f"{number:06d}"
         self.spots += [(origin, place) for place in range(len(rows))]
-        return Records(number, origin, [json.dumps(self.shape.written(row)).encode() for row in rows])
+        records = [json.dumps(self.shape.written(row)).encode() for row in rows]
+        return Records(number, origin, records, partitions=self.named)
 
     # What a reader of the store says
 

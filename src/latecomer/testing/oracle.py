@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 
-from latecomer.model.arrivals import Arrival, Drain, Heartbeat, Judged, Watermark
+from latecomer.model.arrivals import Arrival, Drain, Heartbeat, Judged, Partitions, Watermark
 from latecomer.model.interpreter import interpret
 from latecomer.model.panes import Pane
 from latecomer.model.simple_predicates import predicate
@@ -91,8 +91,8 @@ def _as_published(pane: Pane, output: str, shape: Shape) -> Pane:
     return replace(pane, values=values)
 
 
-def _item(shape: Shape, step: Step) -> list[Arrival] | Heartbeat | Drain | Watermark:
-    if isinstance(step, Heartbeat | Drain | Watermark):
+def _item(shape: Shape, step: Step) -> list[Arrival] | Heartbeat | Drain | Watermark | Partitions:
+    if isinstance(step, Heartbeat | Drain | Watermark | Partitions):
         return step
     assert isinstance(step, Batch)  # noqa: S101
     return [shape.arrival(row) for row in step.rows]

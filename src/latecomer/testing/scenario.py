@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from latecomer.config.models import Output
-from latecomer.model.arrivals import Drain, Heartbeat, Watermark
+from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.durations import parse_duration
 from latecomer.testing.notation import read_row
 from latecomer.testing.rows import Row
@@ -27,7 +27,7 @@ class Restart:
     """The pipeline is stopped and started again."""
 
 
-Step = Batch | Heartbeat | Watermark | Restart | Drain
+Step = Batch | Heartbeat | Watermark | Partitions | Restart | Drain
 
 
 def rows_of(steps: Sequence[Step]) -> list[Row]:
@@ -60,8 +60,8 @@ def one_by_one(steps: Sequence[Step]) -> list[Step]:
 
 
 def all_in_one(steps: Sequence[Step]) -> list[Step]:
-    """As few batches as there can be: only a heartbeat, a watermark and a drain keep two apart. Restarts
-    are left out."""
+    """As few batches as there can be: only a heartbeat, a watermark, partitions and a drain keep two apart.
+    Restarts are left out."""
     joined: list[Step] = []
     for step in steps:
         if isinstance(step, Batch) and joined and isinstance(joined[-1], Batch):
@@ -176,6 +176,11 @@ class Scenario:
     def watermark(self, to: str) -> Self:
         """The watermark goes here. Where a scenario says so, nothing else moves it."""
         self.cut()._cut.append(Watermark(self.times.read(to)))
+        return self
+
+    def partitions(self, **named: Literal["read", "unread"]) -> Self:
+        """The source names its partitions: whether the next batch reads all there is of them."""
+        self.cut()._cut.append(Partitions({name: more == "unread" for name, more in named.items()}))
         return self
 
     def restart(self) -> Self:

@@ -17,7 +17,7 @@ from latecomer.config.load import at_line, load_pipeline, made
 from latecomer.config.models import Pipeline
 from latecomer.config.written import Location, TimesAsText, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import PipelineError, Problem
-from latecomer.model.arrivals import Drain, Heartbeat, Watermark
+from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.types import normal_type
 from latecomer.testing.by_hand import backwards, steered
 from latecomer.testing.notation import (
@@ -36,7 +36,7 @@ from latecomer.testing.times import DAY, Times
 WHAT = "transcript"
 FRAGMENT = ("event", "watermark", "outputs", "ledger")
 KEYS = ("rule", "day", "pipeline", "columns", *FRAGMENT, "steps", "finally")
-ACTIONS = ("batch", "heartbeat", "watermark", "restart", "drain")
+ACTIONS = ("batch", "heartbeat", "watermark", "partitions", "restart", "drain")
 LISTS: dict[str, Callable[[str, Times], Any]] = {
     "panes": read_pane,
     "late": read_late,
@@ -225,11 +225,22 @@ class _Reader:
         elif action in ("heartbeat", "watermark"):
             moment = self._try(place, self.times.read, written) or 0
             yield Heartbeat(moment) if action == "heartbeat" else Watermark(moment)
+        elif action == "partitions":
+            yield Partitions(self._partitions(place, written))
         else:
             rows = written if isinstance(written, list) else []
             if not isinstance(written, list):
                 self._problem(place, "is not a list of rows", "write each row on a line of its own")
             yield Batch(tuple(self._row((*place, index), line) for index, line in enumerate(rows)))
+
+    def _partitions(self, place: Location, written: Any) -> dict[str, bool]:
+        named = written if isinstance(written, dict) else {}
+        if not named or not {*named.values()} <= {"read", "unread"}:
+            fix = (
+                "write each partition and whether the next batch reads all of it, as in {a: read, b: unread}"
+            )
+            self._problem(place, "does not name partitions", fix, written)
+        return {str(name): more == "unread" for name, more in named.items()}
 
     def _row(self, location: Location, written: Any) -> Row:
         line, arrow, fates = written.partition("->") if isinstance(written, str) else (written, "", "")
@@ -384,7 +395,7 @@ def _columns_of(pipeline: Pipeline, rows: Sequence[Row]) -> dict[str, str]:
     from latecomer.store.pins import read_pins
     from latecomer.store.store import source_columns
 
-    there = pipeline.source.own or list_files(pipeline.source_path)
+    there = pipeline.source.polled or list_files(pipeline.source_path)
     if read_pins(pipeline.store_path) is not None or there:
         return source_columns(pipeline)
     order_by = pipeline.order_by

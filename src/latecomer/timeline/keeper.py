@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -120,10 +120,16 @@ class TimelineKeeper:
         self._reached: tuple[int, Step | None] | None = None
         self.timeline = Timeline.restore(strategy, carry)
 
-    def extend(self, batch: int, source_batch: int, heads: Iterable[Head]) -> Stretch:
+    def extend(
+        self,
+        batch: int,
+        source_batch: int,
+        heads: Iterable[Head],
+        named: Mapping[str, bool] | None = None,
+    ) -> Stretch:
         """The rows of a data batch: computed and written, or read back if that was done before."""
         if not self.table.holds(batch):
-            rows = self.timeline.extend(heads)
+            rows = self.timeline.extend(heads, named)
             self._write(batch, source_batch, rows)
         return self.stretch(batch, batch)
 

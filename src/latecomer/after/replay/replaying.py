@@ -10,6 +10,7 @@ running on it.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -39,7 +40,7 @@ from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreM
 from latecomer.model.durations import to_micros
 from latecomer.model.timeline import Row
 from latecomer.pipeline import Engine
-from latecomer.source.base import NOTHING
+from latecomer.source.base import Slice
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
@@ -216,6 +217,8 @@ class _Step:
     source_batch: int
     kind: str
     at: int
+    named: Mapping[str, bool] | None
+    """The partitions that the source had then, where it knew them."""
 
 
 class _Replayer:
@@ -243,7 +246,7 @@ class _Replayer:
     def _do(self, step: _Step) -> None:
         engine = self.engine
         if step.kind == "tick":
-            engine.take(step.source_batch, NOTHING)
+            engine.take(step.source_batch, Slice(0, partitions=step.named))
             engine.settle()
         elif rebuild := self._rebuilt_then(step.batch):
             self._rebuild_again(rebuild, step.batch)
@@ -296,11 +299,17 @@ class _Replayer:
 
 def _steps(origin: Store, last: int) -> list[_Step]:
     found = origin.watermarks.query(
-        "select batch, max(source_batch) as source_batch, max(kind) as kind, max(at) as at from t "
-        f"where batch <= {last} group by batch order by batch"
+        "select batch, max(source_batch) as source_batch, max(kind) as kind, max(at) as at, "
+        f"max(carry) as carry from t where batch <= {last} group by batch order by batch"
     )
     return [
-        _Step(row["batch"], row["source_batch"], row["kind"], to_micros(row["at"]) if row["at"] else 0)
+        _Step(
+            row["batch"],
+            row["source_batch"],
+            row["kind"],
+            to_micros(row["at"]) if row["at"] else 0,
+            json.loads(row["carry"] or "{}").get("named"),
+        )
         for row in found.to_pylist()
     ]
 

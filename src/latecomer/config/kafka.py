@@ -1,0 +1,116 @@
+"""The section `source: {kafka: …}` of a pipeline file."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+
+from pydantic import Field, field_validator, model_validator
+
+from latecomer.config.own import PolledSource
+from latecomer.model.base import Model
+
+Metadata = Literal["key", "headers", "timestamp", "timestamp_type", "topic", "partition", "offset"]
+METADATA: dict[str, str] = {
+    "key": "string",
+    "headers": "string",
+    "timestamp": "timestamp",
+    "timestamp_type": "string",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+}
+"""What Kafka says of a record besides its value, and its type as a column."""
+TOPIC = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]{1,249}")
+RESERVED = frozenset(
+    {
+        *("bootstrap.servers", "metadata.broker.list", "group.id", "isolation.level", "enable.auto.commit"),
+        *("auto.offset.reset", "enable.partition.eof", "error_cb", "logger"),
+    }
+)
+"""Options that what the source promises stands on."""
+
+
+class StartAt(Model):
+    """A place to start at: the first records of a time, or an offset for each partition."""
+
+    timestamp: datetime | None = Field(None, description="records from this time on, as 2026-04-25T14:00Z")
+    offsets: dict[str, dict[int, Annotated[int, Field(ge=0)]]] | None = Field(
+        None, description="topic: {partition: offset}; what is not named starts at the beginning"
+    )
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.timestamp is None) == (self.offsets is None):
+            raise ValueError("is no place to start at; write {timestamp: …} or {offsets: {topic: {0: 17}}}")
+        return self
+
+
+class KafkaTopics(PolledSource):
+    """Topics of a Kafka cluster, read between offsets through Spark's own connector."""
+
+    kind: ClassVar[str] = "kafka"
+    servers: str = Field(min_length=1, description="where to ask for the brokers: host:port, comma-separated")
+    topics: tuple[str, ...] = Field((), description="the topics to read; or say pattern")
+    pattern: str | None = Field(
+        None, description="a regular expression that the whole name of a topic matches"
+    )
+    start: Literal["earliest", "latest"] | StartAt = Field("earliest", description="where a new store begins")
+    max_rows_per_batch: Annotated[int, Field(ge=1)] = 1_000_000
+    arrival: Literal["broker", "read"] | None = Field(
+        None,
+        description="when a row came: by the broker's clock, or when it was read; unless said, by the broker's where "
+        "the topic says LogAppendTime",
+    )
+    on_data_loss: Literal["stop", "continue"] = Field(
+        "stop", description="when offsets are gone before they were read"
+    )
+    metadata: dict[str, Metadata] = Field(
+        default_factory=dict, description="column: what Kafka says of a record besides its value"
+    )
+    options: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="of the client, as librdkafka names them, such as security.protocol"
+    )
+
+    @field_validator("topics")
+    @classmethod
+    def _possible_topics(cls, topics: tuple[str, ...]) -> tuple[str, ...]:
+        for topic in topics:
+            if not TOPIC.fullmatch(topic):
+                raise ValueError(f"{topic!r} is no name of a topic; use letters, digits, . _ and -")
+        if len(set(topics)) < len(topics):
+            raise ValueError("names a topic twice; name each once")
+        return topics
+
+    @field_validator("pattern")
+    @classmethod
+    def _regular(cls, pattern: str | None) -> str | None:
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            raise ValueError(f"is no regular expression ({error}); write one such as payments\\..*") from None
+        return pattern
+
+    @field_validator("options")
+    @classmethod
+    def _free_options(cls, options: dict[str, Any]) -> dict[str, Any]:
+        for name in options:
+            if name in RESERVED:
+                raise ValueError(f"{name} is not an option: the source sets it itself; leave it out")
+        return options
+
+    @model_validator(mode="after")
+    def _one_way_to_name_topics(self) -> Self:
+        if bool(self.topics) == (self.pattern is not None):
+            raise ValueError(
+                "names its topics twice, or not at all; write topics: [payments], or pattern: payments.*"
+            )
+        return self
+
+    @property
+    def named(self) -> str:
+        return f"topics matching {self.pattern}" if self.pattern else ", ".join(self.topics)
+
+
+assert METADATA.keys() == {*get_args(Metadata)}  # noqa: S101

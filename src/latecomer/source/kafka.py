@@ -1,0 +1,193 @@
+"""Topics of a Kafka cluster: the broker is asked how far they reach, and Spark's connector reads what lies between.
+
+The broker's metadata name the partitions, also those that never had a record, and how much of each is still to be read.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from latecomer.config.kafka import METADATA, KafkaTopics, StartAt
+from latecomer.config.own import PolledSource
+from latecomer.errors import MachineError, SourceError
+from latecomer.source.kafka_broker import Broker
+from latecomer.source.kafka_ranges import (
+    Answer,
+    Gone,
+    MadeAgain,
+    Ranges,
+    lag_of,
+    next_answer,
+    partitions_of,
+    ranges_of,
+)
+from latecomer.source.kafka_settings import java_settings
+from latecomer.spark.errors import SPARK_ERRORS
+from latecomer.spark.packages import kafka_connector, with_jars
+from latecomer.spark.session import no_rows
+
+LOG = logging.getLogger(__name__)
+_BY_BROKER = 1
+"""What Spark calls LogAppendTime."""
+
+
+class KafkaReader(PolledSource):
+    """Reads the topics that a pipeline file names."""
+
+    kind: ClassVar[str] = "kafka"
+    topics: KafkaTopics
+    base: Path
+    """The folder of the pipeline file."""
+
+    @property
+    def _broker(self) -> Broker:
+        return Broker(self.topics, self.base)
+
+    def check(self) -> None:
+        self._broker.require_secrets()
+        java_settings(self._broker.settings())
+        with self._broker.asked() as questions:
+            for name, topic in questions.described(first=True).items():
+                self._require_offsets(name, len(topic.end))
+                if self.topics.arrival == "broker" and not questions.stamped_by_broker(name):
+                    raise SourceError(
+                        f"kafka source: source.kafka.arrival is broker, and topic {name} has CreateTime: its "
+                        "timestamps are the producers' clocks; set message.timestamp.type=LogAppendTime on the topic, "
+                        "or write arrival: read"
+                    )
+
+    def settings(self) -> Mapping[str, str]:
+        return with_jars(kafka_connector())
+
+    def latest(self, since: Answer | None) -> Answer | None:
+        with self._broker.asked() as questions:
+            topics = questions.described(first=since is None)
+        rows, continues = self.topics.max_rows_per_batch, self.topics.on_data_loss == "continue"
+        try:
+            return next_answer(since, topics, rows, continues) or since
+        except MadeAgain as gone:
+            raise SourceError(
+                f"kafka source: topic {gone.topic} was deleted and made again since it was read: its offsets mean "
+                "other records now; start a new store for it, or read another topic"
+            ) from None
+        except Gone as gone:
+            raise _gone(gone) from None
+
+    def partitions(self, until: Answer) -> dict[str, bool]:
+        return partitions_of(until)
+
+    def unread(self, until: Answer) -> int:
+        return lag_of(until)
+
+    def read(self, spark: SparkSession, since: Answer | None, until: Answer) -> DataFrame:
+        ranges = self._still_there(ranges_of(until))
+        if not ranges:
+            return no_rows(spark, self._columns())
+        starts, ends = (
+            {name: {str(number): each[end] for number, each in of.items()} for name, of in ranges.items()}
+            for end in (0, 1)
+        )
+        options = {
+            **java_settings(self._broker.settings()),
+            "assign": json.dumps({name: sorted(numbers) for name, numbers in ranges.items()}),
+            "startingOffsets": json.dumps(starts),
+            "endingOffsets": json.dumps(ends),
+            "failOnDataLoss": str(self.topics.on_data_loss == "stop").lower(),
+            "includeHeaders": str("headers" in self.topics.metadata.values()).lower(),
+        }
+        try:
+            found = spark.read.format("kafka").options(**options).load()
+        except SPARK_ERRORS as error:
+            if "Failed to find data source: kafka" not in str(error) and "DATA_SOURCE_NOT_FOUND" not in str(
+                error
+            ):
+                raise
+            raise MachineError(
+                "this Spark session has no Kafka connector; start it with "
+                f"{kafka_connector().parts[0].coordinates} in spark.jars.packages, or let latecomer start Spark"
+            ) from None
+        return found.select(*(column.alias(name) for name, column in self._selected().items()))
+
+    def _still_there(self, ranges: Ranges) -> Ranges:
+        """The ranges without what has gone since they were written down."""
+        with self._broker.asked() as questions:
+            topics = questions.described(first=False)
+        found: Ranges = {}
+        for name, numbers in ranges.items():
+            for number, (start, end) in numbers.items():
+                begin = topics[name].begin[number] if name in topics else end
+                if begin > start and self.topics.on_data_loss == "stop":
+                    raise _gone(Gone(name, number, start, min(begin, end)))
+                if begin > start:
+                    LOG.warning(
+                        "topic %s, partition %d: offsets %d to %d were lost at the source",
+                        *(name, number, start, min(begin, end) - 1),
+                    )
+                if begin < end:
+                    found.setdefault(name, {})[number] = (max(start, begin), end)
+        return found
+
+    def _selected(self) -> dict[str, Column]:
+        """Columns of Spark's connector under the names that a source gives them."""
+        origin = F.concat(F.col("topic"), F.lit("/"), F.col("partition").cast("string"))
+        chosen = {
+            self.RECORD: F.col("value"),
+            self.ORIGIN: origin,
+            self.PARTITION: origin,
+            self.POSITION: F.col("offset"),
+            **{name: _metadata(what) for name, what in self.topics.metadata.items()},
+        }
+        if self.topics.arrival != "read":
+            chosen[self.ARRIVAL] = F.when(F.col("timestampType") == _BY_BROKER, F.col("timestamp"))
+        return chosen
+
+    def _columns(self) -> dict[str, str]:
+        return {
+            self.RECORD: "binary",
+            self.ORIGIN: "string",
+            self.PARTITION: "string",
+            self.POSITION: "bigint",
+            **{name: METADATA[what] for name, what in self.topics.metadata.items()},
+        }
+
+    def _require_offsets(self, name: str, partitions: int) -> None:
+        """Refuse offsets to start at of partitions that there are not."""
+        start = self.topics.start
+        given = start.offsets if isinstance(start, StartAt) else None
+        for partition in (given or {}).get(name, ()):
+            if partition >= partitions:
+                raise SourceError(
+                    f"kafka source: source.kafka.start names partition {partition} of topic {name}, which has "
+                    f"{partitions}; correct it"
+                )
+
+
+def _gone(gone: Gone) -> SourceError:
+    return SourceError(
+        f"kafka source: topic {gone.topic}, partition {gone.partition}: offsets {gone.since} to {gone.until - 1} are "
+        "gone before they were read, by retention or because the broker lost them; let the topic keep its records "
+        "longer, and write on_data_loss: continue to go on without these"
+    )
+
+
+def _metadata(what: str) -> Column:
+    """What Kafka says of a record, as a column."""
+    by_broker = F.col("timestampType") == _BY_BROKER
+    match what:
+        case "key":
+            return F.col("key").cast("string")
+        case "headers":
+            texts = F.transform(
+                "headers", lambda each: F.struct(each["key"], each["value"].cast("string").alias("value"))
+            )
+            return F.to_json(texts)
+        case "timestamp_type":
+            return F.when(by_broker, F.lit("LogAppendTime")).otherwise(F.lit("CreateTime"))
+    return F.col(what)

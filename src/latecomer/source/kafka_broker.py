@@ -1,0 +1,188 @@
+"""What a Kafka cluster says of the topics that a source reads. It is asked before Spark starts, and once a second.
+
+Nothing waits for ever: what a broker does not answer in time is an outage.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from latecomer.config.kafka import KafkaTopics, StartAt
+from latecomer.config.secrets import reference_problem, resolved
+from latecomer.errors import MachineError, PipelineError, SourceError, SourceOutage, first_line
+from latecomer.errors.redacting import conceal, is_secret, without_secrets
+from latecomer.model.durations import to_micros
+from latecomer.source.kafka_ranges import Topic
+
+ANSWER_SECONDS = 10.0
+"""How long a broker may take to answer a question."""
+Place = tuple[str, int]
+"""A topic and the number of a partition."""
+
+
+@dataclass(frozen=True)
+class Broker:
+    """The cluster with the topics of a pipeline file; `base` is the folder of that file."""
+
+    topics: KafkaTopics
+    base: Path
+
+    def require_secrets(self) -> None:
+        """Refuse references to what is not there."""
+        written = {
+            "servers": self.topics.servers,
+            **{f"options.{name}": value for name, value in self.topics.options.items()},
+        }
+        for name, value in written.items():
+            problem = reference_problem(f"source.kafka.{name}", str(value), self.base)
+            if problem is not None:
+                raise PipelineError([problem])
+
+    def settings(self) -> dict[str, str]:
+        """The settings of a client, as librdkafka names them, with their secrets."""
+        options = {}
+        for name, written in self.topics.options.items():
+            value = str(written).lower() if isinstance(written, bool) else resolved(str(written), self.base)
+            if name.endswith(".location"):
+                value = str(self.base / Path(value).expanduser())
+            options[name] = conceal(value) if is_secret(name) else value
+        return {"bootstrap.servers": resolved(self.topics.servers, self.base), **options}
+
+    @contextmanager
+    def asked(self) -> Iterator[Questions]:
+        """Questions to the cluster; what goes wrong meanwhile, in one sentence."""
+        try:
+            from confluent_kafka import KafkaException, admin
+        except ImportError:
+            raise MachineError(
+                "a Kafka source needs the package confluent-kafka; pip install 'latecomer[kafka]'"
+            ) from None
+        noted: list[Any] = []
+        settings: dict[str, Any] = {
+            "client.id": "latecomer",
+            "log_level": 0,
+            "socket.timeout.ms": int(ANSWER_SECONDS * 1000),
+            "error_cb": noted.append,
+            **self.settings(),
+        }
+        try:
+            yield Questions(self.topics, admin.AdminClient(settings))
+        except KafkaException as error:
+            raise _in_words(error.args[0], noted) from None
+        except ValueError as error:
+            raise SourceError(
+                f"kafka source: the client refuses an option ({without_secrets(first_line(error))}); correct "
+                "source.kafka.options"
+            ) from None
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What can be asked over one connection."""
+
+    topics: KafkaTopics
+    client: Any
+    _api: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        import confluent_kafka.admin
+
+        object.__setattr__(self, "_api", confluent_kafka.admin)
+
+    def described(self, first: bool) -> dict[str, Topic]:
+        """The topics as they are now; `first`, where nothing has been read yet."""
+        from confluent_kafka import TopicCollection
+
+        names = self._names()
+        if not names:
+            return {}
+        asked = self.client.describe_topics(TopicCollection(names), request_timeout=ANSWER_SECONDS)
+        found = {name: self._found(name, future) for name, future in asked.items()}
+        places = [(name, number) for name, each in found.items() for number in range(len(each.partitions))]
+        begin = self._offsets(places, self._api.OffsetSpec.earliest())
+        end = self._offsets(places, self._api.OffsetSpec.latest())
+        start = self._starts(begin, end, first)
+        return {
+            name: Topic(
+                str(each.topic_id),
+                *([at[name, number] for number in range(len(each.partitions))] for at in (begin, end, start)),
+            )
+            for name, each in found.items()
+        }
+
+    def stamped_by_broker(self, topic: str) -> bool:
+        """Whether the timestamps of a topic are those of its broker."""
+        resource = self._api.ConfigResource(self._api.ResourceType.TOPIC, topic)
+        (asked,) = self.client.describe_configs([resource]).values()
+        return bool(asked.result(ANSWER_SECONDS)["message.timestamp.type"].value == "LogAppendTime")
+
+    def _names(self) -> list[str]:
+        if self.topics.pattern is None:
+            return list(self.topics.topics)
+        there = self.client.list_topics(timeout=ANSWER_SECONDS).topics
+        return sorted(
+            name for name in there if re.fullmatch(self.topics.pattern, name) and not name.startswith("__")
+        )
+
+    def _found(self, name: str, future: Any) -> Any:
+        from confluent_kafka import KafkaError, KafkaException
+
+        try:
+            return future.result()
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise SourceError(
+                    f"kafka source: there is no topic {name} at {without_secrets(self.topics.servers)}; make it, or "
+                    "correct source.kafka.topics"
+                ) from None
+            raise
+
+    def _starts(
+        self, begin: Mapping[Place, int], end: Mapping[Place, int], first: bool
+    ) -> Mapping[Place, int]:
+        """Where a store begins with a partition. One that is added later is read from its beginning."""
+        start = self.topics.start
+        if not first or start == "earliest":
+            return begin
+        if not isinstance(start, StartAt):
+            return end
+        if start.offsets is not None:
+            given = start.offsets
+            return {place: given.get(place[0], {}).get(place[1], least) for place, least in begin.items()}
+        assert start.timestamp is not None  # noqa: S101
+        spec = self._api.OffsetSpec.for_timestamp(to_micros(start.timestamp) // 1000)
+        found = self._offsets(list(begin), spec)
+        return {place: end[place] if offset < 0 else offset for place, offset in found.items()}
+
+    def _offsets(self, places: list[Place], spec: Any) -> dict[Place, int]:
+        from confluent_kafka import IsolationLevel, TopicPartition
+
+        answers = self.client.list_offsets(
+            {TopicPartition(*place): spec for place in places},
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=ANSWER_SECONDS,
+        )
+        return {(at.topic, at.partition): future.result().offset for at, future in answers.items()}
+
+
+def _in_words(error: Any, noted: list[Any]) -> Exception:
+    """An error of Kafka's: an outage, unless only people can help."""
+    from confluent_kafka import KafkaError
+
+    lasting = {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED: "let this user describe and read the topic",
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED: "let this user describe the cluster",
+        KafkaError.SASL_AUTHENTICATION_FAILED: "correct the user and password in source.kafka.options",
+        KafkaError._AUTHENTICATION: "correct the user and password in source.kafka.options",
+    }
+    said = next((each for each in [error, *noted] if each.code() in lasting), error)
+    reason = without_secrets(first_line(Exception(said.str())))
+    if said.code() in lasting:
+        return SourceError(f"kafka source: {reason}; {lasting[said.code()]}")
+    more = f" ({without_secrets(noted[-1].str())})" if noted and noted[-1].str() != said.str() else ""
+    return SourceOutage(f"kafka source: {reason}{more}; start the broker, or correct source.kafka.servers")

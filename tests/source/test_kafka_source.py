@@ -1,0 +1,151 @@
+"""Topics of a real broker as a source: what is read, when it came, and what is gone."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kafka_kit import Client
+from latecomer.after.reading.reader import Reader
+from latecomer.after.replay.replaying import replay
+from latecomer.errors import SourceError
+from latecomer.ledger.check import check_ledger
+from latecomer.running import run
+from latecomer.source.choose import source_of
+from source.kafka_source_kit import SCHEMA, logged, payments, pipeline_on, totals
+
+
+def test_a_topic_is_read_to_its_end_and_from_there_on(
+    spark: SparkSession, kafka: Client, tmp_path: Path
+) -> None:
+    topic = kafka.create_topic(partitions=3)
+    pipeline = pipeline_on(tmp_path, kafka, topic, max_rows_per_batch=100)
+    kafka.produce(topic, ((row["txn"], row) for row in payments(0, 250)))
+    report = run(pipeline, once=True, spark=spark)
+    assert report.batches >= 3, "no batch has much more than its share"
+    kafka.produce(topic, ((row["txn"], row) for row in payments(250, 50)))
+    run(pipeline, drain=True, spark=spark)
+    assert totals(pipeline) == (300, sum(range(300)))
+    assert check_ledger(pipeline, spark) == []
+    assert replay(pipeline, spark=spark).equal
+
+
+def test_offsets_that_are_gone_are_named(spark: SparkSession, kafka: Client, tmp_path: Path) -> None:
+    topic = kafka.create_topic(partitions=2)
+    pipeline = pipeline_on(tmp_path, kafka, topic)
+    kafka.produce(topic, payments(0, 10), partition=1)
+    run(pipeline, once=True, spark=spark)
+    kafka.produce(topic, payments(10, 10), partition=1)
+    kafka.delete_records(topic, before=15, partition=1)
+    with pytest.raises(SourceError, match=rf"topic {topic}, partition 1: offsets 10 to 14 are gone"):
+        run(pipeline, once=True, spark=spark)
+    going_on = pipeline_on(tmp_path, kafka, topic, on_data_loss="continue")
+    run(going_on, drain=True, spark=spark)
+    assert totals(going_on) == (15, sum(range(10)) + sum(range(15, 20)))
+
+
+def test_a_topic_that_was_made_again_is_refused(spark: SparkSession, kafka: Client, tmp_path: Path) -> None:
+    topic = kafka.create_topic()
+    pipeline = pipeline_on(tmp_path, kafka, topic)
+    kafka.produce(topic, payments(0, 5))
+    run(pipeline, once=True, spark=spark)
+    kafka.delete_topic(topic)
+    kafka.create_topic(topic)
+    kafka.produce(topic, payments(0, 9))
+    with pytest.raises(SourceError, match=f"topic {topic} was deleted and made again"):
+        run(pipeline, once=True, spark=spark)
+
+
+def test_a_producers_clock_is_no_arrival(spark: SparkSession, kafka: Client, tmp_path: Path) -> None:
+    """A wrong clock under CreateTime moves nothing; under LogAppendTime the broker's clock is the arrival."""
+    wrong = 86_400_000  # the second of January 1970
+    for stamped, by_broker in (("CreateTime", False), ("LogAppendTime", True)):
+        topic = kafka.create_topic(message_timestamp_type=stamped, retention_ms="-1")
+        pipeline = pipeline_on(tmp_path / stamped, kafka, topic)
+        began = time.time()
+        kafka.produce(topic, payments(0, 3), timestamp=wrong)
+        produced = time.time()
+        time.sleep(1.5)
+        run(pipeline, drain=True, spark=spark)
+        arrivals = {row.timestamp() for row in logged(pipeline, "arrival_time")}
+        assert all(began - 1 < at < time.time() + 1 for at in arrivals)
+        assert all(at <= produced + 0.1 for at in arrivals) == by_broker
+
+
+def test_arrival_by_the_broker_needs_a_topic_that_says_so(kafka: Client, tmp_path: Path) -> None:
+    topic = kafka.create_topic()
+    with pytest.raises(SourceError, match=f"topic {topic} has CreateTime.*write arrival: read"):
+        source_of(pipeline_on(tmp_path, kafka, topic, arrival="broker"), SCHEMA).require()
+    stamped = kafka.create_topic(message_timestamp_type="LogAppendTime")
+    source_of(pipeline_on(tmp_path, kafka, stamped, arrival="broker"), SCHEMA).require()
+
+
+def test_what_kafka_says_of_a_record_may_be_a_column(
+    spark: SparkSession, kafka: Client, tmp_path: Path
+) -> None:
+    topic = kafka.create_topic(partitions=2, retention_ms="-1")
+    said = {"shop": "key", "more": "headers", "sent": "timestamp", "stamp": "timestamp_type", "nth": "offset"}
+    kinds = {"shop": "string", "more": "string", "sent": "timestamp", "stamp": "string", "nth": "bigint"}
+    pipeline = pipeline_on(tmp_path, kafka, topic, metadata=said, schema={**SCHEMA, **kinds})
+    kafka.produce(
+        topic,
+        [("chai", payments(0, 1)[0]), ("dosa", None)],
+        partition=1,
+        timestamp=1_777_118_400_000,
+        headers=[("trace", b"7")],
+    )
+    run(pipeline, drain=True, spark=spark)
+    assert logged(pipeline, "shop", "more", "stamp", "nth", "source_partition", "origin", "position") == [
+        ("chai", '[{"key":"trace","value":"7"}]', "CreateTime", 0, f"{topic}/1", f"{topic}/1", 0)
+    ]
+    (dead,) = Reader(pipeline).dead_letters().to_pylist()
+    assert (dead["reason"], dead["position"], json.loads(dead["raw"])["shop"]) == ("tombstone", 1, "dosa")
+    assert check_ledger(pipeline, spark) == []
+
+
+@pytest.mark.parametrize(
+    ("start", "read"),
+    [
+        ("earliest", 6),
+        ("latest", 0),
+        ({"timestamp": "2026-04-25T12:00:00Z"}, 3),
+        ({"offsets": {"TOPIC": {"0": 4}}}, 2),
+    ],
+    ids=["earliest", "latest", "timestamp", "offsets"],
+)
+def test_where_a_store_begins(
+    spark: SparkSession, kafka: Client, tmp_path: Path, start: Any, read: int
+) -> None:
+    """What comes later is read wherever it began, also of a partition that is added."""
+    topic = kafka.create_topic(retention_ms="-1")
+    if "offsets" in start:
+        start = {"offsets": {topic: start["offsets"]["TOPIC"]}}
+    kafka.produce(topic, payments(0, 3), timestamp=1_777_118_399_999)
+    kafka.produce(topic, payments(3, 3), timestamp=1_777_118_400_000)
+    pipeline = pipeline_on(tmp_path, kafka, topic, start=start)
+    run(pipeline, once=True, spark=spark)
+    kafka.add_partitions(topic, 2)
+    kafka.produce(topic, payments(6, 4), partition=1)
+    run(pipeline, drain=True, spark=spark)
+    assert totals(pipeline)[0] == read + 4
+
+
+def test_topics_by_pattern_and_those_that_come_later(
+    spark: SparkSession, kafka: Client, tmp_path: Path
+) -> None:
+    family = f"shop{uuid.uuid4().hex[:8]}"
+    pipeline = pipeline_on(tmp_path, kafka, pattern=rf"{family}\..*")
+    run(pipeline, once=True, spark=spark)
+    kafka.produce(kafka.create_topic(f"{family}.a"), payments(0, 3))
+    run(pipeline, once=True, spark=spark)
+    kafka.produce(kafka.create_topic(f"{family}.b"), payments(3, 4))
+    kafka.produce(kafka.create_topic(f"not{family}.b"), payments(30, 4))
+    kafka.delete_topic(f"{family}.a")
+    run(pipeline, drain=True, spark=spark)
+    assert totals(pipeline) == (7, sum(range(7)))
