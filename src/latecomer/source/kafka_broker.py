@@ -185,4 +185,4 @@ def _in_words(error: Any, noted: list[Any]) -> Exception:
     if said.code() in lasting:
         return SourceError(f"kafka source: {reason}; {lasting[said.code()]}")
     more = f" ({without_secrets(noted[-1].str())})" if noted and noted[-1].str() != said.str() else ""
-    return SourceOutage(f"kafka source: {reason}{more}; start the broker, or correct source.kafka.servers")
+    return SourceOutage(f"{reason}{more}; start the broker, or correct source.kafka.servers")
