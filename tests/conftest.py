@@ -10,6 +10,7 @@ that is quicker than compiling and spreading them. The processes that tests star
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +19,14 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 from pyspark.sql import SparkSession
 
+import kafka_kit
 from faults.faults_kit import left_behind, write_pipeline
 from latecomer.cli import steps
 from latecomer.config.load import load_pipeline
 from latecomer.decode import retrying
+from latecomer.errors import MachineError
 from latecomer.running import run
+from latecomer.spark.packages import kafka_connector, with_jars
 from latecomer.spark.session import build_session
 
 # Latecomer starts no Python workers: Spark would take them from whatever python3 is on the PATH.
@@ -85,8 +89,9 @@ JAVA_OPTIONS = (
 
 
 @pytest.fixture(scope="session")
-def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
+def spark(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     settings = {
+        **connector(request.session),
         **(AS_USERS_DO if pytestconfig.getoption("-m") == "long" else SMALL),
         "spark.driver.memory": "1500m",
         "spark.sql.streaming.pollingDelay": "10",
@@ -98,6 +103,40 @@ def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     forget_other_storage(session)
     yield session
     session.stop()
+
+
+def connector(session: pytest.Session) -> dict[str, str]:
+    """Spark's Kafka connector, where a test of this run asks for a broker and it is to be had."""
+    if any("kafka_jars" in getattr(item, "fixturenames", ()) for item in session.items):
+        with contextlib.suppress(MachineError):
+            return with_jars(kafka_connector())
+    return {}
+
+
+@pytest.fixture(scope="session")
+def kafka_jars() -> None:
+    """What Kafka needs, or the reason why it cannot be had: tests without it are skipped, but in CI they fail."""
+    try:
+        kafka_kit.require_jars()
+    except MachineError as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"Kafka cannot be had: {error}")
+        pytest.skip(f"Kafka cannot be had: {error}")
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_jars: None, tmp_path_factory: pytest.TempPathFactory) -> kafka_kit.Client:
+    """A broker for tests with topics of their own, shared by all test processes of a run."""
+    base = tmp_path_factory.getbasetemp()
+    return kafka_kit.shared_broker((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kafka")
+
+
+@pytest.fixture
+def own_kafka(kafka_jars: None, tmp_path: Path) -> Iterator[kafka_kit.Broker]:
+    """A broker of the test's own, which it may kill."""
+    broker = kafka_kit.Broker(tmp_path / "kafka").start()
+    yield broker
+    broker.kill()
 
 
 ABOUT_OTHERS = (

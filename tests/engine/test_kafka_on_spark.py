@@ -1,0 +1,83 @@
+"""The broker of the tests is a real one, and Spark reads it with the jars that latecomer resolves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+from pyspark.sql import SparkSession
+
+from kafka_kit import Broker, Client
+
+
+def test_spark_reads_what_a_producer_wrote(spark: SparkSession, kafka: Client) -> None:
+    topic = kafka.create_topic(partitions=2)
+    kafka.produce(topic, [("a", {"n": 1}), ("b", {"n": 2}), ("c", None)])
+    assert sorted((record.key, record.value) for record in kafka.consume(topic)) == [
+        (b"a", b'{"n": 1}'),
+        (b"b", b'{"n": 2}'),
+        (b"c", None),
+    ]
+    options = {"kafka.bootstrap.servers": kafka.servers, "subscribe": topic, "startingOffsets": "earliest"}
+    rows = spark.read.format("kafka").options(**options).load().collect()
+    assert sorted((bytes(row.key), row.value and bytes(row.value)) for row in rows) == [
+        (b"a", b'{"n": 1}'),
+        (b"b", b'{"n": 2}'),
+        (b"c", None),
+    ]
+
+
+def test_topics_change_while_the_broker_runs(kafka: Client) -> None:
+    topic = kafka.create_topic(message_timestamp_type="LogAppendTime")
+    kafka.produce(topic, ["one", "two", "three"], timestamp=1)
+    assert [record.timestamp[0] for record in kafka.consume(topic)] == [2, 2, 2]
+    kafka.delete_records(topic, before=2)
+    assert kafka.watermarks(topic) == (2, 3)
+    assert [record.value for record in kafka.consume(topic)] == [b"three"]
+    kafka.add_partitions(topic, 3)
+    kafka.produce(topic, ["four"], partition=2)
+    assert [(record.partition, record.value) for record in kafka.consume(topic)] == [
+        (0, b"three"),
+        (2, b"four"),
+    ]
+    kafka.delete_topic(topic)
+    assert topic not in kafka.topics()
+
+
+def test_a_killed_broker_starts_again_with_what_it_had(own_kafka: Broker) -> None:
+    topic = own_kafka.create_topic()
+    own_kafka.produce(topic, ["before"])
+    own_kafka.kill()
+    own_kafka.start()
+    own_kafka.produce(topic, ["after"])
+    assert [record.value for record in own_kafka.consume(topic)] == [b"before", b"after"]
+
+
+def test_no_broker_outlives_a_killed_test_process(kafka_jars: None, tmp_path: Path) -> None:
+    script = (
+        "import sys, time, pathlib, kafka_kit\n"
+        "broker = kafka_kit.Broker(pathlib.Path(sys.argv[1])).start()\n"
+        "print(broker.process.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path]),
+    }
+    holder = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "kafka")], stdout=subprocess.PIPE, env=environment
+    )
+    assert holder.stdout is not None
+    with holder.stdout:
+        broker = psutil.Process(int(holder.stdout.readline()))
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    deadline = time.monotonic() + 30
+    while broker.is_running() and broker.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, "the broker is still running"
+        time.sleep(0.05)

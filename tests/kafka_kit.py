@@ -1,0 +1,329 @@
+"""A real Kafka broker for tests: one node, ports of its own on loopback, data in a folder of the test.
+
+Its jars come through the resolver of `latecomer.spark.packages`. `shared_broker` is one for all processes of a test
+run, for tests with topics of their own; a test that kills its broker starts one with `Broker(folder).start()`.
+
+No broker outlives the tests: `server_guard.py` ends it as soon as nobody holds its lock any more.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import psutil
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from latecomer.spark.packages import Package, Part, jars, kafka_connector, spark_jars
+from server_guard import guard, hold
+
+VERSION = "4.1.1"
+BROKER = Package(
+    f"Kafka {VERSION}",
+    (
+        Part(f"org.apache.kafka:kafka_2.13:{VERSION}"),
+        Part("org.apache.logging.log4j:log4j-slf4j-impl:2.24.3"),
+    ),
+    beside_spark=False,
+)
+JAVA = ("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+PATIENCE = 60.0
+"""How many seconds a broker may take for anything before a test fails."""
+SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "num.network.threads": "1",
+    "num.io.threads": "2",
+    # After a kill it is let in again when its last session is over.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    # Retention and compaction within seconds.
+    "log.initial.task.delay.ms": "500",
+    "log.retention.check.interval.ms": "500",
+    "log.cleaner.backoff.ms": "500",
+    "log.segment.delete.delay.ms": "500",
+    "log.cleaner.dedupe.buffer.size": "2097152",
+}
+
+
+def require_jars() -> None:
+    """Have the jars of the broker and of Spark's connector at hand: `MachineError` where they cannot be had."""
+    jars(BROKER)
+    jars(kafka_connector())
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a consumer sees of a record."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    partition: int = 0
+    offset: int = 0
+    timestamp: tuple[int, int] = field(default=(0, 0), compare=False)
+
+    @property
+    def header(self) -> dict[str, str]:
+        return {name: (value or b"").decode() for name, value in self.headers}
+
+
+class Client:
+    """What tests do with a broker, wherever it was started."""
+
+    def __init__(self, servers: str) -> None:
+        self.servers = servers
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        return AdminClient({**self.settings, "socket.timeout.ms": 10_000})
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"bootstrap.servers": self.servers, "log_level": 0}
+
+    def create_topic(self, name: str | None = None, partitions: int = 1, **config: str) -> str:
+        """A new topic, by any name; settings as `message_timestamp_type="LogAppendTime"`."""
+        name = name or f"topic-{uuid.uuid4().hex[:12]}"
+        wanted = {key.replace("_", "."): value for key, value in config.items()}
+        _done(self.admin.create_topics([NewTopic(name, partitions, 1, config=wanted)]))
+        self._await(lambda: len(self.partitions(name)) == partitions)
+        return name
+
+    def delete_topic(self, name: str) -> None:
+        _done(self.admin.delete_topics([name]))
+        self._await(lambda: not self.partitions(name))
+
+    def add_partitions(self, name: str, total: int) -> None:
+        _done(self.admin.create_partitions([NewPartitions(name, total)]))
+        self._await(lambda: len(self.partitions(name)) == total)
+
+    def delete_records(self, name: str, before: int, partition: int = 0) -> None:
+        """Take away the head of a partition, as retention does."""
+        _done(self.admin.delete_records([TopicPartition(name, partition, before)]))
+
+    def topics(self) -> set[str]:
+        return set(self.admin.list_topics(timeout=10).topics)
+
+    def partitions(self, topic: str) -> list[int]:
+        found = self.admin.list_topics(topic, timeout=10).topics[topic]
+        return [] if found.error else sorted(found.partitions)
+
+    def watermarks(self, topic: str, partition: int = 0) -> tuple[int, int]:
+        """The first offset, and the one after the last."""
+        with self._consumer() as consumer:
+            return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)  # type: ignore[no-any-return]
+
+    def produce(
+        self, topic: str, records: Iterable[bytes | str | dict[str, Any] | tuple[Any, Any]], **place: Any
+    ) -> None:
+        """Write values, or pairs of key and value; what is neither text nor bytes becomes JSON. `place` may say
+        `partition`, `timestamp` (milliseconds) and `headers`."""
+        producer = Producer({**self.settings, "linger.ms": 5, "enable.idempotence": True})
+        failed: list[KafkaError] = []
+        for record in records:
+            key, value = record if isinstance(record, tuple) else (None, record)
+            while True:
+                try:
+                    producer.produce(
+                        topic,
+                        key=_bytes(key),
+                        value=_bytes(value),
+                        on_delivery=lambda error, _: failed.append(error) if error else None,
+                        **place,
+                    )
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        assert producer.flush(PATIENCE) == 0, "records were not delivered"
+        assert not failed, failed[0]
+
+    def consume(self, topic: str, *, committed: bool = True) -> list[Record]:
+        """All records of a topic, partition by partition; without those of transactions that are not committed."""
+        found: list[Record] = []
+        with self._consumer("read_committed" if committed else "read_uncommitted") as consumer:
+            waiting = set(self.partitions(topic))
+            consumer.assign([TopicPartition(topic, partition, 0) for partition in waiting])
+            deadline = time.monotonic() + PATIENCE
+            while waiting:
+                assert time.monotonic() < deadline, f"{topic} was not read to its end"
+                for message in consumer.consume(10_000, timeout=0.5):
+                    error = message.error()
+                    if error is None:
+                        found.append(_record(message))
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        waiting.discard(message.partition())
+                    else:
+                        raise KafkaException(error)
+        return sorted(found, key=lambda record: (record.partition, record.offset))
+
+    @contextlib.contextmanager
+    def _consumer(self, isolation: str = "read_committed") -> Iterator[Consumer]:
+        consumer = Consumer(
+            {
+                **self.settings,
+                "group.id": f"test-{uuid.uuid4().hex}",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 20,
+                "auto.offset.reset": "earliest",
+                "isolation.level": isolation,
+            }
+        )
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+    def _await(self, true: Any) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not true():
+            assert time.monotonic() < deadline, "the broker does not show what was asked of it"
+            time.sleep(0.02)
+
+
+class Broker(Client):
+    """A broker whose data is in a folder: it can be stopped or killed, and started again with what it had."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        port, controller = _free_ports(2)
+        super().__init__(f"127.0.0.1:{port}")
+        self.folder = folder
+        self.process: subprocess.Popen[bytes] | None = None
+        self._settings = {
+            **SETTINGS,
+            "log.dirs": str(folder / "data"),
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            **{name.replace("_", "."): value for name, value in settings.items()},
+        }
+
+    def start(self) -> Broker:
+        """Have it run and answer."""
+        if not (self.folder / "data").exists():
+            self._format()
+        self.process = self._java("kafka.Kafka", str(self.folder / "server.properties"))
+        guard(self.process, self.folder / "users.lock", self.folder / "data")
+        self._await(self._answers)
+        return self
+
+    def stop(self) -> None:
+        """End it in good order."""
+        assert self.process is not None
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+
+    def kill(self) -> None:
+        """End it at once."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+    def _format(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        hold(self.folder / "users.lock")
+        lines = [f"{name}={value}" for name, value in self._settings.items()]
+        (self.folder / "server.properties").write_text("\n".join(lines))
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        tool = (
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            cluster,
+            "-c",
+            str(self.folder / "server.properties"),
+        )
+        assert self._java(*tool).wait(PATIENCE) == 0, self._said()
+
+    def _java(self, *command: str) -> subprocess.Popen[bytes]:
+        scala = next(spark_jars().glob("scala-library-*.jar"))
+        classpath = os.pathsep.join([*map(str, jars(BROKER)), str(scala)])
+        with open(self.folder / "broker.log", "ab") as log:
+            return subprocess.Popen(
+                [*JAVA, "-cp", classpath, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, self._said()
+        with contextlib.suppress(KafkaException):
+            return bool(self.admin.list_topics(timeout=1).brokers)
+        return False
+
+    def _said(self) -> str:
+        return (self.folder / "broker.log").read_text(errors="replace")[-2000:]
+
+
+def shared_broker(folder: Path) -> Client:
+    """The broker that the processes of a test run share: the first that asks starts it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    place = folder / "broker.json"
+    with open(folder / "starting.lock", "w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        if place.exists():
+            found = json.loads(place.read_text())
+            if psutil.pid_exists(found["pid"]):
+                hold(Path(found["lock"]))
+                return Client(found["servers"])
+        broker = Broker(folder / uuid.uuid4().hex).start()
+        assert broker.process is not None
+        lock = str(broker.folder / "users.lock")
+        place.write_text(json.dumps({"pid": broker.process.pid, "servers": broker.servers, "lock": lock}))
+        return broker
+
+
+def _done(futures: dict[Any, Any]) -> None:
+    for future in futures.values():
+        future.result(PATIENCE)
+
+
+def _bytes(value: Any) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    return (value if isinstance(value, str) else json.dumps(value)).encode()
+
+
+def _record(message: Any) -> Record:
+    return Record(
+        message.key(),
+        message.value(),
+        tuple(message.headers() or ()),
+        message.partition(),
+        message.offset(),
+        message.timestamp(),
+    )
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
