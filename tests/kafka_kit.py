@@ -106,11 +106,16 @@ class Client:
 
     def create_topic(self, name: str | None = None, partitions: int = 1, **config: str) -> str:
         """A new topic, by any name; settings as `message_timestamp_type="LogAppendTime"`."""
-        name = name or f"topic-{uuid.uuid4().hex[:12]}"
+        name = name or self.new_name()
         wanted = {key.replace("_", "."): value for key, value in config.items()}
         _done(self.admin.create_topics([NewTopic(name, partitions, 1, config=wanted)]))
         self._await(lambda: len(self.partitions(name)) == partitions)
         return name
+
+    @staticmethod
+    def new_name() -> str:
+        """A name that no topic has."""
+        return f"topic-{uuid.uuid4().hex[:12]}"
 
     def delete_topic(self, name: str) -> None:
         _done(self.admin.delete_topics([name]))

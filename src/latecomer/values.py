@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal, Inexact
 from functools import partial
+from json.encoder import encode_basestring
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from latecomer.model.durations import to_micros
 UTC = "UTC"
 _MICROSECOND = timedelta(microseconds=1)
 _NEVER_ROUNDED = Context(prec=200, traps=[Inexact])
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _QUOTED = re.compile(r'[",\r\n]')
 
 
@@ -55,6 +57,21 @@ def json_column(column: pa.ChunkedArray, zone: str = UTC) -> list[Any]:
     values: list[Any] = column.to_pylist()
     write = _writer(kind, zone)
     return values if write is None else [None if value is None else write(value) for value in values]
+
+
+def json_texts(column: pa.ChunkedArray, zone: str = UTC) -> list[str]:
+    """A column's values as the text of JSON, for whoever writes many rows.
+
+    >>> json_texts(pa.chunked_array([[1, None]])), json_texts(pa.chunked_array([["é", 'a "b"']]))
+    (['1', 'null'], ['"é"', '"a \\\\"b\\\\""'])
+    """
+    values = json_column(column, zone)
+    if all(value is None or isinstance(value, str) for value in values):
+        texts = {value: encode_basestring(value) for value in {*values} if value is not None}
+        return [texts.get(value, "null") for value in values]
+    if pa.types.is_integer(column.type):
+        return ["null" if value is None else str(value) for value in values]
+    return [_encode(value) for value in values]
 
 
 def json_value(value: Any, kind: pa.DataType | None = None, zone: str = UTC) -> Any:

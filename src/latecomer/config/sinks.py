@@ -10,6 +10,7 @@ from pydantic import (
     Field,
     SerializeAsAny,
     WithJsonSchema,
+    field_validator,
 )
 
 from latecomer.config.own import OWN, Named, Written
@@ -20,6 +21,21 @@ if TYPE_CHECKING:
 
 UPSERTED = frozenset({Accumulation.ACCUMULATING, Accumulation.RETRACTING})
 CHANGES = frozenset({Accumulation.DISCARDING, Accumulation.RETRACTING})
+TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
+KAFKA_RESERVED = frozenset(
+    {
+        *("bootstrap.servers", "metadata.broker.list", "transactional.id", "enable.idempotence", "acks"),
+        *(
+            "request.required.acks",
+            "group.id",
+            "isolation.level",
+            "enable.auto.commit",
+            "enable.partition.eof",
+        ),
+        *("partitioner", "error_cb", "logger"),
+    }
+)
+"""Options that what the sink promises stands on."""
 _OF_LATE, _DEAD_LETTERS = ".late", "dead letters"
 
 
@@ -45,6 +61,8 @@ class Sink(Named):
     kind: ClassVar[str]
     upserts: ClassVar[bool] = True
     accepts: ClassVar[frozenset[Accumulation]] = UPSERTED
+    short: ClassVar[str] = "target"
+    """The field that `{KIND: TEXT}` is short for."""
     takes_rows: ClassVar[bool] = False
     """Whether it takes what is only ever appended, too: side output and dead letters."""
 
@@ -119,7 +137,8 @@ class FileSink(Sink):
     """A sink of latecomer's own, in a file or folder."""
 
     takes_rows: ClassVar[bool] = True
-    path: str = Field(min_length=1)
+    short: ClassVar[str] = "path"
+    path: str = Field(min_length=1, description="relative to the pipeline file")
 
     @property
     def place(self) -> str:
@@ -162,8 +181,53 @@ class JsonlSink(FileSink):
     accepts: ClassVar[frozenset[Accumulation]] = CHANGES
 
 
-SINKS: dict[str, type[FileSink]] = {
-    sink.kind: sink for sink in (DeltaSink, SqliteSink, ParquetSink, JsonlSink)
+class KafkaSink(Sink):
+    """A Kafka topic, a batch in one transaction: the change stream, or what stands if it is compacted."""
+
+    kind: ClassVar[str] = "kafka"
+    takes_rows: ClassVar[bool] = True
+    short: ClassVar[str] = "servers"
+    servers: str = Field(min_length=1, description="where to ask for the brokers: host:port, comma-separated")
+    topic: str | None = Field(
+        None, pattern=TOPIC, description="named as the output unless said; it is created where there is none"
+    )
+    compacted: bool = Field(
+        False, description="the standing value of each window and key, in a compacted topic"
+    )
+    partitions: int | None = Field(
+        None, ge=1, description="of a topic that is created; as the broker does unless said"
+    )
+    options: dict[str, str | int | float | bool] = Field(
+        {},
+        repr=False,
+        description="of librdkafka: security.protocol, sasl.password … as ${env:NAME} or ${file:PATH}",
+    )
+
+    @field_validator("options")
+    @classmethod
+    def _no_options_of_our_own(cls, options: dict[str, Any]) -> dict[str, Any]:
+        if taken := sorted(options.keys() & KAFKA_RESERVED):
+            raise ValueError(f"{taken[0]} is set by latecomer; leave it out")
+        return options
+
+    @property
+    def upserts(self) -> bool:  # type: ignore[override]
+        return self.compacted
+
+    @property
+    def accepts(self) -> frozenset[Accumulation]:  # type: ignore[override]
+        return UPSERTED if self.compacted else CHANGES
+
+    @property
+    def place(self) -> str:
+        return f"{self.servers}/{self.topic}" if self.topic else self.servers
+
+    def part(self, name: str) -> str:
+        return f"topic {self.topic or name}"
+
+
+SINKS: dict[str, type[Sink]] = {
+    sink.kind: sink for sink in (DeltaSink, SqliteSink, ParquetSink, JsonlSink, KafkaSink)
 }
 
 
@@ -171,13 +235,15 @@ def _read_sink(written: object) -> object:
     if isinstance(written, Sink):
         return written
     if not isinstance(written, dict) or len(written) != 1:
-        raise ValueError(f"is not a sink; write one of {', '.join(f'{{{kind}: path}}' for kind in SINKS)}")
+        raise ValueError(
+            f"is not a sink; write one of {', '.join(f'{{{kind}: {sink.short}}}' for kind, sink in SINKS.items())}"
+        )
     ((kind, settings),) = written.items()
     if isinstance(kind, str) and OWN.fullmatch(kind):
         return OwnSink(name=kind, options=settings if isinstance(settings, dict) else {"target": settings})
     if kind not in SINKS:
         raise ValueError(f"unknown sink {kind}; there are {', '.join(SINKS)}, and your own as module:Class")
-    fields: dict[str, Any] = settings if isinstance(settings, dict) else {"path": settings}
+    fields: dict[str, Any] = settings if isinstance(settings, dict) else {SINKS[kind].short: settings}
     return SINKS[kind].model_validate(fields)
 
 
@@ -188,7 +254,7 @@ _SCHEMA: dict[str, Any] = {
             "properties": {
                 kind: {
                     "oneOf": [
-                        {"type": "string", "description": "path, relative to the pipeline file"},
+                        {"type": "string", "description": f"short for {{{sink.short}: …}}"},
                         sink.model_json_schema(),
                     ]
                 }

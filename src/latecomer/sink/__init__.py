@@ -7,16 +7,19 @@ from typing import Any
 
 from latecomer.config.contract import PaneShape, RowShape, Shape, SinkLogic
 from latecomer.config.models import Pipeline
-from latecomer.config.sinks import FileSink, Sink
+from latecomer.config.sinks import FileSink, KafkaSink, Sink
 from latecomer.errors.redacting import redacted
 from latecomer.sink.changes import JsonlLogic, ParquetLogic
 from latecomer.sink.delta import DeltaLogic
+from latecomer.sink.kafka import KafkaLogic
 from latecomer.sink.own import OwnLogic
 from latecomer.sink.sqlite import SqliteLogic
 
 __all__ = ["PaneShape", "RowShape", "SinkLogic", "make_sink", "open_sink", "target_of"]
 
-_LOGICS: dict[str, Any] = {logic.kind: logic for logic in (DeltaLogic, SqliteLogic, ParquetLogic, JsonlLogic)}
+_LOGICS: dict[str, Any] = {
+    logic.kind: logic for logic in (DeltaLogic, SqliteLogic, ParquetLogic, JsonlLogic, KafkaLogic)
+}
 
 
 def target_of(sink: Sink, pipeline: Pipeline) -> str:
@@ -29,11 +32,14 @@ def make_sink(sink: Sink, pipeline: Pipeline, shape: Shape) -> SinkLogic:
     if isinstance(sink, FileSink):
         logic: SinkLogic = _LOGICS[sink.kind](sink, pipeline.resolve(sink.path), pipeline.name, shape)
         return logic
+    if isinstance(sink, KafkaSink):
+        return KafkaLogic(sink, pipeline.base, pipeline.name, shape)
     return OwnLogic(sink, pipeline.name, shape)
 
 
-def open_sink(sink: FileSink, path: Path, pipeline: str, shape: Shape) -> SinkLogic:
-    """Open a sink at its resolved path; it is made where there is none, and refused where it is not ours."""
+def open_sink(sink: Sink, path: Path, pipeline: str, shape: Shape) -> SinkLogic:
+    """Open a sink at its resolved path, which is the folder of the pipeline for one that has none; it is made where
+    there is none, and refused where it is not ours."""
     logic: SinkLogic = _LOGICS[sink.kind](sink, path, pipeline, shape)
     logic.open()
     return logic

@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import pyarrow as pa
 
 from latecomer.config.contract import PaneShape, RowShape, Shape, SinkLogic
-from latecomer.config.sinks import FileSink, Sink
+from latecomer.config.sinks import SINKS, Sink
 from latecomer.model.durations import to_moment
 from latecomer.model.panes import Op, Pane, Timing, surviving
 
@@ -74,10 +74,10 @@ class _Bench(ABC, Generic[_Given]):
         self.logic = self.opened()
 
     def opened(self) -> SinkLogic:
-        if isinstance(self.sink, FileSink):
+        if self.sink.kind in SINKS:
             from latecomer.sink import open_sink  # with it comes Delta
 
-            return open_sink(self.sink, Path(self.sink.path), "check", self.shape)
+            return open_sink(self.sink, Path(getattr(self.sink, "path", ".")), "check", self.shape)
         logic = self.sink.logic("check", self.shape)
         logic.open()
         return logic
