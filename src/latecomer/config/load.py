@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from latecomer.config import checks, custom
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
-from latecomer.config.sinks import SqliteSink
+from latecomer.config.sinks import SINKS, SqliteSink
 from latecomer.config.written import Location, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.base import in_own_words
@@ -169,7 +169,7 @@ def _keys_of(location: Location, parent: str | int | None, lines: Mapping[Locati
     elif len(location) == 3 and location[0] == "outputs":
         model = Output
     elif location[0] == "dead_letters_to" or {"sinks", "late_to"} & {*location}:
-        return list(SqliteSink.model_fields)
+        model = next((SINKS[kind] for kind in SINKS if (*location[:-1], kind) in lines), SqliteSink)
     elif parent == "window":
         model = next(KINDS[kind] for kind in KINDS if (*location[:-1], kind) in lines)
     elif parent in ("early", "late"):

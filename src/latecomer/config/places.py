@@ -8,7 +8,7 @@ from pathlib import Path
 
 from latecomer.config.models import Pipeline
 from latecomer.config.paths import SourcePath
-from latecomer.config.sinks import TOPIC, FileSink, KafkaSink, Stream, owner_in_words
+from latecomer.config.sinks import FileSink, KafkaSink, Stream, owner_in_words
 from latecomer.errors import Problem
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
@@ -110,17 +110,12 @@ def _sinks(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def _topics(pipeline: Pipeline) -> Iterator[Problem]:
-    """Topics that cannot be, or that two sinks would write to."""
+    """Topics that would lose rows, or that two sinks would write to."""
     seen: dict[tuple[str, str], str] = {}
     for listed in pipeline.listed_sinks():
         sink, field = listed.sink, f"{listed.field}.kafka"
         if not isinstance(sink, KafkaSink):
             continue
-        if sink.topic is None and not re.fullmatch(TOPIC, listed.name):
-            reason = (
-                "no topic can be called so: letters, digits, dot, underscore and hyphen are what it may hold"
-            )
-            yield Problem(f"{field}.topic", reason, listed.name, "name the topic")
         if sink.compacted and listed.stream is not Stream.PANES:
             reason = "these rows are all kept, and a compacted topic keeps one value of each key"
             yield Problem(f"{field}.compacted", reason, True, "leave compacted out")

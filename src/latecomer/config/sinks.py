@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 UPSERTED = frozenset({Accumulation.ACCUMULATING, Accumulation.RETRACTING})
 CHANGES = frozenset({Accumulation.DISCARDING, Accumulation.RETRACTING})
-TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
+TOPIC = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]{1,249}")
 KAFKA_RESERVED = frozenset(
     {
         *("bootstrap.servers", "metadata.broker.list", "transactional.id", "enable.idempotence", "acks"),
@@ -189,7 +190,9 @@ class KafkaSink(Sink):
     short: ClassVar[str] = "servers"
     servers: str = Field(min_length=1, description="where to ask for the brokers: host:port, comma-separated")
     topic: str | None = Field(
-        None, pattern=TOPIC, description="named as the output unless said; it is created where there is none"
+        None,
+        json_schema_extra={"pattern": f"^{TOPIC.pattern}$"},
+        description="named as the output unless said; it is created where there is none",
     )
     compacted: bool = Field(
         False, description="the standing value of each window and key, in a compacted topic"
@@ -202,6 +205,15 @@ class KafkaSink(Sink):
         repr=False,
         description="of librdkafka: security.protocol, sasl.password … as ${env:NAME} or ${file:PATH}",
     )
+
+    @field_validator("topic")
+    @classmethod
+    def _a_topic_there_can_be(cls, topic: str | None) -> str | None:
+        if topic is not None and not TOPIC.fullmatch(topic):
+            raise ValueError(
+                "is no topic; use letters, digits, dot, underscore and hyphen, at most 249 of them"
+            )
+        return topic
 
     @field_validator("options")
     @classmethod

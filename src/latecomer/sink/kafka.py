@@ -49,6 +49,7 @@ class KafkaLogic(SinkLogic):
 
     def open(self) -> None:
         self._require_usable()
+        self._cluster.last_error = None
         with self._errors_in_words():
             self._require_topic()
             # From here on no other producer of this sink gets anything through, and none has left anything open.
@@ -93,7 +94,7 @@ class KafkaLogic(SinkLogic):
     def close(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None and self._begun is not None:
-            with suppress(Exception):  # where it does not hear us, whoever opens the sink next does this
+            with suppress(Exception):  # else whoever opens the sink next does this
                 producer.purge()
                 producer.abort_transaction(ANSWER_SECONDS)
         self._begun = None
@@ -191,7 +192,7 @@ class KafkaLogic(SinkLogic):
         except ImportError:
             raise self._refusal("the package confluent-kafka is missing", _INSTALL) from None
         if (problem := self._cluster.problem()) is not None:
-            reason = f"{problem.field}: {problem.message} ({problem.value})"
+            reason = f"{problem.message} ({problem.value} in {problem.field})"
             raise self._refusal(reason, problem.fix or "correct it")
 
     # What goes wrong
@@ -246,7 +247,7 @@ class KafkaLogic(SinkLogic):
         return SinkError(self._sentence(f"{reason}; {fix}", batch))
 
     def _outage(self, reason: str, batch: int | None = None) -> SinkOutage:
-        reason = without_secrets(reason)
+        reason, self._begun = without_secrets(reason), None  # nobody is there to be told of an end
         return SinkOutage(
             reason, self._sentence(f"{reason}; see that the brokers run and can be reached", batch)
         )

@@ -51,6 +51,8 @@ class Cluster:
             "bootstrap.servers": resolved(self._sink.servers, self._base),
             "client.id": "latecomer",
             "log_level": 0,
+            # Some calls for a transaction know no other limit.
+            "socket.timeout.ms": int(ANSWER_SECONDS * 1000),
             "error_cb": self._note,
             **{name: self._option(name, value) for name, value in self._sink.options.items()},
         }
@@ -73,6 +75,8 @@ class Cluster:
         producer = Producer(
             {
                 "transaction.timeout.ms": 300_000,
+                "compression.type": "lz4",
+                "linger.ms": 50,  # a batch is sent as one: its end does not wait so long
                 **self.settings(),
                 "transactional.id": self.identity,
                 # As Java's producers do: the same key is in the same partition, whoever writes it.
@@ -148,7 +152,8 @@ class Cluster:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource, ResourceType
 
-        (asked,) = self._admin().describe_configs([ConfigResource(ResourceType.TOPIC, self.topic)]).values()
+        admin = self._admin()
+        (asked,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, self.topic)]).values()
         try:
             return str(asked.result(ANSWER_SECONDS)["cleanup.policy"].value)
         except (KafkaException, KeyError):
@@ -192,18 +197,18 @@ class Cluster:
         consumer.assign([TopicPartition(self.topic, number, start) for number, start in starts.items()])
         waiting, last_heard = {*starts}, time.monotonic()
         while waiting:
-            messages = consumer.consume(1000, timeout=0.5)
-            if messages:
-                last_heard = time.monotonic()
-            elif time.monotonic() - last_heard > ANSWER_SECONDS:
-                raise TimeoutError(f"the end of the topic {self.topic} cannot be read")
-            for message in messages:
-                if message.error() is None:
-                    found[message.partition()] = _marks(message)
-                elif message.error().code() == KafkaError._PARTITION_EOF:
-                    waiting.discard(message.partition())
-                else:
-                    raise KafkaException(message.error())
+            message = consumer.poll(1.0)
+            if message is None:
+                if time.monotonic() - last_heard > ANSWER_SECONDS:
+                    raise TimeoutError(f"the end of the topic {self.topic} cannot be read")
+                continue
+            last_heard = time.monotonic()
+            if message.error() is None:
+                found[message.partition()] = _marks(message)
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                waiting.discard(message.partition())
+            else:
+                raise KafkaException(message.error())
         consumer.unassign()
         return found
 
