@@ -183,16 +183,33 @@ def rebuild(source: Path, events: int) -> None:
     console.print(table)
 
 
+def kafka_sink(rows: int = 100_000) -> None:
+    result = measured("bench.kafka_sink", "--rows", str(rows))
+    table = Table(title=f"panes to a Kafka topic, {rows:,} a batch and transaction, four partitions")
+    for column in ("", "panes/s", "slowest batch", "fastest batch", "against a producer alone"):
+        table.add_column(column, justify="right")
+    alone = statistics.median(result["a producer alone"])
+    for name, seconds in result.items():
+        middle = statistics.median(seconds)
+        rates = (f"{rows / each:,.0f}" for each in (middle, max(seconds), min(seconds)))
+        table.add_row(name, *rates, f"{alone / middle:.2f}")
+    console.print(table)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument(
-        "--only", choices=["throughput", "windows", "lateness", "endurance", "ids", "rebuild"]
+        "--only", choices=["throughput", "windows", "lateness", "endurance", "ids", "rebuild", "kafka-sink"]
     )
     parser.add_argument("--rows", type=int, default=250_000, help="rows a batch, for ids")
     parser.add_argument("--rounds", type=int, default=1, help="how often each side is run, for ids")
     parser.add_argument("--kinds", nargs="+", choices=IDS, default=IDS, help="kinds of ids, for ids")
     asked = parser.parse_args()
+    if asked.only in (None, "kafka-sink"):
+        kafka_sink()
+    if asked.only == "kafka-sink":
+        return
     folder = Path(tempfile.mkdtemp(prefix="latecomer-events-"))
     try:
         spark = build_session("bench events")

@@ -65,13 +65,21 @@ def json_texts(column: pa.ChunkedArray, zone: str = UTC) -> list[str]:
     >>> json_texts(pa.chunked_array([[1, None]])), json_texts(pa.chunked_array([["é", 'a "b"']]))
     (['1', 'null'], ['"é"', '"a \\\\"b\\\\""'])
     """
-    values = json_column(column, zone)
-    if all(value is None or isinstance(value, str) for value in values):
-        texts = {value: encode_basestring(value) for value in {*values} if value is not None}
-        return [texts.get(value, "null") for value in values]
-    if pa.types.is_integer(column.type):
-        return ["null" if value is None else str(value) for value in values]
-    return [_encode(value) for value in values]
+    write = _text_writer(column.type)
+    return ["null" if value is None else write(value) for value in json_column(column, zone)]
+
+
+def _text_writer(kind: pa.DataType) -> Callable[[Any], str]:
+    """What makes text of what JSON has for a type: the general way is ten times as slow."""
+    if pa.types.is_timestamp(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return encode_basestring
+    if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale <= 0):
+        return str
+    if pa.types.is_boolean(kind):
+        return lambda value: "true" if value else "false"
+    if pa.types.is_floating(kind):
+        return lambda value: repr(value) if type(value) is float else _encode(value)
+    return _encode
 
 
 def json_value(value: Any, kind: pa.DataType | None = None, zone: str = UTC) -> Any:

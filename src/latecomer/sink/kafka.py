@@ -269,8 +269,8 @@ def _said(error: Any) -> str:
 
 def _allowed(topic: str) -> str:
     return (
-        f"allow Write and Describe on the topic {topic}, Create or a topic that is there already, and Write on "
-        "transactional ids, Read on groups that begin with latecomer/"
+        f"allow Read, Write and Create on the topic {topic}, and Write on transactional ids and Read on groups that "
+        "begin with latecomer/"
     )
 
 
