@@ -186,13 +186,23 @@ def rebuild(source: Path, events: int) -> None:
 def kafka_sink(rows: int = 100_000) -> None:
     result = measured("bench.kafka_sink", "--rows", str(rows))
     table = Table(title=f"panes to a Kafka topic, {rows:,} a batch and transaction, four partitions")
-    for column in ("", "panes/s", "slowest batch", "fastest batch", "against a producer alone"):
+    columns = (
+        "",
+        "panes/s",
+        "slowest batch",
+        "fastest batch",
+        "against a producer alone",
+        "processor time a pane",
+    )
+    for column in columns:
         table.add_column(column, justify="right")
-    alone = statistics.median(result["a producer alone"])
-    for name, seconds in result.items():
+    alone = statistics.median(seconds for seconds, _ in result["a producer alone"])
+    for name, batches in result.items():
+        seconds = [each for each, _ in batches]
         middle = statistics.median(seconds)
         rates = (f"{rows / each:,.0f}" for each in (middle, max(seconds), min(seconds)))
-        table.add_row(name, *rates, f"{alone / middle:.2f}")
+        spent = statistics.median(each for _, each in batches) / rows * 1e6
+        table.add_row(name, *rates, f"{alone / middle:.2f}", f"{spent:.1f} µs")
     console.print(table)
 
 

@@ -283,7 +283,8 @@ class Broker(Client):
         hold(self.folder / "users.lock")
         lines = [f"{name}={value}" for name, value in self._settings.items()]
         (self.folder / "server.properties").write_text("\n".join(lines))
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # An id that begins with a hyphen would be taken for an option.
+        cluster = "L" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
         tool = (
             "kafka.tools.StorageTool",
             "format",
