@@ -18,7 +18,7 @@ from kafka_kit import Client
 from latecomer.config.load import load_pipeline
 from latecomer.config.sinks import KafkaSink
 from latecomer.errors import PipelineError, SinkError
-from latecomer.sink import PaneShape, SinkLogic, open_sink
+from latecomer.sink import PaneShape, SinkLogic, kafka_records, open_sink
 from latecomer.sink import kafka as kafka_sink_module
 from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
 from latecomer.testing import check_sink
@@ -150,6 +150,18 @@ def test_a_compacted_topic_has_what_stands_and_tombstones_for_what_was_withdrawn
     ]
     assert "op" not in told[0][2]
     assert kafka.config(topic_of(sink))["cleanup.policy"] == "compact"
+
+
+def test_a_large_batch_is_written_piece_by_piece_and_is_one_transaction(
+    kafka: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_records, "AT_ONCE", 7)
+    for compacted in (False, True):
+        sink = kafka_sink(
+            kafka, compacted=compacted, partitions=1, options={"queue.buffering.max.messages": 5}
+        )
+        apply(opened(sink), 0, *(insert(0, f"merchant {nth}", 0) for nth in range(30)))
+        assert [row["merchant"] for row in rows_of(kafka, sink)] == [f"merchant {nth}" for nth in range(30)]
 
 
 def test_side_output_and_dead_letters_come_once_and_as_the_reader_has_them(

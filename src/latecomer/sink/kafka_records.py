@@ -17,6 +17,8 @@ from latecomer.config.contract import Shape
 from latecomer.model.panes import Op
 from latecomer.values import json_texts
 
+AT_ONCE = 20_000
+"""Of how many rows the texts are in memory at a time."""
 WRITER = "writer"
 BATCH = "batch"
 
@@ -44,6 +46,10 @@ class Records:
         """The records of a batch, in order of publication."""
         if self._compacted:
             rows = _last_words(rows, self._shape.place)
+        for start in range(0, rows.num_rows, AT_ONCE):
+            yield from self._of(batch, rows.slice(start, AT_ONCE))
+
+    def _of(self, batch: int, rows: pa.Table) -> Iterator[Record]:
         texts = {name: json_texts(rows[name]) for name in rows.column_names}
         keys = zip(*(texts[name] for name in self._shape.place), strict=True)
         values = zip(*(texts[name] for name in self._columns), strict=True)
