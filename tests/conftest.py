@@ -120,7 +120,7 @@ def kafka_jars() -> None:
         kafka_kit.require_jars()
     except MachineError as error:
         if os.environ.get("CI"):
-            pytest.fail(f"Kafka cannot be had: {error}")
+            pytest.fail(f"Kafka cannot be had: {error}", pytrace=False)
         pytest.skip(f"Kafka cannot be had: {error}")
 
 

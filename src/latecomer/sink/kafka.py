@@ -233,7 +233,7 @@ class KafkaLogic(SinkLogic):
                 "if records are small"
             )
             return self._refusal(f"a record is too large ({_said(error)})", fix, batch)
-        if error.code() in (KafkaError._INVALID_ARG, KafkaError._UNKNOWN_PARTITION, *_wrong_settings()):
+        if error.code() in (KafkaError._INVALID_ARG, *_wrong_settings()):
             return self._refusal(
                 f"it cannot be set up so ({_said(error)})", "correct the options of the sink", batch
             )
