@@ -6,6 +6,7 @@ import json
 import sys
 from decimal import Decimal
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from sink_kit import BY_TWO, SHAPE, Crash, apply, insert, retract, table_of
 from kafka_kit import Client
 from latecomer.config.load import load_pipeline
 from latecomer.config.sinks import KafkaSink
-from latecomer.errors import PipelineError, SinkError
+from latecomer.errors import PipelineError, SinkError, SinkOutage
 from latecomer.sink import PaneShape, SinkLogic, kafka_records, open_sink
 from latecomer.sink import kafka as kafka_sink_module
 from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
@@ -277,6 +278,24 @@ def test_a_second_engine_shuts_the_first_out(kafka: Client) -> None:
         "chai",
         "dosa",
     ]
+
+
+def test_a_batch_that_outlives_its_transaction_is_tried_again(
+    kafka: Client, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    short = {"transaction.timeout.ms": 1000, "socket.timeout.ms": 1000}
+    sink = kafka_sink(kafka, options=short)
+    logic = opened(sink)
+    monkeypatch.setattr(kafka_sink_module, "failpoint", lambda name, _: sleep(2.5 if "sent" in name else 0))
+    with pytest.raises(SinkOutage, match=r"took longer than .*; raise transaction.timeout.ms in options"):
+        apply(logic, 0, insert(0, "chai", 0))
+    logic.close()
+    monkeypatch.undo()
+    again = opened(sink)
+    assert again.last_batch() == -1
+    apply(again, 0, insert(0, "chai", 0))
+    assert len(kafka.consume(topic_of(sink))) == 1
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_topic_of_somebody_else_is_refused(kafka: Client) -> None:

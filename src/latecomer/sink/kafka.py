@@ -217,7 +217,8 @@ class KafkaLogic(SinkLogic):
         for code in (error.code(), *(() if met is None else (met.code(),))):
             if code in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
                 if late:
-                    return self._outage("the batch took longer than transaction.timeout.ms", batch)
+                    reason = "the batch took longer than the broker lets a transaction last"
+                    return self._outage(reason, batch, "raise transaction.timeout.ms in options")
                 fix = "stop one of them, or give one another pipeline name and topic"
                 return self._refusal("another run has begun to write to this topic as this sink", fix, batch)
             if code in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED):
@@ -246,11 +247,11 @@ class KafkaLogic(SinkLogic):
     def _refusal(self, reason: str, fix: str, batch: int | None = None) -> SinkError:
         return SinkError(self._sentence(f"{reason}; {fix}", batch))
 
-    def _outage(self, reason: str, batch: int | None = None) -> SinkOutage:
+    def _outage(
+        self, reason: str, batch: int | None, fix: str = "see that the brokers run and can be reached"
+    ) -> SinkOutage:
         reason, self._begun = without_secrets(reason), None  # nobody is there to be told of an end
-        return SinkOutage(
-            reason, self._sentence(f"{reason}; see that the brokers run and can be reached", batch)
-        )
+        return SinkOutage(f"{reason}; {fix}", self._sentence(f"{reason}; {fix}", batch))
 
     def _sentence(self, told: str, batch: int | None) -> str:
         goes_on = "catches this sink up" if batch is None else f"continues with batch {batch}"

@@ -5,6 +5,7 @@ All of it has an end: whatever a broker does not answer in time is an error of K
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -17,6 +18,10 @@ from latecomer.errors import Problem
 from latecomer.errors.redacting import conceal, is_secret
 from latecomer.sink.kafka_records import BATCH, WRITER
 
+_CLIENT_LOG = logging.getLogger("latecomer.kafka")
+"""What the client says besides its errors, which have their own way: nowhere, unless a handler is added."""
+_CLIENT_LOG.addHandler(logging.NullHandler())
+_CLIENT_LOG.propagate = False
 ANSWER_SECONDS = 10.0
 """How long a broker may take to answer a question."""
 SETTLE_SECONDS = 30.0
@@ -51,6 +56,7 @@ class Cluster:
             "bootstrap.servers": resolved(self._sink.servers, self._base),
             "client.id": "latecomer",
             "log_level": 0,
+            "logger": _CLIENT_LOG,
             # Some calls for a transaction know no other limit.
             "socket.timeout.ms": int(ANSWER_SECONDS * 1000),
             "error_cb": self._note,
