@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
 
 from latecomer.config.own import PolledSource
+from latecomer.config.secrets import resolved
+from latecomer.errors.redacting import conceal, is_secret
 from latecomer.model.base import Model
 
 Metadata = Literal["key", "headers", "timestamp", "timestamp_type", "topic", "partition", "offset"]
@@ -30,6 +34,18 @@ RESERVED = frozenset(
     }
 )
 """Options that what the source promises stands on."""
+
+
+def client_options(written: Mapping[str, str | int | float | bool], base: Path) -> dict[str, str]:
+    """Options of a client with their secrets, as text; `base` is the folder of the pipeline file, which paths and
+    references to files are relative to."""
+    options = {}
+    for name, value in written.items():
+        text = str(value).lower() if isinstance(value, bool) else resolved(str(value), base)
+        if name.endswith(".location"):
+            text = str(base / Path(text).expanduser())
+        options[name] = conceal(text) if is_secret(name) else text
+    return options
 
 
 class StartAt(Model):
