@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, WithJsonSchema, field_validator, model_validator
 
 from latecomer.config.own import PolledSource
 from latecomer.config.secrets import resolved
@@ -51,7 +51,9 @@ def client_options(written: Mapping[str, str | int | float | bool], base: Path) 
 class StartAt(Model):
     """A place to start at: the first records of a time, or an offset for each partition."""
 
-    timestamp: datetime | None = Field(None, description="records from this time on, as 2026-04-25T14:00Z")
+    timestamp: Annotated[datetime, WithJsonSchema({"type": "string"})] | None = Field(
+        None, description="records from this time on, as 2026-04-25T14:00Z"
+    )
     offsets: dict[str, dict[int, Annotated[int, Field(ge=0)]]] | None = Field(
         None, description="topic: {partition: offset}; what is not named starts at the beginning"
     )
