@@ -195,18 +195,54 @@ def postgres() -> None:
     console.print(table)
 
 
+def kafka_sink(rows: int = 100_000) -> None:
+    result = measured("bench.kafka_sink", "--rows", str(rows))
+    table = Table(title=f"panes to a Kafka topic, {rows:,} a batch and transaction, four partitions")
+    columns = (
+        "",
+        "panes/s",
+        "slowest batch",
+        "fastest batch",
+        "against a producer alone",
+        "processor time a pane",
+    )
+    for column in columns:
+        table.add_column(column, justify="right")
+    alone = statistics.median(seconds for seconds, _ in result["a producer alone"])
+    for name, batches in result.items():
+        seconds = [each for each, _ in batches]
+        middle = statistics.median(seconds)
+        rates = (f"{rows / each:,.0f}" for each in (middle, max(seconds), min(seconds)))
+        spent = statistics.median(each for _, each in batches) / rows * 1e6
+        table.add_row(name, *rates, f"{alone / middle:.2f}", f"{spent:.1f} µs")
+    console.print(table)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument(
-        "--only", choices=["throughput", "windows", "lateness", "endurance", "ids", "rebuild", "postgres"]
+        "--only",
+        choices=[
+            "throughput",
+            "windows",
+            "lateness",
+            "endurance",
+            "ids",
+            "rebuild",
+            "postgres",
+            "kafka-sink",
+        ],
     )
     parser.add_argument("--rows", type=int, default=250_000, help="rows a batch, for ids")
     parser.add_argument("--rounds", type=int, default=1, help="how often each side is run, for ids")
     parser.add_argument("--kinds", nargs="+", choices=IDS, default=IDS, help="kinds of ids, for ids")
     asked = parser.parse_args()
-    if asked.only == "postgres":
-        postgres()  # no event is read
+    if asked.only in (None, "postgres"):
+        postgres()
+    if asked.only in (None, "kafka-sink"):
+        kafka_sink()
+    if asked.only in ("postgres", "kafka-sink"):  # no event is read
         return
     folder = Path(tempfile.mkdtemp(prefix="latecomer-events-"))
     try:
@@ -230,7 +266,6 @@ def main() -> None:
             "endurance": lambda: endurance(folder / "small", 10_000),
             "ids": lambda: ids(folder / "ids", asked.rows, asked.rows // 2, asked.rounds, asked.kinds),
             "rebuild": lambda: rebuild(folder / "days", asked.events),
-            "postgres": postgres,
         }
         for name, part in parts.items():
             if asked.only in (None, name):

@@ -13,11 +13,12 @@ import contextlib
 import fcntl
 import json
 import os
+import random
 import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +26,17 @@ from typing import Any
 
 import psutil
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from latecomer.spark.packages import Package, Part, jars, kafka_connector, spark_jars
 from server_guard import guard, hold
@@ -53,6 +64,7 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "group.initial.rebalance.delay.ms": "0",
     "num.network.threads": "1",
     "num.io.threads": "2",
@@ -106,11 +118,16 @@ class Client:
 
     def create_topic(self, name: str | None = None, partitions: int = 1, **config: str) -> str:
         """A new topic, by any name; settings as `message_timestamp_type="LogAppendTime"`."""
-        name = name or f"topic-{uuid.uuid4().hex[:12]}"
+        name = name or self.new_name()
         wanted = {key.replace("_", "."): value for key, value in config.items()}
         _done(self.admin.create_topics([NewTopic(name, partitions, 1, config=wanted)]))
         self._await(lambda: len(self.partitions(name)) == partitions)
         return name
+
+    @staticmethod
+    def new_name() -> str:
+        """A name that no topic has."""
+        return f"topic-{uuid.uuid4().hex[:12]}"
 
     def delete_topic(self, name: str) -> None:
         _done(self.admin.delete_topics([name]))
@@ -126,6 +143,21 @@ class Client:
 
     def topics(self) -> set[str]:
         return set(self.admin.list_topics(timeout=10).topics)
+
+    def config(self, topic: str) -> dict[str, str]:
+        (asked,) = self.admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
+        return {name: entry.value for name, entry in asked.result(PATIENCE).items()}
+
+    def forget_group(self, group: str) -> None:
+        """Lose the offsets of a group, as a broker does after some days."""
+        _done(self.admin.delete_consumer_groups([group]))
+
+    def forbid(self, user: str, operation: AclOperation, kind: ResourceType, name: str) -> None:
+        """From now on a user may not do this."""
+        rule = AclBinding(
+            kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, AclPermissionType.DENY
+        )
+        _done(self.admin.create_acls([rule]))
 
     def partitions(self, topic: str) -> list[int]:
         found = self.admin.list_topics(topic, timeout=10).topics[topic]
@@ -169,7 +201,7 @@ class Client:
             deadline = time.monotonic() + PATIENCE
             while waiting:
                 assert time.monotonic() < deadline, f"{topic} was not read to its end"
-                for message in consumer.consume(10_000, timeout=0.5):
+                for message in consumer.consume(10_000, timeout=0.02):
                     error = message.error()
                     if error is None:
                         found.append(_record(message))
@@ -207,9 +239,12 @@ class Client:
 class Broker(Client):
     """A broker whose data is in a folder: it can be stopped or killed, and started again with what it had."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
-        port, controller = _free_ports(2)
+    def __init__(self, folder: Path, users: Mapping[str, str] | None = None, **settings: str) -> None:
+        """With `users` and their passwords it has a second listener, for those who say who they are, and access
+        lists: what no list mentions is allowed."""
+        port, controller, guarded = free_ports(3)
         super().__init__(f"127.0.0.1:{port}")
+        self.guarded_servers = f"127.0.0.1:{guarded}"
         self.folder = folder
         self.process: subprocess.Popen[bytes] | None = None
         self._settings = {
@@ -220,6 +255,8 @@ class Broker(Client):
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
+        if users:
+            self._settings |= _with_users(users, port, controller, guarded)
 
     def start(self) -> Broker:
         """Have it run and answer."""
@@ -247,7 +284,8 @@ class Broker(Client):
         hold(self.folder / "users.lock")
         lines = [f"{name}={value}" for name, value in self._settings.items()]
         (self.folder / "server.properties").write_text("\n".join(lines))
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # An id that begins with a hyphen would be taken for an option.
+        cluster = "L" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
         tool = (
             "kafka.tools.StorageTool",
             "format",
@@ -299,6 +337,22 @@ def shared_broker(folder: Path) -> Client:
         return broker
 
 
+def _with_users(users: Mapping[str, str], port: int, controller: int, guarded: int) -> dict[str, str]:
+    known = " ".join(f'user_{name}="{password}"' for name, password in users.items())
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return {
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},"
+        f"GUARDED://127.0.0.1:{guarded}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},GUARDED://127.0.0.1:{guarded}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUARDED:SASL_PLAINTEXT",
+        "listener.name.guarded.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.guarded.plain.sasl.jaas.config": f"{module} required {known};",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+        "super.users": "User:ANONYMOUS",
+    }
+
+
 def _done(futures: dict[Any, Any]) -> None:
     for future in futures.values():
         future.result(PATIENCE)
@@ -321,9 +375,13 @@ def _record(message: Any) -> Record:
     )
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on, and that no connection is given by chance while a broker is down."""
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        found: list[int] = []
+        while len(found) < count:
+            port = random.randrange(10_000, 16_000)
+            with contextlib.suppress(OSError):
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+                found.append(port)
+        return found

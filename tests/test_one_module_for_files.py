@@ -21,6 +21,7 @@ OTHERS = {
     "sink/": "a sink's target, and a sink's own `open`",
     "source/checkpoint.py": "Spark writes its checkpoint itself; it is synced and repaired on a disk",
     "source/files.py": "the files of a source",
+    "source/kafka_settings.py": "certificates that the user names",
     "spark/packages.py": "jars, in the cache of the user",
     "spark/session.py": "the logs and the warehouse of the JVM, on the machine where it runs",
     "testing/": "a folder for a test, and a sink's own `open`",

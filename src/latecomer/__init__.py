@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Event, Files, Output, Pipeline, Retention, Source
 from latecomer.config.own import Decoder, PolledSource
-from latecomer.config.sinks import DeltaSink, JsonlSink, ParquetSink, PostgresSink, Sink, SqliteSink
+from latecomer.config.sinks import (
+    DeltaSink,
+    JsonlSink,
+    KafkaSink,
+    ParquetSink,
+    PostgresSink,
+    Sink,
+    SqliteSink,
+)
 from latecomer.errors import (
     LatecomerError,
     LedgerError,
@@ -90,6 +98,7 @@ __all__ = [
     "Global",
     "Head",
     "JsonlSink",
+    "KafkaSink",
     "LatecomerError",
     "LedgerError",
     "MachineError",

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal, Inexact
 from functools import partial
+from json.encoder import encode_basestring
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from latecomer.model.durations import to_micros
 UTC = "UTC"
 _MICROSECOND = timedelta(microseconds=1)
 _NEVER_ROUNDED = Context(prec=200, traps=[Inexact])
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _QUOTED = re.compile(r'[",\r\n]')
 
 
@@ -55,6 +57,29 @@ def json_column(column: pa.ChunkedArray, zone: str = UTC) -> list[Any]:
     values: list[Any] = column.to_pylist()
     write = _writer(kind, zone)
     return values if write is None else [None if value is None else write(value) for value in values]
+
+
+def json_texts(column: pa.ChunkedArray, zone: str = UTC) -> list[str]:
+    """A column's values as the text of JSON, for whoever writes many rows.
+
+    >>> json_texts(pa.chunked_array([[1, None]])), json_texts(pa.chunked_array([["é", 'a "b"']]))
+    (['1', 'null'], ['"é"', '"a \\\\"b\\\\""'])
+    """
+    write = _text_writer(column.type)
+    return ["null" if value is None else write(value) for value in json_column(column, zone)]
+
+
+def _text_writer(kind: pa.DataType) -> Callable[[Any], str]:
+    """What makes text of what JSON has for a type: the general way is ten times as slow."""
+    if pa.types.is_timestamp(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return encode_basestring
+    if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale <= 0):
+        return str
+    if pa.types.is_boolean(kind):
+        return lambda value: "true" if value else "false"
+    if pa.types.is_floating(kind):
+        return lambda value: repr(value) if type(value) is float else _encode(value)
+    return _encode
 
 
 def json_value(value: Any, kind: pa.DataType | None = None, zone: str = UTC) -> Any:

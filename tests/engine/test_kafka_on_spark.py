@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import psutil
+import pytest
 from pyspark.sql import SparkSession
 
 from kafka_kit import Broker, Client
+
+TESTS = Path(__file__).parents[1]
 
 
 def test_spark_reads_what_a_producer_wrote(spark: SparkSession, kafka: Client) -> None:
@@ -58,26 +61,53 @@ def test_a_killed_broker_starts_again_with_what_it_had(own_kafka: Broker) -> Non
     assert [record.value for record in own_kafka.consume(topic)] == [b"before", b"after"]
 
 
-def test_no_broker_outlives_a_killed_test_process(kafka_jars: None, tmp_path: Path) -> None:
+def test_test_processes_share_a_broker_which_outlives_none_of_them(kafka_jars: None, tmp_path: Path) -> None:
+    """Also where they are killed."""
     script = (
         "import sys, time, pathlib, kafka_kit\n"
-        "broker = kafka_kit.Broker(pathlib.Path(sys.argv[1])).start()\n"
-        "print(broker.process.pid, flush=True)\n"
+        "broker = kafka_kit.shared_broker(pathlib.Path(sys.argv[1]))\n"
+        "print(broker.servers, flush=True)\n"
         "time.sleep(600)\n"
     )
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path]),
-    }
-    holder = subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path / "kafka")], stdout=subprocess.PIPE, env=environment
-    )
-    assert holder.stdout is not None
-    with holder.stdout:
-        broker = psutil.Process(int(holder.stdout.readline()))
-    holder.send_signal(signal.SIGKILL)
-    holder.wait()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    holders = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) for _ in range(2)
+    ]
+    servers = []
+    for holder in holders:
+        assert holder.stdout is not None
+        with holder.stdout:
+            servers.append(holder.stdout.readline().strip())
+    assert servers[0] == servers[1]
+    broker = psutil.Process(json.loads((tmp_path / "broker.json").read_text())["pid"])
+    for holder in holders:
+        assert Client(servers[0]).topics() is not None
+        holder.kill()
+        holder.wait()
     deadline = time.monotonic() + 30
     while broker.is_running() and broker.status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline, "the broker is still running"
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("", "1 skipped"), ("true", "1 error")])
+def test_without_jars_tests_are_skipped_with_the_reason_and_ci_fails(
+    tmp_path: Path, ci: str, outcome: str
+) -> None:
+    environment = {
+        **os.environ,
+        "CI": ci,
+        "XDG_CACHE_HOME": str(tmp_path),
+        "DEFAULT_ARTIFACT_REPOSITORY": "http://127.0.0.1:9/",
+    }
+    asked = ["-p", "no:cacheprovider", f"--basetemp={tmp_path / 'tmp'}", f"{__file__}", "-k", "topics_change"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *asked],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=TESTS.parent,
+    )
+    assert outcome in done.stdout, done.stdout + done.stderr
+    assert "Kafka cannot be had: Kafka 4.1.1 could not be downloaded" in done.stdout

@@ -211,7 +211,7 @@ def test_the_documented_sink_takes_rows(tmp_path: Path) -> None:
         ),
         ("[{jsonl: {pth: x}}]", "[]", r"late_to\[0\].*pth: unknown key.*did you mean path"),
         ("[]", "[{jsonl: {pth: x}}]", r"dead_letters_to\[0\].*pth: unknown key.*did you mean path"),
-        ("[]", "[{kafka: x}]", r"dead_letters_to\[0\]: unknown sink kafka"),
+        ("[]", "[{pulsar: x}]", r"dead_letters_to\[0\]: unknown sink pulsar"),
         (
             "[{jsonl: same}]",
             "[{jsonl: same}]",

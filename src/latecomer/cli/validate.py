@@ -85,8 +85,10 @@ def _described(
 
 
 def _source(pipeline: Pipeline, there: int) -> str:
-    own, kind = pipeline.source.polled, pipeline.format
+    own, kind, kafka = pipeline.source.polled, pipeline.format, pipeline.source.kafka
     decoded = f"decoded by {kind.kind}" if isinstance(kind, Decoder) else kind
+    if kafka is not None:
+        return f"kafka {redacted(kafka.servers)}, {kafka.named}, {decoded}"
     if own is not None:
         return f"{own.kind}, {decoded} where it gives records"
     read = pipeline.files

@@ -90,6 +90,9 @@ class SinkLogic(ABC):
     def apply(self, batch: int, panes: pa.Table) -> None:
         """Apply a batch's panes, or rows, in order of publication: all or none. Doing it again changes nothing."""
 
+    def skip(self, batch: int) -> None:  # noqa: B027
+        """A batch has nothing for this sink; most need not know."""
+
     def close(self) -> None:
         """Let go of the sink; most hold nothing between two batches."""
         return

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, WithJsonSchema, field_validator, model_validator
 
 from latecomer.config.own import PolledSource
+from latecomer.config.secrets import resolved
+from latecomer.errors.redacting import conceal, is_secret
 from latecomer.model.base import Model
 
 Metadata = Literal["key", "headers", "timestamp", "timestamp_type", "topic", "partition", "offset"]
@@ -32,10 +36,24 @@ RESERVED = frozenset(
 """Options that what the source promises stands on."""
 
 
+def client_options(written: Mapping[str, str | int | float | bool], base: Path) -> dict[str, str]:
+    """Options of a client with their secrets, as text; `base` is the folder of the pipeline file, which paths and
+    references to files are relative to."""
+    options = {}
+    for name, value in written.items():
+        text = str(value).lower() if isinstance(value, bool) else resolved(str(value), base)
+        if name.endswith(".location"):
+            text = str(base / Path(text).expanduser())
+        options[name] = conceal(text) if is_secret(name) else text
+    return options
+
+
 class StartAt(Model):
     """A place to start at: the first records of a time, or an offset for each partition."""
 
-    timestamp: datetime | None = Field(None, description="records from this time on, as 2026-04-25T14:00Z")
+    timestamp: Annotated[datetime, WithJsonSchema({"type": "string"})] | None = Field(
+        None, description="records from this time on, as 2026-04-25T14:00Z"
+    )
     offsets: dict[str, dict[int, Annotated[int, Field(ge=0)]]] | None = Field(
         None, description="topic: {partition: offset}; what is not named starts at the beginning"
     )

@@ -176,8 +176,7 @@ def _keys_of(location: Location, parent: str | int | None, lines: Mapping[Locati
     elif len(location) == 3 and location[0] == "outputs":
         model = Output
     elif location[0] == "dead_letters_to" or {"sinks", "late_to"} & {*location}:
-        kind = next((kind for kind in SINKS if (*location[:-1], kind) in lines), SqliteSink.kind)
-        model = SINKS[kind]
+        model = next((SINKS[kind] for kind in SINKS if (*location[:-1], kind) in lines), SqliteSink)
     elif parent == "window":
         model = next(KINDS[kind] for kind in KINDS if (*location[:-1], kind) in lines)
     elif parent in ("early", "late"):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from latecomer.config.models import Pipeline
 from latecomer.config.paths import SourcePath
-from latecomer.config.sinks import FileSink, PostgresSink, owner_in_words
+from latecomer.config.sinks import FileSink, KafkaSink, PostgresSink, Stream, owner_in_words
 from latecomer.errors import Problem
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
@@ -33,6 +33,7 @@ def check_places(pipeline: Pipeline) -> Iterator[Problem]:
     """Places that must not be one in the other."""
     yield from _store(pipeline)
     yield from _sinks(pipeline)
+    yield from _topics(pipeline)
 
 
 def _written(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
@@ -109,6 +110,23 @@ def _sinks(pipeline: Pipeline) -> Iterator[Problem]:
                 "give each output a sink of its own",
             )
         seen[place, part] = listed.owner
+
+
+def _topics(pipeline: Pipeline) -> Iterator[Problem]:
+    """Topics that would lose rows, or that two sinks would write to."""
+    seen: dict[tuple[str, str], str] = {}
+    for listed in pipeline.listed_sinks():
+        sink, field = listed.sink, f"{listed.field}.kafka"
+        if not isinstance(sink, KafkaSink):
+            continue
+        if sink.compacted and listed.stream is not Stream.PANES:
+            reason = "these rows are all kept, and a compacted topic keeps one value of each key"
+            yield Problem(f"{field}.compacted", reason, True, "leave compacted out")
+        place = sink.servers, sink.part(listed.name)
+        if place in seen:
+            reason = f"writes where {owner_in_words(seen[place])} writes already"
+            yield Problem(field, reason, sink.place, "give each output a topic of its own")
+        seen[place] = listed.owner
 
 
 def _source(pipeline: Pipeline) -> SourcePath:

@@ -12,8 +12,10 @@ from pydantic import (
     Field,
     SerializeAsAny,
     WithJsonSchema,
+    field_validator,
 )
 
+from latecomer.config.kafka import TOPIC
 from latecomer.config.own import OWN, Named, Written
 from latecomer.config.secrets import without_references
 from latecomer.errors.redacting import redacted
@@ -24,6 +26,20 @@ if TYPE_CHECKING:
 
 UPSERTED = frozenset({Accumulation.ACCUMULATING, Accumulation.RETRACTING})
 CHANGES = frozenset({Accumulation.DISCARDING, Accumulation.RETRACTING})
+KAFKA_RESERVED = frozenset(
+    {
+        *("bootstrap.servers", "metadata.broker.list", "transactional.id", "enable.idempotence", "acks"),
+        *(
+            "request.required.acks",
+            "group.id",
+            "isolation.level",
+            "enable.auto.commit",
+            "enable.partition.eof",
+        ),
+        *("partitioner", "error_cb", "logger"),
+    }
+)
+"""Options that what the sink promises stands on."""
 _OF_LATE, _OF_CORRECTIONS, _DEAD_LETTERS = ".late", ".corrections", "dead letters"
 
 
@@ -219,8 +235,64 @@ class PostgresSink(Sink):
         return f"table {self.schema_name}.{self.table or name}"
 
 
+class KafkaSink(Sink):
+    """A Kafka topic, a batch in one transaction: the change stream, or what stands if it is compacted."""
+
+    kind: ClassVar[str] = "kafka"
+    takes_rows: ClassVar[bool] = True
+    short: ClassVar[str] = "servers"
+    servers: str = Field(min_length=1, description="where to ask for the brokers: host:port, comma-separated")
+    topic: str | None = Field(
+        None,
+        json_schema_extra={"pattern": f"^{TOPIC.pattern}$"},
+        description="named as the output unless said; it is created where there is none",
+    )
+    compacted: bool = Field(
+        False, description="the standing value of each window and key, in a compacted topic"
+    )
+    partitions: int | None = Field(
+        None, ge=1, description="of a topic that is created; as the broker does unless said"
+    )
+    options: dict[str, str | int | float | bool] = Field(
+        {},
+        repr=False,
+        description="of librdkafka: security.protocol, sasl.password … as ${env:NAME} or ${file:PATH}",
+    )
+
+    @field_validator("topic")
+    @classmethod
+    def _a_topic_there_can_be(cls, topic: str | None) -> str | None:
+        if topic is not None and not TOPIC.fullmatch(topic):
+            raise ValueError(
+                "is no topic; use letters, digits, dot, underscore and hyphen, at most 249 of them"
+            )
+        return topic
+
+    @field_validator("options")
+    @classmethod
+    def _no_options_of_our_own(cls, options: dict[str, Any]) -> dict[str, Any]:
+        if taken := sorted(options.keys() & KAFKA_RESERVED):
+            raise ValueError(f"{taken[0]} is set by latecomer; leave it out")
+        return options
+
+    @property
+    def upserts(self) -> bool:  # type: ignore[override]
+        return self.compacted
+
+    @property
+    def accepts(self) -> frozenset[Accumulation]:  # type: ignore[override]
+        return UPSERTED if self.compacted else CHANGES
+
+    @property
+    def place(self) -> str:
+        return f"{self.servers}/{self.topic}" if self.topic else self.servers
+
+    def part(self, name: str) -> str:
+        return f"topic {self.topic or name}"
+
+
 SINKS: dict[str, type[Sink]] = {
-    sink.kind: sink for sink in (DeltaSink, SqliteSink, ParquetSink, JsonlSink, PostgresSink)
+    sink.kind: sink for sink in (DeltaSink, SqliteSink, ParquetSink, JsonlSink, PostgresSink, KafkaSink)
 }
 
 

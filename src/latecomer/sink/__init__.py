@@ -11,6 +11,7 @@ from latecomer.config.sinks import FileSink, Sink
 from latecomer.errors.redacting import redacted
 from latecomer.sink.changes import JsonlLogic, ParquetLogic
 from latecomer.sink.delta import DeltaLogic
+from latecomer.sink.kafka import KafkaLogic
 from latecomer.sink.own import OwnLogic
 from latecomer.sink.postgres import PostgresLogic
 from latecomer.sink.sqlite import SqliteLogic
@@ -18,7 +19,8 @@ from latecomer.sink.sqlite import SqliteLogic
 __all__ = ["PaneShape", "RowShape", "SinkLogic", "make_sink", "open_sink", "target_of"]
 
 _LOGICS: dict[str, Any] = {
-    logic.kind: logic for logic in (DeltaLogic, SqliteLogic, ParquetLogic, JsonlLogic, PostgresLogic)
+    logic.kind: logic
+    for logic in (DeltaLogic, SqliteLogic, ParquetLogic, JsonlLogic, PostgresLogic, KafkaLogic)
 }
 
 

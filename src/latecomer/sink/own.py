@@ -38,6 +38,10 @@ class OwnLogic(SinkLogic):
         with self._errors_in_words(batch):
             self._logic.apply(batch, panes.select(self._shape.schema.names).cast(self._shape.schema))
 
+    def skip(self, batch: int) -> None:
+        with self._errors_in_words(batch):
+            self._logic.skip(batch)
+
     def close(self) -> None:
         with self._errors_in_words():
             self._logic.close()

@@ -153,6 +153,8 @@ class SinkWorker:
             rows = self.feed.rows(batch)
             if rows.num_rows:
                 self.logic.apply(batch, rows)
+            else:
+                self.logic.skip(batch)
             self._note_progress(batch)
             if self._closing:
                 return

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from latecomer.config.kafka import KafkaTopics, StartAt
+from latecomer.config.kafka import KafkaTopics, StartAt, client_options
 from latecomer.config.secrets import reference_problem, resolved
 from latecomer.errors import MachineError, PipelineError, SourceError, SourceOutage, first_line
-from latecomer.errors.redacting import conceal, is_secret, without_secrets
+from latecomer.errors.redacting import without_secrets
 from latecomer.model.durations import to_micros
 from latecomer.source.kafka_ranges import Topic
 
@@ -45,12 +45,7 @@ class Broker:
 
     def settings(self) -> dict[str, str]:
         """The settings of a client, as librdkafka names them, with their secrets."""
-        options = {}
-        for name, written in self.topics.options.items():
-            value = str(written).lower() if isinstance(written, bool) else resolved(str(written), self.base)
-            if name.endswith(".location"):
-                value = str(self.base / Path(value).expanduser())
-            options[name] = conceal(value) if is_secret(name) else value
+        options = client_options(self.topics.options, self.base)
         return {"bootstrap.servers": resolved(self.topics.servers, self.base), **options}
 
     @contextmanager
@@ -185,4 +180,4 @@ def _in_words(error: Any, noted: list[Any]) -> Exception:
     if said.code() in lasting:
         return SourceError(f"kafka source: {reason}; {lasting[said.code()]}")
     more = f" ({without_secrets(noted[-1].str())})" if noted and noted[-1].str() != said.str() else ""
-    return SourceOutage(f"kafka source: {reason}{more}; start the broker, or correct source.kafka.servers")
+    return SourceOutage(f"{reason}{more}; start the broker, or correct source.kafka.servers")

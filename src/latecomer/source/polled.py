@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -21,16 +21,16 @@ from pyspark.sql import DataFrame, SparkSession
 from latecomer.config.own import PolledSource
 from latecomer.errors import LatecomerError, SourceError, SourceOutage, first_line
 from latecomer.errors.redacting import without_secrets
-from latecomer.source.base import Slice, StreamedSource
+from latecomer.source.base import Rows, Slice, StreamedSource
 from latecomer.source.checkpoint import files_of_batch, repair_found, sync_found
 from latecomer.source.files import found_files
 from latecomer.source.records import RecordSource
 from latecomer.spark.errors import SPARK_ERRORS
-from latecomer.store.files import make_folder, names, read_text, replace_text, url
+from latecomer.store.answers import FOLDER, last_answer
+from latecomer.store.files import make_folder, read_text, replace_text, url
 
 LOG = logging.getLogger(__name__)
-FOLDER = "offsets"
-"""Below the store: an answer a file, named by its number."""
+_Written = TypeVar("_Written")
 _PAUSE = 1.0
 """Seconds between two questions."""
 
@@ -94,7 +94,7 @@ class Polled(RecordSource, StreamedSource):
         """Whether the source reaches further than before; if so, it is written down."""
         asked, folder = self._asked, root / FOLDER
         if not asked.known:
-            asked.number, asked.until, asked.known = *_last(folder), True
+            asked.number, asked.until, asked.known = *last_answer(root), True
         latest = self._latest(asked.until)
         if latest is None or latest == asked.until:
             return False
@@ -141,6 +141,18 @@ class Polled(RecordSource, StreamedSource):
         with self._asking("partitions"):
             return self.reader.partitions(until)
 
+    def read(self, spark: SparkSession, piece: Slice, write: Callable[[Rows], _Written]) -> _Written:
+        """Where Spark fails, the source is asked whether that is its doing: an outage of its may pass."""
+
+        def blaming(rows: Rows) -> _Written:
+            try:
+                return write(rows)
+            except SPARK_ERRORS:
+                self.require()
+                raise
+
+        return super().read(spark, piece, blaming)
+
     def _latest(self, since: Any) -> Any:
         with self._asking("latest"):
             return json.loads(json.dumps(self.reader.latest(since)))
@@ -157,12 +169,3 @@ class Polled(RecordSource, StreamedSource):
         except Exception as error:
             told = f"{type(error).__name__}: {without_secrets(first_line(error))}"
             raise SourceError(f"{self.named}: {method}() failed with {told}; correct the class") from error
-
-
-def _last(folder: Path) -> tuple[int, Any]:
-    """The last answer that was written down, and its number."""
-    answers = [name for name in names(folder) if name.endswith(".json") and not name.startswith(".")]
-    if not answers:
-        return -1, None
-    last = folder / answers[-1]
-    return int(last.stem), json.loads(read_text(last))["until"]

@@ -1,0 +1,299 @@
+"""A Kafka topic: the change stream, or what stands; a batch's records and its number in one transaction.
+
+The number is the offset that the transaction commits for a consumer group of the sink's own, which nobody joins. So a
+consumer with `isolation.level=read_committed` sees a batch whole and once, wherever the writer died: the next one ends
+what was left open before it asks how far it is (ADR 0037). Brokers forget offsets of groups that nobody uses; then the
+last records of the topic say their batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from latecomer.config.contract import Shape, SinkLogic
+from latecomer.config.sinks import KafkaSink, owner_in_words
+from latecomer.errors import SinkError, SinkOutage, first_line
+from latecomer.errors.redacting import without_secrets
+from latecomer.sink.kafka_client import ANSWER_SECONDS, SETTLE_SECONDS, Cluster
+from latecomer.sink.kafka_records import Records
+from latecomer.store.failpoints import failpoint
+
+SILENT_SECONDS = 30.0
+"""How long the broker may accept nothing of what it is sent."""
+KEEP_SECONDS = 24 * 3600.0
+"""How often the number is committed anew where nothing is written: brokers forget it after seven days."""
+_INSTALL = "install it: pip install 'latecomer[kafka]'"
+
+
+class KafkaLogic(SinkLogic):
+    kind = KafkaSink.kind
+
+    def __init__(self, sink: KafkaSink, base: Path, pipeline: str, shape: Shape) -> None:
+        self.shape = shape
+        self._sink, self._pipeline = sink, pipeline
+        self._topic = sink.topic or shape.name
+        self._writer = f"{pipeline}/{shape.owner}"
+        self._cluster = Cluster(sink, base, self._topic, f"latecomer/{self._writer}/{self._topic}")
+        self._records = Records(shape, self._writer, sink.compacted)
+        self._producer: Any = None
+        self._group: Any = None
+        self._begun: float | None = None
+        self._kept: float | None = None
+        self._reached = -1
+
+    def open(self) -> None:
+        self._require_usable()
+        self._cluster.last_error = None
+        with self._errors_in_words():
+            self._require_topic()
+            # From here on no other producer of this sink gets anything through, and none has left anything open.
+            self._producer = self._cluster.producer()
+            with self._cluster.consumer() as consumer:
+                self._require_ours(consumer)
+                self._group = consumer.consumer_group_metadata()
+        self._kept = None
+        self._reached = self.last_batch()
+
+    def last_batch(self) -> int:
+        with self._errors_in_words(), self._cluster.consumer() as consumer:
+            return self._progress(consumer)
+
+    def peek(self) -> int:
+        self._require_usable()
+        with self._errors_in_words():
+            # The transaction of a run at work is not waited for.
+            with self._cluster.consumer(stable=False) as consumer:
+                if self._cluster.partitions(consumer) is None:
+                    return -1
+                told = self._cluster.committed(consumer)
+            if told is not None:
+                return told
+            with self._cluster.consumer() as consumer:
+                return self._progress(consumer)
+
+    def apply(self, batch: int, panes: pa.Table) -> None:
+        if not panes.num_rows or batch <= self._reached:
+            return
+        rows = panes.select(self.shape.schema.names).cast(self.shape.schema)
+        with self._transaction(batch):
+            self._send(batch, rows)
+            failpoint("sink.kafka.sent", batch)
+
+    def skip(self, batch: int) -> None:
+        now = time.monotonic()
+        if batch > self._reached >= 0 and (self._kept is None or now - self._kept > KEEP_SECONDS):
+            with self._transaction(batch):
+                pass
+
+    def close(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None and self._begun is not None:
+            with suppress(Exception):  # else whoever opens the sink next does this
+                producer.purge()
+                producer.abort_transaction(ANSWER_SECONDS)
+        self._begun = None
+
+    # One transaction
+
+    @contextmanager
+    def _transaction(self, batch: int) -> Iterator[None]:
+        """Everything in it and the batch's number, or nothing."""
+        with self._errors_in_words(batch):
+            self._begun = time.monotonic()
+            self._producer.begin_transaction()
+            yield
+            self._send_number(batch)
+            failpoint("sink.kafka.written", batch)
+            self._producer.commit_transaction(SETTLE_SECONDS)
+            failpoint("sink.kafka.committed", batch)
+            self._begun, self._kept, self._reached = None, time.monotonic(), batch
+
+    def _send(self, batch: int, rows: pa.Table) -> None:
+        produce, topic = self._producer.produce, self._topic
+        for nth, record in enumerate(self._records.of(batch, rows)):
+            try:
+                produce(topic, record.value, record.key, headers=record.headers)
+            except BufferError:
+                self._wait_for_room()
+                produce(topic, record.value, record.key, headers=record.headers)
+            if nth == 0:
+                failpoint("sink.kafka.begun", batch)
+        self._wait_until_sent()
+
+    def _wait_for_room(self) -> None:
+        before = len(self._producer)
+        deadline = time.monotonic() + SILENT_SECONDS
+        while len(self._producer) >= before:
+            self._producer.poll(0.05)
+            _require_before(deadline)
+
+    def _wait_until_sent(self) -> None:
+        left, deadline = len(self._producer), time.monotonic() + SILENT_SECONDS
+        while still := self._producer.flush(1.0):
+            if still < left:
+                left, deadline = still, time.monotonic() + SILENT_SECONDS
+            _require_before(deadline)
+
+    def _send_number(self, batch: int) -> None:
+        from confluent_kafka import TopicPartition
+
+        place = TopicPartition(self._topic, 0, batch + 1)
+        self._producer.send_offsets_to_transaction([place], self._group, SETTLE_SECONDS)
+
+    # What is there
+
+    def _progress(self, consumer: Any) -> int:
+        told = self._cluster.committed(consumer)
+        if told is not None:
+            return told
+        partitions = self._cluster.partitions(consumer) or []
+        return max((batch for _, batch in self._cluster.last_records(consumer, partitions)), default=-1)
+
+    def _require_topic(self) -> None:
+        """Make the topic where there is none, and refuse one that deletes what must stay."""
+        with self._cluster.consumer() as consumer:
+            partitions = self._cluster.partitions(consumer)
+        if partitions is None:
+            self._cluster.create_topic()
+            return
+        policy = self._cluster.cleanup_policy()
+        if policy is None or ("compact" in policy) is self._sink.compacted:
+            return
+        if self._sink.compacted:
+            reason = (
+                f"the topic is not compacted (cleanup.policy={policy}): values that stand would be deleted"
+            )
+            raise self._refusal(reason, "set its cleanup.policy to compact, or leave compacted out")
+        reason = f"the topic is compacted (cleanup.policy={policy}): changes would be deleted"
+        raise self._refusal(reason, "write compacted: true, or give the sink another topic")
+
+    def _require_ours(self, consumer: Any) -> None:
+        """One topic, one output: the records of another would pass for ours."""
+        partitions = self._cluster.partitions(consumer) or []
+        for writer, _ in self._cluster.last_records(consumer, partitions):
+            if writer == self._writer:
+                continue
+            if writer is None:
+                reason = "the topic holds records that latecomer did not write"
+            else:
+                pipeline, _, owner = writer.rpartition("/")
+                reason = f"the topic belongs to {owner_in_words(owner)} of pipeline {pipeline}"
+            raise self._refusal(reason, "give the sink another topic")
+
+    def _require_usable(self) -> None:
+        try:
+            import confluent_kafka  # noqa: F401
+        except ImportError:
+            raise self._refusal("the package confluent-kafka is missing", _INSTALL) from None
+        if (problem := self._cluster.problem()) is not None:
+            reason = f"{problem.message} ({problem.value} in {problem.field})"
+            raise self._refusal(reason, problem.fix or "correct it")
+
+    # What goes wrong
+
+    @contextmanager
+    def _errors_in_words(self, batch: int | None = None) -> Iterator[None]:
+        from confluent_kafka import KafkaException
+
+        try:
+            yield
+        except KafkaException as error:
+            raise self._explained(error.args[0], batch) from error
+        except TimeoutError as error:
+            raise self._outage(self._why(first_line(error)), batch) from error
+
+    def _explained(self, error: Any, batch: int | None) -> SinkError:
+        """The reason and the fix, and whether it may pass."""
+        from confluent_kafka import KafkaError
+
+        late = self._begun is not None and time.monotonic() - self._begun > self._cluster.transaction_seconds
+        met = self._cluster.last_error
+        for code in (error.code(), *(() if met is None else (met.code(),))):
+            if code in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
+                if late:
+                    reason = "the batch took longer than the broker lets a transaction last"
+                    return self._outage(reason, batch, "raise transaction.timeout.ms in options")
+                fix = "stop one of them, or give one another pipeline name and topic"
+                return self._refusal("another run has begun to write to this topic as this sink", fix, batch)
+            if code in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED):
+                fix = "correct the sasl and ssl options, or the secrets that they name"
+                return self._refusal("the broker refused who we say we are", fix, batch)
+            if code in _forbidden():
+                return self._refusal(
+                    f"the broker does not allow it ({_said(error)})", _allowed(self._topic), batch
+                )
+        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            fix = (
+                "raise max.message.bytes of the topic and message.max.bytes in options, or lower batch.size in options "
+                "if records are small"
+            )
+            return self._refusal(f"a record is too large ({_said(error)})", fix, batch)
+        if error.code() in (KafkaError._INVALID_ARG, *_wrong_settings()):
+            return self._refusal(
+                f"it cannot be set up so ({_said(error)})", "correct the options of the sink", batch
+            )
+        return self._outage(self._why(_said(error)), batch)
+
+    def _why(self, said: str) -> str:
+        met = self._cluster.last_error
+        return said if met is None else f"{said}: {_said(met)}"
+
+    def _refusal(self, reason: str, fix: str, batch: int | None = None) -> SinkError:
+        return SinkError(self._sentence(f"{reason}; {fix}", batch))
+
+    def _outage(
+        self, reason: str, batch: int | None, fix: str = "see that the brokers run and can be reached"
+    ) -> SinkOutage:
+        reason, self._begun = without_secrets(reason), None  # nobody is there to be told of an end
+        return SinkOutage(f"{reason}; {fix}", self._sentence(f"{reason}; {fix}", batch))
+
+    def _sentence(self, told: str, batch: int | None) -> str:
+        goes_on = "catches this sink up" if batch is None else f"continues with batch {batch}"
+        place = f"{self._sink.servers}/{self._topic}"
+        return f"kafka sink {without_secrets(f'{place}: {told}')}. Nothing is lost: the next run {goes_on}."
+
+
+def _require_before(deadline: float) -> None:
+    if time.monotonic() > deadline:
+        raise TimeoutError(f"the broker has accepted nothing for {SILENT_SECONDS:g} s")
+
+
+def _said(error: Any) -> str:
+    return first_line(Exception(error.str()))
+
+
+def _allowed(topic: str) -> str:
+    return (
+        f"allow Read, Write and Create on the topic {topic}, and Write on transactional ids and Read on groups that "
+        "begin with latecomer/"
+    )
+
+
+def _forbidden() -> tuple[int, ...]:
+    from confluent_kafka import KafkaError
+
+    return (
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    )
+
+
+def _wrong_settings() -> tuple[int, ...]:
+    from confluent_kafka import KafkaError
+
+    return (
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.INVALID_REPLICATION_FACTOR,
+        KafkaError.INVALID_CONFIG,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TOPIC_EXCEPTION,
+    )

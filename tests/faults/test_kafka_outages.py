@@ -1,0 +1,114 @@
+"""A broker that dies while a pipeline reads it, and a pipeline that dies while a producer goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+from pyspark.sql import SparkSession
+
+from kafka_kit import Broker, Client
+from latecomer.config.models import Pipeline
+from latecomer.ledger.check import check_ledger
+from latecomer.running import run
+from latecomer.store import failpoints
+from source.kafka_source_kit import payments, pipeline_on, totals
+from spark_kit import quick_start
+
+PATIENCE = 120.0
+SCRIPT = "from latecomer.cli import main; main()"
+
+
+def wait_for(true: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline, f"{what}: it did not come to that"
+        time.sleep(0.2)
+
+
+def read_so_far(pipeline: Pipeline) -> int:
+    try:
+        return totals(pipeline)[0]
+    except Exception:  # there is no store yet
+        return 0
+
+
+def test_a_broker_dies_while_it_is_read(spark: SparkSession, own_kafka: Broker, tmp_path: Path) -> None:
+    topic = own_kafka.create_topic(partitions=2)
+    early = {
+        "minutes": {
+            "window": {"tumbling": "1m"},
+            "aggregates": {"payments": "count(*)", "paise": "sum(paise)"},
+        }
+    }
+    early["minutes"]["trigger"] = {"early": {"every": "1s"}}
+    pipeline = pipeline_on(tmp_path, own_kafka, topic, outputs=early)
+    stop, ended = threading.Event(), list[BaseException]()
+
+    def running() -> None:
+        try:
+            run(pipeline, spark=spark, stop=stop)
+        except BaseException as error:
+            ended.append(error)
+            raise
+
+    own_kafka.produce(topic, ((row["txn"], row) for row in payments(0, 100)))
+    thread = threading.Thread(target=running)
+    thread.start()
+    try:
+        wait_for(lambda: (tmp_path / "store" / "offsets").exists() and not ended, "the first answer")
+        own_kafka.kill()
+        time.sleep(3)
+        own_kafka.start()
+        own_kafka.produce(topic, ((row["txn"], row) for row in payments(100, 100)))
+        wait_for(lambda: bool(ended) or read_so_far(pipeline) == 200, "everything is read")
+    finally:
+        stop.set()
+        thread.join(PATIENCE)
+    assert not ended
+    run(pipeline, drain=True, spark=spark)
+    assert totals(pipeline) == (200, sum(range(200)))
+    assert check_ledger(pipeline, spark) == []
+
+
+def test_a_process_is_killed_while_a_producer_goes_on_and_tells_no_secret(
+    spark: SparkSession, kafka: Client, tmp_path: Path
+) -> None:
+    """A whole process, with a Spark of its own that has the connector; its password is in nothing that it leaves."""
+    topic = kafka.create_topic(partitions=2)
+    options = {"sasl.mechanism": "PLAIN", "sasl.username": "ana", "sasl.password": "${env:SHOP_WORD}"}
+    pipeline = pipeline_on(tmp_path, kafka, topic, options=options, max_rows_per_batch=60)
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(pipeline.model_dump(mode="json", by_alias=True, exclude_none=True)))
+    environment = {**os.environ, **quick_start(tmp_path), "SHOP_WORD": "open-sesame-17"}
+    said = b""
+    for nth, place in enumerate(("events.committed@0", "watermarks.committed@1", "")):
+        kafka.produce(topic, ((row["txn"], row) for row in payments(100 * nth, 100)))
+        ended = subprocess.run(
+            [sys.executable, "-c", SCRIPT, "run", str(file), "--once"],
+            env={**environment, failpoints.VARIABLE: place} if place else environment,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert ended.returncode == (-signal.SIGKILL if place else 0), ended.stderr.decode()
+        said += ended.stdout + ended.stderr
+    assert totals(pipeline)[0] < 300, "what is still open has not been published"
+    os.environ["SHOP_WORD"] = "open-sesame-17"
+    try:
+        run(pipeline, drain=True, spark=spark)
+    finally:
+        del os.environ["SHOP_WORD"]
+    assert totals(pipeline) == (300, sum(range(300)))
+    assert check_ledger(pipeline, spark) == []
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(path.name == "spark.log" for path in files)
+    assert not [path for path in files if b"open-sesame" in path.read_bytes()]
+    assert b"open-sesame" not in said

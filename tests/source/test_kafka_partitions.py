@@ -1,0 +1,92 @@
+"""Partitions of a topic that are silent, slow, behind or new: verdicts are what the oracle says of what was read."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kafka_kit import Client
+from latecomer.after.reading.reader import Reader
+from latecomer.after.replay.replaying import replay
+from latecomer.config.models import Pipeline
+from latecomer.ledger.check import check_ledger
+from latecomer.model.durations import to_micros
+from latecomer.model.interpreter import Arrival, Partitions, interpret
+from latecomer.running import run
+from latecomer.store.store import open_store
+from source.kafka_source_kit import iso, logged, pipeline_on
+
+WATERMARK = {"delay": "1s", "every": "200ms", "idle_after": "4s", "max_future": None}
+OUTPUT = {"window": {"tumbling": "1s"}, "aggregates": {"payments": "count(*)"}, "allowed_lateness": "10s"}
+
+
+def now(behind: float = 0.0) -> dict[str, Any]:
+    return {"at": iso(datetime.now(UTC) - timedelta(seconds=behind))}
+
+
+def by_the_oracle(pipeline: Pipeline) -> dict[str, int]:
+    """What becomes of what is in the log, read batch by batch with the partitions that were named then."""
+    rows = logged(pipeline, "batch", "event_time", "arrival_time", "source_partition")
+    carries = open_store(pipeline).watermarks.query(
+        "select batch, carry from t where carry is not null and kind = 'tick' order by batch"
+    )
+    told: list[Any] = []
+    for row in carries.to_pylist():
+        told.append(Partitions(json.loads(row["carry"])["named"]))
+        told.append(
+            [Arrival(to_micros(at), to_micros(came), part) for n, at, came, part in rows if n == row["batch"]]
+        )
+    outcome = interpret(told, pipeline.watermark, pipeline.outputs, drain=True)
+    fates = [judged.fate.value for judged in outcome.judged["seconds"]]
+    return {fate: fates.count(fate) for fate in set(fates)}
+
+
+def by_the_ledger(pipeline: Pipeline) -> dict[str, int]:
+    (row,) = (row for row in Reader(pipeline).ledger_totals().to_pylist() if row["unit"] == "events")
+    fates = ("on_time", "late_accepted", "side_output", "dropped")
+    return {fate: int(row[fate]) for fate in fates if row[fate]}
+
+
+def test_silent_slow_behind_and_added(spark: SparkSession, kafka: Client, tmp_path: Path) -> None:
+    topic = kafka.create_topic(partitions=4, message_timestamp_type="LogAppendTime")
+    pipeline = pipeline_on(
+        tmp_path,
+        kafka,
+        topic,
+        max_rows_per_batch=12,
+        schema={"at": "string"},
+        event={"time": "at"},
+        watermark=WATERMARK,
+        outputs={"seconds": OUTPUT},
+    )
+    ahead, slow, backlog = 0, 1, 2  # the last partition never has a record
+    kafka.produce(topic, [now(behind=60 - nth) for nth in range(40)], partition=backlog)
+    kafka.produce(topic, [now()], partition=slow)
+    for nth in range(3):
+        kafka.produce(topic, [now() for _ in range(4)], partition=ahead)
+        run(pipeline, once=True, spark=spark)
+        time.sleep(0.5)
+        if nth == 1:
+            kafka.add_partitions(topic, 5)
+            kafka.produce(topic, [now(behind=3)], partition=4)
+    kafka.produce(topic, [now(behind=2)], partition=slow)
+    time.sleep(4)
+    kafka.produce(topic, [now() for _ in range(3)], partition=ahead)
+    run(pipeline, drain=True, spark=spark)
+    named = json.loads(
+        open_store(pipeline)
+        .watermarks.query("select carry from t where carry is not null order by batch limit 1")["carry"][0]
+        .as_py()
+    )["named"]
+    assert named == {f"{topic}/{n}": n == backlog or named[f"{topic}/{n}"] for n in range(4)}
+    assert named[f"{topic}/{backlog}"], "there was more of the backlog than the first batch read"
+    assert by_the_ledger(pipeline) == by_the_oracle(pipeline)
+    assert check_ledger(pipeline, spark) == []
+    assert replay(pipeline, spark=spark).equal
+    anew = replay(pipeline, changes={"watermark.delay": "1s"}, spark=spark)
+    assert anew.outputs["seconds"].results.rows.num_rows == 0, "the timeline computed anew says the same"
