@@ -218,20 +218,46 @@ def kafka_sink(rows: int = 100_000) -> None:
     console.print(table)
 
 
+def kafka(source: Path, events: int, rows: int = 250_000) -> None:
+    files = contend("latecomer", source, rows)
+    topic = measured("bench.kafka_source", "throughput", str(source), "--rows", str(rows))
+    table = Table(
+        title=f"{events:,} events from a topic of eight partitions, and from files; batches of {rows:,}"
+    )
+    for column in ("source", "rows/s", "s a batch", "topic / files", "by processor time"):
+        table.add_column(column, justify="right")
+    ratio, worked = files["seconds"] / topic["seconds"], sum(files["worked"]) / topic["worked"]
+    for name, found, ratios in (("files", files, ()), ("topic", topic, (f"{ratio:.2f}", f"{worked:.2f}"))):
+        speed, batch = f"{events / found['seconds']:,.0f}", statistics.median(found["batches"])
+        table.add_row(name, speed, f"{batch:.2f}", *ratios)
+    console.print(table)
+
+
+def kafka_load(seconds: float = 600) -> None:
+    result = measured("bench.kafka_source", "load", "--seconds", str(seconds))
+    samples = result["samples"]
+    table = Table(title=f"256 partitions, 50,000 events/s for {seconds:,.0f} s, while they are written")
+    for column in ("minute", "batches", "rows/s", "still to read", "memory"):
+        table.add_column(column, justify="right")
+    for minute in range(int(seconds // 60) + 1):
+        found = [each for each in samples if each["at"] // 60 == minute]
+        if found:
+            rows = sum(each["rows"] for each in found) / 60
+            most = max(each["unread"] for each in found)
+            memory = max(each["memory"] for each in found) / 2**20
+            table.add_row(str(minute), str(len(found)), f"{rows:,.0f}", f"{most:,}", f"{memory:,.0f} MiB")
+    console.print(table)
+    console.print(f"{result['written']:,} events were written, and {result['received']:,} are in the ledger")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument(
         "--only",
         choices=[
-            "throughput",
-            "windows",
-            "lateness",
-            "endurance",
-            "ids",
-            "rebuild",
-            "postgres",
-            "kafka-sink",
+            *("throughput", "windows", "lateness", "endurance", "ids", "rebuild"),
+            *("postgres", "kafka-sink", "kafka", "kafka-load"),
         ],
     )
     parser.add_argument("--rows", type=int, default=250_000, help="rows a batch, for ids")
@@ -242,7 +268,9 @@ def main() -> None:
         postgres()
     if asked.only in (None, "kafka-sink"):
         kafka_sink()
-    if asked.only in ("postgres", "kafka-sink"):  # no event is read
+    if asked.only in (None, "kafka-load"):
+        kafka_load()
+    if asked.only in ("postgres", "kafka-sink", "kafka-load"):  # no event is read from a folder
         return
     folder = Path(tempfile.mkdtemp(prefix="latecomer-events-"))
     try:
@@ -266,6 +294,7 @@ def main() -> None:
             "endurance": lambda: endurance(folder / "small", 10_000),
             "ids": lambda: ids(folder / "ids", asked.rows, asked.rows // 2, asked.rounds, asked.kinds),
             "rebuild": lambda: rebuild(folder / "days", asked.events),
+            "kafka": lambda: kafka(folder / "large", asked.events),
         }
         for name, part in parts.items():
             if asked.only in (None, name):

@@ -33,7 +33,7 @@ class Memory:
     """The most memory that this process and the JVM below it held together, sampled."""
 
     def __init__(self) -> None:
-        self.peak = 0
+        self.peak = self.now = 0
         self._done = threading.Event()
         threading.Thread(target=self._sample, daemon=True).start()
 
@@ -42,7 +42,8 @@ class Memory:
         while not self._done.wait(0.1):
             try:
                 family = [me, *me.children(recursive=True)]
-                self.peak = max(self.peak, sum(process.memory_info().rss for process in family))
+                self.now = sum(process.memory_info().rss for process in family)
+                self.peak = max(self.peak, self.now)
             except psutil.NoSuchProcess:
                 continue
 
@@ -61,6 +62,17 @@ class Measured:
     seconds: float
     batches: list[float]
     worked: list[float] = field(default_factory=list)
+
+
+def output(window: str, lateness: str = "10m") -> Output:
+    """The number that all of them compute."""
+    return Output(
+        window=WINDOWS[window],
+        by=["merchant"],
+        aggregates={"paise": "sum(paise)", "payments": "count(*)"},
+        allowed_lateness=lateness,
+        late="update",
+    )
 
 
 def latecomer(
@@ -83,15 +95,7 @@ def latecomer(
         ),
         event=Event(time="event_time", partition="tower", id=identified_by if identified_by in IDS else None),
         watermark=Bounded("30s"),
-        outputs={
-            "minute": Output(
-                window=WINDOWS[window],
-                by=["merchant"],
-                aggregates={"paise": "sum(paise)", "payments": "count(*)"},
-                allowed_lateness=lateness,
-                late="update",
-            )
-        },
+        outputs={"minute": output(window, lateness)},
         ledger=("paise",),
     )
     batches: list[float] = []

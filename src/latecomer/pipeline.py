@@ -73,6 +73,8 @@ class BatchReport:
     """What arrived clearly before what earlier batches had read, and may be late for that alone."""
     holding: Sequence[Holding] = ()
     """The silent partitions for whose sake the watermark waits."""
+    unread: int | None = None
+    """How many rows the source had beyond this batch, where it knows that."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class Accepted:
     newest_arrival: int
     out_of_step: OutOfStep | None = None
     holding: Sequence[Holding] = ()
+    unread: int | None = None
 
 
 class Engine:
@@ -164,7 +167,10 @@ class Engine:
         holding = self.keeper.timeline.holding()
         self._warn_of(holding)
         accepted = replace(
-            self._accepted(batch, "data", began, received, taken), out_of_step=out_of_step, holding=holding
+            self._accepted(batch, "data", began, received, taken),
+            out_of_step=out_of_step,
+            holding=holding,
+            unread=piece.unread,
         )
         self._under_way = self._completing.submit(self._complete, accepted, self.outputs)
 
@@ -377,6 +383,7 @@ class Engine:
                 entries,
                 accepted.out_of_step,
                 accepted.holding,
+                accepted.unread,
             )
         )
 

@@ -21,6 +21,7 @@ from latecomer.cli.progress import (
 from latecomer.cli.steps import reporting
 from latecomer.config.models import Files
 from latecomer.log.events import Received
+from latecomer.model.durations import shown_duration
 from latecomer.model.ledger import Entry
 from latecomer.model.timeline import OutOfStep
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
@@ -149,3 +150,14 @@ def test_a_batch_read_out_of_step_is_warned_of_with_what_to_set() -> None:
     assert "Let the source hand in rows in the order in which they came" in (
         out_of_step_in_words(late, None) or ""
     )
+
+
+def test_what_is_still_to_be_read_is_told_with_the_time_it_takes() -> None:
+    behind = report(3, unread=3_000_000)
+    speed = round(behind.received.rows / behind.seconds)
+    assert f"3000000 rows still to read (about {shown_duration(3_000_000_000_000 // speed)})" in as_line(
+        behind
+    )
+    assert as_json(behind)["unread"] == 3_000_000
+    assert "still to read" not in as_line(report(3, unread=0))
+    assert as_json(report(3))["unread"] is None

@@ -66,7 +66,7 @@ def test_each_policy_says_what_became_of_the_1_824(spark: SparkSession, tmp_path
     aside = [
         row
         for row in reader.late("cfo_report").to_pylist()
-        if row["tower"] == "lucknow" and row["window_start"] == diwali.CLOSED_MINUTE
+        if row["source_partition"] == "lucknow" and row["window_start"] == diwali.CLOSED_MINUTE
     ]
     assert len([row for row in aside if row["arrival_time"] >= diwali.SILENT_UNTIL]) == 1_824
     towers = reader.panes("alerts", window=diwali.CLOSED_MINUTE).to_pylist()

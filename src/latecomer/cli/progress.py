@@ -95,6 +95,7 @@ def as_json(report: BatchReport) -> dict[str, Any]:
         "watermark": moment(report.watermark),
         "newest_arrival": moment(report.newest_arrival),
         "lag_seconds": None if behind is None else json_seconds(behind),
+        "unread": report.unread,
         "out_of_step": 0 if report.out_of_step is None else report.out_of_step.events,
         "holding": [
             {
@@ -119,6 +120,9 @@ def as_line(report: BatchReport) -> str:
     speed = rate(report.received.rows, report.seconds)
     said += f": {report.received.rows} rows in {report.seconds:.1f} s ({speed} rows/s), "
     said += watermark_in_words(report.watermark, report.newest_arrival)
+    if report.unread:
+        said += f", {report.unread} rows still to read"
+        said += f" (about {shown_duration(report.unread * 1_000_000 // speed)})" if speed else ""
     if report.received.dead_letters:
         said += f", {report.received.dead_letters} dead letters"
     for output, (_, fates) in by_output(report).items():

@@ -49,6 +49,8 @@ class Slice:
     partitions: Mapping[str, bool] | None = field(default=None, kw_only=True)
     """The partitions that the source has, and whether there is more of them than was read with this slice; None where
     it does not know them."""
+    unread: int | None = field(default=None, kw_only=True)
+    """How many rows the source had beyond this slice, where it knows that."""
 
     def landings(self, origins: Iterable[str]) -> dict[str, int]:
         """When each of the origins landed: of rows with one arrival time, the first to land goes first."""

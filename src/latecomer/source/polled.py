@@ -113,7 +113,13 @@ class Polled(RecordSource, StreamedSource):
         answers = [json.loads(read_text(file)) for file in files if file.suffix == ".json"]
         now = time.time_ns() // 1000  # the arrival of rows that say none
         return [
-            Range(now, each["since"], each["until"], partitions=self._partitions(each["until"]))
+            Range(
+                now,
+                each["since"],
+                each["until"],
+                partitions=self._partitions(each["until"]),
+                unread=self._unread(each["until"]),
+            )
             for each in answers
         ]
 
@@ -152,6 +158,10 @@ class Polled(RecordSource, StreamedSource):
                 raise
 
         return super().read(spark, piece, blaming)
+
+    def _unread(self, until: Any) -> int | None:
+        with self._asking("unread"):
+            return self.reader.unread(until)
 
     def _latest(self, since: Any) -> Any:
         with self._asking("latest"):
