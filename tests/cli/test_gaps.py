@@ -256,6 +256,14 @@ def test_nothing_to_show(lake: Lake, cli: Cli) -> None:
     assert "warning: no number of a producer b was seen" in cli("gaps", lake.file, "--producer", "b").err
 
 
+def test_progress_is_told_table_by_table(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    log(lake, 0, [numbered("a", 1), numbered("a", 2)], (), [letter("a", 3)])
+    with caplog.at_level(logging.INFO):
+        latecomer.gaps(lake.pipeline)
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ["reading events, 0 of 2", "reading dead letters, 0 of 1"]
+
+
 def test_reading_leaves_the_store_as_it_is(lake: Lake) -> None:
     before = sorted(lake.pipeline.store_path.rglob("*"))
     assert Reader(lake.pipeline).gaps().num_rows == 0

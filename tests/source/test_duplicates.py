@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from latecomer import gaps
 from latecomer.after.reading.reader import Reader
 from latecomer.ledger.check import check_ledger
 from latecomer.model.ids import event_id
@@ -127,9 +128,9 @@ def test_an_id_may_be_several_columns(spark: SparkSession, tmp_path: Path) -> No
             row("a", 8, seen=5, number=None),
             row("a", 8, seen=6, number=None),
             row(None, 16, seen=7, number=17),
-            {**row("a", 32, seen=7, number=20), "at": None},
+            {**row("a", 32, seen=7, number=18), "at": None},
         ],
-        [row('a"\\\n', 2000, seen=8, number=1), row("a", 64, seen=9, number=19)],
+        [row('a"\\\n', 2000, seen=8, number=1), row("a", 64, seen=9, number=21)],
     ]
     for nth, batch in enumerate(batches):
         write_json(tmp_path, f"{nth}.json", batch, nth)
@@ -143,8 +144,10 @@ def test_an_id_may_be_several_columns(spark: SparkSession, tmp_path: Path) -> No
         (None, "a", None, 8),
         (None, "a", None, 8),
         (None, None, 17, 16),
-        ('["a","19"]', "a", 19, 64),
+        ('["a","21"]', "a", 21, 64),
     ]
     again = rows_of(store.duplicates, "select batch, paise from t order by paise")
     assert [tuple(each.values()) for each in again] == [(0, 1000), (1, 2000)]
+    (gap,) = gaps(pipeline).to_pylist()  # 18 is a dead letter
+    assert (gap["producer"], gap["first"], gap["last"]) == ("a", 19, 20)
     assert check_ledger(pipeline, spark) == []

@@ -16,7 +16,7 @@ Whole = npt.NDArray[np.int64]
 Moments = npt.NDArray[np.int64]
 UNKNOWN = np.iinfo(np.int64).min
 """The event time of a row that has none."""
-PENDING = 1 << 20
+PENDING = 1 << 19
 """So many rows are taken in at once."""
 
 
@@ -57,8 +57,9 @@ def merged(parts: list[Stretches]) -> Stretches:
         return found
     order = np.lexsort((found.first_arrived, found.first, found.producer))
     found = Stretches(*(column[order] for column in found.columns))
-    begins = np.flatnonzero(_begins(found))
-    last = _lasts(found, begins)
+    furthest = _furthest(found)
+    begins = np.flatnonzero(_begins(found, furthest[:-1]))
+    last = furthest[np.append(begins[1:], len(found)) - 1]
     return Stretches(
         found.producer[begins],
         found.first[begins],
@@ -71,31 +72,26 @@ def merged(parts: list[Stretches]) -> Stretches:
     )
 
 
-def _begins(found: Stretches) -> npt.NDArray[np.bool_]:
-    """Where, in order, a stretch touches none before it."""
-    ranked = np.lexsort((found.last, found.producer))
+def _furthest(found: Stretches) -> Whole:
+    """For each stretch, in order, the one with its producer's largest number so far."""
+    ranked = np.lexsort((-found.last_arrived, found.last, found.producer))
     rank = np.empty(len(found), np.int64)
     rank[ranked] = np.arange(len(found))
-    # The largest number so far: a later producer ranks above all earlier ones, so each begins anew.
-    furthest = ranked[np.maximum.accumulate(rank)][:-1]
-    apart = (found.first[1:] > found.last[furthest]) & (_between(found.last[furthest], found.first[1:]) > 0)
-    other = found.producer[1:] != found.producer[furthest]
-    return np.concatenate([[True], apart | other])
+    # A producer ranks above all before it, so each begins anew.
+    return np.asarray(ranked[np.maximum.accumulate(rank)], np.int64)
+
+
+def _begins(found: Stretches, furthest: Whole) -> npt.NDArray[np.bool_]:
+    """Where a stretch touches none before it, given how far those reach."""
+    reached, first = found.last[furthest], found.first[1:]
+    apart = (first > reached) & (_between(reached, first) > 0)
+    return np.concatenate([[True], apart | (found.producer[1:] != found.producer[furthest])])
 
 
 def _between(lower: Whole, upper: Whole) -> npt.NDArray[np.uint64]:
     """How many numbers lie between two, of which the first is the smaller; never beyond what a number can hold."""
     difference: npt.NDArray[np.uint64] = upper.view(np.uint64) - lower.view(np.uint64) - np.uint64(1)
     return difference
-
-
-def _lasts(found: Stretches, begins: Whole) -> Whole:
-    """For each group of stretches that become one, the one that speaks for its last number."""
-    group = np.zeros(len(found), np.int64)
-    group[begins[1:]] = 1
-    order = np.lexsort((-found.last_arrived, found.last, np.cumsum(group)))
-    ends = np.append(begins[1:], len(found)) - 1
-    return np.asarray(order[ends], np.int64)
 
 
 class Seen:
