@@ -139,8 +139,8 @@ def test_what_has_no_number_is_told(lake: Lake, caplog: pytest.LogCaptureFixture
     with caplog.at_level(logging.WARNING):
         assert ranges(latecomer.gaps(lake.pipeline)) == [("a", 2, 2)]
     assert [record.getMessage() for record in caplog.records] == [
-        "5 rows lack payer, or a whole number in shop; they are left out",
-        "1 dead letters do not tell producer and number; one of them may be what is missing",
+        "rows without payer, or without a whole number in shop: 5; they are left out",
+        "dead letters that do not tell producer and number: 1; what they are may be reported as missing",
     ]
 
 
@@ -161,7 +161,7 @@ def test_what_retention_removed_is_not_missing(lake: Lake, caplog: pytest.LogCap
         assert ranges(latecomer.gaps(lake.pipeline)) == [("a", 12, 12)]
     (record,) = caplog.records
     assert record.getMessage().startswith(
-        "1 ranges after events before 2026-04-25T12:06:00.000001Z are left out"
+        "ranges left out: 1; they follow events before 2026-04-25T12:06:00.000001Z"
     )
 
 

@@ -164,14 +164,14 @@ class _Counted:
             LOG.warning("no number of a producer %s was seen; is it written as in the log?", self.producer)
         if self._unnumbered:
             LOG.warning(
-                "%s rows lack %s, or a whole number in %s; they are left out",
-                f"{self._unnumbered:,}",
+                "rows without %s, or without a whole number in %s: %s; they are left out",
                 event.producer,
                 event.producer_seq,
+                f"{self._unnumbered:,}",
             )
         if any_gap and self._untold:
             LOG.warning(
-                "%s dead letters do not tell producer and number; one of them may be what is missing",
+                "dead letters that do not tell producer and number: %s; what they are may be reported as missing",
                 f"{self._untold:,}",
             )
         removed = removed_until(self.store, DEAD_LETTERS)
@@ -232,7 +232,7 @@ def _told(gaps: Gaps, store: Store) -> np.ndarray[Any, np.dtype[np.bool_]]:
     told = gaps.happened_before >= since
     if left_out := int((~told).sum()):
         LOG.warning(
-            "%s ranges after events before %s are left out: retention has removed such events from the log",
+            "ranges left out: %s; they follow events before %s, and retention has removed such events from the log",
             f"{left_out:,}",
             written(since),
         )
