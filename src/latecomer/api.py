@@ -88,6 +88,15 @@ def serve(pipeline: Pipeline, output: str, *, prefer: str | None = None) -> pa.T
     return preferred(reader, output, _choice("serve", "prefer", Origin, prefer))
 
 
+def gaps(pipeline: Pipeline, *, producer: str | None = None) -> pa.Table:
+    """Numbers that a producer gave its events and that never came, of every producer or of one.
+
+    It needs `event.producer` and `event.producer_seq`; `Reader.gaps` says what the columns are.
+    """
+    require_pipeline("gaps", pipeline)
+    return Reader(pipeline).gaps(producer)
+
+
 def sink_status(pipeline: Pipeline) -> pa.Table:
     """How far each sink is behind, since when and why; a run may be at work meanwhile."""
     require_pipeline("sink_status", pipeline)

@@ -42,7 +42,7 @@ source:
     shop: int
     payer: string
     token: binary
-event: {time: event_time, id: txn_id}
+event: {time: event_time, id: txn_id, producer: payer, producer_seq: shop}
 watermark: {delay: 30s}
 outputs:
   minute_totals:
@@ -186,6 +186,7 @@ VERBS = {
     "late": ["late", "FILE", "minute_totals"],
     "dead-letters": ["dead-letters", "FILE"],
     "watermarks": ["watermarks", "FILE"],
+    "gaps": ["gaps", "FILE"],
     "ledger": ["ledger", "FILE"],
     "removals": ["ledger", "FILE", "--removals"],
     "correct": ["correct", "FILE", "minute_totals"],

@@ -30,6 +30,7 @@ def test_reading_needs_no_spark(lake: Lake) -> None:
         ["late", lake.file, "minute_totals"],
         ["dead-letters", lake.file],
         ["watermarks", lake.file],
+        ["gaps", lake.file],
         ["ledger", lake.file],
         ["validate", lake.file],
         ["schema"],

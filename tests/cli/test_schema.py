@@ -21,7 +21,7 @@ KNOWN = {
     *("$schema", "$defs", "$ref", "title", "description", "examples", "default", "type", "properties"),
     *("required", "additionalProperties", "propertyNames", "items", "anyOf", "oneOf", "enum", "const"),
     *("pattern", "minLength", "maxLength", "minimum", "maximum", "minProperties", "maxProperties"),
-    *("exclusiveMinimum", "exclusiveMaximum"),
+    *("exclusiveMinimum", "exclusiveMaximum", "minItems", "uniqueItems"),
 }
 TYPES = {
     "object": lambda value: isinstance(value, dict),
@@ -57,6 +57,8 @@ def fits(value: Any, schema: Any) -> bool:
         rules.append(value < schema.get("exclusiveMaximum", value + 1))
     if isinstance(value, list):
         rules += [fits(item, schema.get("items", True)) for item in value]
+        rules.append(len(value) >= schema.get("minItems", 0))
+        rules.append(not schema.get("uniqueItems") or len(set(map(str, value))) == len(value))
     if isinstance(value, dict):
         rules.append(len(value) >= schema.get("minProperties", 0))
         rules.append(len(value) <= schema.get("maxProperties", len(value)))
@@ -100,6 +102,8 @@ MINUTES = "outputs.minute_totals"
     ("path", "value"),
     [
         ("name", "upi"),
+        ("event.id", "txn_id"),
+        ("event.id", ["txn_id", "merchant"]),
         ("watermark", {"strategy": "bounded", "delay": "30s"}),
         ("watermark", {"delay": 0}),
         ("watermark", {"strategy": "ascending"}),
@@ -185,6 +189,10 @@ def test_what_the_loader_takes_the_schema_takes(path: str, value: Any) -> None:
         ("watermark", {"idle_after": "2m"}),
         ("watermark", {"strategy": "ascending", "delay": "30s"}),
         ("watermark", {"strategy": "hopeful", "delay": "30s"}),
+        ("event.id", []),
+        ("event.id", ["txn_id", "txn_id"]),
+        ("event.id", 5),
+        ("event.id", ["txn_id", 5]),
         ("watermark", {"delay": "-30s"}),
         ("watermark", {"delay": 30}),
         ("watermark", {"delay": "30s", "every": "0s"}),

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_kit import PIPELINE, VERBS, Cli, Lake, pane, words
+from cli_kit import PIPELINE, VERBS, Cli, Lake, pane, rows_of, words
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,7 +53,9 @@ def hostile(tmp_path: Path) -> Lake:
     lake.watermarks(0, [{"tick": 0, "at": 0, "watermark": 0, "held_by": EVIL}])
     lake.dead_letters(0, [{"reason": "unreadable", "raw": EVIL, "origin": f"in/{EVIL}.json", "detail": EVIL}])
     lake.ledger(0, [{"output": "minute_totals", "unit": "events"}])
-    lake.store.events.append(0, lake.store.events.schema.empty_table())
+    events = lake.store.events
+    counted = [{"batch": 0, "event_time": 0, "producer": EVIL, "producer_seq": number} for number in "13"]
+    events.append(0, rows_of(events.schema, counted))
     other = io.StringIO()
     csv.writer(other).writerows(
         [["window_start", HOSTILE_COLUMN, "paise"], ["2026-04-25T12:00:00Z", EVIL + "other", "5"]]
@@ -87,7 +89,7 @@ def obeyed(shown: str) -> list[str]:
     return [order for order in ORDERS if order in shown]
 
 
-PRINTING = ("results", "watermarks", "panes", "late", "dead-letters", "reconcile", "open")
+PRINTING = ("results", "watermarks", "panes", "late", "dead-letters", "reconcile", "open", "gaps")
 
 
 def test_no_verb_hands_the_terminal_what_data_brings(hostile: Lake) -> None:

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cli_kit import NOON, PIPELINE, Cli, Lake
+
+from latecomer.errors import StoreMismatch
 
 UNDECLARED = """
 name: upi
@@ -260,3 +263,39 @@ def test_a_reference_to_nothing_is_told_with_its_line(tmp_path: Path, cli: Cli) 
     assert "fix: set NO_SUCH_SECRET, and start again" in said.err
     # What only reads the store does not ask for it.
     assert "NO_SUCH_SECRET" not in cli("results", file, "totals").err
+
+
+def test_what_identifies_an_event_is_told_in_words(lake: Lake, cli: Cli) -> None:
+    assert "repeated txn_id are duplicates" in cli("validate", lake.file).out
+    lake.file.write_text(PIPELINE.replace("id: txn_id", "id: [merchant, shop]").replace("./lake", "./other"))
+    told = cli("validate", lake.file).out
+    assert "events of the same merchant and shop are duplicates; each payer counts its events in shop" in told
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (
+            "id: txn_id",
+            "id: [txn_id, shop]",
+            'another id (id "txn_id" in the store, id ["txn_id", "shop"] in the file)',
+        ),
+        ("id: [txn_id, shop]", "id: txn_id", "another id"),
+        ("id: [txn_id, shop]", "id: [shop, txn_id]", "another id"),
+        ("zone: UTC", "id: [txn_id, shop]", "another id"),
+    ],
+)
+def test_a_store_keeps_its_ids(unrun: Lake, before: str, after: str, told: str) -> None:
+    """What was a duplicate and what was none has been decided by them."""
+    unrun.file.write_text(PIPELINE.replace("id: txn_id", before))
+    unrun.store.pin()
+    unrun.store.pin()
+    unrun.file.write_text(PIPELINE.replace("id: txn_id", after))
+    with pytest.raises(StoreMismatch, match=re.escape(told)):
+        unrun.store.pin()
+
+
+def test_a_list_of_one_column_is_that_column(lake: Lake) -> None:
+    lake.file.write_text(PIPELINE.replace("id: txn_id", "id: [txn_id]"))
+    lake.store.pin()
+    assert lake.pipeline.event.id == "txn_id"

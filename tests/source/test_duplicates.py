@@ -7,8 +7,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from latecomer import gaps
 from latecomer.after.reading.reader import Reader
 from latecomer.ledger.check import check_ledger
+from latecomer.model.ids import event_id
 from source.source_kit import dead_letters, ledger_lines, pipeline_in, rows_of, run_once, write_json
 
 SECOND = 1_000_000
@@ -105,4 +107,47 @@ def test_each_id_counts_once_and_every_other_is_on_record(spark: SparkSession, t
 
     standing = Reader(pipeline).results("totals").to_pylist()
     assert [(each["paise"], each["n"]) for each in standing] == [(187, 7), (832, 3)]
+    assert check_ledger(pipeline, spark) == []
+
+
+def test_an_id_may_be_several_columns(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = pipeline_in(
+        tmp_path,
+        files={"order_by": "seen", "max_files_per_batch": 1},
+        schema={"txn": "string", "number": "bigint", "paise": "bigint", "at": "bigint", "seen": "bigint"},
+        event={"id": ["txn", "number"], "unit": "us", "producer": "txn", "producer_seq": "number"},
+        outputs=OUTPUTS,
+        ledger=["paise"],
+    )
+    batches = [
+        [
+            row("a", 1, seen=1, number=17),
+            row("a", 1000, seen=2, number=17),
+            row("a1", 2, seen=3, number=7),
+            row('a"\\\n', 4, seen=4, number=1),
+            row("a", 8, seen=5, number=None),
+            row("a", 8, seen=6, number=None),
+            row(None, 16, seen=7, number=17),
+            {**row("a", 32, seen=7, number=18), "at": None},
+        ],
+        [row('a"\\\n', 2000, seen=8, number=1), row("a", 64, seen=9, number=21)],
+    ]
+    for nth, batch in enumerate(batches):
+        write_json(tmp_path, f"{nth}.json", batch, nth)
+    store = run_once(pipeline, spark, drain=True)
+
+    kept = rows_of(store.events, "select event_id, txn, number, paise from t order by paise")
+    assert [tuple(each.values()) for each in kept] == [
+        ('["a","17"]', "a", 17, 1),
+        ('["a1","7"]', "a1", 7, 2),
+        (event_id(['a"\\\n', "1"]), 'a"\\\n', 1, 4),
+        (None, "a", None, 8),
+        (None, "a", None, 8),
+        (None, None, 17, 16),
+        ('["a","21"]', "a", 21, 64),
+    ]
+    again = rows_of(store.duplicates, "select batch, paise from t order by paise")
+    assert [tuple(each.values()) for each in again] == [(0, 1000), (1, 2000)]
+    (gap,) = gaps(pipeline).to_pylist()  # 18 is a dead letter
+    assert (gap["producer"], gap["first"], gap["last"]) == ("a", 19, 20)
     assert check_ledger(pipeline, spark) == []

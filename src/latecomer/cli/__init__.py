@@ -19,6 +19,7 @@ from latecomer.cli import (
     dead_letters,
     doctor,
     explain,
+    gaps,
     late,
     ledger,
     panes,
@@ -90,6 +91,7 @@ app.command("panes")(panes.panes)
 app.command("explain")(explain.explain)
 app.command("late")(late.late)
 app.command("dead-letters")(dead_letters.dead_letters)
+app.command("gaps")(gaps.gaps)
 app.command("watermarks")(watermarks.watermarks)
 app.command("ledger")(ledger.ledger)
 app.command("status")(status.status)

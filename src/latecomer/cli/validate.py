@@ -104,8 +104,15 @@ def _event(pipeline: Pipeline) -> str:
         "when its file was last modified" if pipeline.source.files else "when its source says, or it is read"
     )
     arrived = f"arrived at {order_by}" if order_by else f"arrived {by_itself}"
-    repeats = f"repeated {event.id} are duplicates" if event.id else "duplicates are not looked for"
-    return f"happened at {event.time}, {arrived}; {repeats}"
+    if isinstance(event.id, str):
+        repeats = f"repeated {event.id} are duplicates"
+    else:
+        same = " and ".join(event.id_columns)
+        repeats = f"events of the same {same} are duplicates" if same else "duplicates are not looked for"
+    counted = ""
+    if event.producer and event.producer_seq:
+        counted = f"; each {event.producer} counts its events in {event.producer_seq}"
+    return f"happened at {event.time}, {arrived}; {repeats}{counted}"
 
 
 def _watermark(strategy: Strategy, partition: str | None) -> str:

@@ -108,6 +108,7 @@ def check_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Proble
     problems += _where_columns(pipeline, columns)
     problems += _aggregated_columns(pipeline, columns)
     problems += _time_columns(pipeline, columns)
+    problems += _sequence_column(pipeline, columns)
     problems += _measures(pipeline, columns)
     problems += _aggregate_types(pipeline, columns)
     return problems
@@ -156,7 +157,6 @@ def _used_columns(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     event, files = pipeline.event, pipeline.source.files
     named = {
         "event.time": event.time,
-        "event.id": event.id,
         "event.partition": event.partition,
         "event.producer": event.producer,
         "event.producer_seq": event.producer_seq,
@@ -165,6 +165,10 @@ def _used_columns(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
         "watermark.marker": pipeline.watermark.needs.marker,
     }
     yield from ((field, column) for field, column in named.items() if column is not None)
+    several = len(event.id_columns) > 1
+    yield from (
+        (f"event.id.{nth}" if several else "event.id", column) for nth, column in enumerate(event.id_columns)
+    )
     yield from ((f"ledger.{index}", column) for index, column in enumerate(pipeline.ledger))
     for name, output in pipeline.outputs.items():
         yield from ((f"outputs.{name}.by.{index}", column) for index, column in enumerate(output.by))
@@ -218,6 +222,19 @@ def _time_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Pr
             )
         elif kind in ("boolean", "binary"):
             yield Problem(field, f"a {kind} column holds no time", column, "name a column that does")
+
+
+def _sequence_column(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
+    """A producer counts its events in whole numbers; of anything else nobody can say what is missing."""
+    column = pipeline.event.producer_seq
+    kind = columns.get(column) if column else None
+    if kind is not None and kind not in types.INTEGERS:
+        yield Problem(
+            "event.producer_seq",
+            f"is a {kind} column, and only whole numbers can be counted",
+            column,
+            f"declare it in source.schema as {column}: bigint, or leave producer_seq out",
+        )
 
 
 def _measures(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:

@@ -147,16 +147,43 @@ class Source(_Model):
         return self
 
 
+def _id_columns(written: object) -> object:
+    """A column, or several; a list of one is that one."""
+    if isinstance(written, str) or written is None:
+        return written
+    if not isinstance(written, list | tuple) or not all(isinstance(column, str) for column in written):
+        raise ValueError("is not a column; name one, or several in a list: [client_id, producer_seq]")
+    if not written:
+        raise ValueError("is empty; name at least one column, or leave id out")
+    if len(set(written)) < len(written):
+        raise ValueError("names a column twice; name each once")
+    return written[0] if len(written) == 1 else tuple(written)
+
+
+_Columns = Annotated[tuple[str, ...], Field(min_length=1, json_schema_extra={"uniqueItems": True})]
+
+
 class Event(_Model):
     """Which columns make the envelope."""
 
     time: str = Field(description="the column with the event time")
-    id: str | None = Field(None, description="the column that identifies an event; duplicates are removed")
+    id: Annotated[str | _Columns | None, BeforeValidator(_id_columns)] = Field(
+        None,
+        description="the column that identifies an event, or several that do together; duplicates are removed",
+    )
     partition: str | None = Field(None, description="the column that names the source partition")
     zone: Zone = Field("UTC", description="the zone of times written without one")
     unit: Unit | None = Field(None, description="the unit of times written as numbers")
-    producer: str | None = None
-    producer_seq: str | None = None
+    producer: str | None = Field(None, description="the column that names who made the event")
+    producer_seq: str | None = Field(
+        None,
+        description="the column with the producer's own count of its events, for `latecomer gaps`",
+    )
+
+    @property
+    def id_columns(self) -> tuple[str, ...]:
+        """The columns that identify an event, none where nothing does."""
+        return () if self.id is None else (self.id,) if isinstance(self.id, str) else self.id
 
 
 def _aggregates_as_mapping(value: object) -> object:

@@ -13,6 +13,7 @@ from latecomer.config.models import Unit
 from latecomer.decode.detail import TOMBSTONE, TOO_LONG
 from latecomer.model import types
 from latecomer.model.durations import EARLIEST, LATEST
+from latecomer.model.ids import BEGIN, BETWEEN, END, ESCAPES
 from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.source.base import BROKEN, CORRUPT, FULL_ORIGIN, LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.store.layout import EventLayout
@@ -89,10 +90,10 @@ def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame) -> DataFram
         _partition(rows, layout).alias("source_partition"),
         F.expr(f"if({REASON} is null, {ORIGIN}, {FULL_ORIGIN})").alias("origin"),
         F.col(POSITION).alias("position"),
+        *([_id(event.id_columns, columns).alias("event_id")] if event.id_columns else []),
         *(
             _text(column, columns).alias(name)
             for name, column in (
-                ("event_id", event.id),
                 ("producer", event.producer),
                 ("producer_seq", event.producer_seq),
             )
@@ -131,6 +132,17 @@ def _text(column: str | None, columns: Mapping[str, str]) -> Column:
     ):  # bytes need not be UTF-8: a character for each, so that none are confused
         return F.decode(F.col(quoted(column)), "ISO-8859-1")
     return F.col(quoted(column)).cast("string")
+
+
+def _id(parts: Sequence[str], columns: Mapping[str, str]) -> Column:
+    """As `model.ids.event_id`: the text of a column, or those of several as one. Bytes stay as they are."""
+    texts = [_text(column, columns) for column in parts]
+    if len(texts) == 1:
+        return texts[0]
+    for character, escaped in ESCAPES.items():
+        texts = [F.replace(text, F.lit(character), F.lit(escaped)) for text in texts]
+    between = [each for text in texts for each in (F.lit(BETWEEN), text)][1:]
+    return F.concat(F.lit(BEGIN), *between, F.lit(END))
 
 
 def _payload(column: str, kind: str) -> Column:

@@ -1,8 +1,8 @@
 """What each table holds: the columns of the store, derived from the pipeline and the pinned columns.
 
 The event log keeps an envelope and the payload. The columns that the envelope is made from (event
-time, arrival time, and id and partition where they are text) are not stored twice; `view` says where
-each source column is found.
+time, arrival time, and id and partition where they are text) are not stored twice; an id of several columns
+is made of them, and they are stored beside it. `view` says where each source column is found.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class EventLayout:
     def view(self) -> dict[str, str]:
         """Source column → stored column."""
         event, envelope = self.pipeline.event, {}
-        if event.id is not None and self.columns.get(event.id) == "string":
+        if isinstance(event.id, str) and self.columns.get(event.id) == "string":
             envelope[event.id] = "event_id"
         partition = self.pipeline.partition_column
         if partition is not None and self.columns.get(partition) == "string":

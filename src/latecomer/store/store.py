@@ -246,7 +246,7 @@ class Store:
         event = self.pipeline.event
         definition = {
             "time": event.time,
-            "id": event.id,
+            "id": event.id if isinstance(event.id, str) else list(event.id_columns) or None,
             "partition": self.pipeline.partition_column,
             "order_by": self.pipeline.order_by,
             "zone": event.zone,

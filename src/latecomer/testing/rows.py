@@ -11,6 +11,7 @@ from typing import Any
 from latecomer.config.models import Pipeline
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import EARLIEST, LATEST, to_moment
+from latecomer.model.ids import event_id
 from latecomer.testing.times import Times
 from latecomer.testing.values import UNFIT, as_json, held, moment, moment_as_json, typed
 
@@ -116,12 +117,11 @@ class Shape:
         happened = row.event_time if isinstance(row.event_time, int) else None
         payload[self.pipeline.event.time] = None if happened is None else to_moment(happened)
         payload[self.arrival_column] = to_moment(row.arrival_time)
-        event_id, partition = (
-            None if column is None or payload[column] is None else _as_text(payload[column])
-            for column in (self.pipeline.event.id, self.pipeline.partition_column)
-        )
+        column = self.pipeline.partition_column
+        partition = None if column is None else _as_text(payload[column])
+        identity = event_id([_as_text(payload[column]) for column in self.pipeline.event.id_columns])
         dead = self.reason(row) is not None
-        return Arrival(happened or 0, row.arrival_time, partition or "", payload, event_id, dead)
+        return Arrival(happened or 0, row.arrival_time, partition or "", payload, identity, dead)
 
     def written(self, row: Row) -> dict[str, Any]:
         """The row as a line of JSON holds it."""
@@ -204,7 +204,9 @@ def _is(value: Any, kind: str) -> bool:
     return isinstance(value, bool) == (kind == "boolean") or isinstance(value, Plain)
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: Any) -> str | None:
+    if value is None:
+        return None
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     return str(value).lower() if isinstance(value, bool) else str(value)

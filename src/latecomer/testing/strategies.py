@@ -87,10 +87,10 @@ def rows(
     Times are rounded to what their columns hold; a column that cannot hold them is a ValueError.
     """
     declared = pipeline.declared_columns or {}
-    shape, event_id, own = Shape(pipeline, declared), pipeline.event.id, columns or {}
+    shape, ids, own = Shape(pipeline, declared), pipeline.event.id_columns, columns or {}
     each = {name: values(declared[name]) for name in shape.given}
-    each |= {name: st.none() for name in (event_id, shape.time_marker) if name in each}
-    named_ids = event_id not in (None, pipeline.event.time, shape.arrival_column, *own)
+    each |= {name: st.none() for name in (*ids, shape.time_marker) if name in each}
+    named_ids = [name for name in ids if name not in (pipeline.event.time, shape.arrival_column, *own)]
     fields = st.fixed_dictionaries({**each, **own})
     now, longest, apart = Times().read(start), parse_duration(delay), parse_duration(step)
     found: list[Row] = []
@@ -101,7 +101,7 @@ def rows(
     for number in range(draw(st.integers(0, max_size))):
         now += draw(st.integers(0, 2 * apart))
         arrived = _held(shape, shape.arrival_column, now)
-        if event_id and found and draw(st.integers(0, 9)) == 0:
+        if ids and found and draw(st.integers(0, 9)) == 0:
             found.append(replace(draw(st.sampled_from(found)), arrival_time=arrived))
             continue
         happened: int | None = now - behind()
@@ -110,8 +110,9 @@ def rows(
         if happened is not None:
             happened = _held(shape, pipeline.event.time, happened)
         named = draw(fields)
-        if event_id and named_ids and draw(st.booleans()):
-            named[event_id] = _id(number, declared.get(event_id, "string"))
+        for name in named_ids:
+            if draw(st.booleans()):
+                named[name] = _id(number, declared.get(name, "string"))
         if shape.time_marker and shape.time_marker not in own and draw(st.booleans()):
             named[shape.time_marker] = _held(shape, shape.time_marker, now - behind())
         found.append(Row(happened, arrived, named))

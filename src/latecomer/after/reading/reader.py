@@ -17,6 +17,7 @@ from latecomer.after.reading.alignment import alignment_of
 from latecomer.after.reading.asof import holds, known_at
 from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.folding import folded
+from latecomer.after.reading.sequence_gaps import sequence_gaps
 from latecomer.config.arguments import (
     require_flags,
     require_key,
@@ -150,6 +151,23 @@ class Reader:
         """Every row that never became an event, and why, in the order in which they were read."""
         table = self._store().dead_letters
         return _public(_ask(table, f"select * from t order by {DEAD_LETTER_ORDER}", table.schema))
+
+    def gaps(self, producer: str | None = None) -> pa.Table:
+        """Numbers that a producer gave its events and that never came, as ranges from `first` to `last`.
+
+        It needs `event.producer` and `event.producer_seq`. `event_time_before` and `arrived_before` are of the
+        event before the range, `event_time_after` and `arrived_after` of the one after it; since `since`, when
+        the first event with a larger number arrived, the range is known to be missing.
+        """
+        require_kind("gaps", (str, type(None)), "the name of a producer", producer=producer)
+        event = self.pipeline.event
+        for field, column in (("producer", event.producer), ("producer_seq", event.producer_seq)):
+            if column is None:
+                fix = "name the columns: event: {producer: client_id, producer_seq: number}, and run the pipeline"
+                raise PipelineError(
+                    [self._ours(Problem(f"event.{field}", "is needed to tell gaps", None, fix))]
+                )
+        return sequence_gaps(self._store(), producer)
 
     def watermarks(self) -> pa.Table:
         """The timeline: one row for each tick of each batch. Before the first watermark it is null.

@@ -1,0 +1,257 @@
+"""Numbers that a producer gave its events and that no row has: events that never arrived.
+
+Events, duplicates and dead letters all count as seen. They are read once, part by part, and only stretches of
+numbers are kept (`numbers.py`), so memory grows with the gaps and the producers, not with the log.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.after.reading.numbers import UNKNOWN, Gaps, Moments, Seen, Whole, gaps_between
+from latecomer.config.zoned import written
+from latecomer.store.coverage import DEAD_LETTERS, covered_since, removed_until
+from latecomer.store.layout import TIMESTAMP
+from latecomer.store.store import Store
+from latecomer.store.table import Table
+
+LOG = logging.getLogger(__name__)
+
+GAPS = pa.schema(
+    [
+        ("producer", pa.string()),
+        ("first", pa.int64()),
+        ("last", pa.int64()),
+        ("missing", pa.uint64()),
+        ("event_time_before", TIMESTAMP),
+        ("event_time_after", TIMESTAMP),
+        ("arrived_before", TIMESTAMP),
+        ("arrived_after", TIMESTAMP),
+        ("since", TIMESTAMP),
+    ]
+)
+_NUMBERED = pa.schema(
+    [
+        ("producer", pa.string()),
+        ("producer_seq", pa.string()),
+        ("event_time", TIMESTAMP),
+        ("arrival_time", TIMESTAMP),
+        ("batch", pa.int64()),
+    ]
+)
+_LETTERS = pa.schema(
+    [
+        ("raw", pa.string()),
+        ("event_time", TIMESTAMP),
+        ("arrival_time", TIMESTAMP),
+        ("batch", pa.int64()),
+    ]
+)
+_WHOLE = "^-?[0-9]{1,19}$"
+_AT_ONCE = 1024
+"""So many dead letters are read at once; one may be long."""
+
+
+def sequence_gaps(store: Store, producer: str | None = None) -> pa.Table:
+    """What is missing of every producer, or of one: ranges of numbers, in order, with what is around each.
+
+    What could not be told is a warning.
+    """
+    counted = _Counted(store, producer)
+    # As far as the events reach, which a batch commits last: of no batch is a part seen.
+    through = store.events.last_batch()
+    for table, name in ((store.events, "events"), (store.duplicates, "duplicates")):
+        counted.take_rows(table, name, through)
+    counted.take_letters(store.dead_letters, through)
+    found = gaps_between(counted.seen.stretches())
+    # Afterwards, as retention may be at work: what it removes from here on has been seen.
+    told = _told(found, store)
+    counted.warn(bool(told.any()))
+    return _as_table(found, told, counted.names)
+
+
+class _Counted:
+    """The numbers in the tables of a store."""
+
+    def __init__(self, store: Store, producer: str | None) -> None:
+        self.store = store
+        self.producer = producer
+        self.seen = Seen()
+        self._codes: dict[str, int] = {}
+        self._unnumbered = 0
+        self._untold = 0
+
+    @property
+    def names(self) -> list[str]:
+        """The producers, as they are numbered."""
+        return list(self._codes)
+
+    def take_rows(self, table: Table, name: str, through: int) -> None:
+        wanted = pc.field("batch") <= through
+        if self.producer is not None:
+            wanted &= pc.field("producer") == self.producer
+        for rows in _parts(table, name, _NUMBERED, wanted):
+            self._take(rows)
+
+    def take_letters(self, table: Table, through: int) -> None:
+        """As far as they can be read, dead letters tell whose they are, and which."""
+        for rows in _parts(table, "dead letters", _LETTERS, pc.field("batch") <= through, _AT_ONCE):
+            told = [self._written_in(raw) for raw in rows.column("raw").to_pylist()]
+            self._untold += told.count(None)
+            kept = [nth for nth, each in enumerate(told) if each and self.producer in (None, each[0])]
+            named = [each for each in (told[nth] for nth in kept) if each]
+            times = rows.select(["event_time", "arrival_time"]).take(pa.array(kept, pa.int64()))
+            self._take(
+                pa.record_batch(
+                    {
+                        "producer": pa.array([each[0] for each in named], pa.string()),
+                        "producer_seq": pa.array([each[1] for each in named], pa.string()),
+                        "event_time": times.column("event_time"),
+                        "arrival_time": times.column("arrival_time"),
+                    }
+                )
+            )
+
+    def _written_in(self, raw: str | None) -> tuple[str, str] | None:
+        """Producer and number of a dead letter; None where it does not tell them."""
+        event = self.store.pipeline.event
+        try:
+            row: Any = json.loads(raw or "", parse_int=str, parse_float=str)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(row, dict):
+            return None
+        producer, number = (
+            _text(row.get(self.store.pipeline.source_name(column or "")))
+            for column in (event.producer, event.producer_seq)
+        )
+        return None if producer is None or number is None else (producer, number)
+
+    def _take(self, rows: pa.RecordBatch) -> None:
+        numbered = pc.and_(
+            rows.column("producer").is_valid(),
+            pc.fill_null(pc.match_substring_regex(rows.column("producer_seq"), _WHOLE), False),
+        )
+        kept = rows.filter(numbered)
+        numbers, fits = _whole(kept.column("producer_seq"))
+        kept = kept.filter(pa.array(fits))
+        self._unnumbered += rows.num_rows - kept.num_rows
+        if kept.num_rows:
+            self.seen.add(
+                self._coded(kept.column("producer")),
+                numbers,
+                _micros(kept.column("event_time")),
+                _micros(kept.column("arrival_time")),
+            )
+
+    def _coded(self, producers: pa.Array) -> Whole:
+        """Each producer as a number of ours."""
+        encoded = producers.dictionary_encode()
+        codes = [self._codes.setdefault(name, len(self._codes)) for name in encoded.dictionary.to_pylist()]
+        return np.asarray(np.array(codes, np.int64)[encoded.indices.to_numpy()], np.int64)
+
+    def warn(self, any_gap: bool) -> None:
+        """Say what the answer does not hold."""
+        event = self.store.pipeline.event
+        if self.producer is not None and not self._codes:
+            LOG.warning("no number of a producer %s was seen; is it written as in the log?", self.producer)
+        if self._unnumbered:
+            LOG.warning(
+                "rows without %s, or without a whole number in %s: %s; they are left out",
+                event.producer,
+                event.producer_seq,
+                f"{self._unnumbered:,}",
+            )
+        if any_gap and self._untold:
+            LOG.warning(
+                "dead letters that do not tell producer and number: %s; what they are may be reported as missing",
+                f"{self._untold:,}",
+            )
+        removed = removed_until(self.store, DEAD_LETTERS)
+        if any_gap and removed >= 0:
+            LOG.warning(
+                "retention has removed the dead letters of batches 0 to %d; what they were may be reported as missing",
+                removed,
+            )
+
+
+def _text(value: object) -> str | None:
+    """What stands in JSON, numbers read as they are written, as the log has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, str) else None
+
+
+def _parts(
+    table: Table, name: str, schema: pa.Schema, wanted: pc.Expression, size: int = 1 << 17
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a table, part by part; few are held at a time."""
+    files = table.files()
+    total, done = sum(file.rows for file in files), 0
+    if not total:
+        return
+    with table.explained():
+        rows = table.dataset(files, schema)
+        for part in rows.to_batches(
+            columns=schema.names, filter=wanted, batch_size=size, batch_readahead=2, fragment_readahead=2
+        ):
+            LOG.info("reading %s, %s of %s", name, f"{done:,}", f"{total:,}")
+            done += part.num_rows
+            if part.num_rows:
+                yield part
+
+
+def _whole(texts: pa.Array) -> tuple[Whole, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Digits as numbers, and which of them a number can hold; those that do not fit have none."""
+    try:
+        numbers = texts.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        return np.asarray(numbers, np.int64), np.ones(len(texts), bool)
+    except pa.ArrowInvalid:
+        found = [int(text) for text in texts.to_pylist()]
+        fits = np.array([-(2**63) <= number < 2**63 for number in found], bool)
+        return np.array([n for n, fit in zip(found, fits, strict=True) if fit], np.int64), fits
+
+
+def _micros(moments: pa.Array) -> Moments:
+    whole = pc.fill_null(moments.cast(pa.int64()), UNKNOWN)
+    return np.asarray(whole.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _told(gaps: Gaps, store: Store) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which gaps are none of retention's making: those after an event from which on the log is whole."""
+    since = covered_since(store)
+    if since is None:
+        return np.ones(len(gaps.producer), bool)
+    told = gaps.happened_before >= since
+    if left_out := int((~told).sum()):
+        LOG.warning(
+            "ranges left out: %s; they follow events before %s, and retention has removed such events from the log",
+            f"{left_out:,}",
+            written(since),
+        )
+    return np.asarray(told, bool)
+
+
+def _as_table(gaps: Gaps, told: np.ndarray[Any, np.dtype[np.bool_]], names: list[str]) -> pa.Table:
+    moments = (
+        gaps.happened_before,
+        gaps.happened_after,
+        gaps.arrived_before,
+        gaps.arrived_after,
+        gaps.since,
+    )
+    columns = [
+        pa.array(names, pa.string()).take(pa.array(gaps.producer[told])),
+        pa.array(gaps.first[told]),
+        pa.array(gaps.last[told]),
+        pa.array(gaps.missing[told]),
+        *(pa.array(each[told], pa.int64(), mask=each[told] == UNKNOWN).cast(TIMESTAMP) for each in moments),
+    ]
+    return pa.table(columns, schema=GAPS).sort_by([("producer", "ascending"), ("first", "ascending")])
