@@ -111,7 +111,7 @@ class KafkaReader(PolledSource):
                 raise
             raise MachineError(
                 "this Spark session has no Kafka connector; start it with "
-                f"{kafka_connector().parts[0].coordinates} in spark.jars.packages, or let latecomer start Spark"
+                f"{kafka_connector().parts[0].coordinates} in spark.jars.packages, or leave the session to latecomer"
             ) from None
         return found.select(*(column.alias(name) for name, column in self._selected().items()))
 
