@@ -78,7 +78,7 @@ def tell_story(folder: Path, seed: int) -> None:
     latecomer(folder, "run", "--drain", "--quiet")
     title("Postgres: the tea stall, whose terminal was in a tunnel from 12:08 to 12:23")
     show(asked(target, TEA_STALL))
-    title("Postgres: all shops; LATE numbers were corrected after they had been published")
+    title("Postgres: all shops; LATE numbers took in payments after their minute had closed")
     show(asked(target, BY_TIMING))
     show(asked(target, TOTALS))
     too_late, unreadable = consumed(servers, TOO_LATE), consumed(servers, UNREADABLE)
