@@ -81,7 +81,7 @@ def _payments(random_: random.Random, a_minute: int) -> Iterator[Record]:
 
 def send(servers: str, topic: str, sent: Iterable[Record], pace: float) -> int:
     """Send records, and wait `pace` seconds after each minute of the story; how many were sent."""
-    from confluent_kafka import KafkaException, Producer
+    from confluent_kafka import Producer
 
     failed = []
     producer = Producer(
@@ -105,7 +105,8 @@ def send(servers: str, topic: str, sent: Iterable[Record], pace: float) -> int:
             )
             count += 1
         if producer.flush(30) or failed:
-            raise KafkaException(failed[0] if failed else f"{servers} does not take records")
+            reason = failed[0].str() if failed else "no answer"
+            raise SystemExit(f"error: {servers} does not take records for {topic}: {reason}")
         time.sleep(pace)
     return count
 

@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,14 @@ import produce
 
 from latecomer.errors import LatecomerError
 from latecomer.testing.servers import running_kafka, running_postgres
+
+try:
+    import psycopg
+    from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+    from confluent_kafka.admin import AdminClient, NewTopic
+    from psycopg.rows import dict_row
+except ImportError as missing:
+    raise SystemExit(f"error: {missing}; pip install 'latecomer[kafka,postgres]'") from None
 
 HERE = Path(__file__).parent
 PAYMENTS, TOO_LATE, UNREADABLE = "shop-payments", "shop-payments-too-late", "shop-payments-unreadable"
@@ -47,17 +56,25 @@ def main() -> None:
         "--folder", type=Path, help="where the store goes, and stays; else a temporary folder"
     )
     parser.add_argument("--keep", action="store_true", help="leave topics and tables on servers of your own")
-    asked = parser.parse_args()
+    options = parser.parse_args()
+    # Servers are ended, and what was made is removed, also when the command is stopped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         with ExitStack() as stack:
-            folder = asked.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            folder = options.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            if (folder / "store").exists():
+                raise SystemExit(f"error: {folder} has a store already; remove it, or name another folder")
             folder.mkdir(parents=True, exist_ok=True)
             os.environ["KAFKA_SERVERS"] = stack.enter_context(broker())
             os.environ["POSTGRES"] = stack.enter_context(database())
-            stack.enter_context(places(asked.keep))
-            tell_story(folder, asked.seed)
+            stack.enter_context(places(options.keep))
+            tell_story(folder, options.seed)
     except LatecomerError as error:
         raise SystemExit(f"error: {error}") from None
+    except KafkaException as error:
+        raise SystemExit(f"error: Kafka: {error.args[0].str()}; KAFKA_SERVERS names the broker") from None
+    except psycopg.OperationalError as error:
+        raise SystemExit(f"error: Postgres: {str(error).strip()}; POSTGRES names the database") from None
 
 
 def tell_story(folder: Path, seed: int) -> None:
@@ -134,8 +151,6 @@ def database() -> Iterator[str]:
 @contextmanager
 def places(keep: bool) -> Iterator[None]:
     """The topic of payments, and room for what latecomer makes; everything is removed at the end."""
-    from confluent_kafka.admin import AdminClient, NewTopic
-
     servers, target = os.environ["KAFKA_SERVERS"], os.environ["POSTGRES"]
     client = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     there = {PAYMENTS, TOO_LATE, UNREADABLE} & set(client.list_topics(timeout=PATIENCE).topics)
@@ -177,9 +192,6 @@ def latecomer(folder: Path, verb: str, *options: str) -> None:
 
 def asked(target: str, sql: str) -> list[dict[str, Any]]:
     """The rows that Postgres answers."""
-    import psycopg
-    from psycopg.rows import dict_row
-
     with psycopg.connect(target, autocommit=True, row_factory=dict_row) as connection:
         cursor = connection.execute(sql.encode())
         return cursor.fetchall() if cursor.description else []
@@ -187,8 +199,6 @@ def asked(target: str, sql: str) -> list[dict[str, Any]]:
 
 def consumed(servers: str, topic: str) -> list[dict[str, Any]]:
     """The values of a topic to its end, as far as transactions are committed."""
-    from confluent_kafka import Consumer, KafkaError, TopicPartition
-
     consumer = Consumer(
         {
             "bootstrap.servers": servers,

@@ -43,11 +43,13 @@ def doctor(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]", help="A pipeline file, to look at its source and store too.", show_default=False
+            metavar="[FILE]",
+            help="A pipeline file, to look at its source, sinks and store too.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Check Java, Spark, packages, memory and, with FILE, the source and the store. Exit 1 on a problem."""
+    """Check Java, Spark, packages, memory and, with FILE, source, sinks and store. Exit 1 on a problem."""
     problems = 0
     for finding in examine(file):
         typer.echo(str(finding))
