@@ -136,7 +136,7 @@ def shops_of(folder: Path, topic: str) -> Path:
     return file
 
 
-def test_a_kafka_source_and_what_is_to_be_read_of_it(
+def test_a_kafka_source_and_what_is_waiting_there(
     kafka: Client, postgres: Postgres, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_SERVERS", kafka.servers)
@@ -147,7 +147,9 @@ def test_a_kafka_source_and_what_is_to_be_read_of_it(
     assert said.status == 0, said.out
     assert f"ok       kafka connector: {len(jars(kafka_connector()))} jars in " in said.out
     assert f"ok       source: kafka ${{env:KAFKA_SERVERS}}, {topic}, the broker answers" in said.out
-    assert f"ok       topic {topic}: 2 partitions, 3 records to read (0: 0, 1: 3)" in said.out
+    assert (
+        f"ok       topic {topic}: 2 partitions, 3 records that no run has found yet (0: 0, 1: 3)" in said.out
+    )
     assert "ok       postgres sink of totals: ${env:POSTGRES}, nothing in it yet" in said.out
     assert (
         f"ok       kafka sink of dead_letters: ${{env:KAFKA_SERVERS}}/dead-{topic}, nothing in it yet"
@@ -159,7 +161,7 @@ def test_a_kafka_source_and_what_is_to_be_read_of_it(
     (tmp_path / "store" / FOLDER).mkdir(parents=True)
     (tmp_path / "store" / FOLDER / "000000000000.json").write_text(json.dumps(answer))
     assert (
-        f"topic {topic}: 2 partitions, 1 records to read (0: 0, 1: 1)"
+        f"topic {topic}: 2 partitions, 1 records that no run has found yet (0: 0, 1: 1)"
         in cli("doctor", tmp_path / "pipeline.yaml").out
     )
 

@@ -249,7 +249,7 @@ def _source(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
 
 
 def _kafka(pipeline: Pipeline, topics: KafkaTopics, file: Path) -> Iterator[Finding]:
-    """The connector's jars, whether the broker answers, and how much of each topic is to be read."""
+    """The connector's jars, whether the broker answers, and how much of each topic no run has found yet."""
     from latecomer.config.load import check_against
     from latecomer.source.kafka import KafkaReader
     from latecomer.spark.packages import kafka_connector, whereabouts
@@ -271,7 +271,9 @@ def _kafka(pipeline: Pipeline, topics: KafkaTopics, file: Path) -> Iterator[Find
         listed = ", ".join(f"{number}: {count:,}" for number, count in enumerate(partitions[:LISTED]))
         more = ", …" if len(partitions) > LISTED else ""
         said = f"{len(partitions)} partition{'' if len(partitions) == 1 else 's'}"
-        yield Finding(f"topic {name}", f"{said}, {sum(partitions):,} records to read ({listed}{more})")
+        yield Finding(
+            f"topic {name}", f"{said}, {sum(partitions):,} records that no run has found yet ({listed}{more})"
+        )
 
 
 def sinks(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
