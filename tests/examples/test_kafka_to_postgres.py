@@ -145,21 +145,21 @@ def test_the_one_command(kafka: Client, postgres: Postgres, tmp_path: Path) -> N
     """On servers that are there: what it made is gone in the end, and it does not touch what was there before."""
     own = {"KAFKA_SERVERS": kafka.servers, "POSTGRES": postgres.url_with_password}
 
-    def command() -> subprocess.CompletedProcess[str]:
+    def command(folder: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, str(EXAMPLE / "run.py"), "--folder", str(tmp_path / "work")],
+            [sys.executable, str(EXAMPLE / "run.py"), "--folder", str(tmp_path / folder)],
             env={**os.environ, **own},
             capture_output=True,
             text=True,
         )
 
-    said = command()
+    said = command("first")
     assert said.returncode == 0, said.stderr
     assert "1230 sent = " in said.stdout
     assert not {topic for topic in kafka.topics() if topic.startswith("shop-payments")}
     assert not postgres.ask("select 1 from pg_namespace where nspname = 'shops'")
     kafka.create_topic("shop-payments-too-late")
-    again = command()
+    again = command("second")
     assert again.returncode == 1
     assert "there is a topic shop-payments-too-late already" in again.stderr
     assert "shop-payments-too-late" in kafka.topics()
