@@ -4,16 +4,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-long bench lint types unit setup format clean help
+.PHONY: demo example-kafka test test-long bench lint types unit setup format clean help
 
 help:
-	@echo "make demo       the Diwali scenario: what latecomer does, in two minutes"
-	@echo "make test       every check and test"
-	@echo "make test-long  the tests that take longer"
-	@echo "make bench      latecomer beside Spark's own streaming aggregation"
+	@echo "make demo           the Diwali scenario: what latecomer does, in two minutes"
+	@echo "make example-kafka  payments from Kafka into Postgres; needs Postgres on the machine"
+	@echo "make test           every check and test"
+	@echo "make test-long      the tests that take longer"
+	@echo "make bench          latecomer beside Spark's own streaming aggregation"
 
 demo: $(VENV)/.run
 	$(BIN)/latecomer demo
+
+example-kafka: $(VENV)/.dev
+	$(BIN)/python examples/kafka-to-postgres/run.py
 
 test: lint types unit
 
@@ -27,6 +31,7 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/mypy examples/flights/generate.py
+	$(BIN)/mypy examples/kafka-to-postgres/produce.py examples/kafka-to-postgres/run.py
 
 unit: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist worksteal -m "not long" --durations=25 --cov --cov-report=term:skip-covered

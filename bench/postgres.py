@@ -100,9 +100,9 @@ def main() -> None:
     if asked.target:
         measure(asked.target, asked.batches)
         return
-    from postgres_kit import binaries, running
+    from postgres_kit import postgres_binaries, running
 
-    found = binaries()
+    found = postgres_binaries()
     if found is None:
         raise SystemExit(
             "no Postgres here; give --target, or LATECOMER_TEST_POSTGRES, the folder of its binaries"

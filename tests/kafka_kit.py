@@ -8,13 +8,9 @@ No broker outlives the tests: `server_guard.py` ends it as soon as nobody holds 
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import fcntl
 import json
-import os
-import random
-import socket
 import subprocess
 import time
 import uuid
@@ -38,36 +34,14 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from latecomer.spark.packages import Package, Part, jars, kafka_connector, spark_jars
+from latecomer.spark.packages import jars, kafka_connector
+from latecomer.testing.servers import KAFKA, KafkaServer, free_ports
 from server_guard import guard, hold
 
-VERSION = "4.1.1"
-BROKER = Package(
-    f"Kafka {VERSION}",
-    (
-        Part(f"org.apache.kafka:kafka_2.13:{VERSION}"),
-        Part("org.apache.logging.log4j:log4j-slf4j-impl:2.24.3"),
-    ),
-    beside_spark=False,
-)
-JAVA = ("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
 PATIENCE = 60.0
 """How many seconds a broker may take for anything before a test fails."""
 SETTINGS = {
-    "process.roles": "broker,controller",
-    "node.id": "1",
-    "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-    "auto.create.topics.enable": "false",
-    "offsets.topic.num.partitions": "1",
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.num.partitions": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-    "group.initial.rebalance.delay.ms": "0",
-    "num.network.threads": "1",
-    "num.io.threads": "2",
     # After a kill it is let in again when its last session is over.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
@@ -82,7 +56,7 @@ SETTINGS = {
 
 def require_jars() -> None:
     """Have the jars of the broker and of Spark's connector at hand: `MachineError` where they cannot be had."""
-    jars(BROKER)
+    jars(KAFKA)
     jars(kafka_connector())
 
 
@@ -119,8 +93,7 @@ class Client:
     def create_topic(self, name: str | None = None, partitions: int = 1, **config: str) -> str:
         """A new topic, by any name; settings as `message_timestamp_type="LogAppendTime"`."""
         name = name or self.new_name()
-        wanted = {key.replace("_", "."): value for key, value in config.items()}
-        _done(self.admin.create_topics([NewTopic(name, partitions, 1, config=wanted)]))
+        _done(self.admin.create_topics([NewTopic(name, partitions, 1, config=_with_dots(config))]))
         self._await(lambda: len(self.partitions(name)) == partitions)
         return name
 
@@ -242,81 +215,33 @@ class Broker(Client):
     def __init__(self, folder: Path, users: Mapping[str, str] | None = None, **settings: str) -> None:
         """With `users` and their passwords it has a second listener, for those who say who they are, and access
         lists: what no list mentions is allowed."""
-        port, controller, guarded = free_ports(3)
-        super().__init__(f"127.0.0.1:{port}")
-        self.guarded_servers = f"127.0.0.1:{guarded}"
+        self._server = server = KafkaServer(folder, SETTINGS | _with_dots(settings))
+        super().__init__(server.servers)
         self.folder = folder
-        self.process: subprocess.Popen[bytes] | None = None
-        self._settings = {
-            **SETTINGS,
-            "log.dirs": str(folder / "data"),
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            **{name.replace("_", "."): value for name, value in settings.items()},
-        }
         if users:
-            self._settings |= _with_users(users, port, controller, guarded)
+            (guarded,) = free_ports(1)
+            self.guarded_servers = f"127.0.0.1:{guarded}"
+            server.settings |= _with_users(users, server.port, server.controller_port, guarded)
+
+    @property
+    def process(self) -> subprocess.Popen[bytes] | None:
+        return self._server.process
 
     def start(self) -> Broker:
         """Have it run and answer."""
         if not (self.folder / "data").exists():
-            self._format()
-        self.process = self._java("kafka.Kafka", str(self.folder / "server.properties"))
-        guard(self.process, self.folder / "users.lock", self.folder / "data")
-        self._await(self._answers)
+            hold(self.folder / "users.lock")
+        guard(self._server.launch(), self.folder / "users.lock", self.folder / "data")
+        self._server.wait_until_it_answers()
         return self
 
     def stop(self) -> None:
         """End it in good order."""
-        assert self.process is not None
-        self.process.terminate()
-        self.process.wait(PATIENCE)
+        self._server.stop()
 
     def kill(self) -> None:
         """End it at once."""
-        assert self.process is not None
-        self.process.kill()
-        self.process.wait(PATIENCE)
-
-    def _format(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        hold(self.folder / "users.lock")
-        lines = [f"{name}={value}" for name, value in self._settings.items()]
-        (self.folder / "server.properties").write_text("\n".join(lines))
-        # An id that begins with a hyphen would be taken for an option.
-        cluster = "L" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
-        tool = (
-            "kafka.tools.StorageTool",
-            "format",
-            "-t",
-            cluster,
-            "-c",
-            str(self.folder / "server.properties"),
-        )
-        assert self._java(*tool).wait(PATIENCE) == 0, self._said()
-
-    def _java(self, *command: str) -> subprocess.Popen[bytes]:
-        scala = next(spark_jars().glob("scala-library-*.jar"))
-        classpath = os.pathsep.join([*map(str, jars(BROKER)), str(scala)])
-        with open(self.folder / "broker.log", "ab") as log:
-            return subprocess.Popen(
-                [*JAVA, "-cp", classpath, *command],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-
-    def _answers(self) -> bool:
-        assert self.process is not None
-        assert self.process.poll() is None, self._said()
-        with contextlib.suppress(KafkaException):
-            return bool(self.admin.list_topics(timeout=1).brokers)
-        return False
-
-    def _said(self) -> str:
-        return (self.folder / "broker.log").read_text(errors="replace")[-2000:]
+        self._server.kill()
 
 
 def shared_broker(folder: Path) -> Client:
@@ -353,6 +278,10 @@ def _with_users(users: Mapping[str, str], port: int, controller: int, guarded: i
     }
 
 
+def _with_dots(settings: Mapping[str, str]) -> dict[str, str]:
+    return {name.replace("_", "."): value for name, value in settings.items()}
+
+
 def _done(futures: dict[Any, Any]) -> None:
     for future in futures.values():
         future.result(PATIENCE)
@@ -373,15 +302,3 @@ def _record(message: Any) -> Record:
         message.offset(),
         message.timestamp(),
     )
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, and that no connection is given by chance while a broker is down."""
-    with contextlib.ExitStack() as stack:
-        found: list[int] = []
-        while len(found) < count:
-            port = random.randrange(10_000, 16_000)
-            with contextlib.suppress(OSError):
-                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
-                found.append(port)
-        return found

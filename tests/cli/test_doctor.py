@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -7,8 +8,13 @@ from pathlib import Path
 import pytest
 from cli_kit import PIPELINE, Cli, Lake, pane
 
+from kafka_kit import Client
 from latecomer.cli import doctor
+from latecomer.spark.packages import jars, kafka_connector, whereabouts
+from latecomer.store.answers import FOLDER
 from latecomer.store.lock import exclusive
+from latecomer.testing.servers import free_ports
+from postgres_kit import Postgres
 
 
 def test_packages_are_held_against_what_latecomer_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,3 +111,88 @@ def test_a_wrong_pipeline_is_a_problem_and_exits_with_1(unrun: Lake, cli: Cli) -
     assert said.status == 1
     assert "problem  pipeline: " in said.out
     assert "1 problem found" in said.out
+
+
+SHOPS = """
+name: shops
+store: ./store
+source:
+  kafka: {servers: "${env:KAFKA_SERVERS}", topics: [TOPIC]}
+  schema: {at: string, paise: bigint}
+event: {time: at}
+watermark: {delay: 1m}
+outputs:
+  totals:
+    window: {tumbling: 1m}
+    aggregates: {paise: sum(paise)}
+    sinks: [{postgres: "${env:POSTGRES}"}, {sqlite: results.db}]
+dead_letters_to: [{kafka: {servers: "${env:KAFKA_SERVERS}", topic: dead-TOPIC}}]
+"""
+
+
+def shops_of(folder: Path, topic: str) -> Path:
+    file = folder / "pipeline.yaml"
+    file.write_text(SHOPS.replace("TOPIC", topic), encoding="utf-8")
+    return file
+
+
+def test_a_kafka_source_and_what_is_waiting_there(
+    kafka: Client, postgres: Postgres, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_SERVERS", kafka.servers)
+    monkeypatch.setenv("POSTGRES", postgres.url_with_password)
+    topic = kafka.create_topic(partitions=2)
+    kafka.produce(topic, ["{}"] * 3, partition=1)
+    said = cli("doctor", shops_of(tmp_path, topic))
+    assert said.status == 0, said.out
+    assert f"ok       kafka connector: {len(jars(kafka_connector()))} jars in " in said.out
+    assert f"ok       source: kafka ${{env:KAFKA_SERVERS}}, {topic}, the broker answers" in said.out
+    assert (
+        f"ok       topic {topic}: 2 partitions, 3 records that no run has found yet (0: 0, 1: 3)" in said.out
+    )
+    assert "ok       postgres sink of totals: ${env:POSTGRES}, nothing in it yet" in said.out
+    assert (
+        f"ok       kafka sink of dead_letters: ${{env:KAFKA_SERVERS}}/dead-{topic}, nothing in it yet"
+        in said.out
+    )
+    assert f"dead-{topic}" not in kafka.topics(), "nothing is made"
+    assert not (tmp_path / "results.db").exists()
+    answer = {"since": None, "until": {"topics": {topic: {"to": [0, 2]}}}}
+    (tmp_path / "store" / FOLDER).mkdir(parents=True)
+    (tmp_path / "store" / FOLDER / "000000000000.json").write_text(json.dumps(answer))
+    assert (
+        f"topic {topic}: 2 partitions, 1 records that no run has found yet (0: 0, 1: 1)"
+        in cli("doctor", tmp_path / "pipeline.yaml").out
+    )
+
+
+def test_servers_that_do_not_answer_are_problems(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (port,) = free_ports(1)
+    for limit in ("source.kafka_broker", "sink.kafka_client"):
+        monkeypatch.setattr(f"latecomer.{limit}.ANSWER_SECONDS", 1.0)
+    monkeypatch.setenv("LATECOMER_JARS", str(tmp_path))
+    file = shops_of(tmp_path, "payments")
+    monkeypatch.setenv("KAFKA_SERVERS", f"127.0.0.1:{port}")
+    monkeypatch.delenv("POSTGRES", raising=False)
+    said = cli("doctor", file)
+    assert "problem  secrets: " in said.out
+    assert "fix: set POSTGRES, and start again" in said.out
+    monkeypatch.setenv("POSTGRES", f"postgresql://ana@127.0.0.1:{port}/books")
+    said = cli("doctor", file)
+    assert said.status == 1
+    assert "problem  kafka connector: LATECOMER_JARS is " in said.out
+    assert "problem  source: " in said.out
+    assert "Connection refused" in said.out.split("problem  source")[1].splitlines()[0]
+    assert "fix: start the broker, or correct source.kafka.servers" in said.out
+    assert "problem  postgres sink of totals: " in said.out
+    assert "problem  kafka sink of dead_letters: " in said.out
+    assert "4 problems found" in said.out
+
+
+def test_jars_that_a_run_would_download(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("LATECOMER_JARS", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert whereabouts(kafka_connector()).startswith("not here yet; the first run downloads it to ")
+    assert not list(tmp_path.iterdir())

@@ -9,6 +9,7 @@ import pytest
 from latecomer.config.load import (
     check_against,
     check_renames,
+    check_secrets,
     load_pipeline,
     parse_pipeline,
     waits_for_ever,
@@ -502,3 +503,37 @@ def test_partitions_without_idle_after_are_warned_of_by_validate(tmp_path: Path)
     (one,) = warned(GOOD.replace(", idle_after: 2m", ""))
     assert "watermark.idle_after: is not set, so the watermark waits for every" in one
     assert "idle_after: 5m" in one
+    (of_kafka,) = warned(KAFKA)
+    assert "waits for every partition of the topics: one that has no records, or falls silent" in of_kafka
+    assert warned(KAFKA.replace("delay: 1m", "delay: 1m, idle_after: 5m")) == []
+
+
+KAFKA = """
+name: shops
+store: ./store
+source:
+  kafka: {servers: "${env:NO_SERVERS}", topics: [a], options: {sasl.password: "${env:NO_WORD}"}}
+  schema: {at: string}
+event: {time: at}
+watermark: {delay: 1m}
+outputs:
+  totals:
+    window: {tumbling: 1m}
+    aggregates: {events: count(*)}
+    late_to: [{kafka: "${env:NO_SINK}"}]
+dead_letters_to: [{postgres: "${env:NO_TARGET}"}]
+"""
+
+
+def test_every_reference_to_nothing_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(KAFKA, encoding="utf-8")
+    with pytest.raises(PipelineError) as refused:
+        check_secrets(parse_pipeline(KAFKA, file), file)
+    told = {(problem.field, problem.line, problem.value) for problem in refused.value.problems}
+    assert told == {
+        ("source.kafka.servers", 5, "${env:NO_SERVERS}"),
+        ("source.kafka.options.sasl.password", 5, "${env:NO_WORD}"),
+        ("outputs.totals.late_to[0].servers", 13, "${env:NO_SINK}"),
+        ("dead_letters_to[0].target", 14, "${env:NO_TARGET}"),
+    }

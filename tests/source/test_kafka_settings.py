@@ -118,5 +118,7 @@ def test_a_reference_to_nothing_and_a_broker_that_is_not_there(
     with pytest.raises(PipelineError, match=r"source.kafka.options.sasl.password.*no such variable"):
         source_of(pipeline, {"at": "string"}).require()
     monkeypatch.setattr("latecomer.source.kafka_broker.ANSWER_SECONDS", 1.0)
-    with pytest.raises(SourceOutage, match=r"start the broker, or correct source\.kafka\.servers"):
+    with pytest.raises(
+        SourceOutage, match=r"Connection refused.*; start the broker, or correct source\.kafka\.servers"
+    ):
         source_of(loaded(tmp_path, "topics: [a]"), {"at": "string"}).require()

@@ -29,7 +29,7 @@ def unhurried() -> Iterator[None]:
     settings.register_profile("documents", database=None, deadline=None, max_examples=30, **RELAXED)
     settings.load_profile("documents")
     yield
-    settings.load_profile("repeated")
+    settings.load_profile("usual")
 
 
 @pytest.mark.usefixtures("unhurried")

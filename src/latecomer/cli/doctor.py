@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from latecomer.errors import LatecomerError
+from latecomer.errors.redacting import redacted
 
 if TYPE_CHECKING:
+    from latecomer.config.kafka import KafkaTopics
     from latecomer.config.models import Pipeline
 
 LOW_DISK = 1 << 30
+LISTED = 16
+"""How many partitions of a topic are listed."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,13 @@ def doctor(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]", help="A pipeline file, to look at its source and store too.", show_default=False
+            metavar="[FILE]",
+            help="A pipeline file, to look at its source, sinks and store too.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Check Java, Spark, packages, memory and, with FILE, the source and the store. Exit 1 on a problem."""
+    """Check Java, Spark, packages, memory and, with FILE, source, sinks and store. Exit 1 on a problem."""
     problems = 0
     for finding in examine(file):
         typer.echo(str(finding))
@@ -180,6 +186,7 @@ def _bytes(written: str) -> int | None:
 
 def _of_pipeline(file: Path) -> Iterator[Finding]:
     from latecomer.cli.options import load
+    from latecomer.config.load import check_secrets
 
     try:
         pipeline = load(file)
@@ -188,10 +195,30 @@ def _of_pipeline(file: Path) -> Iterator[Finding]:
         return
     yield Finding("pipeline", f"{pipeline.name}, outputs {', '.join(pipeline.outputs)}")
     try:
+        check_secrets(pipeline, file)
+    except LatecomerError as error:
+        yield Finding("secrets", str(error), "set what is referred to")
+    else:
+        yield from _outside(pipeline, file)
+    yield from store(pipeline)
+
+
+def _outside(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
+    """What is not on this machine, or need not be: the source and the sinks."""
+    try:
         yield from _source(pipeline, file)
     except (LatecomerError, OSError) as error:
-        yield Finding("source", str(error), "correct the source, or the pipeline file")
-    yield from store(pipeline)
+        yield _problem("source", error, "correct the source, or the pipeline file")
+    try:
+        yield from sinks(pipeline, file)
+    except (LatecomerError, OSError) as error:
+        yield _problem("sinks", error, "correct the pipeline file")
+
+
+def _problem(what: str, error: Exception, otherwise: str) -> Finding:
+    """An error as a finding: what it says to do is the fix."""
+    found, _, fix = str(error).partition("; ")
+    return Finding(what, found, fix or otherwise)
 
 
 def _source(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
@@ -201,6 +228,9 @@ def _source(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
     from latecomer.config.paths import list_files
     from latecomer.store.store import source_columns
 
+    if pipeline.source.kafka is not None:
+        yield from _kafka(pipeline, pipeline.source.kafka, file)
+        return
     own = pipeline.source.polled
     if own is not None:
         from latecomer.source.choose import source_of
@@ -216,6 +246,51 @@ def _source(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
     yield Finding("source", f"{len(files)} files at {pipeline.source_path}")
     for warning in source_warnings(pipeline.source_path, pipeline.format):
         yield Finding("source", f"warning: {warning}")
+
+
+def _kafka(pipeline: Pipeline, topics: KafkaTopics, file: Path) -> Iterator[Finding]:
+    """The connector's jars, whether the broker answers, and how much of each topic no run has found yet."""
+    from latecomer.config.load import check_against
+    from latecomer.source.kafka import KafkaReader
+    from latecomer.spark.packages import kafka_connector, whereabouts
+    from latecomer.store.answers import last_answer
+    from latecomer.store.store import source_columns
+
+    check_against(pipeline, source_columns(pipeline, file), file)
+    try:
+        yield Finding("kafka connector", whereabouts(kafka_connector()))
+    except LatecomerError as error:
+        yield _problem("kafka connector", error, "unset LATECOMER_JARS")
+    reader = KafkaReader(topics=topics, base=pipeline.base)
+    reader.check()
+    waiting = reader.waiting(last_answer(pipeline.store_path)[1])
+    yield Finding("source", f"kafka {redacted(topics.servers)}, {topics.named}, the broker answers")
+    if not waiting:
+        yield Finding("topics", f"none matches {topics.pattern} yet")
+    for name, partitions in waiting.items():
+        listed = ", ".join(f"{number}: {count:,}" for number, count in enumerate(partitions[:LISTED]))
+        more = ", …" if len(partitions) > LISTED else ""
+        said = f"{len(partitions)} partition{'' if len(partitions) == 1 else 's'}"
+        yield Finding(
+            f"topic {name}", f"{said}, {sum(partitions):,} records that no run has found yet ({listed}{more})"
+        )
+
+
+def sinks(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
+    """Whether each sink can be reached, and its last batch."""
+    from latecomer.sink.keeper import ask_sinks
+    from latecomer.store.store import Store, source_columns
+
+    if not any(pipeline.listed_sinks()):
+        return
+    for listed, target, answer in ask_sinks(Store(pipeline, source_columns(pipeline, file))):
+        what = f"{listed.sink.kind} sink of {listed.name}"
+        if isinstance(answer, LatecomerError):
+            yield _problem(what, answer, "start the server, or correct the pipeline file")
+        elif answer is None:
+            yield Finding(what, f"{target}; it is not asked before a run")
+        else:
+            yield Finding(what, f"{target}, {'nothing in it yet' if answer < 0 else f'up to batch {answer}'}")
 
 
 def store(pipeline: Pipeline) -> Iterator[Finding]:

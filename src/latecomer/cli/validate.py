@@ -65,7 +65,7 @@ def _described(
         for new, made_from in pipeline.columns.items():
             yield f"           {new} is the source's {made_from}"
     yield f"event      {_event(pipeline)}"
-    yield f"watermark  {_watermark(pipeline.watermark, pipeline.partition_column)}"
+    yield f"watermark  {_watermark(pipeline.watermark, _partition(pipeline))}"
     for name, output in pipeline.outputs.items():
         yield f"output     {name}: {_numbers(output)}"
         yield f"           {_lateness(output)}{_firings(output)}; {_sinks(output)}"
@@ -100,10 +100,7 @@ def _source(pipeline: Pipeline, there: int) -> str:
 
 def _event(pipeline: Pipeline) -> str:
     event, order_by = pipeline.event, pipeline.order_by
-    by_itself = (
-        "when its file was last modified" if pipeline.source.files else "when its source says, or it is read"
-    )
-    arrived = f"arrived at {order_by}" if order_by else f"arrived {by_itself}"
+    arrived = f"arrived at {order_by}" if order_by else f"arrived {_arrival(pipeline)}"
     if isinstance(event.id, str):
         repeats = f"repeated {event.id} are duplicates"
     else:
@@ -113,6 +110,23 @@ def _event(pipeline: Pipeline) -> str:
     if event.producer and event.producer_seq:
         counted = f"; each {event.producer} counts its events in {event.producer_seq}"
     return f"happened at {event.time}, {arrived}; {repeats}{counted}"
+
+
+def _partition(pipeline: Pipeline) -> str | None:
+    """What a partition is called, where there are several."""
+    return pipeline.partition_column or ("partition" if pipeline.source.kafka else None)
+
+
+def _arrival(pipeline: Pipeline) -> str:
+    kafka = pipeline.source.kafka
+    if kafka is not None:
+        by_topic = "when the broker got it where the topic has LogAppendTime, else when it is read"
+        return {"broker": "when the broker got it", "read": "when it is read"}.get(
+            kafka.arrival or "", by_topic
+        )
+    return (
+        "when its file was last modified" if pipeline.source.files else "when its source says, or it is read"
+    )
 
 
 def _watermark(strategy: Strategy, partition: str | None) -> str:

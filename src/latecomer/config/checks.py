@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from latecomer.config.columns import clashing_names
+from latecomer.config.kafka import KafkaTopics
 from latecomer.config.models import NAME, Output, Pipeline
 from latecomer.config.places import check_places, unusable_paths
 from latecomer.config.renames import fix_by_renaming
 from latecomer.config.secrets import reference_problem
-from latecomer.config.sinks import PostgresSink, Stream
+from latecomer.config.sinks import KafkaSink, PostgresSink, Stream
 from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.model import types
 from latecomer.model.aggregates import ADDITIVE, NUMERIC, Aggregate, is_expression
@@ -338,24 +339,39 @@ def plain_passwords(pipeline: Pipeline) -> list[Problem]:
 
 def missing_secrets(pipeline: Pipeline) -> list[Problem]:
     """References to secrets that are not there. They are asked for when something is to be written."""
-    found = (
-        reference_problem(f"{listed.field}.target", listed.sink.target, pipeline.base)
-        for listed in pipeline.listed_sinks()
-        if isinstance(listed.sink, PostgresSink)
-    )
+    found = (reference_problem(field, text, pipeline.base) for field, text in _with_secrets(pipeline))
     return [problem for problem in found if problem is not None]
 
 
+def _with_secrets(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """What may refer to a secret: where it is written, and as what."""
+    kafka = pipeline.source.kafka
+    servers: list[tuple[str, KafkaTopics | KafkaSink]] = [("source.kafka", kafka)] if kafka else []
+    for listed in pipeline.listed_sinks():
+        if isinstance(listed.sink, PostgresSink):
+            yield f"{listed.field}.target", listed.sink.target
+        elif isinstance(listed.sink, KafkaSink):
+            servers.append((listed.field, listed.sink))
+    for field, each in servers:
+        yield f"{field}.servers", each.servers
+        for name, value in each.options.items():
+            yield f"{field}.options.{name}", str(value)
+
+
 def waits_for_ever(pipeline: Pipeline) -> list[Problem]:
-    """Partitions without `idle_after`: one row with a new name, never heard of again, holds the watermark."""
-    partition = pipeline.partition_column
-    if partition is None or pipeline.watermark.idle_after is not None:
+    """Partitions without `idle_after`: one row with a new name, or an empty partition, holds the watermark."""
+    partition, kafka = pipeline.partition_column, pipeline.source.kafka
+    if (partition is None and kafka is None) or pipeline.watermark.idle_after is not None:
         return []
+    waits = (
+        f"for every {partition} that was ever heard of: one that falls silent, were it a single row with a wrong name,"
+        if partition is not None
+        else "for every partition of the topics: one that has no records, or falls silent,"
+    )
     return [
         Problem(
             "watermark.idle_after",
-            f"is not set, so the watermark waits for every {partition} that was ever heard of: one that falls "
-            "silent, were it a single row with a wrong name, holds it for ever, and no window closes",
+            f"is not set, so the watermark waits {waits} holds it for ever, and no window closes",
             None,
             "write idle_after: 5m or longer than any usual pause, and whoever is silent for so long holds nobody back",
         )

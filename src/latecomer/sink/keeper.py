@@ -9,7 +9,7 @@ from contextlib import suppress
 import pyarrow as pa
 
 from latecomer.config.sinks import ListedSink, OnOutage, Sink, Stream
-from latecomer.errors import SinkOutage
+from latecomer.errors import LatecomerError, SinkOutage
 from latecomer.sink import SinkLogic, make_sink, target_of
 from latecomer.sink.published import Feed, feed_of
 from latecomer.sink.status import SCHEMA, reached_by, status_row, write_notes
@@ -52,6 +52,16 @@ def sink_status(store: Store) -> pa.Table:
         for sink, target, logic, feed in _sinks(store)
     ]
     return pa.Table.from_pylist(rows, SCHEMA)
+
+
+def ask_sinks(store: Store) -> Iterator[tuple[ListedSink, str, int | LatecomerError | None]]:
+    """Every sink, where it writes, and what it answers when it is asked for its last batch: None where it cannot be
+    asked, an error where it does not answer. Nothing is opened or made."""
+    for _, target, logic, feed in _sinks(store):
+        try:
+            yield feed.listed, target, logic.peek()
+        except LatecomerError as error:
+            yield feed.listed, target, error
 
 
 def still_wanted(store: Store, stream: Stream, output: str | None, until: int) -> tuple[int, str] | None:

@@ -27,6 +27,7 @@ from latecomer.source.kafka_ranges import (
     next_answer,
     partitions_of,
     ranges_of,
+    waiting,
 )
 from latecomer.source.kafka_settings import java_settings
 from latecomer.spark.errors import SPARK_ERRORS
@@ -62,6 +63,12 @@ class KafkaReader(PolledSource):
                         "timestamps are the producers' clocks; set message.timestamp.type=LogAppendTime on the topic, "
                         "or write arrival: read"
                     )
+
+    def waiting(self, since: Answer | None) -> dict[str, list[int]]:
+        """For each topic, how many records each of its partitions has that are not read yet."""
+        with self._broker.asked() as questions:
+            topics = questions.described(first=since is None)
+        return waiting(since, topics)
 
     def settings(self) -> Mapping[str, str]:
         return with_jars(kafka_connector())

@@ -66,7 +66,12 @@ class Broker:
             **self.settings(),
         }
         try:
-            yield Questions(self.topics, admin.AdminClient(settings))
+            client = admin.AdminClient(settings)
+            try:
+                yield Questions(self.topics, client)
+            except KafkaException:
+                client.poll(0)  # has the client's own errors noted
+                raise
         except KafkaException as error:
             raise _in_words(error.args[0], noted) from None
         except ValueError as error:
@@ -175,9 +180,15 @@ def _in_words(error: Any, noted: list[Any]) -> Exception:
         KafkaError.SASL_AUTHENTICATION_FAILED: "correct the user and password in source.kafka.options",
         KafkaError._AUTHENTICATION: "correct the user and password in source.kafka.options",
     }
-    said = next((each for each in [error, *noted] if each.code() in lasting), error)
-    reason = without_secrets(first_line(Exception(said.str())))
-    if said.code() in lasting:
-        return SourceError(f"kafka source: {reason}; {lasting[said.code()]}")
-    more = f" ({without_secrets(noted[-1].str())})" if noted and noted[-1].str() != said.str() else ""
-    return SourceOutage(f"{reason}{more}; start the broker, or correct source.kafka.servers")
+    said = next((each for each in [error, *noted] if each.code() in lasting), None)
+    if said is not None:
+        return SourceError(f"kafka source: {_shown(said)}; {lasting[said.code()]}")
+    # That a connection was refused says more than that nobody answered.
+    met = [each for each in noted if each.code() != KafkaError._ALL_BROKERS_DOWN]
+    reason = _shown(met[-1] if met else error)
+    return SourceOutage(f"{reason}; start the broker, or correct source.kafka.servers")
+
+
+def _shown(error: Any) -> str:
+    """What an error says, but for the state of the client."""
+    return without_secrets(first_line(Exception(re.sub(r" \(after \d+ms in state .*\)", "", error.str()))))

@@ -101,6 +101,27 @@ def _shared_out(
     }
 
 
+def waiting(since: Answer | None, topics: Mapping[str, Topic]) -> dict[str, list[int]]:
+    """How many offsets of each partition are there and not read yet.
+
+    >>> waiting({"topics": {"pay": {"to": [7]}}}, {"pay": Topic("x", begin=[2, 0], end=[9, 4], start=[2, 0])})
+    {'pay': [2, 4]}
+    """
+    read = {name: each["to"] for name, each in (since["topics"] if since else {}).items()}
+    return {
+        name: [
+            end - max(begin, start)
+            for begin, end, start in zip(
+                topic.begin,
+                topic.end,
+                [*read.get(name, ()), *topic.start[len(read.get(name, ())) :]],
+                strict=True,
+            )
+        ]
+        for name, topic in topics.items()
+    }
+
+
 def partitions_of(answer: Answer) -> dict[str, bool]:
     """Every partition, and whether there is more of it than this slice reads."""
     return {

@@ -106,6 +106,17 @@ def jars(package: Package) -> list[Path]:
         ) from None
 
 
+def whereabouts(package: Package) -> str:
+    """Where the jars are that a run would use, without a download. `MachineError` where those given do not do."""
+    given = os.environ.get("LATECOMER_JARS")
+    if given and package.beside_spark:
+        return f"{len(jars(package))} jars in {given} (LATECOMER_JARS)"
+    found = cached(package)
+    if found is None:
+        return f"not here yet; the first run downloads it to {package.folder}"
+    return f"{len(found)} jars in {package.folder}"
+
+
 def cached(package: Package) -> list[Path] | None:
     """The jars that an earlier download left in the cache, if there was one."""
     return sorted(package.folder.glob("*.jar")) or None
