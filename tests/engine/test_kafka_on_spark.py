@@ -101,7 +101,15 @@ def test_without_jars_tests_are_skipped_with_the_reason_and_ci_fails(
         "XDG_CACHE_HOME": str(tmp_path),
         "DEFAULT_ARTIFACT_REPOSITORY": "http://127.0.0.1:9/",
     }
-    asked = ["-p", "no:cacheprovider", f"--basetemp={tmp_path / 'tmp'}", f"{__file__}", "-k", "topics_change"]
+    asked = [
+        "--tb=line",
+        "-p",
+        "no:cacheprovider",
+        f"--basetemp={tmp_path / 'tmp'}",
+        f"{__file__}",
+        "-k",
+        "topics_change",
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *asked],
         capture_output=True,

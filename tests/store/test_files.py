@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from latecomer.source.polled import _last
 from latecomer.store import files
+from latecomer.store.answers import last_answer
 from latecomer.store.rebuilds import Rebuilds, Record
 
 ROWS = pa.table({"n": [1, 2, 3]})
@@ -156,7 +156,9 @@ def _killed(*_: object) -> None:
 
 def test_the_draft_of_an_answer_is_no_answer(tmp_path: Path) -> None:
     """A crash may leave only the draft of the first one."""
-    (tmp_path / ".000000000000.json").write_text('{"since": null, "unt')
-    assert _last(tmp_path) == (-1, None)
-    files.replace_text(tmp_path / "000000000000.json", '{"since": null, "until": 7}')
-    assert _last(tmp_path) == (0, 7)
+    folder = tmp_path / FOLDER
+    folder.mkdir()
+    (folder / ".000000000000.json").write_text('{"since": null, "unt')
+    assert last_answer(tmp_path) == (-1, None)
+    files.replace_text(folder / "000000000000.json", '{"since": null, "until": 7}')
+    assert last_answer(tmp_path) == (0, 7)
