@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from latecomer.store import files
-from latecomer.store.answers import last_answer
+from latecomer.store.answers import FOLDER, last_answer
 from latecomer.store.rebuilds import Rebuilds, Record
 
 ROWS = pa.table({"n": [1, 2, 3]})
