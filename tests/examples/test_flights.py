@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shlex
-import sys
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from cli.cli_kit import Cli, calling
 from examples.flights_kit import assert_exact, counted, read_files, standing
+from examples.script_kit import loaded
 from latecomer import load_pipeline
 from latecomer.after.reading.reader import Reader
 from latecomer.ledger.check import check_ledger
@@ -29,13 +28,7 @@ FORMATS["parquet"] = ("flights-parquet.yaml", "data-parquet")
 
 def generator() -> ModuleType:
     """The example's own program; it is a script beside its files and no package."""
-    spec = importlib.util.spec_from_file_location("flights_generate", EXAMPLE / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return loaded("flights_generate", EXAMPLE / "generate.py")
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from examples.script_kit import loaded
 from kafka_kit import Client
 from latecomer import load_pipeline, run
 from latecomer.after.reading.reader import Reader
@@ -30,13 +30,7 @@ DELAY, ALLOWED = timedelta(minutes=2), timedelta(minutes=6)
 @pytest.fixture
 def produce() -> ModuleType:
     """The example's own producer; it is a script beside its files and no package."""
-    spec = importlib.util.spec_from_file_location("kafka_to_postgres_produce", EXAMPLE / "produce.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return loaded("kafka_to_postgres_produce", EXAMPLE / "produce.py")
 
 
 def example_in(folder: Path, name: str) -> Path:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from latecomer.config.columns import clashing_names
-from latecomer.config.kafka import KafkaTopics
+from latecomer.config.kafka import KafkaTopics, written_settings
 from latecomer.config.models import NAME, Output, Pipeline
 from latecomer.config.places import check_places, unusable_paths
 from latecomer.config.renames import fix_by_renaming
@@ -353,9 +353,8 @@ def _with_secrets(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
         elif isinstance(listed.sink, KafkaSink):
             servers.append((listed.field, listed.sink))
     for field, each in servers:
-        yield f"{field}.servers", each.servers
-        for name, value in each.options.items():
-            yield f"{field}.options.{name}", str(value)
+        written = written_settings(each.servers, each.options)
+        yield from ((f"{field}.{name}", text) for name, text in written.items())
 
 
 def waits_for_ever(pipeline: Pipeline) -> list[Problem]:

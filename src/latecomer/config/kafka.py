@@ -26,6 +26,7 @@ METADATA: dict[str, str] = {
     "offset": "bigint",
 }
 """What Kafka says of a record besides its value, and its type as a column."""
+Options = Mapping[str, str | int | float | bool]
 TOPIC = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]{1,249}")
 RESERVED = frozenset(
     {
@@ -36,7 +37,12 @@ RESERVED = frozenset(
 """Options that what the source promises stands on."""
 
 
-def client_options(written: Mapping[str, str | int | float | bool], base: Path) -> dict[str, str]:
+def written_settings(servers: str, options: Options) -> dict[str, str]:
+    """What the file says of a cluster, under the names of its fields: any of it may refer to a secret."""
+    return {"servers": servers, **{f"options.{name}": str(value) for name, value in options.items()}}
+
+
+def client_options(written: Options, base: Path) -> dict[str, str]:
     """Options of a client with their secrets, as text; `base` is the folder of the pipeline file, which paths and
     references to files are relative to."""
     options = {}

@@ -188,6 +188,11 @@ class Timeline:
             separators=(",", ":"),
         )
 
+    @staticmethod
+    def named_in(carry: str | None) -> dict[str, bool] | None:
+        """The partitions that the source had named when this was carried, if it names any."""
+        return None if carry is None else json.loads(carry).get("named")
+
     @classmethod
     def restore(cls, strategy: Strategy, carry: str | None) -> Timeline:
         """The timeline as the last batch left it.

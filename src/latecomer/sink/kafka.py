@@ -16,10 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.config.contract import Shape, SinkLogic
-from latecomer.config.sinks import KafkaSink, owner_in_words
+from latecomer.config.contract import Shape
+from latecomer.config.sinks import KafkaSink
 from latecomer.errors import SinkError, SinkOutage, first_line
 from latecomer.errors.redacting import without_secrets
+from latecomer.sink.base import BuiltInLogic
 from latecomer.sink.kafka_client import ANSWER_SECONDS, SETTLE_SECONDS, Cluster
 from latecomer.sink.kafka_records import Records
 from latecomer.store.failpoints import failpoint
@@ -28,16 +29,16 @@ SILENT_SECONDS = 30.0
 """How long the broker may accept nothing of what it is sent."""
 KEEP_SECONDS = 24 * 3600.0
 """How often the number is committed anew where nothing is written: brokers forget it after seven days."""
+_REACH = "see that the brokers run and can be reached"
 _INSTALL = "install it: pip install 'latecomer[kafka]'"
 
 
-class KafkaLogic(SinkLogic):
+class KafkaLogic(BuiltInLogic):
     kind = KafkaSink.kind
 
     def __init__(self, sink: KafkaSink, base: Path, pipeline: str, shape: Shape) -> None:
-        self.shape = shape
-        self._sink, self._pipeline = sink, pipeline
-        self._topic = sink.topic or shape.name
+        self._sink, self._topic = sink, sink.topic or shape.name
+        super().__init__(f"{sink.servers}/{self._topic}", pipeline, shape)
         self._writer = f"{pipeline}/{shape.owner}"
         self._cluster = Cluster(sink, base, self._topic, f"latecomer/{self._writer}/{self._topic}")
         self._records = Records(shape, self._writer, sink.compacted)
@@ -77,12 +78,11 @@ class KafkaLogic(SinkLogic):
             with self._cluster.consumer() as consumer:
                 return self._progress(consumer)
 
-    def apply(self, batch: int, panes: pa.Table) -> None:
-        if not panes.num_rows or batch <= self._reached:
+    def _apply(self, batch: int, panes: pa.Table) -> None:
+        if batch <= self._reached:
             return
-        rows = panes.select(self.shape.schema.names).cast(self.shape.schema)
         with self._transaction(batch):
-            self._send(batch, rows)
+            self._send(batch, panes)
             failpoint("sink.kafka.sent", batch)
 
     def skip(self, batch: int) -> None:
@@ -183,7 +183,7 @@ class KafkaLogic(SinkLogic):
                 reason = "the topic holds records that latecomer did not write"
             else:
                 pipeline, _, owner = writer.rpartition("/")
-                reason = f"the topic belongs to {owner_in_words(owner)} of pipeline {pipeline}"
+                reason = self._belongs_to("topic", pipeline, owner)
             raise self._refusal(reason, "give the sink another topic")
 
     def _require_usable(self) -> None:
@@ -206,7 +206,7 @@ class KafkaLogic(SinkLogic):
         except KafkaException as error:
             raise self._explained(error.args[0], batch) from error
         except TimeoutError as error:
-            raise self._outage(self._why(first_line(error)), batch) from error
+            raise self._outage(self._why(first_line(error)), _REACH, batch) from error
 
     def _explained(self, error: Any, batch: int | None) -> SinkError:
         """The reason and the fix, and whether it may pass."""
@@ -218,7 +218,7 @@ class KafkaLogic(SinkLogic):
             if code in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
                 if late:
                     reason = "the batch took longer than the broker lets a transaction last"
-                    return self._outage(reason, batch, "raise transaction.timeout.ms in options")
+                    return self._outage(reason, "raise transaction.timeout.ms in options", batch)
                 fix = "stop one of them, or give one another pipeline name and topic"
                 return self._refusal("another run has begun to write to this topic as this sink", fix, batch)
             if code in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED):
@@ -238,25 +238,18 @@ class KafkaLogic(SinkLogic):
             return self._refusal(
                 f"it cannot be set up so ({_said(error)})", "correct the options of the sink", batch
             )
-        return self._outage(self._why(_said(error)), batch)
+        return self._outage(self._why(_said(error)), _REACH, batch)
 
     def _why(self, said: str) -> str:
         met = self._cluster.last_error
         return said if met is None else f"{said}: {_said(met)}"
 
-    def _refusal(self, reason: str, fix: str, batch: int | None = None) -> SinkError:
-        return SinkError(self._sentence(f"{reason}; {fix}", batch))
+    def _outage(self, reason: str, fix: str, batch: int | None = None) -> SinkOutage:
+        self._begun = None  # nobody is there to be told of an end
+        return super()._outage(without_secrets(reason), fix, batch)
 
-    def _outage(
-        self, reason: str, batch: int | None, fix: str = "see that the brokers run and can be reached"
-    ) -> SinkOutage:
-        reason, self._begun = without_secrets(reason), None  # nobody is there to be told of an end
-        return SinkOutage(f"{reason}; {fix}", self._sentence(f"{reason}; {fix}", batch))
-
-    def _sentence(self, told: str, batch: int | None) -> str:
-        goes_on = "catches this sink up" if batch is None else f"continues with batch {batch}"
-        place = f"{self._sink.servers}/{self._topic}"
-        return f"kafka sink {without_secrets(f'{place}: {told}')}. Nothing is lost: the next run {goes_on}."
+    def _sentence(self, reason: str, fix: str, batch: int | None) -> str:
+        return without_secrets(super()._sentence(reason, fix, batch))
 
 
 def _require_before(deadline: float) -> None:

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from latecomer.config.kafka import client_options
+from latecomer.config.kafka import client_options, written_settings
 from latecomer.config.secrets import reference_problem, resolved
 from latecomer.config.sinks import KafkaSink
 from latecomer.errors import Problem
@@ -41,14 +41,9 @@ class Cluster:
 
     def problem(self) -> Problem | None:
         """What is wrong with a reference to a secret, if anything is."""
-        written = {
-            "servers": self._sink.servers,
-            **{f"options.{k}": v for k, v in self._sink.options.items()},
-        }
-        for name, value in written.items():
-            if isinstance(value, str) and (found := reference_problem(name, value, self._base)):
-                return found
-        return None
+        written = written_settings(self._sink.servers, self._sink.options)
+        found = (reference_problem(name, text, self._base) for name, text in written.items())
+        return next((problem for problem in found if problem is not None), None)
 
     def settings(self) -> dict[str, Any]:
         """What every client is made with."""

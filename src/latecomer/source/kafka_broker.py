@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from latecomer.config.kafka import KafkaTopics, StartAt, client_options
+from latecomer.config.kafka import KafkaTopics, StartAt, client_options, written_settings
 from latecomer.config.secrets import reference_problem, resolved
 from latecomer.errors import MachineError, PipelineError, SourceError, SourceOutage, first_line
 from latecomer.errors.redacting import without_secrets
@@ -34,12 +34,8 @@ class Broker:
 
     def require_secrets(self) -> None:
         """Refuse references to what is not there."""
-        written = {
-            "servers": self.topics.servers,
-            **{f"options.{name}": value for name, value in self.topics.options.items()},
-        }
-        for name, value in written.items():
-            problem = reference_problem(f"source.kafka.{name}", str(value), self.base)
+        for name, text in written_settings(self.topics.servers, self.topics.options).items():
+            problem = reference_problem(f"source.kafka.{name}", text, self.base)
             if problem is not None:
                 raise PipelineError([problem])
 
@@ -87,12 +83,12 @@ class Questions:
 
     topics: KafkaTopics
     client: Any
-    _api: Any = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
+    @property
+    def _api(self) -> Any:
         import confluent_kafka.admin
 
-        object.__setattr__(self, "_api", confluent_kafka.admin)
+        return confluent_kafka.admin
 
     def described(self, first: bool) -> dict[str, Topic]:
         """The topics as they are now; `first`, where nothing has been read yet."""

@@ -10,7 +10,6 @@ running on it.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -38,7 +37,7 @@ from latecomer.config.models import Output, Pipeline
 from latecomer.config.places import url_problem
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreMismatch
 from latecomer.model.durations import to_micros
-from latecomer.model.timeline import Row
+from latecomer.model.timeline import Row, Timeline
 from latecomer.pipeline import Engine
 from latecomer.source.base import Slice
 from latecomer.spark.errors import explained
@@ -308,7 +307,7 @@ def _steps(origin: Store, last: int) -> list[_Step]:
             row["source_batch"],
             row["kind"],
             to_micros(row["at"]) if row["at"] else 0,
-            json.loads(row["carry"] or "{}").get("named"),
+            Timeline.named_in(row["carry"]),
         )
         for row in found.to_pylist()
     ]
