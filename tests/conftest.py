@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings as hypothesis_settings
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import kafka_kit
@@ -63,6 +64,15 @@ def no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that cannot be read is tried again at once."""
     monkeypatch.setattr(retrying, "sleep", lambda _: None)
+
+
+@pytest.fixture(autouse=True)
+def no_other_session(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Who starts Spark asks for the fixture: a JVM that is already there has not its settings, and no connector."""
+    before = SparkContext._gateway
+    yield
+    if "spark" not in request.fixturenames:
+        assert SparkContext._gateway is before, "this test started Spark; let it ask for the fixture `spark`"
 
 
 SMALL = {

@@ -93,6 +93,7 @@ def test_under_another_name_the_output_can_be_computed_again(filled: Lake, cli: 
     assert cli("ledger", filled.file).status == 0
 
 
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("field", ["through", "low", "high", "since", "watermark"])
 def test_a_planted_plan_is_refused(field: str, filled: Lake, cli: Cli) -> None:
     """The numbers of a plan stand in queries."""

@@ -77,6 +77,7 @@ def test_three_sinks_of_which_one_is_down_for_five_minutes(
                 # The others keep their pace: each batch is there before the next one comes.
                 others = [worker for worker in keeper.workers if worker is not down]
                 eventually(lambda others=others: not any(worker.behind for worker in others))
+                eventually(lambda: down.outage is not None)
             eventually(lambda: down.outage is not None and down.outage.attempts > 5)
             assert batches(rows_of_delta(tmp_path / "results")) == [0, 0, *range(1, 31)]
             assert batches(lines_of(tmp_path / "changes")) == [0, 0, *range(1, 31)]
