@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,21 +12,18 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql import SparkSession
 
 from latecomer.config import checks
 from latecomer.config.arguments import require_flags, require_kind, require_pipeline
 from latecomer.config.load import check_against, check_secrets
 from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError, Problem, SourceError, StoreError
-from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.following import follow
+from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import Calendar, Tumbling
 from latecomer.pipeline import BatchReport, Engine
 from latecomer.sink.keeper import check_sinks
-from latecomer.source.base import StreamedSource
-from latecomer.source.checkpoint import next_batch
 from latecomer.source.choose import source_of
 from latecomer.spark.errors import SPARK_ERRORS, first_line, refusal
 from latecomer.spark.predicates import check_predicates
@@ -40,7 +36,6 @@ from latecomer.store.store import Store, source_columns
 from latecomer.timeline.keeper import TimelineKeeper
 
 LOG = logging.getLogger(__name__)
-HEARTBEAT_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -135,8 +130,7 @@ def _run(
 ) -> RunReport:
     try:
         engine.start()
-        source = source_of(engine.pipeline, engine.store.columns)
-        _Runner(engine, source, session, stopping).run(bounded)
+        follow(engine, source_of(engine.pipeline, engine.store.columns), session, stopping, bounded)
         if drain and not stopping.is_set():
             LOG.info("closing every window")
             engine.drain()
@@ -213,112 +207,6 @@ def _known_to_java(spark: SparkSession, zone: str) -> bool:
     except SPARK_ERRORS:
         return False
     return True
-
-
-class _Runner:
-    """Drives the source's stream, one batch at a time, and the heartbeat between them."""
-
-    def __init__(
-        self, engine: Engine, source: StreamedSource, spark: SparkSession, stopping: threading.Event
-    ) -> None:
-        self.engine = engine
-        self.source = source
-        self.spark = spark
-        self.stopping = stopping
-        self.turn = threading.Lock()
-        self.failure: BaseException | None = None
-        self._hear()
-
-    def _hear(self) -> None:
-        """From here on silence counts: nothing more to read, the arrival clock at the last arrival."""
-        self.quiet_since = time.monotonic()
-        self.quiet_from = self.engine.keeper.timeline.last_at
-
-    def run(self, bounded: bool) -> None:
-        LOG.info("looking for what is new")
-        query = self._start(bounded)
-        try:
-            while query.isActive and not self.stopping.wait(0.05 if bounded else 0.2):
-                if not bounded:
-                    self.source.look(self.engine.store.root, bounded)
-                    self._beat()
-            if self.stopping.is_set():
-                with self.turn:  # the batch under way is finished first
-                    query.stop()
-            else:
-                query.awaitTermination()
-            self.engine.settle()
-        except (StreamingQueryException, *SPARK_ERRORS) as error:
-            raise _in_words(self.failure or error, self.engine.store) from None
-        finally:
-            query.stop()
-        if self.failure is not None:
-            raise _in_words(self.failure, self.engine.store)
-
-    def _start(self, bounded: bool) -> StreamingQuery:
-        store, keeper, source = self.engine.store, self.engine.keeper, self.source
-        source.repair(store.checkpoint, keeper.last_source_batch, logged=self.engine.half_logged)
-        source.require_next(store.root, next_batch(store.checkpoint), keeper.last_source_batch, keeper.parts)
-        source.look(store.root, bounded)
-        writer = (
-            source.stream(self.spark, store.root)
-            .writeStream.foreachBatch(self._batch)
-            .option("checkpointLocation", str(store.checkpoint))
-            .queryName(f"latecomer {store.pipeline.name}")
-        )
-        writer = (
-            writer.trigger(availableNow=True)
-            if bounded
-            else writer.trigger(processingTime="200 milliseconds")
-        )
-        return writer.start()
-
-    def _batch(self, _: DataFrame, source_batch: int) -> None:
-        with self.turn:
-            try:
-                whole = self._accept(source_batch)
-            except BaseException as error:
-                # Whatever it is, Spark must hear of it, or it would wait for ever.
-                self.failure = error
-                raise RuntimeError("the batch failed") from None
-            finally:
-                self._hear()
-            if not whole:
-                raise InterruptedError("stopping")
-
-    def _accept(self, source_batch: int) -> bool:
-        """Accept a batch of the stream, slice by slice; False where a stop came before the last of them, and
-        Spark has to hand it in again."""
-        store, keeper, source = self.engine.store, self.engine.keeper, self.source
-        source.sync(store.checkpoint, source_batch)
-        source.require_next(store.root, source_batch, keeper.last_source_batch, keeper.parts)
-        for part, piece in enumerate(source.slices(store.checkpoint, store.root, source_batch)):
-            if self.stopping.is_set():
-                return False
-            self._require_store()
-            self.engine.publish_rebuilds()
-            LOG.info("reading batch %d", self.engine.last + 1)
-            self.engine.accept(source_batch, piece, part)
-        return True
-
-    def _require_store(self) -> None:
-        """Tables that are open would be written on where nobody reads them."""
-        if not is_store(self.engine.store.root):
-            raise StoreError(f"store {self.engine.store.root} is not there any more")
-
-    def _beat(self) -> None:
-        """A heartbeat, while no batch runs: the arrival clock has gone on since the last arrival."""
-        if self.engine.busy or not self.turn.acquire(blocking=False):
-            return
-        try:
-            self._require_store()
-            self.engine.settle()
-            self.engine.publish_rebuilds()
-            silent = time.monotonic() - self.quiet_since
-            if silent >= HEARTBEAT_SECONDS and self.quiet_from != BEGIN_OF_TIME:
-                self.engine.heartbeat(self.quiet_from + int(silent * 1_000_000))
-        finally:
-            self.turn.release()
 
 
 @contextmanager

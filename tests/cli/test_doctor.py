@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from cli_kit import PIPELINE, Cli, Lake, pane
 from kafka_kit import Client
 from latecomer.cli import doctor
 from latecomer.spark.packages import jars, kafka_connector, whereabouts
-from latecomer.store.answers import FOLDER
+from latecomer.store.answers import Answer, Answers
 from latecomer.store.lock import exclusive
 from latecomer.testing.servers import free_ports
 from postgres_kit import Postgres
@@ -157,9 +156,7 @@ def test_a_kafka_source_and_what_is_waiting_there(
     )
     assert f"dead-{topic}" not in kafka.topics(), "nothing is made"
     assert not (tmp_path / "results.db").exists()
-    answer = {"since": None, "until": {"topics": {topic: {"to": [0, 2]}}}}
-    (tmp_path / "store" / FOLDER).mkdir(parents=True)
-    (tmp_path / "store" / FOLDER / "000000000000.json").write_text(json.dumps(answer))
+    Answers(tmp_path / "store").write(0, Answer(None, {"topics": {topic: {"to": [0, 2]}}}))
     assert (
         f"topic {topic}: 2 partitions, 1 records that no run has found yet (0: 0, 1: 1)"
         in cli("doctor", tmp_path / "pipeline.yaml").out

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from latecomer import running
+from latecomer import following
 from latecomer.model.strategies import Bounded, Head
 from latecomer.model.timeline import Timeline
 from scenarios import HOUR, MINUTE, SECOND
@@ -39,13 +39,13 @@ class Engine:
 def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The machine's clock, in the test's hands."""
     held = SimpleNamespace(seconds=1_000.0)
-    monkeypatch.setattr(running.time, "monotonic", lambda: held.seconds)
-    monkeypatch.setattr(running, "is_store", lambda _: True)
+    monkeypatch.setattr(following.time, "monotonic", lambda: held.seconds)
+    monkeypatch.setattr(following, "is_store", lambda _: True)
     return held
 
 
-def started(engine: Engine) -> running._Runner:
-    return running._Runner(engine, None, None, threading.Event())  # type: ignore[arg-type]
+def started(engine: Engine) -> following.FollowingAnswers:
+    return following.FollowingAnswers(engine, None, threading.Event())  # type: ignore[arg-type]
 
 
 def heard(engine: Engine, at: int) -> None:

@@ -18,6 +18,8 @@ from latecomer.errors import SourceError
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.source.choose import source_of
+from latecomer.source.polled import Polled
+from latecomer.store.answers import Answers
 from source.kafka_source_kit import SCHEMA, logged, payments, pipeline_on, totals
 
 
@@ -48,6 +50,24 @@ def test_offsets_that_are_gone_are_named(spark: SparkSession, kafka: Client, tmp
     going_on = pipeline_on(tmp_path, kafka, topic, on_data_loss="continue")
     run(going_on, drain=True, spark=spark)
     assert totals(going_on) == (15, sum(range(10)) + sum(range(15, 20)))
+
+
+def test_what_goes_between_answer_and_reading_is_named_or_in_the_ledger(
+    spark: SparkSession, kafka: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka.create_topic()
+    pipeline = pipeline_on(tmp_path, kafka, topic)
+    kafka.produce(topic, payments(0, 10))
+    with monkeypatch.context() as patched:
+        patched.setattr(Polled, "answered", lambda *_: None)
+        run(pipeline, once=True, spark=spark)
+    kafka.delete_records(topic, before=4)
+    with pytest.raises(SourceError, match=rf"topic {topic}, partition 0: offsets 0 to 3 are gone"):
+        run(pipeline, once=True, spark=spark)
+    going_on = pipeline_on(tmp_path, kafka, topic, on_data_loss="continue")
+    run(going_on, drain=True, spark=spark)
+    assert totals(going_on) == (6, sum(range(4, 10)))
+    assert list(Answers(tmp_path / "store").lost()) == [(f"{topic}/0", 0, 4)]
 
 
 def test_a_topic_that_was_made_again_is_refused(spark: SparkSession, kafka: Client, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 from deltalake import DeltaTable
 
 from latecomer.store import files
-from latecomer.store.answers import FOLDER, last_answer
 from latecomer.store.rebuilds import Rebuilds, Record
 
 ROWS = pa.table({"n": [1, 2, 3]})
@@ -152,13 +151,3 @@ def test_a_plan_is_there_once_its_record_is(tmp_path: Path, monkeypatch: pytest.
 
 def _killed(*_: object) -> None:
     raise KeyboardInterrupt
-
-
-def test_the_draft_of_an_answer_is_no_answer(tmp_path: Path) -> None:
-    """A crash may leave only the draft of the first one."""
-    folder = tmp_path / FOLDER
-    folder.mkdir()
-    (folder / ".000000000000.json").write_text('{"since": null, "unt')
-    assert last_answer(tmp_path) == (-1, None)
-    files.replace_text(folder / "000000000000.json", '{"since": null, "until": 7}')
-    assert last_answer(tmp_path) == (0, 7)

@@ -253,7 +253,7 @@ def _kafka(pipeline: Pipeline, topics: KafkaTopics, file: Path) -> Iterator[Find
     from latecomer.config.load import check_against
     from latecomer.source.kafka import KafkaReader
     from latecomer.spark.packages import kafka_connector, whereabouts
-    from latecomer.store.answers import last_answer
+    from latecomer.store.answers import Answers
     from latecomer.store.store import source_columns
 
     check_against(pipeline, source_columns(pipeline, file), file)
@@ -263,7 +263,9 @@ def _kafka(pipeline: Pipeline, topics: KafkaTopics, file: Path) -> Iterator[Find
         yield _problem("kafka connector", error, "unset LATECOMER_JARS")
     reader = KafkaReader(topics=topics, base=pipeline.base)
     reader.check()
-    waiting = reader.waiting(last_answer(pipeline.store_path)[1])
+    answers = Answers(pipeline.store_path)
+    found = answers.read(answers.last())
+    waiting = reader.waiting(found.until if found else None)
     yield Finding("source", f"kafka {redacted(topics.servers)}, {topics.named}, the broker answers")
     if not waiting:
         yield Finding("topics", f"none matches {topics.pattern} yet")

@@ -30,7 +30,7 @@ def ledger(
     """Show what was received and what became of it, per output and unit."""
     from latecomer.after.reading.reader import Reader
     from latecomer.cli.render import note, show
-    from latecomer.store.answers import lost_offsets
+    from latecomer.store.answers import Answers
     from latecomer.store.coverage import removal_totals
     from latecomer.store.store import open_store
 
@@ -48,7 +48,7 @@ def ledger(
     for row in removal_totals(open_store(reader.pipeline)).to_pylist():
         if row["unit"] == "events":
             note(_removed(row))
-    for gap in lost_offsets(reader.pipeline.store_path):
+    for gap in Answers(reader.pipeline.store_path).lost():
         offsets = f"offsets {gap.since} to {gap.until - 1} of {gap.partition}"
         note(
             f"lost at the source: {offsets}, {gap.until - gap.since} in all, were gone before they were read"

@@ -77,6 +77,11 @@ class PolledSource(Named):
         """
         raise NotImplementedError(f"{self.kind} has no read(); write def read(self, spark, since, until):")
 
+    def remaining(self, until: Any) -> Any:
+        """What there still is of an answer that was not read at once: the same, or, where something has gone meanwhile
+        and that is no error, an answer that reaches as far and leaves it out."""
+        return until
+
     def partitions(self, until: Any) -> Mapping[str, bool] | None:
         """Every partition there is, and whether there is more of it than up to `until`; None if that is not known.
 

@@ -1,4 +1,4 @@
-"""What the engine needs of a source: a stream, slices of it, and their rows.
+"""What the engine needs of a source: what is new, slices of it, and their rows.
 
 A slice is a piece of a source that can be read again, with the same rows, until it is in the log. Rows have the
 source's columns, under the names that the pipeline has for them, and those named here.
@@ -92,10 +92,6 @@ class Source(ABC):
     settings: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """What the session that reads needs."""
 
-    def session(self) -> Mapping[str, str]:
-        """What Spark needs to be started with, so that it can read."""
-        return {}
-
     @cached_property
     def read_columns(self) -> dict[str, str]:
         """The columns under the names that the source has for them."""
@@ -111,26 +107,29 @@ class Source(ABC):
         """How the dead letters of a slice are told."""
 
 
-class StreamedSource(Source):
-    """A source that a run can follow: Structured Streaming finds what is new, and remembers it in its checkpoint."""
+class FollowedSource(Source):
+    """A source that a run can follow."""
+
+    def session(self) -> Mapping[str, str]:
+        """What Spark needs to be started with, so that it can read."""
+        return {}
 
     @abstractmethod
     def require(self) -> None:
         """Refuse a source that cannot be used, as far as that can be seen without Spark."""
 
-    def look(self, root: Path, bounded: bool) -> None:  # most streams look for themselves
-        """Look for what is new, where the stream does not do so itself. It is called before the stream starts, and in
-        an unbounded run now and then."""
+
+class StreamedSource(FollowedSource):
+    """A source of which Structured Streaming finds what is new, and remembers it in its checkpoint."""
 
     @abstractmethod
-    def stream(self, spark: SparkSession, root: Path) -> DataFrame:
-        """The stream that finds out what is new. Its rows are not used: a batch's slices are. `root` is the store's
-        folder."""
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """The stream that finds out what is new. Its rows are not used: a batch's slices are."""
 
     @abstractmethod
     def slices(self, checkpoint: Path, root: Path, source_batch: int) -> Sequence[Slice]:
         """What a batch of the stream is made of, in the order in which it is read: the same whenever it is asked.
-        `checkpoint` is Spark's."""
+        `checkpoint` is Spark's, `root` the store's folder."""
 
     @abstractmethod
     def repair(self, checkpoint: Path, accepted: int, logged: bool) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from latecomer.config.models import Pipeline
-from latecomer.source.base import StreamedSource
+from latecomer.source.base import FollowedSource
 from latecomer.source.files import FileSource
 from latecomer.source.kafka import KafkaReader
 from latecomer.source.polled import Polled
 
 
-def source_of(pipeline: Pipeline, columns: Mapping[str, str]) -> StreamedSource:
+def source_of(pipeline: Pipeline, columns: Mapping[str, str]) -> FollowedSource:
     """The source at work, with the columns pinned for it."""
     source = pipeline.source
     if source.kafka is not None:

@@ -21,7 +21,6 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.paths import SourcePath, fits, special_kind
@@ -136,12 +135,17 @@ class FileSource(StreamedSource):
     def require(self) -> None:
         self.path.require_folder()
 
-    def stream(self, spark: SparkSession, root: Path) -> DataFrame:
+    def stream(self, spark: SparkSession) -> DataFrame:
         """The stream that finds new files. No file is ever too old to be found; `slices` tells which
         of them a batch reads, and in which order."""
         self.path.require_folder()
         self.path.require_end()
-        reader = found_files(spark)
+        reader = (
+            spark.readStream.format("binaryFile")
+            .schema("path string, modificationTime timestamp, length bigint, content binary")
+            .option("maxFileAge", _FOREVER)
+            .option("recursiveFileLookup", True)
+        )
         if self.path.name_filter is not None:
             reader = reader.option("pathGlobFilter", self.path.name_filter)
         return reader.load(self.path.listed).select("path")
@@ -409,16 +413,6 @@ def _require_format_error(file: Path, error: BaseException, before: Mapping[Path
         raise cannot_be_opened(file, root_cause(error))
     if any(map(refusal_of, chain)):
         raise error
-
-
-def found_files(spark: SparkSession) -> DataStreamReader:
-    """A stream of the files in a folder, and below it; no file is ever too old to be found."""
-    return (
-        spark.readStream.format("binaryFile")
-        .schema("path string, modificationTime timestamp, length bigint, content binary")
-        .option("maxFileAge", _FOREVER)
-        .option("recursiveFileLookup", True)
-    )
 
 
 def _files_of(piece: Slice) -> Sequence[SourceFile]:

@@ -6,8 +6,8 @@ The broker's metadata name the partitions, also those that never had a record, a
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
@@ -22,11 +22,11 @@ from latecomer.source.kafka_ranges import (
     Answer,
     Gone,
     MadeAgain,
-    Ranges,
     lag_of,
     next_answer,
     partitions_of,
     ranges_of,
+    remaining,
     waiting,
 )
 from latecomer.source.kafka_settings import java_settings
@@ -34,7 +34,6 @@ from latecomer.spark.errors import SPARK_ERRORS
 from latecomer.spark.packages import kafka_connector, with_jars
 from latecomer.spark.session import no_rows
 
-LOG = logging.getLogger(__name__)
 _BY_BROKER = 1
 """What Spark calls LogAppendTime."""
 
@@ -47,7 +46,7 @@ class KafkaReader(PolledSource):
     base: Path
     """The folder of the pipeline file."""
 
-    @property
+    @cached_property
     def _broker(self) -> Broker:
         return Broker(self.topics, self.base)
 
@@ -93,8 +92,19 @@ class KafkaReader(PolledSource):
     def unread(self, until: Answer) -> int:
         return lag_of(until)
 
+    def remaining(self, until: Answer) -> Answer:
+        places = [(name, number) for name, numbers in ranges_of(until).items() for number in numbers]
+        if not places:
+            return until
+        with self._broker.asked() as questions:
+            begins = questions.begins(places)
+        try:
+            return remaining(until, begins, self.topics.on_data_loss == "continue")
+        except Gone as gone:
+            raise _gone(gone) from None
+
     def read(self, spark: SparkSession, since: Answer | None, until: Answer) -> DataFrame:
-        ranges = self._still_there(ranges_of(until))
+        ranges = ranges_of(until)
         if not ranges:
             return no_rows(spark, self._columns())
         starts, ends = (
@@ -121,25 +131,6 @@ class KafkaReader(PolledSource):
                 f"{kafka_connector().parts[0].coordinates} in spark.jars.packages, or leave the session to latecomer"
             ) from None
         return found.select(*(column.alias(name) for name, column in self._selected().items()))
-
-    def _still_there(self, ranges: Ranges) -> Ranges:
-        """The ranges without what has gone since they were written down."""
-        with self._broker.asked() as questions:
-            topics = questions.described(first=False)
-        found: Ranges = {}
-        for name, numbers in ranges.items():
-            for number, (start, end) in numbers.items():
-                begin = topics[name].begin[number] if name in topics else end
-                if begin > start and self.topics.on_data_loss == "stop":
-                    raise _gone(Gone(name, number, start, min(begin, end)))
-                if begin > start:
-                    LOG.warning(
-                        "topic %s, partition %d: offsets %d to %d were lost at the source",
-                        *(name, number, start, min(begin, end) - 1),
-                    )
-                if begin < end:
-                    found.setdefault(name, {})[number] = (max(start, begin), end)
-        return found
 
     def _selected(self) -> dict[str, Column]:
         """Columns of Spark's connector under the names that a source gives them."""

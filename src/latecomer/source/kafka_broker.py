@@ -25,12 +25,17 @@ Place = tuple[str, int]
 """A topic and the number of a partition."""
 
 
-@dataclass(frozen=True)
 class Broker:
-    """The cluster with the topics of a pipeline file; `base` is the folder of that file."""
+    """The cluster with the topics of a pipeline file; `base` is the folder of that file.
 
-    topics: KafkaTopics
-    base: Path
+    One client asks all questions, until one of them fails: what comes then begins anew, and is told anew.
+    """
+
+    def __init__(self, topics: KafkaTopics, base: Path) -> None:
+        self.topics = topics
+        self.base = base
+        self._client: Any = None
+        self._noted: list[Any] = []
 
     def require_secrets(self) -> None:
         """Refuse references to what is not there."""
@@ -48,28 +53,33 @@ class Broker:
     def asked(self) -> Iterator[Questions]:
         """Questions to the cluster; what goes wrong meanwhile, in one sentence."""
         try:
-            from confluent_kafka import KafkaException, admin
+            from confluent_kafka import KafkaException
         except ImportError:
             raise MachineError(
                 "a Kafka source needs the package confluent-kafka; pip install 'latecomer[kafka]'"
             ) from None
-        noted: list[Any] = []
-        settings: dict[str, Any] = {
+        self._noted.clear()
+        try:
+            self._client = self._client or self._connected()
+            yield Questions(self.topics, self._client)
+        except KafkaException as error:
+            if self._client is not None:
+                self._client.poll(0)  # has the client's own errors noted
+            self._client = None
+            raise _in_words(error.args[0], self._noted) from None
+
+    def _connected(self) -> Any:
+        from confluent_kafka import admin
+
+        settings = {
             "client.id": "latecomer",
             "log_level": 0,
             "socket.timeout.ms": int(ANSWER_SECONDS * 1000),
-            "error_cb": noted.append,
+            "error_cb": self._noted.append,
             **self.settings(),
         }
         try:
-            client = admin.AdminClient(settings)
-            try:
-                yield Questions(self.topics, client)
-            except KafkaException:
-                client.poll(0)  # has the client's own errors noted
-                raise
-        except KafkaException as error:
-            raise _in_words(error.args[0], noted) from None
+            return admin.AdminClient(settings)
         except ValueError as error:
             raise SourceError(
                 f"kafka source: the client refuses an option ({without_secrets(first_line(error))}); correct "
@@ -100,7 +110,7 @@ class Questions:
         asked = self.client.describe_topics(TopicCollection(names), request_timeout=ANSWER_SECONDS)
         found = {name: self._found(name, future) for name, future in asked.items()}
         places = [(name, number) for name, each in found.items() for number in range(len(each.partitions))]
-        begin = self._offsets(places, self._api.OffsetSpec.earliest())
+        begin = self.begins(places)
         end = self._offsets(places, self._api.OffsetSpec.latest())
         start = self._starts(begin, end, first)
         return {
@@ -110,6 +120,10 @@ class Questions:
             )
             for name, each in found.items()
         }
+
+    def begins(self, places: list[Place]) -> dict[Place, int]:
+        """The first offset that each partition still has."""
+        return self._offsets(places, self._api.OffsetSpec.earliest())
 
     def stamped_by_broker(self, topic: str) -> bool:
         """Whether the timestamps of a topic are those of its broker."""

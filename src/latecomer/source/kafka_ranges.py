@@ -83,6 +83,35 @@ def next_answer(
     return {**answer, "lost": lost} if lost else answer
 
 
+def remaining(answer: Answer, begins: Mapping[tuple[str, int], int], continues: bool) -> Answer:
+    """An answer without what has gone since it was given; `begins` has the first offset that each partition still has.
+
+    >>> given = {"topics": {"pay": {"from": [2, 0], "to": [9, 4]}}}
+    >>> remaining(given, {("pay", 0): 5, ("pay", 1): 0}, continues=True)
+    {'topics': {'pay': {'from': [5, 0], 'to': [9, 4]}}, 'lost': {'pay/0': [2, 5]}}
+    """
+    lost = {
+        (name, number): (start, min(begins[name, number], to))
+        for name, numbers in ranges_of(answer).items()
+        for number, (start, to) in numbers.items()
+        if begins[name, number] > start
+    }
+    if not lost:
+        return answer
+    if not continues:
+        (name, number), gap = next(iter(lost.items()))
+        raise Gone(name, number, *gap)
+    topics = {
+        name: {
+            **topic,
+            "from": [lost.get((name, number), (0, start))[1] for number, start in enumerate(topic["from"])],
+        }
+        for name, topic in answer["topics"].items()
+    }
+    gaps = {f"{name}/{number}": list(gap) for (name, number), gap in lost.items()}
+    return {**answer, "topics": topics, "lost": {**answer.get("lost", {}), **gaps}}
+
+
 def _shared_out(
     starts: Mapping[str, Sequence[int]], ends: Mapping[str, Sequence[int]], most: int
 ) -> dict[str, list[int]]:

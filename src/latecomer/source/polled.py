@@ -1,13 +1,14 @@
 """A source of the user's own that is asked how far it reaches: a slice is what lies between two answers.
 
-Each answer that is news is written down as a file in the store, durably, and these files are what Structured
-Streaming finds. So a batch that was interrupted has the same bounds again, whatever the source has got since.
+Each answer that is news is written down in the store, durably, before it is read. So a batch that was interrupted has
+the same bounds again, whatever the source has got since.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,15 +20,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from latecomer.config.own import PolledSource
-from latecomer.errors import LatecomerError, SourceError, SourceOutage, first_line
+from latecomer.errors import LatecomerError, SourceError, SourceOutage, StoreError, first_line
 from latecomer.errors.redacting import without_secrets
-from latecomer.source.base import Rows, Slice, StreamedSource
-from latecomer.source.checkpoint import files_of_batch, repair_found, sync_found
-from latecomer.source.files import found_files
+from latecomer.source.base import FollowedSource, Rows, Slice
 from latecomer.source.records import RecordSource
 from latecomer.spark.errors import SPARK_ERRORS
-from latecomer.store.answers import FOLDER, last_answer
-from latecomer.store.files import make_folder, read_text, replace_text, url
+from latecomer.store.answers import Answer, Answers
+from latecomer.store.recovery import RESTORE
 
 LOG = logging.getLogger(__name__)
 _Written = TypeVar("_Written")
@@ -46,17 +45,14 @@ class Range(Slice):
 
 @dataclass
 class _Asked:
-    """When the source was asked last, and what it said; that it could not be asked is told once."""
+    """When the source was asked last, and whether it could not be: that is told once."""
 
-    at: float = 0.0
-    number: int = -1
-    until: Any = None
-    known: bool = False
+    at: float = -math.inf
     down: bool = False
 
 
 @dataclass(frozen=True)
-class Polled(RecordSource, StreamedSource):
+class Polled(RecordSource, FollowedSource):
     """Rows between the answers of a class that latecomer does not know."""
 
     reader: PolledSource
@@ -74,60 +70,73 @@ class Polled(RecordSource, StreamedSource):
         with self._asking("check"):
             self.reader.check()
 
-    def look(self, root: Path, bounded: bool) -> None:
-        """Ask how far the source reaches. In a bounded run it has to answer, and is asked until nothing is new."""
-        asked = self._asked
-        if bounded:
-            while self._news(root):
-                LOG.info("asking how far the source reaches")
-        elif time.monotonic() >= asked.at + _PAUSE:
-            asked.at = time.monotonic()
-            try:
-                self._news(root)
-                asked.down = False
-            except SourceOutage as error:
-                if not asked.down:
-                    LOG.warning("%s; it is asked again every second", error)
-                asked.down = True
-
-    def _news(self, root: Path) -> bool:
-        """Whether the source reaches further than before; if so, it is written down."""
-        asked, folder = self._asked, root / FOLDER
-        if not asked.known:
-            asked.number, asked.until, asked.known = *last_answer(root), True
-        latest = self._latest(asked.until)
-        if latest is None or latest == asked.until:
-            return False
-        make_folder(folder)
-        answer = json.dumps({"since": asked.until, "until": latest})
-        replace_text(folder / f"{asked.number + 1:012}.json", answer + "\n")
-        asked.number, asked.until = asked.number + 1, latest
-        return True
-
-    def stream(self, spark: SparkSession, root: Path) -> DataFrame:
-        make_folder(root / FOLDER)
-        return found_files(spark).load(url(root / FOLDER)).select("path")
-
-    def slices(self, checkpoint: Path, root: Path, source_batch: int) -> list[Range]:
-        files = sorted(file.local for file in files_of_batch(checkpoint, source_batch))
-        answers = [json.loads(read_text(file)) for file in files if file.suffix == ".json"]
-        now = time.time_ns() // 1000  # the arrival of rows that say none
-        return [
-            Range(
-                now,
-                each["since"],
-                each["until"],
-                partitions=self._partitions(each["until"]),
-                unread=self._unread(each["until"]),
+    def resume(self, root: Path, accepted: int, logged: bool) -> None:
+        """Refuse answers that are not those of the store: they end with the last `accepted` batch of the source, or go
+        beyond it, and must, where the next is `logged` already. What they say of batches before is forgotten."""
+        last = Answers(root).last()
+        if last < accepted + logged or (accepted >= 0 and Answers(root).read(accepted) is None):
+            raise StoreError(
+                f"store {root}: what the source has answered ends with answer {last}, and batch {accepted + logged} of "
+                f"it was read already: rows would be read twice; {RESTORE}"
             )
-            for each in answers
-        ]
+        Answers(root).forget(accepted)
 
-    def repair(self, checkpoint: Path, accepted: int, logged: bool) -> None:
-        repair_found(checkpoint, accepted, logged)
+    def ask_for_all(self, root: Path) -> None:
+        """Ask until nothing is new, or until an answer says that nothing is left."""
+        LOG.info("asking how far the source reaches")
+        while (answer := self._ask(root)) is not None and self._unread(answer.until) != 0:
+            pass
 
-    def sync(self, checkpoint: Path, source_batch: int) -> None:
-        sync_found(checkpoint, source_batch)
+    def answered(self, root: Path, number: int) -> Range | None:
+        """The slice of an answer that was written down, if there is one; what has gone since then is left out."""
+        answers = Answers(root)
+        answer = answers.read(number)
+        if answer is None:
+            return None
+        with self._asking("remaining"):
+            remaining = self.reader.remaining(answer.until)
+        if remaining != answer.until:
+            answer = Answer(answer.since, remaining)
+            answers.write(number, answer)
+        return self._slice(answer)
+
+    def news(self, root: Path, number: int) -> Range | None:
+        """The slice up to what the source says now, if that is more than before; it is asked once a second, when all
+        answers before this `number` are accepted."""
+        asked = self._asked
+        if time.monotonic() < asked.at + _PAUSE:
+            return None
+        asked.at = time.monotonic()
+        try:
+            answer = self._ask(root)
+            asked.down = False
+        except SourceOutage as error:
+            if not asked.down:
+                LOG.warning("%s; it is asked again every second", error)
+            asked.down = True
+            return None
+        if answer is None:
+            return None
+        Answers(root).forget(number - 1)
+        return self._slice(answer)
+
+    def _ask(self, root: Path) -> Answer | None:
+        """What the source says, if it reaches further than before; it is written down."""
+        answers = Answers(root)
+        last = answers.last()
+        before = answers.read(last)
+        since = before.until if before else None
+        until = self._latest(since)
+        if until is None or until == since:
+            return None
+        answer = Answer(since, until)
+        answers.write(last + 1, answer)
+        return answer
+
+    def _slice(self, answer: Answer) -> Range:
+        now = time.time_ns() // 1000  # the arrival of rows that say none
+        partitions, unread = self._partitions(answer.until), self._unread(answer.until)
+        return Range(now, answer.since, answer.until, partitions=partitions, unread=unread)
 
     def found(self, spark: SparkSession, piece: Slice) -> DataFrame:
         if not isinstance(piece, Range):

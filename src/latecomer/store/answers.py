@@ -1,16 +1,18 @@
-"""What a polled source has answered, in the store: a file for each answer, named by its number."""
+"""What a polled source has answered, in the store: a file for each answer, named by its number.
+
+An answer's number is that of the source's batch that it makes. Once that batch is accepted, the next answer is all that
+rests on it: then those before it are removed, but for those that say what was lost.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from latecomer.store.files import names, read_text
-
-FOLDER = "offsets"
-"""Below the store."""
+from latecomer.store import files
 
 
 class Lost(NamedTuple):
@@ -21,21 +23,61 @@ class Lost(NamedTuple):
     until: int
 
 
-def last_answer(root: Path) -> tuple[int, Any]:
-    """The last answer that was written down, and its number; -1 and None if there is none."""
-    files = _files(root)
-    return (int(files[-1].stem), json.loads(read_text(files[-1]))["until"]) if files else (-1, None)
+class Answer(NamedTuple):
+    """How far the source reached, and how far it did before."""
+
+    since: Any
+    until: Any
 
 
-def lost_offsets(root: Path) -> Iterator[Lost]:
-    """What the source said was gone, in the order in which it said so."""
-    for file in _files(root):
-        text = read_text(file)
+@dataclass(frozen=True)
+class Answers:
+    """The answers in the store whose folder is `root`."""
+
+    root: Path
+
+    def last(self) -> int:
+        """The number of the last answer; -1 if there is none."""
+        return max(self._numbers(), default=-1)
+
+    def read(self, number: int) -> Answer | None:
+        """An answer, if there is one of that number."""
+        file = self._file(number)
+        if not files.exists(file):
+            return None
+        answer = json.loads(files.read_text(file))
+        return Answer(answer["since"], answer["until"])
+
+    def write(self, number: int, answer: Answer) -> None:
+        """Write an answer down, durably."""
+        files.make_folder(self._folder)
+        files.replace_text(self._file(number), json.dumps(answer._asdict()) + "\n")
+
+    def forget(self, before: int) -> None:
+        """Remove what no batch needs any more."""
+        for number in self._numbers():
+            if number < before and not self._lost(number):
+                files.remove(self._file(number))
+
+    def lost(self) -> Iterator[Lost]:
+        """What the source said was gone, in the order in which it said so."""
+        for number in self._numbers():
+            yield from self._lost(number)
+
+    def _lost(self, number: int) -> list[Lost]:
+        text = files.read_text(self._file(number))
         until = json.loads(text)["until"] if '"lost"' in text else None
-        if isinstance(until, dict) and isinstance(until.get("lost"), dict):
-            yield from (Lost(partition, *gap) for partition, gap in until["lost"].items())
+        if not isinstance(until, dict) or not isinstance(until.get("lost"), dict):
+            return []
+        return [Lost(partition, *gap) for partition, gap in until["lost"].items()]
 
+    def _numbers(self) -> list[int]:
+        stems = (Path(name).stem for name in files.names(self._folder) if name.endswith(".json"))
+        return sorted(int(stem) for stem in stems if stem.isdigit())
 
-def _files(root: Path) -> list[Path]:
-    folder = root / FOLDER
-    return [folder / name for name in names(folder) if name.endswith(".json") and not name.startswith(".")]
+    def _file(self, number: int) -> Path:
+        return self._folder / f"{number:012}.json"
+
+    @property
+    def _folder(self) -> Path:
+        return self.root / "offsets"
