@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,12 +32,26 @@ from latecomer.running import run
 from latecomer.spark.packages import kafka_connector, with_jars
 from latecomer.spark.session import build_session
 from postgres_kit import Postgres, required_binaries, running
+from ram_kit import folder_in_memory
 
 # Latecomer starts no Python workers: Spark would take them from whatever python3 is on the PATH.
 os.environ["PYSPARK_PYTHON"] = "/no/python/worker/is/needed"
 
+IN_MEMORY = folder_in_memory()
 hypothesis_settings.register_profile("usual", usual)
 hypothesis_settings.load_profile("usual")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput") and config.option.basetemp is None:
+        config.option.basetemp = IN_MEMORY
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if not hasattr(session.config, "workerinput") and IN_MEMORY and not exitstatus:
+        shutil.rmtree(IN_MEMORY, ignore_errors=True)
 
 
 @pytest.hookimpl(tryfirst=True)
