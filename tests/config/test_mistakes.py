@@ -160,6 +160,13 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
         ("sum(paise)", "total(paise)", 13, "outputs.totals.aggregates.paise", "there are sum, count"),
         ("late: update", "late: updat", 15, "outputs.totals.late", "'update'"),
         ("sqlite: results.db", "jsonl: changes", 16, "outputs.totals.sinks[0]", "use late: retract"),
+        (
+            "sqlite: results.db",
+            "sqlite: {path: results.db, table: my-table}",
+            16,
+            "outputs.totals.sinks[0].table",
+            "use letters, digits and _",
+        ),
         ("sqlite: results.db", "sqlit: results.db", 16, "outputs.totals.sinks[0]", "there are delta, sqlite"),
         (
             "sqlite: results.db",

@@ -166,11 +166,23 @@ class DeltaSink(FileSink):
     kind: ClassVar[str] = "delta"
 
 
+_SQLITE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
 class SqliteSink(FileSink):
     """A table in a SQLite file, upserted by window and key; named as the output unless said."""
 
     kind: ClassVar[str] = "sqlite"
-    table: str | None = Field(None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    table: str | None = Field(None, json_schema_extra={"pattern": f"^{_SQLITE_NAME.pattern}$"})
+
+    @field_validator("table")
+    @classmethod
+    def _plain_table(cls, table: str | None) -> str | None:
+        if table is not None and not _SQLITE_NAME.fullmatch(table):
+            raise ValueError(
+                "is not a usable table name; use letters, digits and _, not starting with a digit"
+            )
+        return table
 
     def part(self, name: str) -> str:
         return f"table {(self.table or name).lower()}"
