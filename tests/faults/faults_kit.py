@@ -91,11 +91,10 @@ def in_turn() -> list[str]:
     Outputs are published side by side: where one dies, the other may be through with that batch. Sinks live
     their own lives: the one that is to die is taken away before (`take_sink_away`), and filled from the start.
     """
-    later = ("alerts.", "ledger.", "publications.", "sink")
+    later = ("alerts.", "ledger.", "sink")
     places = [f"{name}@1" for name in BOUNDARIES if not name.startswith(later)]
-    last = ("publications.committed", "sinks.applied")
-    places += [f"{name}@2" for name in BOUNDARIES if name.startswith(later) and name not in last]
-    return [*places, *(f"{name}@3" for name in last)]
+    places += [f"{name}@2" for name in BOUNDARIES if name.startswith(later) and name != "sinks.applied"]
+    return [*places, "sinks.applied@3"]
 
 
 SINKS = {"sqlite": "results.db", "delta": "results", "jsonl": "alerts", "parquet": "changes"}
