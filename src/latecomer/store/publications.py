@@ -14,6 +14,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from latecomer.model.durations import iso, to_micros
+from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.wall_clock import last_known, publication_time
 from latecomer.store.commits import Commit, commits_of
 from latecomer.store.failpoints import failpoint
@@ -34,7 +35,6 @@ class Publications:
     """A store's publication times. Whoever reads them in a thread has one of these for itself."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
         self._ledger = Table(store.ledger.root, store.ledger.schema)
         self._table = Table(store.publications.root, PUBLICATIONS)
 
@@ -44,10 +44,10 @@ class Publications:
         known = last_known(moment, self._around(moment), complete)
         if known is None:
             known = last_known(moment, {**self._around(moment), **self._in_commits(APPLICATION)}, complete)
-        joined = self._joined(output)
-        if known is not None and joined is not None and joined[0] <= known and moment < joined[1]:
-            return joined[0] - 1
-        return known
+        joined, at = self._joined(output)
+        if known is None or joined > known or (at is not None and at <= moment):
+            return known
+        return joined - 1 if at is not None else known if joined < known else None
 
     def times(self, first: int, last: int, output: str) -> dict[int, int]:
         """When the batches of an output were published, from one to another, as far as that is known."""
@@ -55,21 +55,30 @@ class Publications:
         found = self._asked(f"output is null and batch between {first} and {last}")
         if self._table.last_batch() < min(last, self._ledger.last_batch()):
             found |= self._in_commits(APPLICATION)
-        joined = self._joined(output)
-        found |= {} if joined is None else dict([joined])
+        joined, at = self._joined(output)
+        found.pop(joined, None)
+        found |= {} if at is None else {joined: at}
         return {batch: at for batch, at in found.items() if first <= batch <= last}
+
+    @property
+    def by_delta(self) -> bool:
+        """Whether the times are Delta's own timestamps: all batches are of a version that wrote none down."""
+        newest = None if self._table.exists else next(commits_of(self._ledger.root), None)
+        return newest is not None and PUBLISHED_AT not in newest.info
 
     def _around(self, moment: int) -> dict[int, int]:
         """The last batch that was published by a moment and the one after it, as they are written down."""
         last = f"select max(batch) from t where output is null and published_at <= {moment_literal(moment)}"
         return self._asked(f"output is null and batch >= coalesce(({last}), -1) order by batch limit 2")
 
-    def _joined(self, output: str) -> tuple[int, int] | None:
-        """The batch after which an output was computed from the log, and when that was published."""
-        if self._ledger.last_batch(joining(output)) < 0:
-            return None
+    def _joined(self, output: str) -> tuple[int, int | None]:
+        """The batch after which an output was computed from the log, and when that was published, if it is known;
+        -1 where the output was there from the beginning."""
+        batch = self._ledger.last_batch(joining(output))
+        if batch < 0:
+            return batch, BEGIN_OF_TIME
         found = self._asked(f"output = {text_literal(output)}") or self._in_commits(joining(output))
-        return next(iter(found.items()), None)
+        return batch, found.get(batch)
 
     def _asked(self, condition: str) -> dict[int, int]:
         if not self._table.exists:
@@ -79,7 +88,10 @@ class Publications:
 
     def _in_commits(self, application: str) -> dict[int, int]:
         """Of the batches that are not in the table yet, when they were committed to the ledger."""
-        return _times_of(commits_of(self._ledger.root), application, self._table.last_batch(application))
+        written = self._table.last_batch(application)
+        if written >= self._ledger.last_batch(application):
+            return {}
+        return _times_of(commits_of(self._ledger.root), application, written)
 
 
 class PublicationClock:

@@ -26,6 +26,7 @@ from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.panes import Op, Pane, Place, Timing, summed, surviving
 from latecomer.model.wall_clock import publication_time
 from latecomer.store.publications import PublicationClock, Publications
+from latecomer.store.store import joining
 
 Step = tuple[int, str | None, Op]
 BATCHES = st.lists(
@@ -206,6 +207,21 @@ def test_an_output_that_joined_later_was_not_known_before_it_was_computed(told: 
     assert amounts(told, as_of=at(4)) == [9, 1]
 
 
+def test_an_output_that_joined_nobody_knows_when_is_known_with_the_next_batch(told: Story) -> None:
+    told.panes("successes", 1, [pane(0, 0, merchant="a", paise=5)])
+    told.store.ledger.append(1, told.store.ledger.schema.empty_table(), joining("successes"))
+    told.ledger(2, [{"output": "totals"}])
+    forget_commits(told)
+    for _ in range(2):
+        reader = Reader(told.pipeline)
+        with pytest.raises(PipelineError, match="it is not known which batches"):
+            reader.results("successes", as_of=at(9, 59))
+        assert reader.results("successes", as_of=datetime.now(UTC)).num_rows == 1
+        assert reader.panes("successes")["published_at"].to_pylist() == [None]
+        assert amounts(told, as_of=at(9, 59)) == [9, 1]
+        PublicationClock(told.store).begin()
+
+
 def forget_commits(story: Story) -> None:
     """As Delta does in time: the checkpoint says what there is, and the commits before it go."""
     root = story.store.ledger.root
@@ -221,10 +237,18 @@ def test_a_store_of_an_earlier_version_goes_by_the_commits_of_its_ledger(story: 
         story.ledger(batch, [{"output": "totals"}])
     assert amounts(story, as_of=before) == []
     assert amounts(story, as_of=datetime.now(UTC)) == [1, 2]
+    reader = Reader(story.pipeline)
+    reader.results("totals", as_of=before)
+    assert reader.notes == [
+        "an earlier version wrote this store and did not say when batches were published: the times are those of its "
+        "ledger's commits"
+    ]
     first, second_one = Reader(story.pipeline).panes("totals")["published_at"].to_pylist()
     assert before <= first <= second_one <= datetime.now(UTC)
     PublicationClock(story.store).begin()
     assert Reader(story.pipeline).panes("totals")["published_at"].to_pylist() == [first, second_one]
+    reader.results("totals", as_of=before)
+    assert reader.notes == []
     forget_commits(story)
     assert Publications(story.store).times(0, 1, "totals") == {0: to_micros(first), 1: to_micros(second_one)}
 

@@ -113,7 +113,13 @@ class Reader:
 
     def _published_by(self, moment: datetime, output: str) -> int:
         """The last batch that had been published by a moment."""
-        known = Publications(self._store()).last_by(to_micros(moment), output)
+        publications = Publications(self._store())
+        known = publications.last_by(to_micros(moment), output)
+        if publications.by_delta:
+            self.notes.append(
+                "an earlier version wrote this store and did not say when batches were published: the times are those "
+                "of its ledger's commits"
+            )
         if known is None:
             message = "it is not known which batches had been published by then: an earlier version did not keep that"
             fix = "ask for a later moment, or by the arrival clock: as_of_arrival, on the command line --as-of-arrival"
