@@ -39,6 +39,7 @@ from latecomer.log.events import NOTHING, EventLog, Received
 from latecomer.log.repeats import repeats_in
 from latecomer.model.holding import Holding, holding_in_words
 from latecomer.model.ledger import Entry
+from latecomer.model.publications import lag
 from latecomer.model.timeline import OutOfStep, Row
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.sink.keeper import SinkKeeper
@@ -48,10 +49,11 @@ from latecomer.spark.session import scheduled
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import names
 from latecomer.store.outputs import outputs_to_compute, reached_by_output
+from latecomer.store.publications import PublicationClock, wall_clock
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
 from latecomer.store.recovery import require_unbroken
 from latecomer.store.sql import quoted
-from latecomer.store.store import Store, as_received_sql, definition_of, joining
+from latecomer.store.store import Store, as_received_sql, definition_of
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
 from latecomer.windowing.merge import Counts
 
@@ -75,6 +77,18 @@ class BatchReport:
     """The silent partitions for whose sake the watermark waits."""
     unread: int | None = None
     """How many rows the source had beyond this batch, where it knows that."""
+    published_at: int | None = None
+    """The wall clock when the batch was published."""
+
+    @property
+    def lag(self) -> int | None:
+        """How far the watermark was behind the wall clock; None where there is no watermark."""
+        return lag(self.watermark, self.published_at)
+
+    @property
+    def arrival_lag(self) -> int | None:
+        """How far the watermark was behind the newest arrival: a source that hands in nothing does not raise it."""
+        return lag(self.watermark, self.newest_arrival)
 
 
 @dataclass(frozen=True)
@@ -102,6 +116,7 @@ class Engine:
         store: Store,
         watch: Callable[[BatchReport], None] = lambda _: None,
         log: EventLog | None = None,
+        clock: Callable[[], int] = wall_clock,
     ) -> None:
         self.store = store
         self.watch = watch
@@ -111,6 +126,7 @@ class Engine:
         self.keeper = TimelineKeeper(store.watermarks, store.pipeline.watermark)
         self.outputs = [output_logic(spark, store, name) for name in store.pipeline.outputs]
         self.sinks = SinkKeeper(store)
+        self.publications = PublicationClock(store, clock)
         self.last = store.ledger.last_batch()
         self._completing = ThreadPoolExecutor(1, "latecomer-completing")
         self._under_way: Future[None] | None = None
@@ -126,6 +142,7 @@ class Engine:
     def start(self) -> None:
         """Finish what an interrupted run left undone; compute outputs that were added since."""
         require_unbroken(self.store)
+        self.publications.begin()
         rebuild = self._accepted_rebuild(self.last + 1)
         if rebuild is not None:
             LOG.info("publishing a rebuild that was interrupted, as batch %d", self.last + 1)
@@ -366,8 +383,7 @@ class Engine:
     def _finish(self, accepted: Accepted, entries: Sequence[Entry]) -> None:
         """Close a batch in the ledger, announce it to the sinks, and tell whoever watches."""
         batch = accepted.batch
-        self.store.ledger.append(batch.number, as_table(entries), reached=self._reached())
-        failpoint("ledger.committed", batch.number)
+        published_at = self.publications.close(batch.number, as_table(entries), self._reached())
         self.sinks.announce(batch.number)
         now = time.monotonic()
         seconds = now - max(accepted.began, self._completed_at)
@@ -384,6 +400,7 @@ class Engine:
                 accepted.out_of_step,
                 accepted.holding,
                 accepted.unread,
+                published_at,
             )
         )
 
@@ -442,7 +459,7 @@ class Engine:
         entries = self._past_entries(output, batch, repeats.among(logged))
         require_balance(entries)
         self._publish(output, batch, prepared)
-        self.store.ledger.append(self.last, as_table(entries), joining(output.name), self._reached())
+        self.publications.close(self.last, as_table(entries), self._reached(), output.name)
 
     def _past_entries(self, output: OutputLogic, batch: Batch, repeats: DataFrame) -> list[Entry]:
         past = self.store.past_ledger.query(

@@ -27,6 +27,12 @@ from latecomer.model.timeline import OutOfStep
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.pipeline import BatchReport
 from latecomer.running import RunReport
+from latecomer.testing import ManualClock
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 def report(batch: int = 0, **changes: Any) -> BatchReport:
@@ -43,21 +49,25 @@ def report(batch: int = 0, **changes: Any) -> BatchReport:
         "watermark": NOON,
         "newest_arrival": NOON + MINUTE,
         "entries": entries,
+        "published_at": NOON + 5 * MINUTE,
     }
     return BatchReport(**{**told, **changes})
 
 
 def test_a_batch_as_a_line() -> None:
     assert as_line(report(3)) == (
-        "batch 3: 10 rows in 0.5 s (20 rows/s), watermark 2026-04-25T12:00:00Z (1m behind), "
-        "1 dead letters; totals: 2 late accepted"
+        "batch 3: 10 rows in 0.5 s (20 rows/s), watermark 2026-04-25T12:00:00Z (5m behind the wall clock, 1m behind "
+        "the newest arrival), 1 dead letters; totals: 2 late accepted"
     )
+    ahead = as_line(report(published_at=NOON - MINUTE))
+    assert "(1m ahead of the wall clock, 1m behind the newest arrival)" in ahead
 
 
 def test_a_batch_before_the_first_watermark_and_after_the_last() -> None:
     first = report(watermark=BEGIN_OF_TIME, newest_arrival=BEGIN_OF_TIME)
     assert "watermark none yet," in as_line(first)
     assert (as_json(first)["watermark"], as_json(first)["lag_seconds"]) == (None, None)
+    assert as_json(first)["arrival_lag_seconds"] is None
     last = report(kind="drain", watermark=END_OF_TIME, seconds=0.0, received=Received(0, 0, 0, 0), entries=[])
     assert as_line(last) == "batch 0 (drain): 0 rows in 0.0 s (0 rows/s), watermark end of time"
     assert as_json(last)["watermark"] == "9999-12-31T23:59:59.999999Z"
@@ -69,7 +79,8 @@ def test_batches_as_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
     tell(report(1))
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["batch"] for row in rows] == [0, 1]
-    assert rows[0]["lag_seconds"] == 60
+    assert (rows[0]["lag_seconds"], rows[0]["arrival_lag_seconds"]) == (300, 60)
+    assert rows[0]["published_at"] == "2026-04-25T12:05:00Z"
     assert rows[0]["outputs"]["totals"]["late_accepted"] == 2
 
 
@@ -90,6 +101,20 @@ def test_away_from_a_terminal_progress_is_a_line_a_batch_on_stderr(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("batch 0: 10 rows")
+
+
+def test_while_a_source_stands_still_the_lag_that_is_shown_goes_on() -> None:
+    clock = ManualClock("12:05")
+    with reporting() as display:
+        display.stream = Terminal()
+        progress(Format.TABLE, Totals(), lambda: clock.now)(report())
+        shown = []
+        for later in ("0s", "10m", "2h"):
+            clock.advance(later)
+            shown.append((display.watermark(), display.status()))
+    watermark = "watermark 2026-04-25T12:00:00Z ({} behind the wall clock, 1m behind the newest arrival)"
+    assert [at for at, _ in shown] == [watermark.format(lag) for lag in ("5m", "15m", "2h 15m")]
+    assert all(at in status for at, status in shown)
 
 
 def test_the_summary_adds_up_the_run(capsys: pytest.CaptureFixture[str]) -> None:

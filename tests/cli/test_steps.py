@@ -95,6 +95,19 @@ def test_a_step_without_news_is_shown_again(
     assert err.count("reading") == 3
 
 
+def test_a_step_that_lasts_says_how_far_the_watermark_is_by_then(
+    at_once: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(steps, "NEWS", 0.1)
+    monkeypatch.setattr(steps, "STILL", 0.2)
+    lags = iter(range(5, 1000))
+    with reporting() as display:
+        display.watermark = lambda: f"watermark {next(lags)}m behind"
+        LOG.info("reading batch %d", 7)
+        err = seen(capsys, lambda err: err.count("reading") >= 3)
+    assert re.match(r"(reading batch 7\n)?reading batch 7 \(0 s\), watermark 5m behind\n.*6m behind\n", err)
+
+
 def test_a_short_step_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
     with reporting():
         LOG.info("reading")

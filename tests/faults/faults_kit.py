@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -67,6 +67,7 @@ BOUNDARIES = (
     "alerts.late.committed",
     "alerts.partials.committed",
     "ledger.committed",
+    "publications.committed",
     "sink.sqlite.written",
     "sink.delta.written",
     "sink.jsonl.written",
@@ -78,6 +79,7 @@ QUIET_BOUNDARIES = (
     "totals.panes.committed",
     "totals.partials.committed",
     "ledger.committed",
+    "publications.committed",
     "sinks.applied",
 )
 """A drain receives nothing: these are the steps it has."""
@@ -152,7 +154,7 @@ def tables_of(pipeline: Pipeline) -> dict[str, Table]:
     store = open_store(pipeline)
     tables = {
         name: getattr(store, name)
-        for name in ("events", "duplicates", "dead_letters", "watermarks", "ledger")
+        for name in ("events", "duplicates", "dead_letters", "watermarks", "ledger", "publications")
     }
     for output in pipeline.outputs:
         kept = store.output_tables(output, None)
@@ -161,10 +163,13 @@ def tables_of(pipeline: Pipeline) -> dict[str, Table]:
 
 
 def left_behind(path: Path) -> dict[str, list[str]]:
-    """Every row of every table and sink, in an order of its own; only file names may differ."""
-    found = left_without_sqlite(path)
+    """Every row of every table and sink, in an order of its own; only file names and the wall clock may differ."""
+    found, times = left_without_sqlite(path), publication_times(load_pipeline(path))
     with closing(sqlite3.connect(path.parent / "results.db")) as database:
-        found["sqlite"] = sorted(map(repr, database.execute("select * from totals").fetchall()))
+        selected = database.execute("select * from totals")
+        names = [column[0] for column in selected.description]
+        rows = [dict(zip(names, row, strict=True)) for row in selected]
+        found["sqlite"] = sorted(map(repr, without_clock(rows, times)))
         if (path.parent / "late_totals").exists():
             letters = database.execute("select * from dead_letters order by batch, position").fetchall()
             found["letters.sqlite"] = [repr(row).replace(str(path.parent), "") for row in letters]
@@ -175,8 +180,11 @@ def left_without_sqlite(path: Path) -> dict[str, list[str]]:
     """Likewise, of a pipeline that has no SQLite sink."""
     pipeline, folder = load_pipeline(path), path.parent
     found = {name: table_rows(table, pipeline) for name, table in tables_of(pipeline).items()}
-    found["delta"] = table_rows(Table(folder / "results", None), pipeline)
-    found["jsonl"] = _lines(folder / "alerts")
+    times = publication_times(pipeline)
+    delta = Table(folder / "results", None)
+    rows = delta.query("select * from t").to_pylist() if delta.exists else []
+    found["delta"] = sorted(map(repr, without_clock(rows, times)))
+    found["jsonl"] = list(map(repr, without_clock(map(json.loads, _lines(folder / "alerts")), times)))
     if (folder / "late_totals").exists():
         found["late.jsonl"] = [
             line.replace(str(pipeline.base), "") for line in _lines(folder / "late_totals")
@@ -197,8 +205,32 @@ def _lines(folder: Path) -> list[str]:
 def table_rows(table: Table, pipeline: Pipeline) -> list[str]:
     if not table.exists:
         return []
-    here = str(pipeline.base)
-    return sorted(repr(row).replace(here, "") for row in table.query("select * from t").to_pylist())
+    here, rows = str(pipeline.base), table.query("select * from t").to_pylist()
+    if table.root.name == "publications":
+        rows = [{"batch": row["batch"], "output": row["output"]} for row in rows]
+    return sorted(repr(row).replace(here, "") for row in rows)
+
+
+def publication_times(pipeline: Pipeline) -> dict[int, datetime]:
+    """When each batch was published: one time each, and none before the batch before it."""
+    table = open_store(pipeline).publications
+    found = (
+        table.query("select * from t where output is null order by batch").to_pylist() if table.exists else []
+    )
+    times = {row["batch"]: row["published_at"] for row in found}
+    assert len(times) == len(found)
+    assert list(times.values()) == sorted(times.values())
+    return times
+
+
+def without_clock(rows: Iterable[dict[str, Any]], times: Mapping[int, datetime]) -> list[dict[str, Any]]:
+    """A sink's rows but for the wall clock, which is that of the batch and nothing else."""
+    kept = []
+    for row in rows:
+        at = row.pop("published_at")
+        assert (datetime.fromisoformat(at) if isinstance(at, str) else at) == times[row["batch"]]
+        kept.append(row)
+    return kept
 
 
 def run_and_die(file: Path, failpoint: str, environment: Mapping[str, str]) -> int:

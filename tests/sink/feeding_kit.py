@@ -15,6 +15,7 @@ from latecomer.config.models import Pipeline
 from latecomer.model.durations import to_moment
 from latecomer.sink.waiting import Clock
 from latecomer.store.layout import PaneLayout
+from latecomer.store.publications import PublicationClock
 from latecomer.store.store import Store
 
 START = 1_777_125_600_000_000
@@ -121,8 +122,13 @@ class Fed:
         self.complete(batch)
 
     def complete(self, batch: int) -> None:
-        ledger = self.store.ledger
-        ledger.append(batch, ledger.schema.empty_table())
+        clock = PublicationClock(self.store, lambda: published(batch))
+        clock.close(batch, self.store.ledger.schema.empty_table())
+
+
+def published(batch: int) -> int:
+    """When a batch was published here."""
+    return START + 60 * MINUTE + batch * MINUTE
 
 
 class HandClock(Clock):

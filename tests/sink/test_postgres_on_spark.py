@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from sink_kit import TARGET
 
 import latecomer
-from faults.faults_kit import run_and_die, write_pipeline
+from faults.faults_kit import publication_times, run_and_die, without_clock, write_pipeline
 from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
 from latecomer.errors import PipelineError, SinkError
@@ -50,11 +50,11 @@ def pipeline_into(folder: Path, schema: str) -> Path:
 
 def everything(server: Postgres, schema: str, file: Path) -> dict[str, list[str]]:
     tables = ("totals", "totals_late", "dead_letters", "latecomer_progress")
+    rows = {table: server.ask(f"select * from {schema}.{table}") for table in tables}
+    rows["totals"] = without_clock(rows["totals"], publication_times(load_pipeline(file)))
     return {
-        table: sorted(
-            str(row).replace(str(file.parent), "") for row in server.ask(f"select * from {schema}.{table}")
-        )
-        for table in tables
+        table: sorted(str(row).replace(str(file.parent), "") for row in found)
+        for table, found in rows.items()
     }
 
 

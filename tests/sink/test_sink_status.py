@@ -6,12 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from feeding_kit import Fed, HandClock
+from feeding_kit import START, Fed, HandClock
 
 from latecomer.cli import main
+from latecomer.model.strategies import Head
+from latecomer.model.timeline import Timeline
 from latecomer.sink.keeper import SinkKeeper, sink_status
 from latecomer.sink.status import NOTES
+from latecomer.store.layout import WATERMARKS
 from latecomer.store.store import open_store
 
 FOUR = "[{sqlite: results.db}, {delta: results}, {jsonl: changes}, {parquet: {path: files, on_outage: stop}}]"
@@ -81,3 +85,20 @@ def test_a_pipeline_without_sinks_says_so(tmp_path: Path, capsys: pytest.Capture
     with pytest.raises(SystemExit):
         main(["status", str(fed.file)])
     assert "the pipeline has no sinks" in "".join(capsys.readouterr())
+
+
+def test_the_watermark_is_told_by_the_wall_clock_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fed = Fed(tmp_path, "[{sqlite: results.db}]")
+    fed.publish(0, "chai")
+    timeline = Timeline(fed.pipeline.watermark)
+    timeline.extend([Head(0, START, "", 1, START), Head(1, START + 1_000_000, "", 1, START)])
+    fed.store.watermarks.append(
+        0, pa.Table.from_pylist([{"batch": 0, "carry": timeline.carry()}], WATERMARKS)
+    )
+    with pytest.raises(SystemExit):
+        main(["status", str(fed.file)])
+    said = capsys.readouterr().err
+    assert "note: watermark 2026-04-25T13:59:50Z (" in said
+    assert " behind the wall clock, 11s behind the newest arrival)" in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from latecomer.config.models import Pipeline
 from latecomer.ledger.check import check_ledger
 from latecomer.store.migrations import FORMAT, STEPS, upgraded
 from latecomer.store.pins import read_pins
+from latecomer.store.store import open_store
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*.tar.gz"))
 IDS = [path.name.removesuffix(".tar.gz") for path in GOLDEN]
@@ -46,11 +48,19 @@ def opened(archive: Path, folder: Path) -> Pipeline:
     return load_pipeline(folder / "pipeline.yaml")
 
 
-def minutes(reader: Reader, name: str = "minutes") -> dict[tuple[str, str], int]:
+def minutes(reader: Reader, name: str = "minutes", **asked: Any) -> dict[tuple[str, str], int]:
     return {
         (row["shop"], f"{row['window_start']:%H:%M}"): int(row["paise"])
-        for row in reader.results(name).to_pylist()
+        for row in reader.results(name, **asked).to_pylist()
     }
+
+
+def committed(pipeline: Pipeline, batch: int) -> datetime:
+    """When a batch was committed to the ledger, as Delta has written it down."""
+    commit = pipeline.store_path / "ledger" / "_delta_log" / f"{batch + 1:020d}.json"
+    first, *_, last = map(json.loads, commit.read_text(encoding="utf-8").splitlines())
+    assert last == {"txn": {"appId": "latecomer", "version": batch}}
+    return datetime.fromtimestamp(first["commitInfo"]["timestamp"] / 1000, UTC)
 
 
 def of(row: dict[str, Any], *names: str) -> tuple[Any, ...]:
@@ -77,9 +87,24 @@ def test_an_old_store_is_read_as_it_is(archive: Path, tmp_path: Path) -> None:
     assert (tmp_path / "store" / "pipeline.json").read_bytes() == before
 
 
+@each_store
+def test_an_old_store_was_published_when_its_ledger_was_committed(archive: Path, tmp_path: Path) -> None:
+    pipeline = opened(archive, tmp_path)
+    reader, times = Reader(pipeline), [committed(pipeline, batch) for batch in (0, 1)]
+    panes = reader.panes("minutes").to_pylist()
+    assert {of(row, "batch", "published_at") for row in panes} <= set(enumerate(times))
+    instant = timedelta(microseconds=1)
+    assert minutes(reader, as_of=times[0] - instant) == {}
+    assert minutes(reader, as_of=times[1]) == MINUTES
+    first = [row for row in panes if row["batch"] == 0]
+    assert len(minutes(reader, as_of=times[1] - instant)) == len(first)
+    assert not (tmp_path / "store" / "publications").exists(), "reading makes no table"
+
+
 @run_on
 def test_an_old_store_is_run_on_and_upgraded(spark: SparkSession, archive: Path, tmp_path: Path) -> None:
     pipeline = opened(archive, tmp_path)
+    times = [committed(pipeline, batch) for batch in (0, 1)]
     lines = "".join(json.dumps(row) + "\n" for row in (LATE, NEW, AGAIN))
     (tmp_path / "arrivals" / "0003.json").write_text(lines, encoding="utf-8")
     run(pipeline, drain=True, spark=spark)
@@ -93,6 +118,9 @@ def test_an_old_store_is_run_on_and_upgraded(spark: SparkSession, archive: Path,
     }
     reader = Reader(pipeline)
     assert minutes(reader) == expected
+    assert minutes(reader, as_of=times[1]) == MINUTES
+    known = open_store(pipeline).publications.query("select published_at from t order by batch")
+    assert known["published_at"].to_pylist()[:2] == times < known["published_at"].to_pylist()[2:]
     assert check_ledger(pipeline, spark) == []
     assert [row["event_id"] for row in reader.duplicates().to_pylist()] == ["t3", "t7"], "old ids are known"
     assert replay(pipeline, spark=spark).equal

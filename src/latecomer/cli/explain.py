@@ -53,8 +53,7 @@ def explain(
     clock: Annotated[
         Clock,
         typer.Option(
-            help="When a pane was known: published, when its batch had ended; arrival, when what fired it had "
-            "arrived."
+            help="When a pane was known: published, when its batch was; arrival, when what fired it had arrived."
         ),
     ] = Clock.PUBLISHED,
     form: Formatted = Format.TABLE,
@@ -164,8 +163,9 @@ class _Page:
         window = "" if pane.window == self.found.window else f"  [{_window(told)}]"
         self._say(f"{head}  {_values(pane.values)}{_changes(told)}{window}", f"bold {_STYLES[pane.timing]}")
         known = "" if self.found.clock is Clock.PUBLISHED else f"fired at {self._moment(told)}, "
+        when = "" if pane.published_at is None else f" at {moment_in_words(pane.published_at)}"
         self._say(
-            f"  {known}published by batch {pane.batch}, at {moment_in_words(pane.published_at)}, "
+            f"  {known}published by batch {pane.batch}{when}, arrival clock {moment_in_words(pane.ended_at)}, "
             f"under watermark {moment_in_words(pane.watermark)}"
         )
         self._say(f"  why: {self.found.why(told)}")

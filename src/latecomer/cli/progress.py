@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,7 +17,9 @@ from latecomer.cli.steps import current
 from latecomer.cli.terminal import csv_cell
 from latecomer.model.durations import shown_duration
 from latecomer.model.ledger import EVENTS
-from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+from latecomer.model.publications import lag
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.store.publications import wall_clock
 from latecomer.values import csv_line, csv_text, json_seconds
 
 if TYPE_CHECKING:
@@ -68,13 +70,6 @@ def by_output(report: BatchReport) -> dict[str, tuple[Decimal, Mapping[Fate, Dec
     return {entry.output: (entry.received, entry.fates) for entry in report.entries if entry.unit == EVENTS}
 
 
-def lag(watermark: int, newest_arrival: int) -> int | None:
-    """How far the watermark is behind the newest arrival, where both are known."""
-    if BEGIN_OF_TIME in (watermark, newest_arrival) or watermark == END_OF_TIME:
-        return None
-    return newest_arrival - watermark
-
-
 def rate(rows: int, seconds: float) -> int:
     return round(rows / seconds) if seconds > 0 else 0
 
@@ -82,7 +77,6 @@ def rate(rows: int, seconds: float) -> int:
 def as_json(report: BatchReport) -> dict[str, Any]:
     """A batch as one JSON object."""
     received = report.received
-    behind = lag(report.watermark, report.newest_arrival)
     return {
         "batch": report.batch,
         "kind": report.kind,
@@ -94,7 +88,9 @@ def as_json(report: BatchReport) -> dict[str, Any]:
         "rows_per_second": rate(received.rows, report.seconds),
         "watermark": moment(report.watermark),
         "newest_arrival": moment(report.newest_arrival),
-        "lag_seconds": None if behind is None else json_seconds(behind),
+        "published_at": moment(report.published_at),
+        "lag_seconds": None if report.lag is None else json_seconds(report.lag),
+        "arrival_lag_seconds": None if report.arrival_lag is None else json_seconds(report.arrival_lag),
         "unread": report.unread,
         "out_of_step": 0 if report.out_of_step is None else report.out_of_step.events,
         "holding": [
@@ -119,7 +115,7 @@ def as_line(report: BatchReport) -> str:
         said += f" ({report.kind})"
     speed = rate(report.received.rows, report.seconds)
     said += f": {report.received.rows} rows in {report.seconds:.1f} s ({speed} rows/s), "
-    said += watermark_in_words(report.watermark, report.newest_arrival)
+    said += watermark_in_words(report.watermark, report.newest_arrival, report.published_at)
     if report.unread:
         said += f", {report.unread} rows still to read"
         said += f" (about {shown_duration(report.unread * 1_000_000 // speed)})" if speed else ""
@@ -162,10 +158,19 @@ def _in_order(files: Files | None) -> str:
     )
 
 
-def watermark_in_words(watermark: int, newest_arrival: int) -> str:
-    behind = lag(watermark, newest_arrival)
-    suffix = "" if behind is None else f" ({shown_duration(behind)} behind)"
-    return f"watermark {moment_in_words(watermark)}{suffix}"
+def watermark_in_words(watermark: int, newest_arrival: int, now: int | None) -> str:
+    """The watermark, and how far it is behind both clocks. By the newest arrival alone a source that has stopped would
+    look well for ever."""
+    by_clock = {
+        "the wall clock": lag(watermark, now),
+        "the newest arrival": lag(watermark, newest_arrival),
+    }
+    parts = [_behind(behind, clock) for clock, behind in by_clock.items() if behind is not None]
+    return f"watermark {moment_in_words(watermark)}" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def _behind(behind: int, clock: str) -> str:
+    return f"{shown_duration(abs(behind))} {'behind' if behind >= 0 else 'ahead of'} {clock}"
 
 
 def in_words(fate: Fate) -> str:
@@ -178,7 +183,7 @@ class Progress(Protocol):
     def __call__(self, report: BatchReport) -> None: ...
 
 
-def progress(form: Format, totals: Totals) -> Progress:
+def progress(form: Format, totals: Totals, clock: Callable[[], int] = wall_clock) -> Progress:
     """Whom to tell of each batch: rows on standard output for JSON and CSV; for people on standard error,
     live on a terminal and a line a batch elsewhere."""
     if form is Format.JSON:
@@ -188,8 +193,10 @@ def progress(form: Format, totals: Totals) -> Progress:
     display = current()
 
     def told(report: BatchReport) -> None:
+        # Asked whenever it is shown: a source that has stopped shall not look well.
+        display.watermark = lambda: watermark_in_words(report.watermark, report.newest_arrival, clock())
         if display.on_terminal:
-            display.status = _status(report, totals)
+            display.status = lambda: _status(report, totals, clock())
         elif not display.quiet:
             display.line(as_line(report))
 
@@ -215,12 +222,10 @@ def _csv_rows() -> Progress:
     return told
 
 
-def _status(report: BatchReport, totals: Totals) -> str:
+def _status(report: BatchReport, totals: Totals, now: int) -> str:
     speed = rate(report.received.rows, report.seconds)
-    lines = [
-        f"batch {report.batch}  {speed} rows/s  {watermark_in_words(report.watermark, report.newest_arrival)}"
-        f"  {totals.dead_letters} dead letters"
-    ]
+    watermark = watermark_in_words(report.watermark, report.newest_arrival, now)
+    lines = [f"batch {report.batch}  {speed} rows/s  {watermark}  {totals.dead_letters} dead letters"]
     for output, fates in totals.fates.items():
         counts = "  ".join(f"{in_words(fate)} {int(fates[fate])}" for fate in TOLD)
         lines.append(f"  {output}  {counts}")

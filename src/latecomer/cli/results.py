@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     from latecomer.after.reading.reader import Reader
 
+LOG = logging.getLogger(__name__)
+
 
 def results(
     file: File,
@@ -34,15 +37,24 @@ def results(
     open_windows: Annotated[bool, typer.Option("--open", help="Also show windows still open.")] = False,
     as_of: Annotated[
         str | None,
-        typer.Option("--as-of", metavar="T", help="What stood at this moment of processing time."),
+        typer.Option(
+            "--as-of",
+            metavar="T",
+            help="What stood at this moment of the wall clock: what had been published.",
+        ),
+    ] = None,
+    as_of_arrival: Annotated[
+        str | None,
+        typer.Option(
+            "--as-of-arrival",
+            metavar="T",
+            help="What could have stood at this moment of the arrival clock: what had arrived.",
+        ),
     ] = None,
     clock: Annotated[
-        Clock,
-        typer.Option(
-            help="When --as-of counts a pane as known: published, from the end of its batch on; arrival, from "
-            "the arrival on that fired it."
-        ),
-    ] = Clock.PUBLISHED,
+        Clock | None,
+        typer.Option(help="Goes away: --as-of T --clock arrival is --as-of-arrival T.", hidden=True),
+    ] = None,
     valid_at: Annotated[
         str | None,
         typer.Option("--valid-at", metavar="T", help="Only the windows that hold this moment of event time."),
@@ -70,26 +82,42 @@ def results(
     from latecomer.cli.render import note, show
 
     choose_zone(zone, file, output)
-    known = None if as_of is None else moment_of("--as-of", as_of)
+    if clock is not None:
+        as_of, as_of_arrival = _by_clock(clock, as_of, as_of_arrival)
+    asked = {"--as-of": as_of, "--as-of-arrival": as_of_arrival}
+    known, could_be_known = (None if at is None else moment_of(name, at) for name, at in asked.items())
     if window is not None and valid_at is not None:
         raise WrongUsage("--window", window, "means the same as --valid-at", "say one of the two")
     option, held = ("--window", window) if valid_at is None else ("--valid-at", valid_at)
     valid = None if held is None else moment_of(option, held)
     named = key_of(key or [])
-    if as_of is None and clock is not Clock.PUBLISHED:
-        raise WrongUsage("--clock", clock.value, "has no meaning without --as-of", "say --as-of T too")
-    if as_of is not None and open_windows:
+    if as_of is not None and as_of_arrival is not None:
+        raise WrongUsage("--as-of", as_of, "goes by another clock than --as-of-arrival", "say one of the two")
+    moment = next(((option, at) for option, at in asked.items() if at is not None), None)
+    if moment is not None and open_windows:
         fix = "leave --open out: panes that had been published by then are shown, EARLY ones too"
-        raise WrongUsage("--as-of", as_of, "cannot be asked of windows still open", fix)
+        raise WrongUsage(*moment, "cannot be asked of windows still open", fix)
     reader = open_reader(file)
     if serving or prefer is not None:
-        _only_one_of(serving, prefer, {"--open": open_windows, "--as-of": as_of})
+        _only_one_of(serving, prefer, {"--open": open_windows, **asked})
         rows = _served(reader, output, prefer, reader.choose(output, valid, named))
     else:
-        rows = reader.results(output, open_windows, known, valid, named, clock)
-    show(rows, form, _nothing(open_windows, as_of, held, named), limit)
+        rows = reader.results(output, open_windows, known, valid, named, as_of_arrival=could_be_known)
+    show(rows, form, _nothing(open_windows, moment and moment[1], held, named), limit)
     for remark in reader.notes:
         note(remark)
+
+
+def _by_clock(clock: Clock, as_of: str | None, as_of_arrival: str | None) -> tuple[str | None, str | None]:
+    """The moments of --as-of and --as-of-arrival, where one was asked for in the old way."""
+    if as_of is None:
+        fix = "say --as-of T, or --as-of-arrival T for the arrival clock"
+        raise WrongUsage("--clock", clock.value, "has no meaning without --as-of", fix)
+    if clock is Clock.PUBLISHED:
+        LOG.warning("--clock goes away: --as-of T alone goes by publication")
+        return as_of, as_of_arrival
+    LOG.warning("--clock goes away: write --as-of-arrival T for --as-of T --clock arrival")
+    return None, as_of_arrival or as_of
 
 
 def _only_one_of(serving: bool, prefer: Origin | None, others: Mapping[str, object]) -> None:

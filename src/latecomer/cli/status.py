@@ -1,4 +1,4 @@
-"""`latecomer status`: how far each sink is behind, and why."""
+"""`latecomer status`: how far each sink is behind, and why; how far the watermark is."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, choose_
 
 def status(file: File, form: Formatted = Format.TABLE, limit: Limit = None, zone: Zoned = None) -> None:
     """Show how far each sink is: its last batch, how many it lacks, since when and why."""
-    from latecomer.cli.render import show
+    from latecomer.after.reading.reader import Reader
+    from latecomer.cli.progress import watermark_in_words
+    from latecomer.cli.render import note, show
     from latecomer.sink.keeper import sink_status
+    from latecomer.store.publications import wall_clock
     from latecomer.store.store import open_store
 
     choose_zone(zone, file)
-    show(sink_status(open_store(load(file))), form, "the pipeline has no sinks", limit)
+    pipeline = load(file)
+    show(sink_status(open_store(pipeline)), form, "the pipeline has no sinks", limit)
+    timeline = Reader(pipeline).timeline()
+    if timeline is not None:
+        note(watermark_in_words(timeline.watermark, timeline.last_at, wall_clock()))

@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -78,8 +78,10 @@ class Display:
         self.stream = stream
         self.quiet = quiet
         self.live: Live | None = None
-        self.status = ""
-        """What is shown below the step on a terminal."""
+        self.status: Callable[[], str] = str
+        """What is shown below the step on a terminal; asked each time."""
+        self.watermark: Callable[[], str] = str
+        """How far the watermark is, for a step that lasts; asked each time."""
         self._lock = threading.RLock()
         self._text, self._step, self._began = "", "", 0.0
         self._printed, self._printed_step, self._printed_at, self._patience = "", "", -NEWS, STILL
@@ -126,9 +128,13 @@ class Display:
                 news = self._text != self._printed and (since >= NEWS or self._step != self._printed_step)
                 still = since >= self._patience
                 if took >= MOMENT and (news or still):
-                    self.line(self._text if took < NEWS else f"{self._text} ({took:.0f} s)")
+                    self.line(self._text if took < NEWS else self._still(took))
                     self._printed, self._printed_step, self._printed_at = self._text, self._step, now
                     self._patience *= 2 if still else 1
+
+    def _still(self, took: float) -> str:
+        watermark = self.watermark()
+        return f"{self._text} ({took:.0f} s)" + (f", {watermark}" if watermark else "")
 
     def _on_terminal(self) -> None:
         if self._resting.wait(MOMENT):
@@ -157,7 +163,7 @@ class Display:
         from rich.text import Text
 
         with self._lock:
-            lines = [f"{self._text}  {time.monotonic() - self._began:.0f} s", *self.status.splitlines()]
+            lines = [f"{self._text}  {time.monotonic() - self._began:.0f} s", *self.status().splitlines()]
         spinner.update(text=Text(harmless_lines("\n".join(lines))))
         return spinner
 

@@ -35,6 +35,7 @@ RESERVED = (
     "is_last",
     "batch",
     "fired_at",
+    "published_at",
     "watermark",
 )
 PRIVATE = "_lc_"

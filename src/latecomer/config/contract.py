@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pyarrow as pa
+
+CAME_LATER = ("published_at",)
+"""Columns of a pane that the first versions did not have: a table or folder of theirs goes on without them."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,7 @@ class PaneShape:
     values: tuple[str, ...]
     schema: pa.Schema
     """The published columns in order: window_start, window_end, the keys, the values, sequence, timing,
-    op, is_last, batch, fired_at."""
+    op, is_last, batch, fired_at, published_at."""
 
     @property
     def name(self) -> str:
@@ -44,6 +48,11 @@ class PaneShape:
         """The columns of a table of what stands: there an op has no meaning."""
         return self.schema.remove(self.schema.get_field_index("op"))
 
+    def going_by(self, there: Collection[str]) -> PaneShape:
+        """The same without the columns that came later, where what an earlier version made does not have them."""
+        kept = [each for each in self.schema if each.name not in CAME_LATER or each.name in there]
+        return replace(self, schema=pa.schema(kept))
+
 
 @dataclass(frozen=True)
 class RowShape:
@@ -64,6 +73,10 @@ class RowShape:
     def standing(self) -> pa.Schema:
         """The columns of a table of them."""
         return self.schema
+
+    def going_by(self, there: Collection[str]) -> RowShape:
+        """The same: no column of theirs came later."""
+        return self
 
 
 Shape = PaneShape | RowShape

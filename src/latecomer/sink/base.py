@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,11 +27,15 @@ class BuiltInLogic(SinkLogic):
         self.place = place
         """Where it writes, for people."""
         self.pipeline = pipeline
-        self.shape = shape
+        self.shape = self.whole_shape = shape
 
     def apply(self, batch: int, panes: pa.Table) -> None:
         if panes.num_rows:
             self._apply(batch, panes.select(self.shape.schema.names).cast(self.shape.schema))
+
+    def _go_by(self, there: Collection[str] | None = None) -> None:
+        """Write only the columns that are there; all of them where the sink is about to be made."""
+        self.shape = self.whole_shape if there is None else self.whole_shape.going_by(there)
 
     @abstractmethod
     def _apply(self, batch: int, panes: pa.Table) -> None: ...

@@ -78,19 +78,24 @@ class ChangesLogic(FileSinkLogic):
         hidden.replace(self.path / name)
         sync_folder(self.path)
 
+    @property
+    def _columns(self) -> dict[str, str]:
+        return {field.name: str(field.type) for field in self.shape.schema}
+
     def _claim(self) -> None:
         """One folder, one output: the files of another would pass for our progress."""
         owner = {"pipeline": self.pipeline, "output": self.shape.owner, "format": self.kind}
-        columns = {field.name: str(field.type) for field in self.shape.schema}
         record = self.path / _OWNER
         if not record.exists():
-            text = json.dumps({**owner, "columns": columns}, indent=1) + "\n"
+            self._go_by()
+            text = json.dumps({**owner, "columns": self._columns}, indent=1) + "\n"
             self._write(_OWNER, lambda file: _write_text(file, text))
             return
         try:
             found = json.loads(record.read_text(encoding="utf-8"))
             holder = {key: found[key] for key in owner}
-            difference = differing(found["columns"], columns)
+            self._go_by(list(found["columns"]))
+            difference = differing(found["columns"], self._columns)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._refusal(f"{_OWNER} in it cannot be read", "delete that file") from error
         if holder != owner:

@@ -156,12 +156,14 @@ class DeltaLogic(FileSinkLogic):
         try:
             return DeltaTable(str(self.path))
         except TableNotFoundError:
+            self._go_by()
             make_folder(self.path)
             table = DeltaTable.create(str(self.path), self.shape.standing, name=self._application)
             sync_files([commit_file(self.path, 0)], self.path)
             return table
 
     def _check(self, table: DeltaTable) -> None:
+        self._go_by([field.name for field in table.schema().fields])
         difference = differing(_types(table.schema()), _types(Schema.from_arrow(self.shape.standing)))
         if difference:
             raise self._refusal(

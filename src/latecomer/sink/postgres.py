@@ -47,13 +47,15 @@ class PostgresLogic(BuiltInLogic):
         self._schema, self._name = sink.schema_name, sink.table or shape.name
         self._table, self._progress_table = (self._quoted(name) for name in (self._name, PROGRESS))
         self._progress_named = self._progress_table.replace("%", "%%")  # in a statement that is given values
-        self._columns = {field.name: declared(field.type) for field in shape.standing}
-        if not shape.appends:
-            self._columns[PLACE] = "uuid"
         self._serves = sink.serving and not shape.appends
         self._connection: Connection | None = None
         self._was_open = False
         self._used_at = 0.0
+
+    @property
+    def _columns(self) -> dict[str, str]:
+        columns = {field.name: declared(field.type) for field in self.shape.standing}
+        return columns if self.shape.appends else {**columns, PLACE: "uuid"}
 
     def open(self) -> None:
         self._require_names()
@@ -210,6 +212,7 @@ class PostgresLogic(BuiltInLogic):
             )
         found = self._found(database, self._name)
         if found is None:
+            self._go_by()
             run_sql(database, f"CREATE TABLE {self._table} ({_definition(self._columns)})")
             # The progress of a table that was dropped goes with it: the new one is filled from the start.
             run_sql(database, f"DELETE FROM {self._progress_named} WHERE sink_table = %s", self._name)
@@ -229,6 +232,7 @@ class PostgresLogic(BuiltInLogic):
 
     def _require_columns(self, database: Connection, table: int) -> None:
         found = dict(run_sql(database, _COLUMNS, table).fetchall())
+        self._go_by(found)
         ordered = sorted(found, key=[*self._columns, *found].index)
         if difference := differing({name: found[name] for name in ordered}, self._columns):
             raise self._refusal(

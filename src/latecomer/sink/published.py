@@ -8,11 +8,12 @@ import pyarrow as pa
 
 from latecomer.config.contract import PaneShape, RowShape, Shape
 from latecomer.config.sinks import ListedSink, Stream
-from latecomer.store.layout import PaneLayout
+from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.publication import DEAD_LETTER_ORDER, LATE_ORDER, publication_order
+from latecomer.store.publications import PUBLISHED_AT, Publications
 from latecomer.store.sql import listed
 from latecomer.store.store import Store
-from latecomer.store.table import Table
+from latecomer.store.table import Table, moments
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Feed:
     shape: Shape
     table: Table
     order: str
+    publications: Publications | None = None
+    """Of panes, when each batch was published."""
 
     def batches(self, after: int, until: int) -> list[int]:
         """The batches that may have rows, after one and up to another."""
@@ -42,8 +45,14 @@ class Feed:
 
     def rows(self, batch: int) -> pa.Table:
         """A batch's rows in order of publication."""
-        columns = listed(self.shape.schema.names)
-        return self.table.query(f"select {columns} from t where batch = {batch} order by {self.order}")
+        names = [
+            name for name in self.shape.schema.names if self.publications is None or name != PUBLISHED_AT
+        ]
+        rows = self.table.query(f"select {listed(names)} from t where batch = {batch} order by {self.order}")
+        if self.publications is None or not rows.num_rows:
+            return rows
+        at = self.publications.times(batch, batch, self.shape.name).get(batch)
+        return rows.append_column(PUBLISHED_AT, moments([at] * rows.num_rows))
 
 
 def feed_of(store: Store, listed: ListedSink) -> Feed:
@@ -58,13 +67,12 @@ def _panes(store: Store, listed: ListedSink, output: str) -> Feed:
     rules = store.pipeline.outputs[output]
     layout = PaneLayout(rules, store.layout)
     published = layout.published
+    columns = published.remove(published.get_field_index("watermark"))
     shape = PaneShape(
-        output,
-        tuple(layout.keys),
-        tuple(layout.values),
-        published.remove(published.get_field_index("watermark")),
+        output, tuple(layout.keys), tuple(layout.values), columns.append(pa.field(PUBLISHED_AT, TIMESTAMP))
     )
-    return Feed(listed, shape, store.output_tables(output, published).panes, publication_order(rules))
+    panes = store.output_tables(output, published).panes
+    return Feed(listed, shape, panes, publication_order(rules), Publications(store))
 
 
 def _side_output(store: Store, listed: ListedSink, output: str) -> Feed:

@@ -37,9 +37,12 @@ class SqliteLogic(FileSinkLogic):
     def __init__(self, sink: SqliteSink, path: Path, pipeline: str, shape: Shape) -> None:
         super().__init__(path, pipeline, shape)
         self._table = sink.table or shape.name
-        self._columns = {field.name: _declared(field.type) for field in shape.standing}
         if self._table.lower() == PROGRESS:
             raise self._refusal(f"the table {PROGRESS} holds the progress", "give the sink another table")
+
+    @property
+    def _columns(self) -> dict[str, str]:
+        return {field.name: _declared(field.type) for field in self.shape.standing}
 
     def open(self) -> None:
         try:
@@ -113,6 +116,7 @@ class SqliteLogic(FileSinkLogic):
         )
         table = double_quoted(self._table)
         found = {row[1]: row[2] for row in database.execute(f"PRAGMA table_info({table})")}
+        self._go_by(found or None)
         if not found:
             columns = ", ".join(
                 f"{double_quoted(name)} {kind}".rstrip() for name, kind in self._columns.items()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from latecomer.errors import StoreError, TornCommit
@@ -48,6 +48,28 @@ def sync_commits(root: Location, versions: Iterable[int]) -> None:
             sync(checkpoint)
             sync(root / LOG / "_last_checkpoint")
     sync_folder(root / LOG)
+
+
+class Commit(NamedTuple):
+    """A batch as a commit brought it, and what the commit says of itself: Delta's own timestamp, and what was said."""
+
+    application: str
+    batch: int
+    info: Mapping[str, Any]
+
+
+def commits_of(root: Location) -> Iterator[Commit]:
+    """The batches of a table with their commits, newest first, as far back as Delta has kept these."""
+    for version, _ in reversed(list(_sizes(root))):
+        actions = _actions(root, version)
+        info: Mapping[str, Any] = next(
+            (action["commitInfo"] for action in actions if "commitInfo" in action), {}
+        )
+        yield from (
+            Commit(action["txn"]["appId"], action["txn"]["version"], info)
+            for action in actions
+            if _closes(action)
+        )
 
 
 def torn_commits(root: Location, thorough: bool = False, shared: bool = False) -> list[int]:

@@ -89,6 +89,9 @@ LEDGER = pa.schema(
     ]
 )
 
+PUBLICATIONS = pa.schema([("batch", pa.int64()), ("output", pa.string()), ("published_at", TIMESTAMP)])
+"""When each batch was published; with an output, when that one joined after it."""
+
 _ARROW = {
     "string": pa.string(),
     "bigint": pa.int64(),

@@ -4,6 +4,7 @@ store/
   pipeline.json                       the pinned columns and output definitions
   events/ duplicates/ dead_letters/   what was received
   watermarks/ ledger/                 the timeline, and the proof
+  publications/                       when each batch was published, by the wall clock
   outputs/NAME/partials/ panes/ late/ one of each per output
   outputs/NAME/corrections/           what `latecomer correct` made of late/
   outputs/NAME/rebuilds/              plans, and what became of them
@@ -98,6 +99,11 @@ class Store:
     def past_ledger(self) -> Table:
         """The ledger that says what past batches received."""
         return self.ledger
+
+    @cached_property
+    def publications(self) -> Table:
+        """When each batch was published."""
+        return Table(self.root / "publications", layout.PUBLICATIONS)
 
     @property
     def checkpoint(self) -> Path:

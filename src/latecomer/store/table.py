@@ -44,6 +44,7 @@ from latecomer.store.sql import double_quoted
 
 APPLICATION = "latecomer"
 NOTHING_REACHED: Mapping[str, int] = MappingProxyType({})
+NOTHING_SAID: Mapping[str, str] = MappingProxyType({})
 _COUNTED = (int, datetime, date)
 _NUMBERED = frozenset({"INT32", "INT64", "INT96"})
 _LEVELS = 3
@@ -154,10 +155,12 @@ class Table:
         remove: Iterable[DataFile] = (),
         application: str = APPLICATION,
         reached: Mapping[str, int] = NOTHING_REACHED,
+        said: Mapping[str, str] = NOTHING_SAID,
     ) -> list[DataFile]:
         """Make the files of a batch visible, and take others out, in one step. Doing it again changes nothing.
 
-        `reached` is written down with it: the last batch of other tables, which this step rests on.
+        `reached` is written down with it: the last batch of other tables, which this step rests on. `said` stands in
+        the commit itself, beside Delta's own timestamp.
         """
         delta = self._create_or_open()
         if self.holds(batch, application):
@@ -172,10 +175,11 @@ class Table:
                 "append",
                 self.schema,
                 commit_properties=CommitProperties(
+                    custom_metadata=dict(said) or None,
                     app_transactions=[
                         *(Transaction(REACHED + name, last) for name, last in reached.items() if last >= 0),
                         Transaction(application, batch),  # the last line: with it the commit is whole
-                    ]
+                    ],
                 ),
             )
         return described
@@ -197,6 +201,7 @@ class Table:
         rows: pa.Table,
         application: str = APPLICATION,
         reached: Mapping[str, int] = NOTHING_REACHED,
+        said: Mapping[str, str] = NOTHING_SAID,
     ) -> None:
         """Write and commit a small table from the driver."""
         if self.holds(batch, application):
@@ -204,7 +209,7 @@ class Table:
         cast = rows.cast(self.schema)
         with self.explained():
             file = fs.write_table(cast, self.new_folder(batch) / "part.parquet")
-        self.commit(batch, [file], application=application, reached=reached)
+        self.commit(batch, [file], application=application, reached=reached, said=said)
 
     def files(self) -> list[DataFile]:
         """Every file that the table is made of now."""

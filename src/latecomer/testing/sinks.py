@@ -132,7 +132,7 @@ class _PaneBench(_Bench[Pane]):
         self.keys = keys
         columns = {"window_start": _MOMENT, "window_end": _MOMENT, **dict.fromkeys(keys, pa.string())}
         columns |= {"total": pa.int64(), "sequence": pa.int64(), "timing": pa.string(), "op": pa.string()}
-        columns |= {"is_last": pa.bool_(), "batch": pa.int64(), "fired_at": _MOMENT}
+        columns |= {"is_last": pa.bool_(), "batch": pa.int64(), "fired_at": _MOMENT, "published_at": _MOMENT}
         self.shape = PaneShape("checked", keys, ("total",), pa.schema(list(columns.items())))
         super().__init__(fresh, read)
 
@@ -152,6 +152,7 @@ class _PaneBench(_Bench[Pane]):
                 "is_last": False,
                 "batch": batch,
                 "fired_at": to_moment(_START + batch * _MINUTE),
+                "published_at": to_moment(_START + batch * _MINUTE + _MINUTE),
             }
             for pane in given
         ]

@@ -57,6 +57,8 @@ def told(story: Story) -> Story:
     story.panes("totals", 2, late)
     too_late = {"window_start": second(0), "window_end": second(60), "verdict": "too_late"}
     story.set_aside("totals", 2, {**paid(50, 7), **too_late}, 0)
+    for batch, clock in ((0, 3600), (1, 7200), (2, 7201)):
+        story.published(batch, second(clock))
     return story
 
 
@@ -85,9 +87,10 @@ def test_each_pane_tells_the_events_that_the_one_before_had_not(told: Story) -> 
     assert found.notes == []
 
 
-def test_a_pane_is_published_when_its_batch_ends(told: Story) -> None:
+def test_a_pane_has_the_clocks_of_its_batch(told: Story) -> None:
     found = asked(told)
-    assert [each.pane.published_at for each in found.panes] == [second(95), second(500), second(500)]
+    assert [each.pane.published_at for each in found.panes] == [second(7200), second(7201), second(7201)]
+    assert [each.pane.ended_at for each in found.panes] == [second(95), second(500), second(500)]
 
 
 def test_how_late_an_event_was_and_where_it_came_from(told: Story) -> None:
@@ -382,7 +385,8 @@ def test_the_text_tells_the_whole_life(told: Story) -> None:
         "totals · 2026-04-25T12:00:00Z to 2026-04-25T12:01:00Z · merchant=amul",
         "stands at paise 340, payments 3",
         "0 ON_TIME insert  paise 300, payments 2",
-        "  published by batch 1, at 2026-04-25T12:01:35Z, under watermark 2026-04-25T12:01:00Z",
+        "  published by batch 1 at 2026-04-25T14:00:00Z, arrival clock 2026-04-25T12:01:35Z, under watermark "
+        "2026-04-25T12:01:00Z",
         "  took in 2 events (paise 300)",
         "0 LATE retract  paise 300, payments 2",
         "1 LATE insert  paise 340, payments 3  (paise +40, payments +1)",
@@ -401,11 +405,11 @@ def test_the_document_has_the_keys_that_are_documented(told: Story) -> None:
         re.findall(r"^\| `(\w+)` \|", page.split("### The document")[1].split("###")[0], re.M)
     )
     pane = whole["panes"][2]
-    assert (pane["values"], pane["difference"], pane["published_at"]) == (
+    assert (pane["values"], pane["difference"]) == (
         {"paise": 340, "payments": 3},
         {"paise": 40, "payments": 1},
-        "2026-04-25T12:08:20Z",
     )
+    assert (pane["published_at"], pane["batch_ended_at"]) == ("2026-04-25T14:00:01Z", "2026-04-25T12:08:20Z")
     (event,) = pane["took_in"]["events"]
     assert (event["behind"], event["past_end"], event["partition"], event["file"]) == (35, 5, "t2", "1.json")
     assert whole["left_out"]["side_output"]["sums"] == {"paise": 7}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -22,11 +24,14 @@ from latecomer.cli.options import WrongUsage
 from latecomer.errors import PipelineError
 from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.panes import Op, Pane, Place, Timing, summed, surviving
+from latecomer.model.publications import publication_time
+from latecomer.store.publications import PublicationClock, Publications
+from latecomer.store.store import joining
 
 Step = tuple[int, str | None, Op]
 BATCHES = st.lists(
     st.tuples(
-        st.integers(0, 2),
+        st.integers(-2, 3),
         st.lists(
             st.tuples(st.integers(0, 1), st.sampled_from(("x", None)), st.sampled_from(tuple(Op))), max_size=4
         ),
@@ -34,11 +39,11 @@ BATCHES = st.lists(
     min_size=1,
     max_size=5,
 )
-"""For each batch, for how many seconds it went on, and what it published."""
+"""For each batch, by how many seconds the machine's clock went on or was set back, and what it published."""
 
 
 def history(batches: list[tuple[int, list[Step]]]) -> list[tuple[int, list[Pane]]]:
-    """Batches as they can happen, with their ends: sequences grow, a retract takes back the last insert."""
+    """Batches as they can happen, with the machine's clock: sequences grow, a retract takes back the last insert."""
     last: dict[tuple[int, str | None], tuple[int, bool]] = {}
     clock, told = 0, []
     for seconds, steps in batches:
@@ -65,7 +70,7 @@ def stored(lake: Lake, output: str, batch: int, panes: list[Pane]) -> None:
             each.op,
             each.timing,
             merchant=each.key[0],
-            # When the window closed says nothing of when the batch ended.
+            # When the window closed says nothing of when the batch was published.
             fired_at=NOON - MINUTE,
             **each.values,
         )
@@ -83,32 +88,47 @@ def placed(rows: list[dict[str, Any]]) -> dict[Place, dict[str, Any]]:
 
 @drawn(8)
 @given(BATCHES, st.sampled_from(("totals", "successes", "parts")))
-def test_as_of_a_batchs_end_stands_what_the_model_says_of_the_panes_so_far(
+def test_as_of_a_moment_stands_what_the_model_says_of_the_panes_that_had_been_published(
     batches: list[tuple[int, list[Step]]], output: str
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         story = new_story(Path(folder))
-        told = history(batches)
-        for batch, (end, panes) in enumerate(told):
-            story.watermarks(
-                batch, [{"tick": batch, "at": second(0)}, {"tick": batch + 1, "at": second(end)}]
-            )
+        told, at, published = history(batches), None, []
+        for batch, (clock, panes) in enumerate(told):
             stored(story, output, batch, panes)
+            story.published(batch, second(clock))
+            at = publication_time(at, second(clock))
+            published.append((at, panes))
         reader, rules = Reader(story.pipeline), story.pipeline.outputs[output]
-        for end in {end for end, _ in told}:
-            known = [each for until, panes in told if until <= end for each in panes]
-            for moment in (to_moment(second(end)), to_moment(second(end) + 999_999)):
-                found = placed(reader.results(output, as_of=moment).to_pylist())
-                if output == "parts":
-                    expected = summed(known, rules.aggregates)
-                    assert {
-                        p: {"paise": r["paise"], "payments": r["payments"]} for p, r in found.items()
-                    } == (expected)
-                else:
-                    stands = {place: one.sequence for place, one in surviving(known).items()}
-                    assert {place: row["sequence"] for place, row in found.items()} == stands
+        shown = reader.panes(output)
+        assert set(zip(shown["batch"].to_pylist(), shown["published_at"].to_pylist(), strict=True)) == {
+            (batch, to_moment(at)) for batch, (at, panes) in enumerate(published) if panes
+        }
+        for moment in {at + more for at, _ in published for more in (-1, 0, 999_999)}:
+            known = [each for at, panes in published if at <= moment for each in panes]
+            found = placed(reader.results(output, as_of=to_moment(moment)).to_pylist())
+            if output == "parts":
+                expected = summed(known, rules.aggregates)
+                assert {
+                    p: {"paise": r["paise"], "payments": r["payments"]} for p, r in found.items()
+                } == expected
+            else:
+                stands = {place: one.sequence for place, one in surviving(known).items()}
+                assert {place: row["sequence"] for place, row in found.items()} == stands
         now = reader.results(output)
         assert reader.results(output, as_of=datetime(9999, 1, 1, tzinfo=UTC)) == now
+
+
+class Killed(BaseException):
+    """As a SIGKILL there."""
+
+
+def killed_at(place: str) -> Callable[[str, int], None]:
+    def failpoint(name: str, _: int) -> None:
+        if name == place:
+            raise Killed
+
+    return failpoint
 
 
 @pytest.fixture
@@ -118,16 +138,19 @@ def story(tmp_path: Path) -> Story:
 
 @pytest.fixture
 def told(story: Story) -> Story:
-    """A number published by 12:02, corrected by 12:04; another window beside it by 12:04."""
-    story.watermarks(0, [{"tick": 1, "at": second(60)}, {"tick": 2, "at": second(120)}])
-    story.panes("totals", 0, [pane(0, 0, merchant="a", paise=5, fired_at=second(60))])
-    story.watermarks(1, [{"tick": 3, "at": second(240), "kind": "drain"}])
+    """A number published at 12:02, corrected at 12:04; another window beside it at 12:04. All of it arrived within
+    a minute, hours before."""
+    story.watermarks(0, [{"tick": 1, "at": second(-7200)}])
+    story.panes("totals", 0, [pane(0, 0, merchant="a", paise=5, fired_at=second(-7200))])
+    story.published(0, second(120))
+    story.watermarks(1, [{"tick": 3, "at": second(-7140), "kind": "drain"}])
     replaced = [
-        pane(0, 0, "retract", "LATE", merchant="a", paise=5),
-        pane(0, 1, timing="LATE", merchant="a", paise=9),
-        pane(1, 0, merchant="a", paise=1),
+        pane(0, 0, "retract", "LATE", merchant="a", paise=5, fired_at=second(-7140)),
+        pane(0, 1, timing="LATE", merchant="a", paise=9, fired_at=second(-7140)),
+        pane(1, 0, merchant="a", paise=1, fired_at=second(-7140)),
     ]
     story.panes("totals", 1, replaced)
+    story.published(1, second(240))
     return story
 
 
@@ -136,24 +159,122 @@ def amounts(story: Story, **asked: Any) -> list[int]:
     return found
 
 
-def test_a_pane_is_known_when_its_batch_has_ended_not_when_its_window_closed(told: Story) -> None:
-    assert amounts(told, as_of=at(1)) == []
+def test_a_pane_is_known_when_it_was_published_not_when_it_could_have_been(told: Story) -> None:
     assert amounts(told, as_of=at(1, 59)) == []
     assert amounts(told, as_of=at(2)) == [5]
     assert amounts(told, as_of=at(3, 59)) == [5]
     assert amounts(told, as_of=at(4)) == [9, 1]
+    assert amounts(told, as_of_arrival=at(0) - timedelta(hours=2)) == [5]
+    assert amounts(told, as_of_arrival=at(0) - timedelta(hours=1)) == [9, 1]
 
 
-def test_a_batch_that_the_timeline_does_not_know_goes_by_when_it_fired(told: Story) -> None:
-    told.panes("totals", 2, [pane(5, 0, merchant="a", paise=7, fired_at=second(600))])
+def test_a_batch_that_is_not_complete_is_not_known_yet(told: Story) -> None:
+    told.panes("totals", 2, [pane(5, 0, merchant="a", paise=7)])
+    assert amounts(told) == [9, 1, 7]
+    assert amounts(told, as_of=at(59)) == [9, 1]
+    assert Reader(told.pipeline).panes("totals")["published_at"].to_pylist()[-2:] == [at(4), None]
+
+
+def test_the_ledgers_commit_says_when_where_a_kill_came_right_after_it(told: Story) -> None:
+    told.panes("totals", 2, [pane(5, 0, merchant="a", paise=7)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("latecomer.store.publications.failpoint", killed_at("ledger.committed"))
+        with pytest.raises(Killed):
+            told.published(2, second(600))
+    assert told.store.publications.last_batch() == 1
+    for _ in range(2):
+        assert amounts(told, as_of=at(9, 59)) == [9, 1]
+        assert amounts(told, as_of=at(10)) == [9, 1, 7]
+        assert Reader(told.pipeline).panes("totals")["published_at"].to_pylist()[-1] == at(10)
+        PublicationClock(told.store, lambda: second(900)).begin()  # the next run writes it down
+    assert told.store.publications.last_batch() == 2
+    told.panes("totals", 3, [pane(6, 0, merchant="a", paise=8)])
+    told.published(3, second(-9000))
     assert amounts(told, as_of=at(9, 59)) == [9, 1]
-    assert amounts(told, as_of=at(10)) == [9, 1, 7]
+    assert amounts(told, as_of=at(10)) == [9, 1, 7, 8], (
+        "a clock that was set back does not take the store with it"
+    )
 
 
-def test_without_a_timeline_everything_goes_by_when_it_fired(story: Story) -> None:
+def test_an_output_that_joined_later_was_not_known_before_it_was_computed(told: Story) -> None:
+    told.panes("successes", 1, [pane(0, 0, merchant="a", paise=5)])
+    empty = told.store.ledger.schema.empty_table()
+    PublicationClock(told.store, lambda: second(600)).close(1, empty, output="successes")
+    reader = Reader(told.pipeline)
+    assert reader.results("successes", as_of=at(9, 59)).num_rows == 0
+    assert reader.results("successes", as_of=at(10)).num_rows == 1
+    assert reader.panes("successes")["published_at"].to_pylist() == [at(10)]
+    assert amounts(told, as_of=at(4)) == [9, 1]
+
+
+def test_an_output_that_joined_nobody_knows_when_is_known_with_the_next_batch(told: Story) -> None:
+    told.panes("successes", 1, [pane(0, 0, merchant="a", paise=5)])
+    told.store.ledger.append(1, told.store.ledger.schema.empty_table(), joining("successes"))
+    told.ledger(2, [{"output": "totals"}])
+    forget_commits(told)
+    for _ in range(2):
+        reader = Reader(told.pipeline)
+        with pytest.raises(PipelineError, match="it is not known which batches"):
+            reader.results("successes", as_of=at(9, 59))
+        assert reader.results("successes", as_of=datetime.now(UTC)).num_rows == 1
+        assert reader.panes("successes")["published_at"].to_pylist() == [None]
+        assert amounts(told, as_of=at(9, 59)) == [9, 1]
+        PublicationClock(told.store).begin()
+
+
+def forget_commits(story: Story) -> None:
+    """As Delta does in time: the checkpoint says what there is, and the commits before it go."""
+    root = story.store.ledger.root
+    DeltaTable(root).create_checkpoint()
+    for commit in sorted((root / "_delta_log").glob("*.json"))[:-1]:
+        commit.unlink()
+
+
+def test_a_store_of_an_earlier_version_goes_by_the_commits_of_its_ledger(story: Story) -> None:
+    before = datetime.now(UTC) - timedelta(milliseconds=1)  # Delta's timestamps have no more digits
+    for batch in (0, 1):
+        story.panes("totals", batch, [pane(batch, 0, merchant="a", paise=batch + 1)])
+        story.ledger(batch, [{"output": "totals"}])
+    assert amounts(story, as_of=before) == []
+    assert amounts(story, as_of=datetime.now(UTC)) == [1, 2]
+    reader = Reader(story.pipeline)
+    reader.results("totals", as_of=before)
+    assert reader.notes == [
+        "an earlier version wrote this store and did not say when batches were published: the times are those of its "
+        "ledger's commits"
+    ]
+    first, second_one = Reader(story.pipeline).panes("totals")["published_at"].to_pylist()
+    assert before <= first <= second_one <= datetime.now(UTC)
+    PublicationClock(story.store).begin()
+    assert Reader(story.pipeline).panes("totals")["published_at"].to_pylist() == [first, second_one]
+    reader.results("totals", as_of=before)
+    assert reader.notes == []
+    forget_commits(story)
+    assert Publications(story.store).times(0, 1, "totals") == {0: to_micros(first), 1: to_micros(second_one)}
+
+
+def test_where_the_commits_are_gone_only_what_came_after_can_be_told(story: Story) -> None:
+    for batch in (0, 1):
+        story.panes("totals", batch, [pane(batch, 0, merchant="a", paise=batch + 1)])
+        story.ledger(batch, [{"output": "totals"}])
+    forget_commits(story)
+    with pytest.raises(PipelineError, match=r"as_of: it is not known which .*\n.*fix: .* --as-of-arrival"):
+        amounts(story, as_of=at(5))
+    assert amounts(story, as_of=datetime.now(UTC)) == [1, 2]
+    later = datetime.now(UTC) + timedelta(hours=1)
+    story.panes("totals", 2, [pane(5, 0, merchant="a", paise=7)])
+    story.published(2, to_micros(later))
+    with pytest.raises(PipelineError, match="ask for a later moment"):
+        amounts(story, as_of=at(5))
+    assert amounts(story, as_of=datetime.now(UTC)) == [1, 2]
+    assert amounts(story, as_of=later) == [1, 2, 7]
+    assert Reader(story.pipeline).panes("totals")["published_at"].to_pylist()[::2] == [None, later]
+
+
+def test_without_a_timeline_the_arrival_clock_goes_by_when_a_pane_fired(story: Story) -> None:
     story.panes("totals", 0, [pane(0, 0, merchant="a", paise=7, fired_at=second(60))])
-    assert amounts(story, as_of=at(0, 59)) == []
-    assert amounts(story, as_of=at(1)) == [7]
+    assert amounts(story, as_of_arrival=at(0, 59)) == []
+    assert amounts(story, as_of_arrival=at(1)) == [7]
 
 
 def test_valid_at_keeps_the_windows_that_hold_the_moment(told: Story) -> None:
@@ -182,9 +303,17 @@ def test_valid_at_holds_for_open_windows_too(told: Story) -> None:
     assert [(row["paise"], row["timing"]) for row in shown] == [(3, "OPEN")]
 
 
-def test_open_windows_have_no_past(told: Story) -> None:
-    with pytest.raises(PipelineError, match=r"as_of: open windows are known only as they are now .*\n.*fix"):
-        Reader(told.pipeline).results("totals", include_open=True, as_of=at(2))
+@pytest.mark.parametrize("option", ["as_of", "as_of_arrival"])
+def test_open_windows_have_no_past(told: Story, option: str) -> None:
+    with pytest.raises(
+        PipelineError, match=rf"{option}: open windows are known only as they are now .*\n.*fix"
+    ):
+        amounts(told, include_open=True, **{option: at(2)})
+
+
+def test_only_one_clock_can_be_asked(told: Story) -> None:
+    with pytest.raises(PipelineError, match=r"as_of: goes by another clock than as_of_arrival .*\n.*fix"):
+        amounts(told, as_of=at(2), as_of_arrival=at(2))
 
 
 # The clock
@@ -201,22 +330,31 @@ def caught_up(story: Story) -> Story:
         pane(1, 0, merchant="a", paise=1, fired_at=second(30 * 86_400)),
     ]
     story.panes("totals", 0, panes)
+    story.published(0, second(31 * 86_400))
     return story
 
 
 def test_by_the_arrival_clock_a_pane_counts_from_what_fired_it(caught_up: Story) -> None:
     assert amounts(caught_up, as_of=at(5)) == []
     for moment, known in ((at(1, 34), []), (at(1, 35), [5]), (at(3, 20), [9]), (at(5), [9])):
-        assert amounts(caught_up, as_of=moment, clock="arrival") == known
-    month = at(0) + timedelta(days=30)
-    assert amounts(caught_up, as_of=month, clock="arrival") == amounts(caught_up, as_of=month) == [9, 1]
+        assert amounts(caught_up, as_of_arrival=moment) == known
+    month, day = at(0) + timedelta(days=30), timedelta(days=1)
+    assert amounts(caught_up, as_of_arrival=month) == amounts(caught_up, as_of=month + day) == [9, 1]
+    assert amounts(caught_up, as_of=month) == []
 
 
-def test_a_pane_of_which_is_not_known_what_fired_it_counts_from_its_batch(story: Story) -> None:
+def test_a_pane_of_which_is_not_known_what_fired_it_counts_from_the_end_of_its_batch(story: Story) -> None:
     story.watermarks(0, [{"tick": 1, "at": second(120)}])
     story.panes("totals", 0, [pane(0, 0, merchant="a", paise=5, fired_at=None)])
-    assert amounts(story, as_of=at(1), clock="arrival") == []
-    assert amounts(story, as_of=at(2), clock="arrival") == [5]
+    assert amounts(story, as_of_arrival=at(1)) == []
+    assert amounts(story, as_of_arrival=at(2)) == [5]
+
+
+def test_the_old_way_to_choose_a_clock_works_and_names_the_new_one(caught_up: Story) -> None:
+    with pytest.warns(DeprecationWarning, match="as_of_arrival=T"):
+        assert amounts(caught_up, as_of=at(5), clock="arrival") == [9]
+    with pytest.warns(DeprecationWarning, match="clock goes away"):
+        assert amounts(caught_up, as_of=at(5), clock="published") == []
 
 
 def test_another_clock_is_told_with_those_there_are(told: Story) -> None:
@@ -225,11 +363,15 @@ def test_another_clock_is_told_with_those_there_are(told: Story) -> None:
 
 
 def test_explain_tells_both_clocks(caught_up: Story) -> None:
-    asked = ["explain", caught_up.file, "totals", "--window", "2026-04-25T12:00", "--clock", "arrival"]
-    text = said(*asked)
-    assert "  fired at 2026-04-25T12:01:35Z, published by batch 0, at 2026-05-25T12:00:00Z, under" in text
-    panes = json.loads(said(*asked, "-f", "json"))["panes"]
+    asked = ["explain", caught_up.file, "totals", "--window", "2026-04-25T12:00"]
+    published = "published by batch 0 at 2026-05-26T12:00:00Z, arrival clock 2026-05-25T12:00:00Z, under"
+    assert f"  {published}" in said(*asked)
+    assert f"  fired at 2026-04-25T12:01:35Z, {published}" in said(*asked, "--clock", "arrival")
+    panes = json.loads(said(*asked, "--clock", "arrival", "-f", "json"))["panes"]
     assert [each["known_at"] for each in panes][::2] == ["2026-04-25T12:01:35Z", "2026-04-25T12:03:20Z"]
+    for each in json.loads(said(*asked, "-f", "json"))["panes"]:
+        assert each["known_at"] == each["published_at"] == "2026-05-26T12:00:00Z"
+        assert each["batch_ended_at"] == "2026-05-25T12:00:00Z"
 
 
 # The command line
@@ -265,7 +407,8 @@ def test_results_by_key_and_window_and_clock_on_the_command_line(caught_up: Stor
     assert paise("--key", "merchant=a", "--window", "2026-04-25T12:00") == [9]
     assert paise("--key", "merchant=b", "--open") == [7, 4]
     assert paise("--key", "merchant=", "--open") == []
-    assert paise("--as-of", "2026-04-25T12:02", "--clock", "arrival") == [5, 7]
+    assert paise("--as-of-arrival", "2026-04-25T12:02") == [5, 7]
+    assert paise("--as-of", "2026-04-25T12:02") == []
     for option in (["--serving"], ["--prefer", "live"]):
         assert paise("--key", "merchant=a", "--window", "2026-04-25T12:00", *option) == [9]
     assert said("results", caught_up.file, "totals", "--key", "merchant=c") == (
@@ -273,6 +416,16 @@ def test_results_by_key_and_window_and_clock_on_the_command_line(caught_up: Stor
     )
     with pytest.raises(PipelineError, match="the output has no such key column"):
         said(*asked, "--key", "shop=a")
+
+
+def test_the_old_option_for_the_clock_works_and_names_the_new_one(
+    caught_up: Story, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = ["results", caught_up.file, "totals", "-f", "json", "--as-of", "2026-04-25T12:02"]
+    assert [row["paise"] for row in json.loads(said(*asked, "--clock", "arrival"))] == [5]
+    assert json.loads(said(*asked, "--clock", "published")) == []
+    assert [each.split(":")[0] for each in caplog.messages] == ["--clock goes away"] * 2
+    assert "--as-of-arrival T" in caplog.messages[0]
 
 
 def test_no_row_says_why(told: Story) -> None:
@@ -290,6 +443,15 @@ def test_no_row_says_why(told: Story) -> None:
         (["--as-of", "yesterday"], r"--as-of 'yesterday' is not a moment\n    fix: write ISO-8601"),
         (["--valid-at", "25:00"], r"--valid-at '25:00' is not a moment\n    fix: write ISO-8601"),
         (["--clock", "arrival"], r"--clock 'arrival' has no meaning without --as-of\n    fix: say --as-of"),
+        (["--as-of-arrival", "soon"], r"--as-of-arrival 'soon' is not a moment\n    fix: write ISO-8601"),
+        (
+            ["--as-of", "2026-04-25", "--as-of-arrival", "2026-04-25"],
+            r"--as-of '2026-04-25' goes by another clock than --as-of-arrival\n    fix: say one of the two",
+        ),
+        (
+            ["--as-of-arrival", "2026-04-25", "--open"],
+            r"--as-of-arrival '2026-04-25' cannot be asked of windows still open\n    fix: leave --open out",
+        ),
         (
             ["--window", "2026-04-25", "--valid-at", "2026-04-25"],
             r"--window '2026-04-25' means the same as --valid-at\n    fix: say one of the two",

@@ -37,7 +37,7 @@ def test_a_backfill_in_one_batch_tells_what_was_known_when(spark: SparkSession, 
         if nth % 3:
             continue
         for name, output in OUTPUTS.items():
-            rows = reader.results(name, as_of=to_moment(arrival.arrival_time), clock="arrival").to_pylist()
+            rows = reader.results(name, as_of_arrival=to_moment(arrival.arrival_time)).to_pylist()
             found = {_place(row, output): {each: row[each] for each in COUNTED} for row in rows}
             expected, between = known(oracle, name, nth)
             merged += between

@@ -34,11 +34,27 @@ from latecomer.after.reading.reader import Reader
 from latecomer.after.upkeep import plan
 from latecomer.after.upkeep.compacting import LOCK, compact
 from latecomer.errors import NoStore, PipelineError, StoreInUse, StoreMismatch
-from latecomer.model.durations import DAY, to_moment
+from latecomer.model.durations import DAY, to_micros, to_moment
 from latecomer.store.lock import exclusive
+from latecomer.store.publications import PublicationClock, Publications
 from latecomer.store.table import batches_of
 
 LATER = datetime.now(UTC) + timedelta(days=30)
+
+
+def test_publication_times_stay_and_their_files_become_one(days: Days) -> None:
+    store, beyond = days.store, to_micros(LATER)
+    for batch in range(12, 18):
+        empty = store.ledger.schema.empty_table()
+        PublicationClock(store, lambda batch=batch: beyond + batch).close(batch, empty)
+    before = Publications(store).times(0, 17, "totals")
+    assert before == {**before, **{batch: beyond + batch for batch in range(12, 18)}}
+    assert len(before) == 18
+    assert len(store.publications.files()) == 7
+    compact(days.pipeline)
+    store.publications.refresh()
+    assert len(store.publications.files()) == 1
+    assert Publications(store).times(0, 17, "totals") == before
 
 
 def test_every_row_stays_and_files_become_few(days: Days) -> None:

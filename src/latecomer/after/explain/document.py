@@ -60,6 +60,7 @@ def _pane(explanation: Explanation, told: Published, most: int | None) -> dict[s
         "batch": pane.batch,
         "known_at": written(explanation.known_at(told)),
         "published_at": written(pane.published_at),
+        "batch_ended_at": written(pane.ended_at),
         "fired_at": written(pane.fired_at),
         "watermark": written(pane.watermark),
         "why": explanation.why(told),

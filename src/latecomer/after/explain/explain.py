@@ -41,6 +41,7 @@ from latecomer.model.windows import Session, Window
 from latecomer.store.coverage import EVENTS as EVENT_LOG
 from latecomer.store.coverage import LATE, covered_since, covers, removed_until
 from latecomer.store.publication import publication_order
+from latecomer.store.publications import Publications
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import moment_literal
 from latecomer.store.store import Store, joining
@@ -108,10 +109,13 @@ class Explanation:
 
     def known_at(self, told: Published) -> int | None:
         """When a pane was known, by the clock that was asked for."""
-        pane = told.pane
-        moments = (pane.published_at, pane.fired_at)
+        return told.pane.published_at if self.clock is Clock.PUBLISHED else self.drawn_at(told)
+
+    def drawn_at(self, told: Published) -> int | None:
+        """Where a pane stands on the arrival clock: at the end of its batch, or where it was fired."""
+        moments = [told.pane.ended_at, told.pane.fired_at]
         if self.clock is Clock.ARRIVAL:
-            moments = (pane.fired_at, pane.published_at)
+            moments.reverse()
         return moments[1] if moments[0] is None else moments[0]
 
     def under(self, told: Published) -> Output:
@@ -150,7 +154,7 @@ def explain(
 ) -> Explanation:
     """The life of the number that an output has for a key in the window that holds a moment.
 
-    `clock` says when its panes were known: when their batch had ended, or when what fired them had arrived.
+    `clock` says when its panes were known: when their batch was published, or when what fired them had arrived.
     """
     finder = Finder(reader, output)
     place = finder.find(window, key or {})
@@ -216,10 +220,16 @@ class _Case:
         rows = table.query(
             f"select * from t where {chosen} order by {publication_order(self.output)}"
         ).to_pylist()
-        ends = self._batch_ends({row["batch"] for row in rows})
-        return [self._pane(row, ends) for row in rows]
+        batches = {row["batch"] for row in rows}
+        ends, times = self._batch_ends(batches), self._publications(batches)
+        return [self._pane(row, ends, times) for row in rows]
 
-    def _pane(self, row: Mapping[str, Any], ends: Mapping[int, int]) -> LifePane:
+    def _publications(self, batches: set[int]) -> dict[int, int]:
+        """When these batches were published."""
+        publications = Publications(self.store)
+        return publications.times(min(batches), max(batches), self.finder.name) if batches else {}
+
+    def _pane(self, row: Mapping[str, Any], ends: Mapping[int, int], times: Mapping[int, int]) -> LifePane:
         fired_at = _micros(row["fired_at"])
         return LifePane(
             Window(to_micros(row["window_start"]), to_micros(row["window_end"])),
@@ -229,6 +239,7 @@ class _Case:
             Op(row["op"]),
             bool(row["is_last"]),
             row["batch"],
+            times.get(row["batch"]),
             ends.get(row["batch"], fired_at),
             fired_at,
             _micros(row["watermark"]),

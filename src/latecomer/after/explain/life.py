@@ -37,6 +37,9 @@ class LifePane:
     is_last: bool
     batch: int
     published_at: int | None
+    """When its batch was published, by the wall clock; None where that is not known."""
+    ended_at: int | None
+    """The arrival clock at the end of its batch."""
     fired_at: int | None
     watermark: int | None
     events: int | None = None

@@ -123,7 +123,7 @@ class _Drawing:
     def _time(self) -> TimeAxis:
         """From the first thing that happened to the last; the window too, unless it is all of time."""
         inserts = [told for told in self.found.panes if told.pane.op is Op.INSERT]
-        dots = [at for told in inserts if (at := self.found.known_at(told)) is not None]
+        dots = [at for told in inserts if (at := self.found.drawn_at(told)) is not None]
         arrivals = [[each.event.arrival_time for each in self._events(fate)] for fate in self.rows]
         moments = {*dots, *(bound(row) for row in arrivals for bound in (min, max))}
         start, end = self.found.window
@@ -195,7 +195,7 @@ class _Drawing:
         dots: dict[Window, list[_Dot]] = {}
         beside: Counter[int] = Counter()
         for told in self.found.panes:
-            pane, at = told.pane, self.found.known_at(told)
+            pane, at = told.pane, self.found.drawn_at(told)
             if at is None:
                 continue
             line = dots.setdefault(pane.window, [])
@@ -229,7 +229,7 @@ class _Drawing:
 
     def _dot(self, dot: _Dot, scale: _Scale) -> str:
         pane = dot.told.pane
-        at = self.found.known_at(dot.told)
+        at = self.found.drawn_at(dot.told)
         tip = f"{_short(dot.value)}: {pane.sequence} {pane.timing}, batch {pane.batch}, {_full(at or 0)}"
         return (
             f'<circle cx="{round(dot.x, 1)}" cy="{scale(float(dot.value))}" r="{self.radius}" '

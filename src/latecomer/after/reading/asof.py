@@ -1,14 +1,13 @@
-"""What was known at a moment of processing time, as SQL over an output's panes. No Spark.
+"""What was known at a moment, as SQL over an output's panes. No Spark.
 
-Processing time is the arrival clock. The timeline holds it, so the answer is the same today, tomorrow
-and after a replay. A pane was published once its batch had ended, and a batch ends at the largest `at` of
-its rows in the timeline. It could be known earlier, at `fired_at`: when the watermark reached the end of
-its window, or the last of its late events arrived. A batch that catches up may hold a month of these.
+By the wall clock a pane was known once its batch was published, and batches are published in their order: so the last
+batch that had been published by then says it all (`store/publications.py`). By the arrival clock a pane could be known
+at `fired_at`: when the watermark reached the end of its window, or the last of its late events arrived. A batch that
+catches up may hold a month of these. The timeline holds that clock, so the answer is the same after a replay.
 """
 
 from __future__ import annotations
 
-from latecomer.after.reading.choices import Clock
 from latecomer.config.checks import PRIVATE
 
 _ENDED, _BATCH = f"{PRIVATE}ended", f"{PRIVATE}ended_batch"
@@ -16,14 +15,19 @@ BATCH_ENDS = f"select batch as {_BATCH}, max(at) as {_ENDED} from w group by bat
 """Each batch of the timeline `w`, and the arrival clock at its end."""
 
 
-def known_at(moment: str, timeline: bool, clock: Clock = Clock.PUBLISHED) -> str:
-    """The panes of `t` that were known at a moment; `timeline` says whether there is a `w` to ask."""
+def published_up_to(batch: int) -> str:
+    """The panes of `t` that had been published with a batch or before it."""
+    return f"(select * from t where batch <= {batch})"
+
+
+def arrived_by(moment: str, timeline: bool) -> str:
+    """The panes of `t` that could be known at a moment of the arrival clock; `timeline` says whether there is a `w`
+    to ask for the end of a batch, where it is not known what fired a pane."""
     if not timeline:
         return f"(select * from t where fired_at <= {moment})"
-    since = (_ENDED, "fired_at") if clock is Clock.PUBLISHED else ("fired_at", _ENDED)
     return (
         f"(select t.* from t left join ({BATCH_ENDS}) on t.batch = {_BATCH} "
-        f"where coalesce({', '.join(since)}) <= {moment})"
+        f"where coalesce(fired_at, {_ENDED}) <= {moment})"
     )
 
 

@@ -14,12 +14,12 @@ class Grain(StrEnum):
 
 
 class Clock(StrEnum):
-    """From when on a pane counts as known; both are moments of arrival time."""
+    """From when on a pane counts as known."""
 
     PUBLISHED = "published"
-    """Once the batch that published it had ended."""
+    """Once its batch was published, by the wall clock."""
     ARRIVAL = "arrival"
-    """Once what fired it had arrived, as if each event had been processed at once."""
+    """Once what fired it had arrived, by the arrival clock: as if each event had been processed at once."""
 
 
 class Origin(StrEnum):

@@ -6,6 +6,7 @@ Nothing is ever written.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.reading.alignment import alignment_of
-from latecomer.after.reading.asof import holds, known_at
+from latecomer.after.reading.asof import arrived_by, holds, published_up_to
 from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.folding import folded
 from latecomer.after.reading.sequence_gaps import sequence_gaps
@@ -38,12 +39,13 @@ from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.pins import read_pins
 from latecomer.store.publication import DEAD_LETTER_ORDER, LATE_ORDER, publication_order
+from latecomer.store.publications import PUBLISHED_AT, Publications
 from latecomer.store.recovery import require_output
 from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
 from latecomer.store.standing import not_taken_back, standing
 from latecomer.store.state_types import beyond_column, beyond_halves, state_parts
 from latecomer.store.store import OutputTables, Store, definition_of, open_store, require_wall_clock
-from latecomer.store.table import Table
+from latecomer.store.table import Table, moments
 
 OPEN = "OPEN"
 """The timing of a window that has not fired yet."""
@@ -68,46 +70,85 @@ class Reader:
         as_of: datetime | None = None,
         valid_at: datetime | None = None,
         key: Mapping[str, str | None] | None = None,
-        clock: Clock | str = Clock.PUBLISHED,
+        clock: Clock | str | None = None,
+        as_of_arrival: datetime | None = None,
     ) -> pa.Table:
         """The number that stands for each window and key; `include_open` adds windows still open.
 
         A retracted number does not stand, nor does one that a larger sequence has replaced; discarding
         panes are added up. An open window has the timing OPEN and no sequence. `as_of` tells what stood at
-        a moment of processing time: a pane counts from the end of its batch on, or with `clock` "arrival"
-        from the arrival on that fired it. `valid_at` keeps the windows that hold a moment of event time.
-        Both are UTC unless they say otherwise. `key` keeps the rows whose key columns have these values,
-        written as text; None stands for null.
+        a moment of the wall clock: a pane counts from the publication of its batch on. `as_of_arrival` tells
+        what could have stood at a moment of the arrival clock: a pane counts from the arrival on that fired
+        it. `valid_at` keeps the windows that hold a moment of event time. All are UTC unless they say otherwise.
+        `key` keeps the rows whose key columns have these values, written as text; None stands for null.
+        `clock` is deprecated: "arrival" makes of `as_of` an `as_of_arrival`.
         """
         require_flags("results", include_open=include_open)
-        require_moments("results", as_of=as_of, valid_at=valid_at)
+        require_moments("results", as_of=as_of, valid_at=valid_at, as_of_arrival=as_of_arrival)
         self.notes = []
         book = self._book(output)
-        if as_of is not None and include_open:
-            fix = "ask for one of the two: as_of, or include_open"
-            problem = Problem("as_of", "open windows are known only as they are now", as_of.isoformat(), fix)
-            raise PipelineError([self._ours(problem)])
+        if clock is not None:
+            as_of, as_of_arrival = self._by_clock(clock, as_of, as_of_arrival)
+        self._require_one_moment(as_of, as_of_arrival, include_open)
         # The open states first: a window that closes in between is then seen twice, never not at all.
         chosen = self._chosen(book, valid_at, key)
         still_open = _open_windows(book, self.notes, chosen) if include_open else None
-        standing = self._standing(book, as_of, self._clock(clock), chosen)
+        standing = self._standing(book, as_of, as_of_arrival, chosen)
         if still_open is None:
             return standing
         order = [(name, "ascending") for name in ("window_start", *book.layout.keys)]
         return pa.concat_tables([standing, still_open]).sort_by(order)
 
-    def _standing(self, book: _Book, as_of: datetime | None, clock: Clock, chosen: str) -> pa.Table:
+    def _standing(
+        self, book: _Book, as_of: datetime | None, as_of_arrival: datetime | None, chosen: str
+    ) -> pa.Table:
         rows, others = "t", {}
         if as_of is not None:
+            rows = published_up_to(self._published_by(as_of, book.name))
+        elif as_of_arrival is not None:
             timeline = self._store().watermarks
-            rows = known_at(moment_literal(to_micros(as_of)), timeline.exists, clock)
+            rows = arrived_by(moment_literal(to_micros(as_of_arrival)), timeline.exists)
             others = {"w": timeline} if timeline.exists else {}
         return _standing(book, f"(select * from {rows} where {chosen})", **others)
 
-    def _clock(self, clock: str) -> Clock:
+    def _published_by(self, moment: datetime, output: str) -> int:
+        """The last batch that had been published by a moment."""
+        publications = Publications(self._store())
+        known = publications.last_by(to_micros(moment), output)
+        if publications.by_delta:
+            self.notes.append(
+                "an earlier version wrote this store and did not say when batches were published: the times are those "
+                "of its ledger's commits"
+            )
+        if known is None:
+            message = "it is not known which batches had been published by then: an earlier version did not keep that"
+            fix = "ask for a later moment, or by the arrival clock: as_of_arrival, on the command line --as-of-arrival"
+            raise PipelineError([self._ours(Problem("as_of", message, moment.isoformat(), fix))])
+        return known
+
+    def _by_clock(
+        self, clock: str, as_of: datetime | None, as_of_arrival: datetime | None
+    ) -> tuple[datetime | None, datetime | None]:
+        """The two moments, where one was asked for in the old way."""
         if clock not in list(Clock):
             raise self._unknown("clock", "there is no such clock", clock, list(Clock))
-        return Clock(clock)
+        told = "clock goes away: write as_of_arrival=T for clock='arrival', and leave clock='published' out"
+        warnings.warn(told, DeprecationWarning, stacklevel=3)
+        return (None, as_of_arrival or as_of) if clock == Clock.ARRIVAL else (as_of, as_of_arrival)
+
+    def _require_one_moment(
+        self, as_of: datetime | None, as_of_arrival: datetime | None, include_open: bool
+    ) -> None:
+        given = {"as_of": as_of, "as_of_arrival": as_of_arrival}
+        asked = [(name, moment.isoformat()) for name, moment in given.items() if moment is not None]
+        if asked and include_open:
+            fix = f"ask for one of the two: {asked[0][0]}, or include_open"
+            problem = Problem(asked[0][0], "open windows are known only as they are now", asked[0][1], fix)
+            raise PipelineError([self._ours(problem)])
+        if len(asked) > 1:
+            fix = "ask for one of the two"
+            problem = Problem("as_of", "goes by another clock than as_of_arrival", asked[0][1], fix)
+            raise PipelineError([self._ours(problem)])
 
     def choose(
         self, output: str, window: datetime | None = None, key: Mapping[str, str | None] | None = None
@@ -127,15 +168,25 @@ class Reader:
     ) -> pa.Table:
         """Every number ever published and every one taken back, in order of publication.
 
-        `window` keeps the window that holds this moment (UTC unless it says otherwise), `key` the rows
-        whose key columns have these values, written as text; None stands for null.
+        `fired_at` is a moment of the arrival clock. `published_at` is the wall clock when the batch was published;
+        null while it is not complete, and where that is not known. `window` keeps the window that holds this
+        moment (UTC unless it says otherwise), `key` the rows whose key columns have these values, written as
+        text; None stands for null.
         """
         require_moments("panes", window=window)
         require_key("panes", key)
         book = self._book(output)
         names, order = book.layout.published.names, publication_order(book.output)
         sql = f"select {listed(names)} from t where {self._chosen(book, window, key)} order by {order}"
-        return _ask(book.tables.panes, sql, book.layout.published)
+        return self._with_publication(book, _ask(book.tables.panes, sql, book.layout.published))
+
+    def _with_publication(self, book: _Book, panes: pa.Table) -> pa.Table:
+        """Panes, each with the time at which its batch was published."""
+        batches = panes["batch"].unique().to_pylist()
+        times = Publications(self._store()).times(min(batches), max(batches), book.name) if batches else {}
+        of_batches = moments([times.get(batch) for batch in batches])
+        published_at = of_batches.take(pc.index_in(panes["batch"], pa.array(batches, pa.int64())))
+        return panes.add_column(panes.schema.get_field_index("watermark"), PUBLISHED_AT, published_at)
 
     def late(self, output: str) -> pa.Table:
         """The side output: every event that was fine but late, in order of arrival."""
@@ -203,11 +254,16 @@ class Reader:
 
         None with `watermark.idle_after`: then a partition holds the watermark for so long and no longer.
         """
+        timeline = self.timeline()
+        return [] if timeline is None else timeline.holding()
+
+    def timeline(self) -> Timeline | None:
+        """The timeline as it stands now, with its watermark and its clock; None before the first batch."""
         carry = "select carry from t where carry is not null order by batch desc limit 1"
         found = _ask(self._store().watermarks, carry, pa.schema([WATERMARKS.field("carry")]))
         if not found.num_rows:
-            return []
-        return Timeline.restore(self.pipeline.watermark, found["carry"][0].as_py()).holding()
+            return None
+        return Timeline.restore(self.pipeline.watermark, found["carry"][0].as_py())
 
     def ledger(self) -> pa.Table:
         """Every line of the ledger: batch, output, unit, received, and what became of it."""
@@ -256,7 +312,7 @@ class Reader:
             )
         require_output(store, name)
         layout = PaneLayout(output, store.layout)
-        return _Book(output, layout, store.output_tables(name, layout.published))
+        return _Book(name, output, layout, store.output_tables(name, layout.published))
 
     def _key_is(self, book: _Book, column: str, text: str | None) -> str:
         kind = book.layout.keys.get(column)
@@ -284,6 +340,7 @@ class Reader:
 class _Book:
     """One output, its columns and its tables."""
 
+    name: str
     output: Output
     layout: PaneLayout
     tables: OutputTables

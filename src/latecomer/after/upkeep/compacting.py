@@ -176,6 +176,7 @@ class _Upkeep:
         yield _Kept("dead_letters", store.dead_letters, in_order, loses=(DEAD_LETTERS, None))
         yield _Kept("watermarks", store.watermarks, in_order, engine_remembers=True)
         yield _Kept("ledger", store.ledger, in_order, engine_remembers=True)
+        yield _Kept("publications", store.publications, in_order, engine_remembers=True)
         yield _Kept(REMOVALS, removals(store), in_order)
         watermark = reached(store, last)
         for name in store.pipeline.outputs:

@@ -1,0 +1,174 @@
+"""When each batch was published, by the wall clock (ADR 0040).
+
+A batch is published with the commit of the ledger that completes it, and that commit says when. The table
+`publications` has the same for every batch, for Delta forgets its commits in time. It follows the ledger: what it
+lacks is read out of the commits. Those of earlier versions say nothing, but have Delta's own timestamp.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+
+import pyarrow as pa
+
+from latecomer.model.durations import iso, to_micros
+from latecomer.model.publications import last_known, publication_time
+from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.store.commits import Commit, commits_of
+from latecomer.store.failpoints import failpoint
+from latecomer.store.layout import PUBLICATIONS
+from latecomer.store.sql import moment_literal, text_literal
+from latecomer.store.store import Store, joining
+from latecomer.store.table import APPLICATION, NOTHING_REACHED, Table, moments
+
+PUBLISHED_AT = "published_at"
+
+
+def wall_clock() -> int:
+    """The time of day in microseconds."""
+    return time.time_ns() // 1000
+
+
+class Publications:
+    """A store's publication times. Whoever reads them in a thread has one of these for itself."""
+
+    def __init__(self, store: Store) -> None:
+        self._ledger = Table(store.ledger.root, store.ledger.schema)
+        self._table = Table(store.publications.root, PUBLICATIONS)
+
+    def last_by(self, moment: int, output: str) -> int | None:
+        """The last batch of an output that had been published by a moment; None where nobody can tell."""
+        complete = self._ledger.last_batch()
+        known = last_known(moment, self._around(moment), complete)
+        if known is None:
+            known = last_known(moment, {**self._around(moment), **self._in_commits(APPLICATION)}, complete)
+        joined, at = self._joined(output)
+        if known is None or joined > known or (at is not None and at <= moment):
+            return known
+        return joined - 1 if at is not None else known if joined < known else None
+
+    def times(self, first: int, last: int, output: str) -> dict[int, int]:
+        """When the batches of an output were published, from one to another, as far as that is known."""
+        self._ledger.refresh()
+        found = self._asked(f"output is null and batch between {first} and {last}")
+        if self._table.last_batch() < min(last, self._ledger.last_batch()):
+            found |= self._in_commits(APPLICATION)
+        joined, at = self._joined(output)
+        found.pop(joined, None)
+        found |= {} if at is None else {joined: at}
+        return {batch: at for batch, at in found.items() if first <= batch <= last}
+
+    @property
+    def by_delta(self) -> bool:
+        """Whether the times are Delta's own timestamps: all batches are of a version that wrote none down."""
+        newest = None if self._table.exists else next(commits_of(self._ledger.root), None)
+        return newest is not None and PUBLISHED_AT not in newest.info
+
+    def _around(self, moment: int) -> dict[int, int]:
+        """The last batch that was published by a moment and the one after it, as they are written down."""
+        last = f"select max(batch) from t where output is null and published_at <= {moment_literal(moment)}"
+        return self._asked(f"output is null and batch >= coalesce(({last}), -1) order by batch limit 2")
+
+    def _joined(self, output: str) -> tuple[int, int | None]:
+        """The batch after which an output was computed from the log, and when that was published, if it is known;
+        -1 where the output was there from the beginning."""
+        batch = self._ledger.last_batch(joining(output))
+        if batch < 0:
+            return batch, BEGIN_OF_TIME
+        found = self._asked(f"output = {text_literal(output)}") or self._in_commits(joining(output))
+        return batch, found.get(batch)
+
+    def _asked(self, condition: str) -> dict[int, int]:
+        if not self._table.exists:
+            return {}
+        rows = self._table.query(f"select batch, published_at from t where {condition}").to_pylist()
+        return {row["batch"]: to_micros(row[PUBLISHED_AT]) for row in rows}
+
+    def _in_commits(self, application: str) -> dict[int, int]:
+        """Of the batches that are not in the table yet, when they were committed to the ledger."""
+        written = self._table.last_batch(application)
+        if written >= self._ledger.last_batch(application):
+            return {}
+        return _times_of(commits_of(self._ledger.root), application, written)
+
+
+class PublicationClock:
+    """Publishes batches: closes them in the ledger, each at a moment of its own that never goes back."""
+
+    def __init__(self, store: Store, clock: Callable[[], int] = wall_clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._last: int | None = None
+        self._begun = False
+
+    def begin(self) -> None:
+        """Write down what a run before this one did not: of the batch that it was about, or of all batches where it
+        was of a version that did not do so."""
+        table, ledger = self._store.publications, self._store.ledger
+        for application, output in self._applications().items():
+            last = ledger.last_batch(application)
+            if last > (before := table.last_batch(application)):
+                times = _times_of(commits_of(ledger.root), application, before)
+                table.append(last, _rows(times, output), application)
+        if table.exists:
+            found = table.query("select max(published_at) as last from t").to_pylist()[0]["last"]
+            self._last = None if found is None else to_micros(found)
+        self._begun = True
+
+    def _applications(self) -> dict[str, str | None]:
+        return {APPLICATION: None, **{joining(name): name for name in self._store.pipeline.outputs}}
+
+    def close(
+        self,
+        batch: int,
+        lines: pa.Table,
+        reached: Mapping[str, int] = NOTHING_REACHED,
+        output: str | None = None,
+    ) -> int:
+        """Close a batch in the ledger, or the past of an output that joins after it. Gives when that was.
+
+        One commit completes the batch and says when: whatever happens after it, there is no second time.
+        """
+        if not self._begun:
+            self.begin()
+        application = APPLICATION if output is None else joining(output)
+        self._last = at = publication_time(self._last, self._clock())
+        said = {PUBLISHED_AT: str(iso(at))}
+        self._store.ledger.append(batch, lines, application, reached, said)
+        failpoint("ledger.committed", batch)
+        self._store.publications.append(batch, _rows({batch: at}, output), application)
+        failpoint("publications.committed", batch)
+        return at
+
+
+def _times_of(commits: Iterator[Commit], application: str, after: int) -> dict[int, int]:
+    """When the batches after one were committed; none is before the batch before it."""
+    found: dict[int, int] = {}
+    for commit in commits:
+        if commit.application == application and commit.batch <= after:
+            break
+        if commit.application == application:
+            found[commit.batch] = _time_of(commit)
+    times: dict[int, int] = {}
+    last: int | None = None
+    for batch, at in sorted(found.items()):
+        times[batch] = last = publication_time(last, at)
+    return times
+
+
+def _time_of(commit: Commit) -> int:
+    said = commit.info.get(PUBLISHED_AT)
+    return int(commit.info["timestamp"]) * 1000 if said is None else to_micros(datetime.fromisoformat(said))
+
+
+def _rows(times: Mapping[int, int], output: str | None) -> pa.Table:
+    return pa.table(
+        {
+            "batch": pa.array(list(times), pa.int64()),
+            "output": pa.array([output] * len(times), pa.string()),
+            PUBLISHED_AT: moments(list(times.values())),
+        },
+        schema=PUBLICATIONS,
+    )
