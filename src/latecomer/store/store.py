@@ -3,6 +3,7 @@
 store/
   pipeline.json                       the pinned columns and output definitions
   events/ duplicates/ dead_letters/   what was received
+  repairs/ repairing/                 dead letters that were replayed, and a replay under way
   watermarks/ ledger/                 the timeline, and the proof
   outputs/NAME/partials/ panes/ late/ one of each per output
   outputs/NAME/corrections/           what `latecomer correct` made of late/
@@ -85,6 +86,10 @@ class Store:
     @cached_property
     def dead_letters(self) -> Table:
         return Table(self.root / "dead_letters", layout.DEAD_LETTERS)
+
+    @cached_property
+    def repairs(self) -> Table:
+        return Table(self.root / "repairs", layout.REPAIRS)
 
     @cached_property
     def watermarks(self) -> Table:

@@ -334,7 +334,7 @@ class _Case:
         chosen = f"window_start = {start} and window_end = {end}"
         if self._session:
             chosen = f"window_start < {end} and window_end > {start}"
-        names = dict(zip(layout.schema.names, layout.late_schema.names[-len(layout.schema) :], strict=True))
+        names = layout.late_names
         rows = table.query(f"select * from t where {chosen}").to_pylist()
         key = {names[layout.view[column]]: value for column, value in self.place.key.items()}
         return {
