@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.after.letters.choosing import Choice, picked, records_of
 from latecomer.config import checks
+from latecomer.config.arguments import require_kind
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
 from latecomer.decode.detail import UNREADABLE, Explainer
@@ -40,7 +41,7 @@ from latecomer.store.layout import REPAIRS
 from latecomer.store.lock import held, require_writable
 from latecomer.store.private import keep_private
 from latecomer.store.recovery import held_for_run
-from latecomer.store.repairs import FILED_AS, Repair, keep_repair
+from latecomer.store.repairs import FILED_AS, Repair, keep_repair, kept_repair, standing_letters
 from latecomer.store.store import Store, open_store
 from latecomer.timeline.keeper import TimelineKeeper
 
@@ -80,6 +81,9 @@ class ReplayedLetters:
         object.__setattr__(self, "problems", {row["reason"]: row["count_all"] for row in counted})
 
 
+NONE_PICKED = ReplayedLetters(0, 0, STILL_DEAD.empty_table(), None)
+
+
 @explained("replaying dead letters")
 def replay_letters(
     pipeline: Pipeline,
@@ -94,11 +98,16 @@ def replay_letters(
 
     `place` is where choice and fix were said, for errors.
     """
+    require_kind(
+        "replay_dead_letters", (SparkSession, type(None)), "a SparkSession, or leave it out", spark=spark
+    )
     store = _opened(pipeline)
     with _said_in(place):
         choice.check()
         if problems := [*fix.mistakes(pipeline, store.columns)]:
             raise PipelineError(problems)
+    if kept_repair(store.root) is None and not standing_letters(store).num_rows:
+        return NONE_PICKED
     with scratch("latecomer-letters-") as folder:
         if dry_run:
             session = _session(pipeline, store, spark, choice, fix, place)
