@@ -106,11 +106,14 @@ PIPELINE = {
     "store": "store",
     "source": {
         "files": {"path": "in"},
-        "schema": {"at": "string", "shop": "string", "paise": "bigint"},
+        "schema": {"ts": "string", "shop": "string", "net amount": "bigint"},
     },
+    "columns": {"at": "ts", "paise": "`net amount`"},
     "event": {"time": "at"},
     "watermark": {"delay": "10s", "max_future": "off"},
-    "outputs": {"totals": {"window": {"tumbling": "1m"}, "aggregates": {"n": "count(*)"}}},
+    "outputs": {
+        "totals": {"window": {"tumbling": "1m"}, "aggregates": {"n": "count(*)", "paise": "sum(paise)"}}
+    },
 }
 
 
@@ -119,13 +122,22 @@ def test_what_is_printed(spark: SparkSession, tmp_path: Path, cli: Cli) -> None:
     file.write_text(yaml.safe_dump(PIPELINE))
     (tmp_path / "in").mkdir()
     rows = [
-        {"at": "2026-11-08T14:00:00Z", "shop": "amul", "paise": 5},
-        {"at": "8.11.2026 14:00", "shop": "amul", "paise": 6},
-        {"at": "8.11.2026", "shop": "bata", "paise": 7},
+        {"ts": "2026-11-08T14:00:00Z", "shop": "amul", "net amount": 5},
+        {"ts": "8.11.2026 14:00", "shop": "amul", "net amount": 6},
+        {"ts": "8.11.2026", "shop": "bata", "net amount": 7},
+        {"ts": "2026-11-08T14:00:00Z", "shop": "bata", "net amount": "1,8"},
     ]
     (tmp_path / "in" / "0.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
     run(load_pipeline(file), once=True, spark=spark)
-    ask = ("dead-letters", "replay", file, "--fix", "format=d.M.yyyy HH:mm")
+    ask = (
+        "dead-letters",
+        "replay",
+        file,
+        "--fix",
+        "format=d.M.yyyy HH:mm",
+        "--where",
+        "reason <> 'unreadable'",
+    )
 
     wrong = cli("dead-letters", "replay", file, "--fix", "format=dd bb QQQQQQ")
     assert wrong.status == 2
@@ -149,8 +161,14 @@ def test_what_is_printed(spark: SparkSession, tmp_path: Path, cli: Cli) -> None:
     again = json.loads(cli(*ask, "-f", "json").out)
     assert (again["picked"], again["events"], again["batch"]) == (1, 0, None)
     shown = json.loads(cli("dead-letters", file, "-f", "json").out)
-    assert [(each["reason"], each["position"]) for each in shown] == [("unreadable_event_time", 2)]
+    assert [(each["reason"], each["position"]) for each in shown] == [
+        ("unreadable_event_time", 2),
+        ("unreadable", 3),
+    ]
+    named = ("dead-letters", "replay", file, "--where", "reason = 'unreadable'", "-f", "json")
+    fixed = json.loads(cli(*named, "--fix", "column:paise=replace(paise, ',', '')").out)
+    assert (fixed["events"], fixed["outputs"][0]["on_time"], fixed["outputs"][0]["dead_letter"]) == (1, 1, -1)
     assert cli("ledger", file, "--check").status == 0
     life = cli("explain", file, "totals", "--window", "2026-11-08T14:00Z")
     assert "first_arrival_time" in life.out
-    assert "1 event was a dead letter at first" in life.out
+    assert "2 events were dead letters at first" in life.out

@@ -66,6 +66,10 @@ def test_a_replay_interrupted_at_one_boundary_after_the_other(
     done = repair(smooth, spark)
     assert (done.picked, done.events, done.batch) == (6, 6, BATCH)
 
+    with exclusive(load_pipeline(rough).store_path):
+        with pytest.raises(StoreInUse, match="stop it first"):
+            repair(rough, spark)
+        assert replay_dead_letters(load_pipeline(rough), fix=FIX, dry_run=True, spark=spark).events == 6
     for boundary in BOUNDARIES:
         deadly.setenv(failpoints.VARIABLE, f"{boundary}@{BATCH}")
         with pytest.raises(Died):
@@ -79,10 +83,9 @@ def test_a_replay_interrupted_at_one_boundary_after_the_other(
     pipeline = load_pipeline(rough)
     assert check_ledger(pipeline, spark) == []
     assert replay(pipeline, spark=spark).equal
-    with exclusive(pipeline.store_path), pytest.raises(StoreInUse, match="stop it first"):
-        repair(rough, spark)
 
 
+@pytest.mark.long
 def test_the_next_run_carries_an_interrupted_replay_through(
     spark: SparkSession, tmp_path: Path, deadly: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +102,7 @@ def test_the_next_run_carries_an_interrupted_replay_through(
     assert counted["dead"][0].as_py() == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("boundary", ["dead_letters.committed", "duplicates.committed"])
 def test_nothing_takes_the_number_of_a_batch_that_is_logged_in_part(
     spark: SparkSession, tmp_path: Path, deadly: pytest.MonkeyPatch, boundary: str

@@ -18,9 +18,10 @@ from pyspark.sql import functions as F
 from latecomer.config.models import Pipeline, Unit
 from latecomer.decode.decimals import number
 from latecomer.errors import PipelineError, Problem, StoreMismatch, did_you_mean
-from latecomer.model.predicates import check_fix, column_mistake
+from latecomer.model.predicates import check_fix, check_where, column_mistake
 from latecomer.model.types import is_decimal
 from latecomer.spark.errors import first_line
+from latecomer.spark.predicates import may_change
 from latecomer.spark.session import no_rows
 from latecomer.store.sql import quoted
 
@@ -168,7 +169,7 @@ def check_on_spark(option: str, written: str, rows: DataFrame, kind: str) -> Non
 
 def _mistakes(option: str, written: str, columns: Mapping[str, str]) -> Iterator[Problem]:
     try:
-        check_fix(written)
+        check_where(written) if option == "where" else check_fix(written)
     except ValueError as error:
         reason, _, fix = str(error).partition("; ")
         yield Problem(option, reason, written, fix)
@@ -184,13 +185,13 @@ def _require(option: str, written: str, rows: DataFrame, asked: Column, fix: str
     one = spark.range(1).select(*(F.lit(None).cast(kind).alias(name) for name, kind in rows.dtypes))
     try:
         frame = one.select(asked.alias("made"))
-        deterministic = frame._jdf.queryExecution().analyzed().deterministic()
+        changes = may_change(frame, written)
         frame.toArrow()
     except PySparkException as error:
         raise PipelineError(
             [Problem(option, f"Spark cannot use it: {first_line(error)}", written, fix)]
         ) from None
-    if not deterministic:
+    if changes:
         raise PipelineError([Problem(option, "may say otherwise when it is asked again", written, fix)])
 
 

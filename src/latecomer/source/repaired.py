@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -26,6 +26,7 @@ from latecomer.decode.decimals import number
 from latecomer.decode.json import JsonRecords
 from latecomer.decode.own import OwnRecords
 from latecomer.decode.retrying import patiently
+from latecomer.errors import StoreError
 from latecomer.model.types import is_decimal
 from latecomer.source.base import (
     BROKEN,
@@ -86,7 +87,9 @@ class Form:
 
     @classmethod
     def restored(cls, written: Mapping[str, Any]) -> Form:
-        return cls(written["kind"], tuple(written["header"]))
+        if written["kind"] not in ("json", "csv", "own"):
+            raise ValueError(written["kind"])
+        return cls(written["kind"], tuple(map(str, written["header"])))
 
 
 JSON = Form("json")
@@ -102,7 +105,12 @@ class RepairSlice(Slice):
 
 def slice_of(repair: Repair) -> RepairSlice:
     """What a replay that was written down reads."""
-    return RepairSlice(repair.arrival, repair.letters, [Form.restored(form) for form in repair.forms])
+    try:
+        return RepairSlice(repair.arrival, repair.letters, [Form.restored(form) for form in repair.forms])
+    except (KeyError, TypeError, ValueError):
+        raise StoreError(
+            f"{repair.folder}: its plan is not what latecomer wrote; restore the store from a backup"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -136,7 +144,7 @@ class RepairedSource(Source):
         strict = {
             name: kind
             for name, kind in self.read_columns.items()
-            if form.kind == "own" or not self._made_anew(name)
+            if form.kind == "own" or name not in self._anew
         }
         match form.kind:
             case "json":
@@ -175,14 +183,11 @@ class RepairedSource(Source):
         )
         return decoded.select("*", *missing), both
 
-    def _made_anew(self, source_name: str) -> bool:
-        return any(self.pipeline.source_name(column) == source_name for column in self._anew)
-
-    @property
+    @cached_property
     def _anew(self) -> set[str]:
-        """The columns that are not read as they are: those of the fix; of a time, only what the fix makes of it."""
+        """The source's columns that are read as text alone: what is made anew, and a time that is written otherwise."""
         timed = {self.pipeline.event.time} if self.fix.time_format or self.fix.time_unit else set()
-        return {*self.fix.columns, *timed}
+        return {self.pipeline.source_name(column) for column in {*self.fix.columns, *timed}}
 
     def _fixed(self, rows: DataFrame, piece: RepairSlice) -> DataFrame:
         """The columns of the pipeline, with the fix applied."""
@@ -217,8 +222,11 @@ class RepairedSource(Source):
     def _value(self, column: str, kind: str) -> Column:
         if column in self.fix.columns:
             return F.expr(self.fix.value(column, kind))
-        if column in self._anew:  # a time that is written otherwise: it may still be as the pipeline says
-            return F.expr(f"try_cast({quoted(column)} as {kind})")
+        if self.pipeline.source_name(column) in self._anew:  # it may still be as the pipeline says
+            text = quoted(column)
+            return F.expr(
+                number(f"trim({text})", kind) if is_decimal(kind) else f"try_cast({text} as {kind})"
+            )
         typed = F.col(f"{_TYPED}.{quoted(self.pipeline.source_name(column))}")
         return F.coalesce(typed, self._of_folder(column, kind))
 

@@ -152,7 +152,7 @@ def _opened(pipeline: Pipeline) -> Store:
 def _session(
     pipeline: Pipeline, store: Store, spark: SparkSession | None, choice: Choice, fix: Fix, place: str
 ) -> SparkSession:
-    session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "spark.log"))
+    session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "letters.log"))
     check_predicates(session, store)
     with _said_in(place):
         choice.check_on(session)
