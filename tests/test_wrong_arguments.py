@@ -25,6 +25,7 @@ RESULTS = {
     "Rebuild",
     "Reconciliation",
     "Replay",
+    "ReplayedLetters",
     "RowShape",
     "RunReport",
     "SinkLogic",

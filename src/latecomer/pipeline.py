@@ -291,7 +291,7 @@ class Engine:
         if self.half_logged:
             raise StoreError(
                 f"batch {self.last + 1} was interrupted while it was logged, and no {what} can come before "
-                f"it; run the pipeline once (latecomer run FILE --once), then {what}"
+                "it; run the pipeline once (latecomer run FILE --once), and then try again"
             )
 
     def repair(self, repair: Repair) -> None:

@@ -8,9 +8,10 @@ What is tried and is no event stays a dead letter. A replay in which nothing new
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -73,12 +74,11 @@ class ReplayedLetters:
     """The lines of the ledger for that batch."""
     completed: int | None = None
     """The batch of a replay that had been interrupted, and was completed first."""
-    problems: Mapping[str, int] = field(init=False)
-    """Reason → how many stay dead letters for it."""
 
-    def __post_init__(self) -> None:
-        counted = self.still_dead.group_by("reason").aggregate([([], "count_all")]).to_pylist()
-        object.__setattr__(self, "problems", {row["reason"]: row["count_all"] for row in counted})
+    @property
+    def problems(self) -> dict[str, int]:
+        """Reason → how many stay dead letters for it."""
+        return dict(Counter(self.still_dead["reason"].to_pylist()))
 
 
 NONE_PICKED = ReplayedLetters(0, 0, STILL_DEAD.empty_table(), None)
@@ -112,22 +112,23 @@ def replay_letters(
         if dry_run:
             session = _session(pipeline, store, spark, choice, fix, place)
             timeline = TimelineKeeper(store.watermarks, pipeline.watermark).timeline
-            return _Trial(EventLog(session, store), timeline, choice, fix, folder).report()
+            with _said_in(place):
+                return _Trial(EventLog(session, store), timeline, choice, fix, folder).report()
         require_writable(store.root)
         with _held(store):
             session = _session(pipeline, store, spark, choice, fix, place)
             reports: list[BatchReport] = []
             with closing(Engine(session, open_store(pipeline), reports.append)) as engine:
-                return _replayed(engine, reports, choice, fix, folder)
+                engine.start()
+                engine.require_whole_log("replay of dead letters")
+                with _said_in(place):
+                    trial = _Trial(engine.log, engine.keeper.timeline, choice, fix, folder)
+                return _taken_in(engine, reports, trial)
 
 
-def _replayed(
-    engine: Engine, reports: Sequence[BatchReport], choice: Choice, fix: Fix, folder: Location
-) -> ReplayedLetters:
-    engine.start()
+def _taken_in(engine: Engine, reports: Sequence[BatchReport], trial: _Trial) -> ReplayedLetters:
+    """Have the engine take in what the trial makes into events, if anything comes of it."""
     completed = next((report.batch for report in reports if report.kind == "repair"), None)
-    engine.require_whole_log("replay of dead letters")
-    trial = _Trial(engine.log, engine.keeper.timeline, choice, fix, folder)
     found = replace(trial.report(), completed=completed)
     if trial.changes:
         engine.repair(trial.keep(engine.last + 1))
