@@ -127,6 +127,11 @@ def test_every_call_is_tried() -> None:
         for name, each in vars(api).items()
         if inspect.isfunction(each) and each.__module__ == api.__name__
     }
-    elsewhere = {"run", "sink_status", "gaps"}  # in test_wrong_arguments.py and cli/test_gaps.py
+    elsewhere = {
+        "run",
+        "sink_status",
+        "replay_dead_letters",
+        "gaps",
+    }  # in test_wrong_arguments.py and cli/test_gaps.py
     tried = {call.__name__ for call, _, _ in WRONG} | elsewhere
     assert {name for name in made if not name.startswith("_")} == tried

@@ -12,6 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "latecomer"
 THE_ONE = "store/files.py"
 OTHERS = {
     "after/certify/certificate.py": "a certificate is a file of the user's",
+    "after/letters/fixing.py": "corrected texts are a file of the user's",
     "after/reconcile/": "the other side is a file or database of the user's",
     "cli/": "files that the user names; doctor looks at the machine",
     "config/": "the pipeline file, and the files of a source",

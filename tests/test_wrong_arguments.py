@@ -25,6 +25,7 @@ RESULTS = {
     "Rebuild",
     "Reconciliation",
     "Replay",
+    "ReplayedLetters",
     "RowShape",
     "RunReport",
     "SinkLogic",
@@ -129,6 +130,21 @@ CALLS: dict[str, list[Callable[[Pipeline], object]]] = {
         lambda p: latecomer.replay(p, to=5),  # type: ignore[arg-type]
         lambda p: latecomer.replay(p, one_shot="x"),  # type: ignore[arg-type]
         lambda p: latecomer.replay(p, spark="x"),  # type: ignore[arg-type]
+    ],
+    "replay_dead_letters": [
+        lambda p: latecomer.replay_dead_letters("pipeline.yaml"),  # type: ignore[arg-type]
+        lambda p: latecomer.replay_dead_letters(p, where=5),  # type: ignore[arg-type]
+        lambda p: latecomer.replay_dead_letters(p, fix="format=x"),  # type: ignore[arg-type]
+        lambda p: latecomer.replay_dead_letters(p, fix={3: "x"}),  # type: ignore[dict-item]
+        lambda p: latecomer.replay_dead_letters(p, fix={"nope": "x"}),
+        lambda p: latecomer.replay_dead_letters(p, fix={"unit": 5}),
+        lambda p: latecomer.replay_dead_letters(p, fix={"column:k": None}),
+        lambda p: latecomer.replay_dead_letters(p, fix={"text": 5}),
+        lambda p: latecomer.replay_dead_letters(p, fix={"text": [5]}),
+        lambda p: latecomer.replay_dead_letters(p, fix={"text": "not/there.json"}),
+        lambda p: latecomer.replay_dead_letters(p, dry_run="x"),  # type: ignore[arg-type]
+        lambda p: latecomer.replay_dead_letters(p, spark="x"),  # type: ignore[arg-type]
+        lambda p: latecomer.replay_dead_letters(p),  # nothing has been run
     ],
     "run": [
         lambda p: latecomer.run("pipeline.yaml"),  # type: ignore[arg-type]

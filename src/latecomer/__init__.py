@@ -57,6 +57,7 @@ from latecomer.model.windows import Calendar, Global, Session, Sliding, Tumbling
 if TYPE_CHECKING:
     from latecomer.after.certify.certificate import Certificate, Checked
     from latecomer.after.explain.explain import Explanation
+    from latecomer.after.letters.replaying import ReplayedLetters
     from latecomer.after.reading.reader import Reader
     from latecomer.after.rebuild.rebuilding import Applied
     from latecomer.after.reconcile.gaps import Reconciliation
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         gaps,
         plan_rebuild,
         reconcile,
+        replay_dead_letters,
         serve,
         sink_status,
     )
@@ -119,6 +121,7 @@ __all__ = [
     "Rebuild",
     "Reconciliation",
     "Replay",
+    "ReplayedLetters",
     "Retention",
     "RowShape",
     "RunReport",
@@ -151,6 +154,7 @@ __all__ = [
     "plan_rebuild",
     "reconcile",
     "replay",
+    "replay_dead_letters",
     "run",
     "serve",
     "sink_status",
@@ -167,6 +171,7 @@ _WITH_SPARK_OR_DELTA = {
     "Rebuild": "store.rebuilds",
     "Reconciliation": "after.reconcile.gaps",
     "Replay": "after.replay.replaying",
+    "ReplayedLetters": "after.letters.replaying",
     "RowShape": "config.contract",
     "RunReport": "running",
     "SinkLogic": "config.contract",
@@ -180,6 +185,7 @@ _WITH_SPARK_OR_DELTA = {
     "plan_rebuild": "api",
     "reconcile": "api",
     "replay": "after.replay.replaying",
+    "replay_dead_letters": "api",
     "run": "api",
     "serve": "api",
     "sink_status": "api",

@@ -24,7 +24,7 @@ from latecomer.after.reconcile.gaps import Tolerance
 from latecomer.after.serving import correcting
 from latecomer.after.serving.postgres import beside_a_run, keep_served
 from latecomer.after.serving.serving import preferred, serving
-from latecomer.config.arguments import require_key, require_kind, require_pipeline
+from latecomer.config.arguments import require_flags, require_key, require_kind, require_pipeline
 from latecomer.config.checks import require_output
 from latecomer.config.zoned import read
 from latecomer.errors import PipelineError, Problem
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from latecomer.after.certify.certificate import Certificate, Checked
     from latecomer.after.explain.explain import Explanation
+    from latecomer.after.letters.replaying import ReplayedLetters
     from latecomer.after.rebuild.rebuilding import Applied
     from latecomer.after.reconcile.gaps import Reconciliation
     from latecomer.config.models import Pipeline
@@ -95,6 +96,33 @@ def gaps(pipeline: Pipeline, *, producer: str | None = None) -> pa.Table:
     """
     require_pipeline("gaps", pipeline)
     return Reader(pipeline).gaps(producer)
+
+
+def replay_dead_letters(
+    pipeline: Pipeline,
+    *,
+    where: str | None = None,
+    fix: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    spark: SparkSession | None = None,
+) -> ReplayedLetters:
+    """Take dead letters in again, repaired: each becomes an event once, and arrives now.
+
+    `where` is a condition over the columns of dead letters, all of them unless said. `fix` may have "format" or
+    "unit" (how the event time is written), "column:NAME" (SQL for a column), "raw" (SQL for the text of the record) and
+    "text" (corrected texts: a file, or a list of {"batch", "origin", "position", "raw"}). With `dry_run` nothing is
+    changed.
+    """
+    from latecomer.after.letters.fixing import asked_for
+    from latecomer.after.letters.replaying import replay_letters
+
+    call = "replay_dead_letters"
+    require_pipeline(call, pipeline)
+    require_kind(call, (Mapping, type(None)), 'fixes, such as {"format": "dd/MM/yyyy HH:mm"}', fix=fix)
+    require_kind(call, str, "the name of a fix", **{f"fix {key}": key for key in fix or {}})
+    require_flags(call, dry_run=dry_run)
+    choice, repair = asked_for(where, fix or {}, f"{call}()")
+    return replay_letters(pipeline, choice, repair, dry_run=dry_run, spark=spark)
 
 
 def sink_status(pipeline: Pipeline) -> pa.Table:

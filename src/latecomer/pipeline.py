@@ -32,10 +32,12 @@ from latecomer.ledger.book import (
     as_table,
     entries_of,
     intake,
+    repaired_intake,
     require_balance,
     with_duplicates,
 )
 from latecomer.log.events import NOTHING, EventLog, Received
+from latecomer.log.repairs import RepairLog
 from latecomer.log.repeats import repeats_in
 from latecomer.model.holding import Holding, holding_in_words
 from latecomer.model.ledger import Entry
@@ -44,6 +46,7 @@ from latecomer.model.timeline import OutOfStep, Row
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.sink.keeper import SinkKeeper
 from latecomer.source.base import Slice
+from latecomer.source.fixes import Fix
 from latecomer.spark.progress import Progress, watched
 from latecomer.spark.session import scheduled
 from latecomer.store.failpoints import failpoint
@@ -52,6 +55,7 @@ from latecomer.store.outputs import outputs_to_compute, reached_by_output
 from latecomer.store.publications import PublicationClock, wall_clock
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
 from latecomer.store.recovery import require_unbroken
+from latecomer.store.repairs import Repair, kept_repair, moved_letters
 from latecomer.store.sql import quoted
 from latecomer.store.store import Store, as_received_sql, definition_of
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
@@ -143,8 +147,13 @@ class Engine:
         """Finish what an interrupted run left undone; compute outputs that were added since."""
         require_unbroken(self.store)
         self.publications.begin()
-        rebuild = self._accepted_rebuild(self.last + 1)
-        if rebuild is not None:
+        rebuild, repair = self._accepted_rebuild(self.last + 1), kept_repair(self.store.root)
+        if repair is not None and repair.batch <= self.last:
+            repair.tidy()
+        elif repair is not None:
+            LOG.info("taking in dead letters whose replay was interrupted, as batch %d", repair.batch)
+            self._carry_repair_through(repair, self._known_outputs())
+        elif rebuild is not None:
             LOG.info("publishing a rebuild that was interrupted, as batch %d", self.last + 1)
             self.carry_through(rebuild, self.last + 1)
         elif self.store.watermarks.last_batch() > self.last:
@@ -260,11 +269,7 @@ class Engine:
         """
         self.settle()
         record = rebuild.record
-        if self.half_logged:
-            raise StoreError(
-                f"batch {self.last + 1} was interrupted while it was logged, and no rebuild can come before "
-                "it; run the pipeline once (latecomer run FILE --once), then rebuild"
-            )
+        self.require_whole_log("rebuild")
         if (
             not rebuild.whole
             or not self._is_of_definition(record)
@@ -297,6 +302,44 @@ class Engine:
         publish_rebuild(logic, number, rebuild, stretch)
         self._finish(self._accepted(Batch(number, stretch), "rebuild", began), [])
         rebuild.tidy()
+
+    def require_whole_log(self, what: str) -> None:
+        """Refuse a batch of its own while another has the next number, and is in the log only."""
+        if self.half_logged:
+            raise StoreError(
+                f"batch {self.last + 1} was interrupted while it was logged, and no {what} can come before "
+                "it; run the pipeline once (latecomer run FILE --once), and then try again"
+            )
+
+    def repair(self, repair: Repair) -> None:
+        """Take in dead letters that were repaired, as a batch of its own: the one that they were given."""
+        self.settle()
+        failpoint("repair.accepted", repair.batch)
+        self._carry_repair_through(repair, self.outputs)
+
+    def _carry_repair_through(self, repair: Repair, outputs: Sequence[OutputLogic]) -> None:
+        """Take in a replay that has a batch: from the beginning, or from wherever it was interrupted."""
+        fix = Fix.restored(repair.fix, self.pipeline, self.store.columns)
+        RepairLog(self.log, fix).take_in(repair, self.keeper.timeline)
+        self.take_repaired(repair.batch, outputs)
+        repair.tidy()
+
+    def take_repaired(self, number: int, outputs: Sequence[OutputLogic] | None = None) -> None:
+        """Judge and publish dead letters that are in the log as events, and have it in the ledger."""
+        began = time.monotonic()
+        received, events = self.log.recount(number), self.log.batch(number)
+        heads = self.log.heads(events)
+        moved = {
+            unit: each for (batch, unit), each in moved_letters(self.store.repairs).items() if batch == number
+        }
+        duplicates, _ = self.log.sums_aside(number, received)
+        taken = repaired_intake(received, heads.measures, duplicates, moved)
+        stretch = self.keeper.repair(number, [head.tick for head in heads.heads])
+        failpoint("watermarks.committed", number)
+        self.last = number
+        batch = Batch(number, stretch, events if received.events else None, heads.earliest, heads.latest)
+        accepted = self._accepted(batch, "repair", began, received, taken)
+        self._complete(accepted, self.outputs if outputs is None else outputs)
 
     def _is_of_definition(self, record: Record) -> bool:
         """Whether a rebuild was computed for what the output means now."""
@@ -413,7 +456,7 @@ class Engine:
             for table in (output.tables.panes, output.tables.late, output.tables.partials)
         ]
         return store.reached(
-            [store.dead_letters, store.duplicates, store.events, store.watermarks, *published]
+            [store.dead_letters, store.repairs, store.duplicates, store.events, store.watermarks, *published]
         )
 
     def _prepared(self, output: OutputLogic, batch: Batch) -> Prepared:

@@ -208,6 +208,7 @@ ON_SPARK = {
     "run": ["run", "FILE", "--once"],
     "check": ["ledger", "FILE", "--check"],
     "replay": ["replay", "FILE"],
+    "letters": ["dead-letters", "replay", "FILE"],
     "plan": ["rebuild", "plan", "FILE", "minute_totals", "--from", "2026-04-25"],
     "apply": ["rebuild", "apply", "FILE", "minute_totals", "--from", "2026-04-25"],
     "log": ["reconcile", "FILE", "minute_totals", "--against", "log"],

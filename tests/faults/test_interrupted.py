@@ -92,8 +92,9 @@ def test_interrupted_and_started_again(
     assert left_behind(file) == undisturbed_with_rows
 
 
+@pytest.mark.parametrize("boundary", ["events.committed@1", "dead_letters.committed@1"])
 def test_silence_and_rebuilds_leave_the_number_of_a_batch_that_is_logged(
-    spark: SparkSession, tmp_path: Path, deadly: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, deadly: pytest.MonkeyPatch, boundary: str
 ) -> None:
     output = Output(window={"tumbling": "10us"}, aggregates={"rows": "count(*)"})
     bench = Bench(spark, tmp_path, Bounded("1us", every="event", idle_after="5us"), {"one": output}, PAYLOAD)
@@ -101,8 +102,8 @@ def test_silence_and_rebuilds_leave_the_number_of_a_batch_that_is_logged(
     late = Arrival(2, 12, "a", events[0].payload)
     engine = bench.engine()
     engine.data(0, bench.write(0, [*events[:12], late]))
-    deadly.setenv(failpoints.VARIABLE, "events.committed@1")
-    second = bench.write(1, events[12:])
+    deadly.setenv(failpoints.VARIABLE, boundary)
+    second = bench.write(1, [*events[12:], Arrival(30, 30, "a", events[0].payload, dead=True)])
     with pytest.raises(Died):
         engine.data(1, second)
     deadly.delenv(failpoints.VARIABLE)

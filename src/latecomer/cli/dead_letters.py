@@ -1,24 +1,182 @@
-"""`latecomer dead-letters`: what never became an event."""
+"""`latecomer dead-letters`: what is no event; and `dead-letters replay`, which takes it in again, repaired."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Annotated, Any
 
-from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, choose_zone, open_reader
+import typer
+from typer.core import TyperGroup
+
+from latecomer.cli.options import (
+    File,
+    Format,
+    Formatted,
+    Limit,
+    WrongUsage,
+    Zoned,
+    choose_zone,
+    hush_spark,
+    load,
+    open_reader,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from latecomer.after.letters.replaying import ReplayedLetters
+
 BYTES = "raw_bytes"
+_SHOW = "show"
+_HELP = ("-h", "--help")
 
 
-def dead_letters(file: File, form: Formatted = Format.TABLE, limit: Limit = None, zone: Zoned = None) -> None:
-    """Show the rows that could not be read as events, and why."""
+class _ShowUnlessSaid(TyperGroup):
+    """`dead-letters FILE` shows them, as `dead-letters show FILE` does."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in _HELP):
+            args = [_SHOW, *args]
+        return super().parse_args(ctx, args)
+
+
+dead_letters = typer.Typer(
+    cls=_ShowUnlessSaid,
+    help="Show the rows that could not be read as events, and why; or replay them, repaired.",
+    context_settings={"help_option_names": list(_HELP)},
+)
+
+
+@dead_letters.command(_SHOW)
+def show_letters(file: File, form: Formatted = Format.TABLE, limit: Limit = None, zone: Zoned = None) -> None:
+    """Show the rows that could not be read as events, and why. `dead-letters FILE` does the same."""
     from latecomer.cli.render import show
 
     choose_zone(zone, file)
     rows = open_reader(file).dead_letters()
     show(with_bytes_shown(rows, form), form, "there are no dead letters", limit)
+
+
+Where = Annotated[
+    str | None,
+    typer.Option("--where", help="Replay only those of which this SQL condition is true.", metavar="SQL"),
+]
+Fixes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fix",
+        help="How the event time is written (format=PATTERN or unit=s|ms|us|ns), SQL for a column "
+        "(column:NAME=SQL) or for the record (raw=SQL), or a file of corrected records (text=FILE). "
+        "May be given several times.",
+        metavar="KEY=VALUE",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would become of them, and change nothing.")]
+
+
+@dead_letters.command("replay")
+def replay(
+    file: File,
+    where: Where = None,
+    fixes: Fixes = None,
+    dry_run: DryRun = False,
+    form: Formatted = Format.TABLE,
+    limit: Limit = None,
+    zone: Zoned = None,
+) -> None:
+    """Take dead letters in again, repaired: a batch of their own, in which each is an event that arrives now.
+
+    Those that are still wrong stay dead letters, and have their newest reason. What was taken in is not taken in again.
+    """
+    from latecomer.after.letters.fixing import asked_for
+    from latecomer.after.letters.replaying import replay_letters
+
+    choose_zone(zone, file)
+    place = "dead-letters replay"
+    choice, fix = asked_for(where, fixes_of(fixes or ()), place)
+    pipeline = load(file)
+    hush_spark()
+    found = replay_letters(pipeline, choice, fix, dry_run=dry_run, place=place)
+    if form is Format.TABLE:
+        _print_people(found, dry_run, limit)
+    elif form is Format.JSON:
+        _print_json(found, dry_run)
+    else:
+        from latecomer.cli.render import show
+
+        show(found.still_dead, form, "", limit)
+
+
+def fixes_of(pairs: tuple[str, ...] | list[str]) -> dict[str, str]:
+    """Fixes as they are written in --fix options."""
+    fixes: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise WrongUsage(
+                "--fix", pair, "is not KEY=VALUE", "write it such as --fix 'format=dd/MM/yyyy HH:mm'"
+            )
+        if key in fixes:
+            raise WrongUsage("--fix", pair, f"gives {key} twice", "give each of them once")
+        fixes[key] = value
+    return fixes
+
+
+def _print_people(found: ReplayedLetters, dry_run: bool, limit: int | None) -> None:
+    from latecomer.cli.render import show
+
+    if found.completed is not None:
+        print(f"a replay that was interrupted is complete: batch {found.completed}")
+    if not found.picked:
+        print("there are no dead letters to replay")
+        return
+    dead = found.still_dead.num_rows
+    would = "would become" if dry_run else "became"
+    stay = "would stay" if dry_run else "stay" if dead != 1 else "stays"
+    print(f"{_letters(found.picked)} picked up: {found.events:,} {would} events, {dead:,} {stay} dead")
+    if dead:
+        print()
+        show(found.still_dead, Format.TABLE, "", limit)
+    if found.batch is not None and found.events:
+        print(f"\ntaken in as batch {found.batch}")
+        show(_fates(found), Format.TABLE, "")
+    elif not dry_run:
+        print("\nnothing was taken in")
+
+
+def _letters(count: int) -> str:
+    return f"{count:,} dead letter{'' if count == 1 else 's'}"
+
+
+def _fates(found: ReplayedLetters) -> pa.Table:
+    """What became of the events, output by output."""
+    import pyarrow as pa
+
+    from latecomer.model.ledger import EVENTS
+    from latecomer.model.verdicts import Fate
+
+    rows = [
+        {"output": entry.output, **{fate.value: int(entry.fates.get(fate, 0)) for fate in Fate}}
+        for entry in found.entries
+        if entry.unit == EVENTS
+    ]
+    return pa.Table.from_pylist(rows)
+
+
+def _print_json(found: ReplayedLetters, dry_run: bool) -> None:
+    from latecomer.config.zoned import current_zone
+    from latecomer.values import json_rows
+
+    told: dict[str, Any] = {
+        "dry_run": dry_run,
+        "picked": found.picked,
+        "events": found.events,
+        "batch": found.batch,
+        "completed": found.completed,
+        "still_dead": list(json_rows(found.still_dead, current_zone())),
+        "outputs": _fates(found).to_pylist(),
+    }
+    print(json.dumps(told, indent=1, ensure_ascii=False))
 
 
 def with_bytes_shown(rows: pa.Table, form: Format) -> pa.Table:

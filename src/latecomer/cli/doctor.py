@@ -326,7 +326,14 @@ def _tables(pipeline: Pipeline) -> Iterator[Finding]:
 
     try:
         found = open_store(pipeline)
-        tables = [found.events, found.duplicates, found.dead_letters, found.watermarks, found.ledger]
+        tables = [
+            found.events,
+            found.duplicates,
+            found.dead_letters,
+            found.repairs,
+            found.watermarks,
+            found.ledger,
+        ]
         for name in pipeline.outputs:
             kept = found.output_tables(name, found.ledger.schema)
             tables += [kept.partials, kept.panes, kept.late]

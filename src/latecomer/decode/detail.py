@@ -44,6 +44,8 @@ class Explainer:
     pipeline: Pipeline
     columns: Mapping[str, str]
     """Under the names that the source has for them."""
+    as_json: bool = False
+    """Whether records are JSON, whatever the pipeline's format."""
 
     def detail(self, reason: str, raw: str, header: Sequence[str] = ()) -> str | None:
         """What is wrong with a row, as far as its text says so; `header` is that of its CSV file."""
@@ -103,9 +105,9 @@ class Explainer:
         )
 
     def _misread(self, raw: str, header: Sequence[str]) -> str | None:
-        if isinstance(self.pipeline.format, Decoder):
+        if isinstance(self.pipeline.format, Decoder) and not self.as_json:
             return f"decoder {self.pipeline.format.kind} does not read it"
-        if self.pipeline.format == "csv":
+        if self.pipeline.format == "csv" and not self.as_json:
             return self._misread_csv(raw, header)
         try:
             found = _parsed(raw)

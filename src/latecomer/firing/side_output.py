@@ -36,11 +36,7 @@ def missed(judged: DataFrame, output: Output, layout: EventLayout) -> DataFrame:
         "watermark": F.timestamp_micros(WATERMARK),
         "verdict": F.expr(f"if({late}, '{Verdict.LATE}', '{Verdict.TOO_LATE}')"),
     }
-    names = layout.late_schema.names[len(extra) :]
     return aside.select(
         *(column.alias(name) for name, column in extra.items()),
-        *(
-            F.col(f"{_ROW}.{quoted(stored)}").alias(name)
-            for stored, name in zip(layout.stored, names, strict=True)
-        ),
+        *(F.col(f"{_ROW}.{quoted(stored)}").alias(name) for stored, name in layout.late_names.items()),
     )

@@ -45,6 +45,20 @@ def intake(
     )
 
 
+def repaired_intake(
+    received: Received,
+    logged: Mapping[str, Decimal],
+    duplicates: Mapping[str, Decimal],
+    moved: Mapping[str, Decimal],
+) -> Intake:
+    """The intake of a batch of dead letters that were repaired: they had been received before, and what they were then
+    is taken out. `moved` is what the ledger has of them, in every unit."""
+    known = {unit: -amount for unit, amount in moved.items()}
+    measures = {measure: known.get(measure, Decimal(0)) for measure in logged}
+    none = Received(0, received.events, received.duplicates, int(known.get(EVENTS, 0)))
+    return intake(none, logged, duplicates, measures)
+
+
 def with_duplicates(taken: Intake, more: Mapping[str, Decimal]) -> Intake:
     """The same intake, of which more are duplicates."""
     known = taken.duplicate

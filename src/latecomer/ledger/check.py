@@ -41,6 +41,7 @@ from latecomer.store.coverage import EVENTS as LOG
 from latecomer.store.layout import FATE_COLUMNS
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.recovery import require_unbroken, require_whole_tables
+from latecomer.store.repairs import moved_letters
 from latecomer.store.sql import double_quoted, moment_literal, quoted
 from latecomer.store.standing import standing
 from latecomer.store.state_types import beyond_column
@@ -139,6 +140,11 @@ class _Check:
             Fate.DEAD_LETTER: self._tally(self._table(store.dead_letters), raw, dead)
             | removed_amounts(store, DEAD_LETTERS),
         }
+        # Dead letters that were repaired leave in the batch that took them in.
+        letters = parts[Fate.DEAD_LETTER]
+        for moved, amount in moved_letters(store.repairs).items():
+            if moved[0] <= self.last and moved[1] in self.units:
+                letters[moved] = letters.get(moved, Decimal(0)) - amount
         tally: Tally = {}
         for fate, counted in parts.items():
             for (batch, unit), amount in counted.items():

@@ -15,7 +15,17 @@ from latecomer.model import types
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ids import BEGIN, BETWEEN, END, ESCAPES
 from latecomer.model.ledger import WHOLE_DIGITS
-from latecomer.source.base import BROKEN, CORRUPT, FULL_ORIGIN, LANDED, ORIGIN, PARTITION, POSITION
+from latecomer.source.base import (
+    BROKEN,
+    CORRUPT,
+    FIRST_ARRIVAL,
+    FULL_ORIGIN,
+    GIVEN_TIME,
+    LANDED,
+    ORIGIN,
+    PARTITION,
+    POSITION,
+)
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import quoted, some_bytes
 
@@ -65,21 +75,24 @@ def _from_number(name: str, kind: str, unit: Unit) -> str:
     return f"try_cast(round(try_multiply({name}, {_MICROS[unit]})) as bigint)"
 
 
-def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame) -> DataFrame:
+def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame, keep: Sequence[str] = ()) -> DataFrame:
     """Rows of the source → the columns of the event log, plus REASON, RAW and LANE.
 
-    `params` is one row: BATCH, FIRST_TICK (for `every: event`), WATERMARK (so far) and NEWEST.
+    `params` is one row: BATCH, FIRST_TICK (for `every: event`), WATERMARK (so far) and NEWEST. Columns to
+    `keep` stay beside these.
     """
     pipeline, columns = layout.pipeline, layout.columns
     if LANDED not in rows.columns:
         params = params.withColumn(LANDED, F.timestamp_micros(NEWEST))
     event, order_by = pipeline.event, pipeline.order_by
     arrival = f"unix_micros({LANDED})"
-    if order_by is not None:
+    again = FIRST_ARRIVAL in rows.columns
+    if order_by is not None and not again:
         arrival = micros(order_by, columns[order_by], pipeline.arrival_unit, event.zone)
+    time = micros(event.time, columns[event.time], event.unit, event.zone)
     timed = rows.withColumns(
         {
-            TIME: F.expr(micros(event.time, columns[event.time], event.unit, event.zone)),
+            TIME: F.expr(f"coalesce({GIVEN_TIME}, {time})" if again else time),
             ARRIVAL: F.expr(arrival),
         }
     ).withColumn(REASON, F.expr(_reason(layout)))
@@ -102,6 +115,7 @@ def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame) -> DataFram
         F.lit(1).alias("schema_id"),
         F.col(BATCH).alias("batch"),
         _tick(layout).alias("tick"),
+        *([F.col(FIRST_ARRIVAL).alias(layout.first_arrival)] if again else []),
         *(_payload(column, columns[column]).alias(stored) for column, stored in layout.payload.items()),
         F.col(REASON),
         F.expr(_raw(layout)).alias(RAW),
@@ -110,6 +124,7 @@ def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame) -> DataFram
             f"when {TIME} < {WATERMARK} then '{BEHIND}' else '{EVENTS}' end"
         ).alias(LANE),
         F.col(LANDED),
+        *keep,
     )
 
 

@@ -48,6 +48,8 @@ UNIQUE = {
 }
 """Columns in which hardly a value comes twice: a dictionary would only cost time."""
 _LOW = (1 << 32) - 1
+_LANES = (envelope.DEAD_LETTERS, envelope.DUPLICATES, envelope.EVENTS)
+"""In the order in which they are committed: events come last."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +90,16 @@ class EventLog:
 
     def write(self, batch: int, piece: Slice, timeline: Timeline) -> Received:
         """Log a batch: events, duplicates and dead letters in one pass over a slice of the source."""
-        tables = {
-            envelope.DEAD_LETTERS: self.store.dead_letters,
-            envelope.DUPLICATES: self.store.duplicates,
-            envelope.EVENTS: self.store.events,
-        }
         if self.store.events.holds(batch):
             return self.recount(batch)
+        folder, rows = self._written(batch, piece, timeline)
+        counts = {lane: self._commit_lane(batch, folder, lane, piece) for lane in _LANES}
+        return Received(
+            rows, counts[envelope.EVENTS], counts[envelope.DUPLICATES], counts[envelope.DEAD_LETTERS]
+        )
+
+    def _written(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, int]:
+        """All lanes of a batch, in a folder that no commit names, and how many rows were read."""
         if self.store.pipeline.event.id is None:
             folder, rows = self._write_lanes(batch, piece, timeline)
         else:
@@ -104,13 +109,19 @@ class EventLog:
                 ready.result()
             self._set_aside_duplicates(folder, piece, timeline)
         failpoint("events.written", batch)
-        counts = {}
-        for lane, table in tables.items():
-            counts[lane] = self._commit(batch, table, self._lane_files(folder, lane, table, piece))
-            failpoint(f"{table.root.name}.committed", batch)
-        return Received(
-            rows, counts[envelope.EVENTS], counts[envelope.DUPLICATES], counts[envelope.DEAD_LETTERS]
-        )
+        return folder, rows
+
+    def _commit_lane(self, batch: int, folder: Location, lane: str, piece: Slice) -> int:
+        """Make a lane visible; tells how many rows it has."""
+        tables = {
+            envelope.DEAD_LETTERS: self.store.dead_letters,
+            envelope.DUPLICATES: self.store.duplicates,
+            envelope.EVENTS: self.store.events,
+        }
+        table = tables[lane]
+        count = self._commit(batch, table, self._lane_files(folder, lane, table, piece))
+        failpoint(f"{table.root.name}.committed", batch)
+        return count
 
     def batch(self, batch: int) -> DataFrame:
         """The events of one batch."""
@@ -142,8 +153,9 @@ class EventLog:
         return duplicates, dead_letters
 
     def reaches_beyond(self, batch: int) -> bool:
-        """Whether there is a batch after this one in the log."""
-        return self.store.events.last_batch() > batch
+        """Whether anything of a batch after this one is in the log."""
+        tables = (self.store.events, self.store.duplicates, self.store.dead_letters)
+        return any(table.last_batch() > batch for table in tables)
 
     def everything(self) -> DataFrame:
         """Every event ever logged."""
@@ -268,7 +280,7 @@ class EventLog:
             return 0
         if table.holds(batch):
             return self._rows_of(table, batch)
-        aside = (self.store.dead_letters, self.store.duplicates)
+        aside = (self.store.dead_letters, self.store.repairs, self.store.duplicates)
         reached = self.store.reached(aside) if table is self.store.events else NOTHING_REACHED
         committed = table.commit(batch, files, reached=reached)
         if table is self.store.events:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -84,6 +84,17 @@ class Partitions:
     """The source names its partitions; of those that are True it has more than the next batch reads."""
 
     named: Mapping[str, bool]
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """Dead letters that are taken in again, a batch of its own: each as it was, and what it is now.
+
+    They meet the watermark in force and move nothing. The ledger moves what they were to what they become. One that
+    is dead still stays what it was.
+    """
+
+    letters: Sequence[tuple[Arrival, Arrival]]
 
 
 @dataclass(frozen=True)

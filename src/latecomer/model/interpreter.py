@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from itertools import groupby
 from operator import attrgetter
@@ -27,6 +27,7 @@ from latecomer.model.arrivals import (
     OutputRules,
     Partitions,
     Published,
+    Repaired,
     Watermark,
 )
 from latecomer.model.books import Book, Moment, WindowBook
@@ -49,6 +50,7 @@ __all__ = [
     "OutputRules",
     "Partitions",
     "Published",
+    "Repaired",
     "Watermark",
     "cut",
     "interpret",
@@ -101,7 +103,9 @@ def cut(arrivals: Sequence[Arrival], sizes: Iterable[int]) -> list[list[Arrival]
 
 
 def interpret(
-    batches: Sequence[Sequence[Arrival] | Heartbeat | Drain | Watermark | Changed | Joined | Partitions],
+    batches: Sequence[
+        Sequence[Arrival] | Heartbeat | Drain | Watermark | Changed | Joined | Partitions | Repaired
+    ],
     strategy: Strategy,
     outputs: Mapping[str, OutputRules],
     *,
@@ -140,6 +144,8 @@ def interpret(
                 run.clock.name(batch.named)
             case Joined():
                 run.absent.remove(batch.output)
+            case Repaired():
+                run.repair(batch.letters, measures, reach)
             case _:
                 run.read(batch, measures, reach)
         run.outcome.numbers.append(number if run.number > number else None)
@@ -173,9 +179,7 @@ class _Run:
 
     def read(self, batch: Sequence[Arrival], measures: Sequence[str], reach: int | None) -> None:
         """A batch of data."""
-        if reach is not None:
-            horizon = min(self.clock.watermark, self.clock.newest_event_time) - reach
-            self.remembered = [event for event in self.remembered if event.event_time >= horizon]
+        self._forget(reach)
         judged: dict[str, list[Judged]] = {name: [] for name in self.books}
         for position, arrival in _as_they_arrived(batch, self.positions):
             unseen = _fate_without_window(arrival, self.remembered)
@@ -197,6 +201,34 @@ class _Run:
                 self.number, name, batch, judged[name], measures, book.rules.window
             )
         self.publish(self.clock.watermark)
+
+    def repair(
+        self, letters: Sequence[tuple[Arrival, Arrival]], measures: Sequence[str], reach: int | None
+    ) -> None:
+        """Dead letters, repaired: events that arrive where everything stands, and leave it there."""
+        self._forget(reach)
+        moved = [(was, now) for was, now in letters if not now.dead]
+        judged: dict[str, list[Judged]] = {name: [] for name in self.books}
+        for position, (_, arrival) in enumerate(moved, self.positions):
+            unseen = _fate_without_window(arrival, self.remembered)
+            for name, book in self.books.items():
+                if unseen:
+                    judged[name].append(Judged(self.number, position, arrival, unseen))
+                else:
+                    judged[name] += book.take(self.number, position, arrival, self.clock.watermark)
+        self.positions += len(moved)
+        was, now = [each for each, _ in moved], [each for _, each in moved]
+        for name, book in self.books.items():
+            self.outcome.judged[name] += judged[name]
+            entries = _entries(self.number, name, now, judged[name], measures, book.rules.window)
+            self.outcome.ledger += [_taken_from(was, entry) for entry in entries] if moved else []
+        self.publish(self.clock.watermark)
+
+    def _forget(self, reach: int | None) -> None:
+        """Ids of events so far behind are remembered no more."""
+        if reach is not None:
+            horizon = min(self.clock.watermark, self.clock.newest_event_time) - reach
+            self.remembered = [event for event in self.remembered if event.event_time >= horizon]
 
     def heartbeat(self, at: int) -> None:
         """Time has passed without data. Where nothing fires, it is as if nobody had looked."""
@@ -275,6 +307,14 @@ def _entries(
     assigned = sum(_assignments(event, window) for event in best)
     counted = {fate: Decimal(sum(one.fate is fate for one in judged)) for fate in Fate}
     yield Entry(batch, output, ASSIGNMENTS, Decimal(assigned), counted)
+
+
+def _taken_from(letters: Sequence[Arrival], entry: Entry) -> Entry:
+    """An entry whose rows had been received before, as dead letters: they are taken out there. A dead letter was one
+    assignment."""
+    unit = EVENTS if entry.unit == ASSIGNMENTS else entry.unit
+    before = _sum(_worth(letter, unit) for letter in letters)
+    return replace(entry, received=entry.received - before, fates={**entry.fates, Fate.DEAD_LETTER: -before})
 
 
 def _assignments(event: Judged, window: AnyWindow) -> int:

@@ -136,6 +136,24 @@ functions that docs/where.md lists, or have it as a column of the source
     """
     if not written.strip():
         raise ValueError("an empty predicate; write an SQL condition over the source's columns")
+    _check(written, "where")
+
+
+def check_fix(written: str) -> None:
+    """Refuse an expression that makes a column anew, unless it is made of what a `where` may hold.
+
+    >>> check_fix("cast(replace(paise, ',', '') as bigint)")
+    >>> check_fix("rand()")
+    Traceback (most recent call last):
+    ValueError: rand may not be called in a fix: it depends on chance; write it with the functions that docs/where.md \
+lists
+    """
+    if not written.strip():
+        raise ValueError("an empty expression; write SQL over the record's columns")
+    _check(written, "fix")
+
+
+def _check(written: str, what: str) -> None:
     if "${" in written:
         raise ValueError(
             "holds ${, with which Spark puts in settings and environment variables; write the value itself"
@@ -143,7 +161,7 @@ functions that docs/where.md lists, or have it as a column of the source
     tokens = list(_tokens(written))
     _check_brackets(tokens)
     for before, token, after in zip([_EDGE, *tokens], tokens, [*tokens[1:], _EDGE], strict=False):
-        _check_token(before, token, after)
+        _check_token(before, token, after, what)
 
 
 def unknown_columns(written: str, columns: Iterable[str]) -> dict[str, str]:
@@ -206,7 +224,7 @@ def _check_brackets(tokens: Iterable[_Token]) -> None:
         raise ValueError(f"has a {opened[-1]} that is not closed; close each bracket that was opened")
 
 
-def _check_token(before: _Token, token: _Token, after: _Token) -> None:
+def _check_token(before: _Token, token: _Token, after: _Token, what: str) -> None:
     called = after.text == "("
     word = token.word
     if token.kind in ("quoted", "text") and called:
@@ -221,4 +239,5 @@ def _check_token(before: _Token, token: _Token, after: _Token) -> None:
         why = f": it {reason}" if reason else ": it is not on the list of functions"
         near = did_you_mean(word, sorted(FUNCTIONS)).partition("?")
         hint = f"{near[0]}? or " if near[1] and not reason else ""
-        raise ValueError(f"{token.text} may not be called in a where{why}; {hint}{_FIX}")
+        fix = _FIX if what == "where" else "write it with the functions that docs/where.md lists"
+        raise ValueError(f"{token.text} may not be called in a {what}{why}; {hint}{fix}")

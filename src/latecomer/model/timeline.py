@@ -22,7 +22,7 @@ from latecomer.model.strategies import Head, State, Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
 
-Kind = Literal["tick", "heartbeat", "drain", "rebuild"]
+Kind = Literal["tick", "heartbeat", "drain", "rebuild", "repair"]
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,14 @@ class Timeline:
         """A batch without data in which the watermark goes here, whatever the partitions allow."""
         self._reach(watermark)
         return Row(self.last_tick or 0, self.last_at, self.watermark, kind="heartbeat")
+
+    def repaired(self, ticks: Iterable[int]) -> list[Row]:
+        """The rows of a batch of dead letters that were repaired: judged by the watermark in force, and nothing moves.
+
+        They say nothing of how far the source is: it delivered them long ago.
+        """
+        known = sorted(set(ticks)) or [self.last_tick or 0]
+        return [Row(tick, self.last_at, self.watermark, kind="repair") for tick in known]
 
     def drain(self) -> Row:
         """The end of a bounded input: every window ends."""

@@ -35,6 +35,11 @@ PARTITION = PolledSource.PARTITION
 """The source partition of a row, where no column of its own says that. May be left out."""
 BROKEN = f"{PRIVATE}broken"
 """Why a whole file could not be read; such a row stands for it."""
+FIRST_ARRIVAL = f"{PRIVATE}first_arrival"
+"""When a row came for the first time, where it was a dead letter then. It arrives when it landed, whatever a column of
+its own says."""
+GIVEN_TIME = f"{PRIVATE}given_time"
+"""The event time that a fix has read, in microseconds; null where the row's own column says it."""
 READ = f"{PRIVATE}read"
 
 _Written = TypeVar("_Written")

@@ -55,16 +55,14 @@ def _mistake(empty: DataFrame, where: str) -> str | None:
         if kind != "boolean":
             return f"is not a predicate: it yields {kind}"
         return (
-            "may say otherwise of the same event when it is asked again"
-            if _may_change(asked, where)
-            else None
+            "may say otherwise of the same event when it is asked again" if may_change(asked, where) else None
         )
     except PySparkException as error:
         return f"Spark cannot use this predicate: {first_line(error)}"
 
 
-def _may_change(asked: DataFrame, where: str) -> bool:
-    """Whether a predicate depends on more than the event: on chance, the clock, the session, other tables.
+def may_change(asked: DataFrame, where: str) -> bool:
+    """Whether an expression depends on more than the event: on chance, the clock, the session, other tables.
 
     Spark counts the time of the query as a constant, and reads `timestamp 'now'` as the time of parsing.
     """

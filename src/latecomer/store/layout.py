@@ -54,6 +54,22 @@ DEAD_LETTERS = pa.schema(
     ]
 )
 
+REPAIRS = pa.schema(
+    [
+        ("batch", pa.int64()),
+        ("letter_batch", pa.int64()),
+        ("letter_reason", pa.string()),
+        ("origin", pa.string()),
+        ("position", pa.int64()),
+        ("first_arrival_time", TIMESTAMP),
+        ("repaired", pa.bool_()),
+        ("reason", pa.string()),
+        ("detail", pa.string()),
+        ("amounts", pa.list_(pa.struct([("unit", pa.string()), ("amount", AMOUNT)]))),
+    ]
+)
+"""Attempts at dead letters: which one, and what became of it. The amounts are what the ledger has of it."""
+
 WATERMARKS = pa.schema(
     [
         ("batch", pa.int64()),
@@ -163,6 +179,15 @@ class EventLayout:
         return view
 
     @cached_property
+    def first_arrival(self) -> str:
+        """Where an event that was a dead letter has its first arrival. Stores of earlier versions lack the column, so
+        it takes a name that no column of the source has."""
+        name, others = "first_arrival_time", {column.lower() for column in self.columns}
+        while name in others:
+            name += "_"
+        return name
+
+    @cached_property
     def types(self) -> dict[str, str]:
         """Source column → type as outputs see it: times are timestamps, whatever they were written as."""
         return {
@@ -180,7 +205,8 @@ class EventLayout:
     @cached_property
     def stored(self) -> dict[str, str]:
         """Stored column → type, in order."""
-        return {**ENVELOPE, **{stored: self.types[column] for column, stored in self.payload.items()}}
+        payload = {stored: self.types[column] for column, stored in self.payload.items()}
+        return {**ENVELOPE, self.first_arrival: "timestamp", **payload}
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -190,14 +216,16 @@ class EventLayout:
     def late_schema(self) -> pa.Schema:
         """The side output: the event as logged, and what it was late for."""
         extra = list(_MISSED.items())
-        kept = [pa.field(self.late_names[each.name], each.type) for each in self.schema]
+        kept = [pa.field(name, self.schema.field(stored).type) for stored, name in self.late_names.items()]
         return pa.schema([*extra, *kept])
 
     @cached_property
     def late_names(self) -> dict[str, str]:
-        """Stored column → column of the side output."""
+        """Stored column → column of the side output. A first arrival is in the log alone."""
         names: dict[str, str] = {}
         for name in self.stored:
+            if name == self.first_arrival:
+                continue
             others = (other for other in self.stored if other != name)
             names[name] = stored_name(name, [*_MISSED, *names.values(), *others])
         return names

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from latecomer.config.models import Pipeline
 from latecomer.errors import StoreError
 from latecomer.store.files import Location
-from latecomer.store.layout import DEAD_LETTERS, LEDGER, WATERMARKS, EventLayout
+from latecomer.store.layout import DEAD_LETTERS, LEDGER, REPAIRS, WATERMARKS, EventLayout
 from latecomer.store.store import Store
 from latecomer.store.table import APPLICATION, NOTHING_REACHED, NOTHING_SAID, DataFile, Table, batches_of
 
@@ -68,6 +68,7 @@ class ReplayStore(Store):
         self.events = self._log = PastTable(origin.root / "events", schema, last)
         self.duplicates = PastTable(origin.root / "duplicates", schema, last)
         self.dead_letters = PastTable(origin.root / "dead_letters", DEAD_LETTERS, last)
+        self.repairs = PastTable(origin.root / "repairs", REPAIRS, last)
         self.past_ledger = PastTable(origin.root / "ledger", LEDGER, last)
         if not new_timeline:
             self.watermarks = PastTable(origin.root / "watermarks", WATERMARKS, last)

@@ -20,7 +20,7 @@ from latecomer.store.store import Store
 from latecomer.store.table import Table
 
 LOG = logging.getLogger(__name__)
-_ASIDE = ("dead_letters", "duplicates")
+_ASIDE = ("dead_letters", "repairs", "duplicates")
 _LOGS = (*_ASIDE, "events", "watermarks")
 _PUBLISHED = ("panes", "late", "partials")
 RESTORE = (
@@ -85,7 +85,9 @@ def require_unbroken(store: Store) -> None:
             raise StoreError(f"table {table}: the file {file.path} is missing, or not whole; {RESTORE}")
     if timeline < 0:
         return
-    found = store.watermarks.query("select max(batch) as last from t where kind = 'tick'").to_pylist()
+    found = store.watermarks.query(
+        "select max(batch) as last from t where kind in ('tick', 'repair')"
+    ).to_pylist()
     last_data = found[0]["last"]
     store.events.refresh()
     if last_data is not None and last_data > store.events.last_batch():

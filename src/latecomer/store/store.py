@@ -3,6 +3,7 @@
 store/
   pipeline.json                       the pinned columns and output definitions
   events/ duplicates/ dead_letters/   what was received
+  repairs/ repairing/                 dead letters that were replayed, and a replay under way
   watermarks/ ledger/                 the timeline, and the proof
   publications/                       when each batch was published, by the wall clock
   outputs/NAME/partials/ panes/ late/ one of each per output
@@ -86,6 +87,10 @@ class Store:
     @cached_property
     def dead_letters(self) -> Table:
         return Table(self.root / "dead_letters", layout.DEAD_LETTERS)
+
+    @cached_property
+    def repairs(self) -> Table:
+        return Table(self.root / "repairs", layout.REPAIRS)
 
     @cached_property
     def watermarks(self) -> Table:

@@ -139,6 +139,12 @@ class TimelineKeeper:
             self._write(batch, self.last_source_batch, [row])
         return self.stretch(batch, batch)
 
+    def repair(self, batch: int, ticks: Iterable[int]) -> Stretch:
+        """The rows of a batch of dead letters that were repaired: the timeline stays where it is."""
+        if not self.table.holds(batch):
+            self._write(batch, self.last_source_batch, self.timeline.repaired(ticks))
+        return self.stretch(batch, batch)
+
     def heartbeat(self, at: int) -> tuple[Timeline, Row] | None:
         """The timeline after a heartbeat and its row, if there is anything to it; nothing is kept."""
         trial = Timeline.restore(self.strategy, self.timeline.carry())

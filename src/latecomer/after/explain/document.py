@@ -105,6 +105,7 @@ def _event(judged: Judged) -> dict[str, Any]:
     return {
         "event_time": written(event.event_time),
         "arrival_time": written(event.arrival_time),
+        "first_arrival_time": written(event.first_arrival),
         "partition": event.partition,
         "batch": event.batch,
         "file": event.file,
@@ -131,6 +132,7 @@ def event_rows(groups: Mapping[tuple[int | None, str], Sequence[Judged]]) -> pa.
         "fate": pa.array([fate for _, fate, _ in rows], pa.string()),
         "event_time": pa.array([event.event_time for event in events], TIMESTAMP),
         "arrival_time": pa.array([event.arrival_time for event in events], TIMESTAMP),
+        "first_arrival_time": pa.array([event.first_arrival for event in events], TIMESTAMP),
         "partition": pa.array([event.partition for event in events], pa.string()),
         "batch": pa.array([event.batch for event in events], pa.int64()),
         "file": pa.array([event.file for event in events], pa.string()),

@@ -64,7 +64,8 @@ class Evidence:
         if not files:
             return []
         schema, view = self.store.layout.schema, self.store.layout.view
-        stored = list(dict.fromkeys([*_ENVELOPE, *(view[column] for column in self.columns)]))
+        first = self.store.layout.first_arrival
+        stored = list(dict.fromkeys([*_ENVELOPE, first, *(view[column] for column in self.columns)]))
         low, high = (_moment(at) for at in stretch)
         chosen = (pc.field("event_time") >= low) & (pc.field("event_time") < high)
         for column, value in self.key.items():
@@ -97,7 +98,7 @@ class Evidence:
         }
 
     def _event(self, row: Mapping[str, Any], watermark: int) -> Event:
-        view = self.store.layout.view
+        view, first = self.store.layout.view, row[self.store.layout.first_arrival]
         return Event(
             to_micros(row["event_time"]),
             to_micros(row["arrival_time"]),
@@ -109,6 +110,7 @@ class Evidence:
             row["position"],
             row["event_id"],
             {column: row[view[column]] for column in self.columns},
+            first_arrival=None if first is None else to_micros(first),
         )
 
 

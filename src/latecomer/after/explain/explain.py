@@ -186,6 +186,7 @@ class _Case:
         panes = self._panes()
         told, untold = follow(panes, judged, self._rules, self._passes)
         left_out = self._left_out(judged, [*(each for pane in told for each in pane.took), *untold])
+        self._note_repairs(judged)
         self._note_filters()
         self._note_checks(told)
         return Explanation(
@@ -345,7 +346,7 @@ class _Case:
         chosen = f"window_start = {start} and window_end = {end}"
         if self._session:
             chosen = f"window_start < {end} and window_end > {start}"
-        names = dict(zip(layout.schema.names, layout.late_schema.names[-len(layout.schema) :], strict=True))
+        names = layout.late_names
         rows = table.query(f"select * from t where {chosen}").to_pylist()
         key = {names[layout.view[column]]: value for column, value in self.place.key.items()}
         return {
@@ -409,6 +410,23 @@ class _Case:
             self.notes.append(
                 f"retention has removed events from the log: it is whole from {written(since)} on, and this window "
                 "is shown with the events that are left"
+            )
+
+    def _note_repairs(self, judged: Sequence[Judged]) -> None:
+        """Which events came late for no fault of the source."""
+        first = [
+            each.event.first_arrival - each.event.event_time
+            for each in judged
+            if each.event.first_arrival is not None
+        ]
+        if first:
+            count = (
+                "1 event was a dead letter" if len(first) == 1 else f"{len(first)} events were dead letters"
+            )
+            took = shown_duration(max(max(first), 0))
+            self.notes.append(
+                f"{count} at first, and came again once repaired: how far they were behind the watermark is the "
+                f"repair's doing; first_arrival_time is when they came at first, at most {took} after they happened"
             )
 
     def _note_filters(self) -> None:

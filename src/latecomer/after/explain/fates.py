@@ -40,6 +40,8 @@ class Event:
     payload: Mapping[str, Any] = field(default_factory=dict)
     again: bool = False
     """Whether it was delivered again: in the log before, with its id and event time."""
+    first_arrival: int | None = None
+    """When it came as a dead letter; None where it never was one."""
 
     @property
     def place(self) -> tuple[int, str | None, int | None]:

@@ -29,6 +29,7 @@ from latecomer.model.windows import Session
 from latecomer.model.written_numbers import fits, written_number
 from latecomer.store.coverage import DEAD_LETTERS, LATE, removed_until
 from latecomer.store.layout import TIMESTAMP, PaneLayout
+from latecomer.store.repairs import standing_letters
 from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.store import OutputTables, Store
 from latecomer.store.table import Table
@@ -213,15 +214,14 @@ class Accounts:
 
     def dead_letters(self) -> Loose:
         """What dead letters would have added, read out of their raw text as far as it can be."""
-        table = self.store.dead_letters
-        if not table.exists:
+        if not self.store.dead_letters.exists:
             return Loose(dict.fromkeys(self.additive, Decimal(0)))
         tally, unplaced, unread = (
             _Tally(self.additive, self.store.pipeline.columns),
             0,
             dict.fromkeys(self.additive, 0),
         )
-        for row in table.query("select raw, event_time from t").to_pylist():
+        for row in standing_letters(self.store).select(["raw", "event_time"]).to_pylist():
             windows = self._windows_of(row["event_time"])
             if windows is None:
                 unplaced += 1

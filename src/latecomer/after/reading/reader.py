@@ -38,9 +38,10 @@ from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.pins import read_pins
-from latecomer.store.publication import DEAD_LETTER_ORDER, LATE_ORDER, publication_order
+from latecomer.store.publication import LATE_ORDER, publication_order
 from latecomer.store.publications import PUBLISHED_AT, Publications
 from latecomer.store.recovery import require_output
+from latecomer.store.repairs import FILED_AS, standing_letters
 from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
 from latecomer.store.standing import not_taken_back, standing
 from latecomer.store.state_types import beyond_column, beyond_halves, state_parts
@@ -199,9 +200,9 @@ class Reader:
         return _public(_ask(table, "select * from t order by batch, origin, position", table.schema))
 
     def dead_letters(self) -> pa.Table:
-        """Every row that never became an event, and why, in the order in which they were read."""
-        table = self._store().dead_letters
-        return _public(_ask(table, f"select * from t order by {DEAD_LETTER_ORDER}", table.schema))
+        """Every row that is no event, and why, in the order in which they were read. One that was replayed and stays a
+        dead letter has its newest reason."""
+        return standing_letters(self._store()).drop_columns([FILED_AS])
 
     def gaps(self, producer: str | None = None) -> pa.Table:
         """Numbers that a producer gave its events and that never came, as ranges from `first` to `last`.

@@ -247,6 +247,8 @@ class _Replayer:
         if step.kind == "tick":
             engine.take(step.source_batch, Slice(0, partitions=step.named))
             engine.settle()
+        elif step.kind == "repair":
+            engine.take_repaired(step.batch)
         elif rebuild := self._rebuilt_then(step.batch):
             self._rebuild_again(rebuild, step.batch)
         elif isinstance(self.store.watermarks, PastTable):

@@ -174,6 +174,7 @@ class _Upkeep:
         yield _Kept("events", store.events, by_day(time), loses=(EVENTS, None), by=time)
         yield _Kept("duplicates", store.duplicates, by_day(time), loses=(EVENTS, None), by=time)
         yield _Kept("dead_letters", store.dead_letters, in_order, loses=(DEAD_LETTERS, None))
+        yield _Kept("repairs", store.repairs, in_order)
         yield _Kept("watermarks", store.watermarks, in_order, engine_remembers=True)
         yield _Kept("ledger", store.ledger, in_order, engine_remembers=True)
         yield _Kept("publications", store.publications, in_order, engine_remembers=True)

@@ -248,8 +248,7 @@ def _side_output(store: Store, name: str, old: int, notes: list[str]) -> Iterato
     if until <= done:
         return
     stored = store.layout
-    names = dict(zip(stored.schema.names, stored.late_schema.names[-len(stored.schema) :], strict=True))
-    measures = {measure: names[stored.view[measure]] for measure in store.measures()}
+    measures = {measure: stored.late_names[stored.view[measure]] for measure in store.measures()}
     counted = _sums(late, measures, done, until, None)
     said = _ledger(store, done, until, name)
     for batch, sums in counted.items():

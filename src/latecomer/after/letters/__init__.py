@@ -1,0 +1,1 @@
+"""Dead letters, repaired and taken in again."""

@@ -1,0 +1,236 @@
+"""Which dead letters are picked up, and the record of each that is decoded once more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from latecomer.after.letters.texts import Place, Texts
+from latecomer.config.damage import DamagedFile
+from latecomer.config.own import Decoder
+from latecomer.decode.csv import CsvFiles
+from latecomer.decode.detail import TOMBSTONE, TOO_LONG, UNREADABLE
+from latecomer.decode.files import SourceFile
+from latecomer.errors import PipelineError, Problem, SourceError
+from latecomer.source.choose import source_of
+from latecomer.source.files import FileSource
+from latecomer.source.fixes import check_expression, check_on_spark
+from latecomer.source.repaired import JSON, LETTERS, NUMBER, Form
+from latecomer.store.files import Location, url, write_table
+from latecomer.store.layout import DEAD_LETTERS
+from latecomer.store.repairs import FILED_AS, standing_letters
+from latecomer.store.store import Store
+
+_OF_A_FILE = "unreadable_file"
+WITHOUT_RECORD = (_OF_A_FILE, TOO_LONG, TOMBSTONE)
+"""The reasons of dead letters that do not hold the whole record."""
+COLUMNS = {name: "string" for name in DEAD_LETTERS.names if name != "raw_bytes"} | {
+    "batch": "bigint",
+    "position": "bigint",
+    "event_time": "timestamp",
+    "arrival_time": "timestamp",
+}
+"""What a condition on dead letters, or an expression for their text, can name."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which dead letters are to be replayed, and what their text is to be."""
+
+    where: str | None = None
+    raw: str | None = None
+    """An SQL expression for the corrected text."""
+    texts: Texts | None = None
+    """Corrected texts; only these letters are picked up then."""
+
+    def check(self) -> None:
+        """Refuse what may not be handed to Spark."""
+        for option, written in (("where", self.where), ("raw", self.raw)):
+            if written is not None:
+                check_expression(option, written, COLUMNS)
+
+    def check_on(self, spark: SparkSession) -> None:
+        """Refuse what Spark does not understand."""
+        rows = spark.createDataFrame(
+            pa.table({name: pa.array([], _KINDS[kind]) for name, kind in COLUMNS.items()})
+        )
+        for option, written, kind in (("where", self.where, "boolean"), ("raw", self.raw, "string")):
+            if written is not None:
+                check_on_spark(option, written, rows, kind)
+
+
+_KINDS = {"string": pa.string(), "bigint": pa.int64(), "timestamp": pa.timestamp("us", "UTC")}
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Dead letters that are picked up: as the table has them, and their corrected texts."""
+
+    letters: pa.Table
+    texts: Sequence[str | None]
+
+    @property
+    def places(self) -> list[Place]:
+        names = ("batch", "origin", "position")
+        return list(zip(*(self.letters[name].to_pylist() for name in names), strict=True))
+
+
+def picked(store: Store, choice: Choice, spark: SparkSession, folder: Location) -> Picked:
+    """The dead letters that are chosen. They are looked at in a file in `folder`."""
+    letters = standing_letters(store)
+    if choice.texts is not None:
+        _require_known(store, choice.texts)
+        places = zip(*(letters[name].to_pylist() for name in ("batch", "origin", "position")), strict=True)
+        letters = letters.filter(pa.array([place in choice.texts for place in places], pa.bool_()))
+    texts: list[str | None] = [None] * letters.num_rows
+    if letters.num_rows and (choice.where is not None or choice.raw is not None):
+        kept, texts = _asked(choice, letters, spark, folder)
+        letters = letters.take(pa.array(kept, pa.int64()))
+    found = Picked(letters, texts)
+    if choice.texts is None:
+        return found
+    if (twice := _first_repeated(found.places)) is not None:
+        raise PipelineError(
+            [
+                Problem(
+                    "text",
+                    "names two dead letters in one place",
+                    twice,
+                    "tell them apart with where: reason = …",
+                )
+            ]
+        )
+    return Picked(letters, [choice.texts[place] for place in found.places])
+
+
+def _asked(
+    choice: Choice, letters: pa.Table, spark: SparkSession, folder: Location
+) -> tuple[list[int], list[str | None]]:
+    """The rows that the condition keeps, and their texts as the expression makes them."""
+    numbered = letters.select([*COLUMNS]).append_column(NUMBER, pa.array(range(letters.num_rows), pa.int64()))
+    rows = spark.read.parquet(url(write_table(numbered, folder / "chosen.parquet")))
+    kept = rows.where(F.expr(choice.where or "true"))
+    made = F.expr(choice.raw or "cast(null as string)").alias("made")
+    found = sorted(kept.select(NUMBER, made).toArrow().to_pylist(), key=lambda row: row[NUMBER])
+    return [row[NUMBER] for row in found], [row["made"] for row in found]
+
+
+def _require_known(store: Store, texts: Texts) -> None:
+    """Refuse a text for what was never a dead letter; one for what is repaired has no effect."""
+    known: set[Any] = set()
+    if store.dead_letters.exists:
+        rows = store.dead_letters.query("select batch, origin, position from t").to_pylist()
+        known = {tuple(row.values()) for row in rows}
+    for place in texts:
+        if place not in known:
+            batch, origin, position = place
+            raise PipelineError(
+                [
+                    Problem(
+                        "text",
+                        f"there is no dead letter of batch {batch} at position {position} of {origin}",
+                        None,
+                        "name them as latecomer dead-letters FILE -f json prints them",
+                    )
+                ]
+            )
+
+
+def _first_repeated(places: Sequence[Place]) -> Place | None:
+    seen: set[Place] = set()
+    return next((place for place in places if place in seen or seen.add(place)), None)  # type: ignore[func-returns-value]
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records of dead letters, to be decoded: LETTERS, the forms they have, and why some have none."""
+
+    rows: pa.Table
+    forms: Sequence[Form]
+    lost: dict[int, str]
+    """Letters without a record: number → what can be done about it."""
+
+
+def records_of(store: Store, found: Picked) -> Records:
+    """What of the letters picked up can be decoded."""
+    forms = _Forms(store)
+    rows, lost = [], {}
+    for number, (letter, text) in enumerate(zip(found.letters.to_pylist(), found.texts, strict=True)):
+        record = forms.record(letter, text)
+        if isinstance(record, str):
+            lost[number] = record
+            continue
+        form, folders, content = record
+        named = (letter[name] for name in ("origin", "position", "source_partition", "arrival_time"))
+        rows.append((number, *named, form, list(folders.items()), content))
+    columns = list(zip(*rows, strict=True)) or [() for _ in LETTERS]
+    table = pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, LETTERS, strict=True)], schema=LETTERS
+    )
+    return Records(table, forms.all, lost)
+
+
+class _Forms:
+    """The forms of records, each once, and the headers of files."""
+
+    def __init__(self, store: Store) -> None:
+        self.pipeline = store.pipeline
+        source = source_of(store.pipeline, store.columns)
+        self.files = source if isinstance(source, FileSource) else None
+        self.all: list[Form] = [JSON]
+        self.headers: dict[str, tuple[str, ...] | str] = {}
+
+    def record(self, letter: dict[str, Any], text: str | None) -> tuple[int, dict[str, str], bytes] | str:
+        """Which form the record has, what the folders of its file say, and its bytes; or why there is none."""
+        filed_as = letter[FILED_AS]
+        if filed_as == _OF_A_FILE:
+            return "it stands for a whole file; correct that, and deliver it under another name"
+        if filed_as in WITHOUT_RECORD and text is None:
+            return f"{letter['detail'] or 'not all of the record is kept'}; give a corrected text"
+        content = (letter["raw"] or "").encode() if letter["raw_bytes"] is None else letter["raw_bytes"]
+        if text is not None:
+            content = text.encode()
+        # What could be parsed is told as JSON, and a correction may be.
+        as_json = filed_as != UNREADABLE if text is None else text.lstrip().startswith("{")
+        form = self._form(letter["origin"], as_json)
+        if isinstance(form, str):
+            return form
+        folders = self._folders(letter["origin"]) if filed_as in (UNREADABLE, TOO_LONG) else {}
+        if form not in self.all:
+            self.all.append(form)
+        return self.all.index(form), folders, content
+
+    def _form(self, origin: str, as_json: bool) -> Form | str:
+        if as_json or self.pipeline.format in ("json", "parquet"):
+            return JSON
+        if isinstance(self.pipeline.format, Decoder):
+            return Form("own")
+        header = self._header(origin)
+        return header if isinstance(header, str) else Form("csv", header)
+
+    def _header(self, origin: str) -> tuple[str, ...] | str:
+        if origin not in self.headers:
+            self.headers[origin] = self._read_header(origin)
+        return self.headers[origin]
+
+    def _read_header(self, origin: str) -> tuple[str, ...] | str:
+        decoder = self.files.decoder if self.files is not None else None
+        assert isinstance(decoder, CsvFiles)  # noqa: S101
+        for path in dict.fromkeys((origin, unquote(origin))):
+            try:
+                return decoder.header(SourceFile(path, 0, 0))
+            except (SourceError, DamagedFile, OSError):
+                continue
+        return "the header of its file cannot be read any more; give a corrected text, as JSON"
+
+    def _folders(self, origin: str) -> dict[str, str]:
+        if self.files is None:
+            return {}
+        said = self.files.path.folder_values(str(SourceFile(unquote(origin), 0, 0).local))
+        return {name: value for name, value in said.items() if value is not None}

@@ -1,0 +1,319 @@
+"""Dead letters replayed: those that are chosen, repaired by a fix, and taken in as a batch of their own.
+
+    pick → correct texts → try → a plan, written down → the engine takes it in
+
+What is tried and is no event stays a dead letter. A replay in which nothing new comes of anything is none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from latecomer.after.letters.choosing import Choice, picked, records_of
+from latecomer.config import checks
+from latecomer.config.arguments import require_kind
+from latecomer.config.load import check_against
+from latecomer.config.models import Pipeline
+from latecomer.decode.detail import UNREADABLE, Explainer
+from latecomer.errors import NoStore, PipelineError, StoreInUse
+from latecomer.log.envelope import RAW, REASON
+from latecomer.log.events import EventLog
+from latecomer.log.repairs import RepairLog
+from latecomer.model.durations import to_micros
+from latecomer.model.ledger import Entry
+from latecomer.model.timeline import Timeline
+from latecomer.pipeline import BatchReport, Engine
+from latecomer.source.fixes import Fix, empty_texts
+from latecomer.source.repaired import FORM, MISFIT, NUMBER, Form, RepairSlice
+from latecomer.spark.errors import explained
+from latecomer.spark.predicates import check_predicates
+from latecomer.spark.session import build_session, own_session
+from latecomer.store.files import Location, scratch, write_table
+from latecomer.store.layout import REPAIRS
+from latecomer.store.lock import held, require_writable
+from latecomer.store.private import keep_private
+from latecomer.store.recovery import held_for_run
+from latecomer.store.repairs import FILED_AS, Repair, keep_repair, kept_repair, standing_letters
+from latecomer.store.store import Store, open_store
+from latecomer.timeline.keeper import TimelineKeeper
+
+LOG = logging.getLogger(__name__)
+STILL_DEAD = pa.schema(
+    [
+        ("batch", pa.int64()),
+        ("origin", pa.string()),
+        ("position", pa.int64()),
+        ("reason", pa.string()),
+        ("detail", pa.string()),
+        ("raw", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class ReplayedLetters:
+    """What became of the dead letters that were picked up, or would."""
+
+    picked: int
+    events: int
+    """How many the fix makes into events. Once they are taken in, some of these may be duplicates."""
+    still_dead: pa.Table
+    """Those that stay dead letters: batch, origin, position, the newest reason, detail and raw."""
+    batch: int | None
+    """The batch that took them in; None where nothing was changed."""
+    entries: Sequence[Entry] = ()
+    """The lines of the ledger for that batch."""
+    completed: int | None = None
+    """The batch of a replay that had been interrupted, and was completed first."""
+
+    @property
+    def problems(self) -> dict[str, int]:
+        """Reason → how many stay dead letters for it."""
+        return dict(Counter(self.still_dead["reason"].to_pylist()))
+
+
+NONE_PICKED = ReplayedLetters(0, 0, STILL_DEAD.empty_table(), None)
+
+
+@explained("replaying dead letters")
+def replay_letters(
+    pipeline: Pipeline,
+    choice: Choice,
+    fix: Fix,
+    *,
+    dry_run: bool = False,
+    spark: SparkSession | None = None,
+    place: str = "replay_dead_letters()",
+) -> ReplayedLetters:
+    """Replay the dead letters that are chosen; with `dry_run` nothing is changed, and a run may be at work.
+
+    `place` is where choice and fix were said, for errors.
+    """
+    require_kind(
+        "replay_dead_letters", (SparkSession, type(None)), "a SparkSession, or leave it out", spark=spark
+    )
+    store = _opened(pipeline)
+    with _said_in(place):
+        choice.check()
+        if problems := [*fix.mistakes(pipeline, store.columns)]:
+            raise PipelineError(problems)
+    if kept_repair(store.root) is None and not standing_letters(store).num_rows:
+        return NONE_PICKED
+    with scratch("latecomer-letters-") as folder:
+        if dry_run:
+            session = _session(pipeline, store, spark, choice, fix, place)
+            timeline = TimelineKeeper(store.watermarks, pipeline.watermark).timeline
+            with _said_in(place):
+                return _Trial(EventLog(session, store), timeline, choice, fix, folder).report()
+        require_writable(store.root)
+        with _held(store):
+            session = _session(pipeline, store, spark, choice, fix, place)
+            reports: list[BatchReport] = []
+            with closing(Engine(session, open_store(pipeline), reports.append)) as engine:
+                engine.start()
+                engine.require_whole_log("replay of dead letters")
+                with _said_in(place):
+                    trial = _Trial(engine.log, engine.keeper.timeline, choice, fix, folder)
+                return _taken_in(engine, reports, trial)
+
+
+def _taken_in(engine: Engine, reports: Sequence[BatchReport], trial: _Trial) -> ReplayedLetters:
+    """Have the engine take in what the trial makes into events, if anything comes of it."""
+    completed = next((report.batch for report in reports if report.kind == "repair"), None)
+    found = replace(trial.report(), completed=completed)
+    if trial.changes:
+        engine.repair(trial.keep(engine.last + 1))
+        found = replace(found, batch=engine.last, entries=reports[-1].entries)
+    engine.finish()
+    return found
+
+
+def _opened(pipeline: Pipeline) -> Store:
+    """The store, fit to be written to; every reason why not is told before Spark starts."""
+    if problems := checks.check(pipeline):
+        raise PipelineError(problems)
+    keep_private(pipeline)
+    store = open_store(pipeline)
+    check_against(pipeline, store.columns)
+    if store.ledger.last_batch() < 0:
+        raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
+    store.pins()
+    return store
+
+
+def _session(
+    pipeline: Pipeline, store: Store, spark: SparkSession | None, choice: Choice, fix: Fix, place: str
+) -> SparkSession:
+    session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "letters.log"))
+    check_predicates(session, store)
+    with _said_in(place):
+        choice.check_on(session)
+        fix.check(empty_texts(session, store.columns))
+    return session
+
+
+@contextmanager
+def _said_in(place: str) -> Iterator[None]:
+    """Mistakes are told with the place in which they were made."""
+    try:
+        yield
+    except PipelineError as error:
+        raise PipelineError([replace(problem, file=place) for problem in error.problems]) from None
+
+
+@contextmanager
+def _held(store: Store) -> Iterator[None]:
+    try:
+        with held_for_run(store.root):
+            yield
+    except StoreInUse:
+        found = held(store.root)
+        who = f" ({found[0]})" if found else ""
+        raise StoreInUse(
+            f"a pipeline is running on store {store.root}{who}, and dead letters are replayed between two runs; stop "
+            "it first (kill -INT), or see what a replay would do with --dry-run"
+        ) from None
+
+
+Outcome = tuple[str, str | None] | None
+"""The reason and detail that a letter has now; None where it is an event."""
+
+
+class _Trial:
+    """The dead letters that are chosen, and what the fix makes of them. `folder` is for files that it needs."""
+
+    def __init__(self, log: EventLog, timeline: Timeline, choice: Choice, fix: Fix, folder: Location) -> None:
+        self.store = log.store
+        self.fix = fix
+        self.log = RepairLog(log, fix)
+        self.folder = folder
+        self.picked = picked(log.store, choice, log.spark, folder)
+        LOG.info("trying %s dead letters", f"{self.picked.letters.num_rows:,}")
+        self.records = records_of(log.store, self.picked)
+        arrivals = [to_micros(at) for at in self.picked.letters["arrival_time"].to_pylist() if at is not None]
+        # The arrival clock as it stands. Dead letters do not move it, and may have come later.
+        self.arrival = max([timeline.last_at, *arrivals])
+        self.outcome = self._tried(timeline)
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything comes of it: an event, or another reason."""
+        letters = self.picked.letters
+        before = zip(letters["reason"].to_pylist(), letters["detail"].to_pylist(), strict=True)
+        return any(now != then for now, then in zip(self.outcome, before, strict=True))
+
+    def report(self) -> ReplayedLetters:
+        letters = self.picked.letters
+        dead = [(number, *outcome) for number, outcome in enumerate(self.outcome) if outcome is not None]
+        still = letters.take(pa.array([number for number, _, _ in dead], pa.int64()))
+        told = {
+            "reason": [reason for _, reason, _ in dead],
+            "detail": [self.records.lost.get(number, detail) for number, _, detail in dead],
+        }
+        for name, values in told.items():
+            still = still.set_column(still.schema.get_field_index(name), name, pa.array(values, pa.string()))
+        rows = still.select(STILL_DEAD.names).cast(STILL_DEAD)
+        return ReplayedLetters(letters.num_rows, letters.num_rows - len(dead), rows, None)
+
+    def keep(self, batch: int) -> Repair:
+        """Write the replay down, with its batch."""
+        events = {number for number, outcome in enumerate(self.outcome) if outcome is None}
+        records = self.records.rows
+        chosen = records.filter(pc.is_in(records[NUMBER], pa.array(sorted(events), pa.int64())))
+        return keep_repair(
+            self.store.root,
+            batch,
+            self.arrival,
+            self.fix.written(),
+            [form.written() for form in self.records.forms],
+            chosen,
+            self._rows(batch),
+        )
+
+    def _tried(self, timeline: Timeline) -> list[Outcome]:
+        letters = self.picked.letters
+        known = zip(letters["reason"].to_pylist(), letters["detail"].to_pylist(), strict=True)
+        outcome: list[Outcome] = [
+            each if number in self.records.lost else (UNREADABLE, "its text is blank")
+            for number, each in enumerate(known)
+        ]
+        rows = self.records.rows
+        if not rows.num_rows:
+            return outcome
+        piece = RepairSlice(
+            self.arrival, write_table(rows, self.folder / "letters.parquet"), self.records.forms
+        )
+        forms = dict(zip(rows[NUMBER].to_pylist(), rows[FORM].to_pylist(), strict=True))
+        explain = _explainers(self.store, self.records.forms)
+        for row in self.log.tried(piece, timeline).to_pylist():
+            number, reason = row[NUMBER], row[REASON]
+            outcome[number] = None
+            if reason is not None:
+                detail = row[MISFIT] or explain[forms[number]](reason, bytes(row[RAW]))
+                outcome[number] = reason, detail
+        return outcome
+
+    def _rows(self, batch: int) -> pa.Table:
+        """The outcome as `repairs` has it."""
+        letters, count = self.picked.letters, self.picked.letters.num_rows
+        amounts = self._amounts()
+        told = [outcome or (None, None) for outcome in self.outcome]
+        columns = {
+            "batch": [batch] * count,
+            "letter_batch": letters["batch"].to_pylist(),
+            "letter_reason": letters[FILED_AS].to_pylist(),
+            "origin": letters["origin"].to_pylist(),
+            "position": letters["position"].to_pylist(),
+            "first_arrival_time": letters["arrival_time"].to_pylist(),
+            "repaired": [outcome is None for outcome in self.outcome],
+            "reason": [reason for reason, _ in told],
+            "detail": [detail for _, detail in told],
+            "amounts": [
+                amounts.get(number, []) if outcome is None else []
+                for number, outcome in enumerate(self.outcome)
+            ],
+        }
+        return pa.table(
+            {name: pa.array(values, REPAIRS.field(name).type) for name, values in columns.items()}
+        )
+
+    def _amounts(self) -> dict[int, list[dict[str, Any]]]:
+        """What the ledger has read out of each letter."""
+        if not self.store.measures():
+            return {}
+        raw = self.picked.letters.select(["raw"])
+        numbered = raw.append_column(NUMBER, pa.array(range(raw.num_rows), pa.int64()))
+        measured = self.log.measured(write_table(numbered, self.folder / "raw.parquet"))
+        return {
+            row[NUMBER]: [{"unit": unit, "amount": row[unit]} for unit in self.store.measures()]
+            for row in measured.to_pylist()
+        }
+
+
+def _explainers(store: Store, forms: Sequence[Form]) -> list[Callable[[str, bytes], str | None]]:
+    """For each form, what says in words why a record of it is dead."""
+    pipeline = store.pipeline
+    columns = {pipeline.source_name(column): kind for column, kind in store.columns.items()}
+
+    def of(form: Form) -> Callable[[str, bytes], str | None]:
+        explainer = Explainer(pipeline, columns, as_json=form.kind == "json")
+
+        def explain(reason: str, raw: bytes) -> str | None:
+            try:
+                text = raw.decode()
+            except UnicodeDecodeError:
+                return explainer.undecodable(raw, "utf-8")
+            return explainer.detail(reason, text, form.header)
+
+        return explain
+
+    return [of(form) for form in forms]

@@ -1,0 +1,75 @@
+"""Dead letters on their way into the log: tried, and taken in as events."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from latecomer.errors import LedgerError
+from latecomer.log import envelope
+from latecomer.log.envelope import RAW, REASON, decoded
+from latecomer.log.events import EventLog, Received
+from latecomer.log.measures import measure_in_raw
+from latecomer.model.timeline import Timeline
+from latecomer.source.base import Rows, Slice
+from latecomer.source.fixes import Fix
+from latecomer.source.repaired import MISFIT, NUMBER, RepairedSource, slice_of
+from latecomer.store.failpoints import failpoint
+from latecomer.store.files import Location, parquet_files, url
+from latecomer.store.repairs import Repair
+
+TRIED = (NUMBER, REASON, RAW, MISFIT)
+"""What a trial tells of a letter: which one it is, why it is dead still, its bytes, and what did not fit."""
+
+
+class RepairLog(EventLog):
+    """A log that is fed with dead letters. What becomes of them is in `repairs` before their events are there."""
+
+    def __init__(self, log: EventLog, fix: Fix) -> None:
+        store = log.store
+        self.__dict__ |= log.__dict__  # the same log, with all it knows, and another source
+        self.source = RepairedSource(store.pipeline, store.columns, fix)
+        for name, value in self.source.settings.items():
+            self._reading.conf.set(name, value)
+
+    def tried(self, piece: Slice, timeline: Timeline) -> pa.Table:
+        """What would become of the letters of a slice: TRIED. Nothing is written."""
+
+        def collect(rows: Rows) -> pa.Table:
+            params = self._params(0, piece, timeline)
+            return (
+                decoded(rows.frame, self.store.layout, params, keep=(NUMBER, MISFIT)).select(*TRIED).toArrow()
+            )
+
+        return self.source.read(self._reading, piece, collect)
+
+    def measured(self, letters: Location) -> pa.Table:
+        """What the ledger has read out of dead letters, by their NUMBER; `letters` has that and `raw`."""
+        named = self.store.pipeline.source_name
+        sums = {measure: measure_in_raw(named(measure)) for measure in self.store.measures()}
+        rows = self._reading.read.parquet(url(letters))
+        return rows.select(
+            NUMBER,
+            *(
+                F.coalesce(F.expr(sql).cast("decimal(38,6)"), F.lit(0).cast("decimal(38,6)")).alias(measure)
+                for measure, sql in sums.items()
+            ),
+        ).toArrow()
+
+    def take_in(self, repair: Repair, timeline: Timeline) -> Received:
+        """Log a replay, or what an earlier attempt has left of it."""
+        batch, piece = repair.batch, slice_of(repair)
+        if self.store.events.holds(batch):
+            return self.recount(batch)
+        folder, rows = self._written(batch, piece, timeline)
+        if parquet_files(folder / f"{envelope.LANE}={envelope.DEAD_LETTERS}"):
+            raise LedgerError(
+                f"batch {batch}: dead letters that were found to be events when they were tried are dead letters "
+                "now; nothing was taken in"
+            )
+        outcome = repair.outcome()
+        self.store.repairs.append(batch, outcome)
+        failpoint("repairs.committed", batch)
+        duplicates = self._commit_lane(batch, folder, envelope.DUPLICATES, piece)
+        events = self._commit_lane(batch, folder, envelope.EVENTS, piece)
+        return Received(rows, events, duplicates, 0)

@@ -1,0 +1,216 @@
+"""What is done to dead letters so that they become events: checked wherever it comes from, and in Spark's words.
+
+An expression sees the columns of a record as text, whatever their type, for what is wrong with them may be just that
+they are not of it. What it makes is cast to the type of its column.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, get_args
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from latecomer.config.models import Pipeline, Unit
+from latecomer.decode.decimals import number
+from latecomer.errors import PipelineError, Problem, StoreMismatch, did_you_mean
+from latecomer.model.predicates import check_fix, check_where, column_mistake
+from latecomer.model.types import is_decimal
+from latecomer.spark.errors import first_line
+from latecomer.spark.predicates import may_change
+from latecomer.spark.session import no_rows
+from latecomer.store.sql import quoted
+
+UNITS: tuple[Unit, ...] = get_args(Unit)
+_PER_SECOND: dict[Unit, int] = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_ZONED = re.compile(r"[VzOXxZ]")
+_QUOTED = re.compile("'[^']*'")
+
+
+@dataclass(frozen=True)
+class Fix:
+    """How the event time is written, and columns made anew by an SQL expression."""
+
+    time_format: str | None = None
+    """A pattern of Spark's, such as dd/MM/yyyy HH:mm."""
+    time_unit: Unit | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def restored(cls, written: Mapping[str, Any], pipeline: Pipeline, columns: Mapping[str, str]) -> Fix:
+        """A fix that a store has written down, once it is known to be harmless: a store may come from elsewhere."""
+        try:
+            found = cls(**written)
+            mistakes = [*found.mistakes(pipeline, columns)]
+        except (TypeError, AttributeError):
+            mistakes = [Problem("fix", "is not what latecomer wrote")]
+        if mistakes:
+            raise StoreMismatch(
+                f"store {pipeline.store_path}: a replay of dead letters that was interrupted has a fix that cannot be "
+                f"used: {mistakes[0].field} {mistakes[0].message}; restore the store from a backup"
+            )
+        return found
+
+    def written(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def mistakes(self, pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
+        """What cannot be used of it, as far as that can be told without Spark."""
+        if self.time_unit is not None and self.time_unit not in UNITS:
+            yield Problem("unit", "is not a unit of time", self.time_unit, f"write one of {', '.join(UNITS)}")
+        if self.time_format is not None and not self.time_format.strip():
+            yield Problem(
+                "format", "is empty", self.time_format, "write a pattern such as dd/MM/yyyy HH:mm:ss"
+            )
+        if self.time_format is not None and self.time_unit is not None:
+            yield Problem(
+                "unit",
+                "cannot be beside format: a time is written in one way",
+                self.time_unit,
+                "leave one of them out, and replay the others with --where",
+            )
+        for column, expression in self.columns.items():
+            if column not in columns:
+                yield Problem(f"column:{column}", "is no column", column, did_you_mean(column, columns))
+                continue
+            if column == pipeline.event.time and (self.time_format or self.time_unit):
+                yield Problem(
+                    f"column:{column}",
+                    "is the event time, and how that is written is given too",
+                    expression,
+                    "leave one of them out",
+                )
+            yield from _mistakes(f"column:{column}", expression, columns)
+
+    def check(self, rows: DataFrame) -> None:
+        """Refuse what Spark does not understand; `rows` has the columns as an expression sees them."""
+        if self.time_format is not None:
+            _require(
+                "format",
+                self.time_format,
+                rows,
+                F.try_to_timestamp(F.lit("x"), F.lit(self.time_format)),
+                "write a pattern of Spark's, such as dd/MM/yyyy HH:mm:ss",
+            )
+        for column, expression in self.columns.items():
+            fix = f"write an SQL expression over {', '.join(rows.columns)}, each of them text"
+            _require(f"column:{column}", expression, rows, F.expr(f"({expression})"), fix)
+
+    def time(self, pipeline: Pipeline, rows: DataFrame) -> Column:
+        """The event time that the fix reads, in microseconds; null where it reads none."""
+        column, zone = pipeline.event.time, pipeline.event.zone
+        text = F.trim(F.col(quoted(column)))
+        if self.time_format is not None:
+            moment = F.try_to_timestamp(text, F.lit(self.time_format))
+            if not _ZONED.search(_QUOTED.sub("", self.time_format)):
+                moment = F.to_utc_timestamp(moment, F.lit(zone))
+            return F.unix_micros(moment)
+        if self.time_unit is not None:
+            return F.expr(_from_number(f"trim({quoted(column)})", self.time_unit))
+        expression = self.columns.get(column)
+        kind = None if expression is None else _type_of(rows, expression)
+        if kind == "timestamp":
+            return F.expr(f"unix_micros({expression})")
+        if kind in ("timestamp_ntz", "date"):
+            return F.expr(f"unix_micros(to_utc_timestamp(cast(({expression}) as timestamp), '{zone}'))")
+        return F.lit(None).cast("bigint")
+
+    def value(self, column: str, kind: str) -> str:
+        """A column that is made anew, in its own type, in SQL; null where it does not fit."""
+        made = f"({self.columns[column]})"
+        return (
+            number(f"trim(cast({made} as string))", kind)
+            if is_decimal(kind)
+            else f"try_cast({made} as {kind})"
+        )
+
+    def misfit(self, pipeline: Pipeline, columns: Mapping[str, str], rows: DataFrame) -> Column:
+        """Which column does not take what the fix makes for it, in words; null where all do."""
+        told = [
+            F.expr(
+                f"case when ({expression}) is not null and ({self.value(column, columns[column])}) is null then "
+                f"concat('column ', {_literal(column)}, ': the fix makes \"', "
+                f"left(cast(({expression}) as string), 60), '\", which is not a {columns[column]}') end"
+            )
+            for column, expression in self.columns.items()
+            if not (column == pipeline.event.time and _type_of(rows, expression) in _MOMENTS)
+        ]
+        time = pipeline.event.time
+        if (self.time_format or self.time_unit) and columns[time] != "string":
+            text, own = F.col(quoted(time)), F.expr(f"try_cast({quoted(time)} as {columns[time]})")
+            unread = text.isNotNull() & self.time(pipeline, rows).isNull() & own.isNull()
+            words = F.concat(
+                F.lit(f'column {time}: "'), F.left(text, F.lit(60)), F.lit('" is not a time as the fix says')
+            )
+            told.append(F.when(unread, words))
+        return F.coalesce(*told) if told else F.lit(None).cast("string")
+
+
+_MOMENTS = ("timestamp", "timestamp_ntz", "date")
+
+
+def check_expression(option: str, written: str, columns: Mapping[str, str]) -> None:
+    """Refuse an expression, or a condition, that may not be handed to Spark, or names what is no column."""
+    if problems := [*_mistakes(option, written, columns)]:
+        raise PipelineError(problems)
+
+
+def check_on_spark(option: str, written: str, rows: DataFrame, kind: str) -> None:
+    """Refuse an expression that Spark does not understand, or that is of another type."""
+    fix = f"write SQL over {', '.join(rows.columns)}"
+    _require(option, written, rows, F.expr(f"({written})"), fix)
+    if (found := _type_of(rows, written)) != kind:
+        raise PipelineError([Problem(option, f"yields {found}, not {kind}", written, fix)])
+
+
+def _mistakes(option: str, written: str, columns: Mapping[str, str]) -> Iterator[Problem]:
+    try:
+        check_where(written) if option == "where" else check_fix(written)
+    except ValueError as error:
+        reason, _, fix = str(error).partition("; ")
+        yield Problem(option, reason, written, fix)
+        return
+    if (mistake := column_mistake(written, columns)) is not None:
+        reason, _, fix = mistake.partition("; ")
+        yield Problem(option, reason.replace("the source has no column", "there is no column"), written, fix)
+
+
+def _require(option: str, written: str, rows: DataFrame, asked: Column, fix: str) -> None:
+    """Ask Spark once, of nothing and of one row without values: a pattern is looked at when it is used."""
+    spark = rows.sparkSession
+    one = spark.range(1).select(*(F.lit(None).cast(kind).alias(name) for name, kind in rows.dtypes))
+    try:
+        frame = one.select(asked.alias("made"))
+        changes = may_change(frame, written)
+        frame.toArrow()
+    except PySparkException as error:
+        raise PipelineError(
+            [Problem(option, f"Spark cannot use it: {first_line(error)}", written, fix)]
+        ) from None
+    if changes:
+        raise PipelineError([Problem(option, "may say otherwise when it is asked again", written, fix)])
+
+
+def _type_of(rows: DataFrame, expression: str) -> str:
+    return rows.select(F.expr(f"({expression})").alias("made")).dtypes[0][1]
+
+
+def _from_number(text: str, unit: Unit) -> str:
+    written = number(text, "decimal(38,9)")
+    if unit == "ns":
+        return f"try_cast(floor(try_divide({written}, 1000)) as bigint)"
+    return f"try_cast(floor(try_multiply({written}, {_PER_SECOND[unit]})) as bigint)"
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def empty_texts(spark: Any, columns: Mapping[str, str]) -> DataFrame:
+    """No rows, with the columns as an expression sees them."""
+    return no_rows(spark, dict.fromkeys(columns, "string"))

@@ -1,0 +1,254 @@
+"""Dead letters as a source: their records are decoded once more, with a fix applied to them.
+
+Each record is decoded by the decoder of its own form: JSON, a line of CSV under the header of its file, or what a
+decoder of the user's reads. A column that the fix makes anew is not decoded, so that it does not matter what is wrong
+with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, TypeVar
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from latecomer.config.checks import PRIVATE
+from latecomer.config.encodings import UTF8
+from latecomer.config.own import Decoder
+from latecomer.decode import lines
+from latecomer.decode.base import PERMISSIVE, RECORD
+from latecomer.decode.decimals import number
+from latecomer.decode.json import JsonRecords
+from latecomer.decode.own import OwnRecords
+from latecomer.decode.retrying import patiently
+from latecomer.errors import StoreError
+from latecomer.model.types import is_decimal
+from latecomer.source.base import (
+    BROKEN,
+    CORRUPT,
+    FIRST_ARRIVAL,
+    FULL_ORIGIN,
+    GIVEN_TIME,
+    LANDED,
+    ORIGIN,
+    PARTITION,
+    POSITION,
+    READ,
+    Letters,
+    Rows,
+    Slice,
+    Source,
+)
+from latecomer.source.fixes import Fix
+from latecomer.source.letters import RecordLetters
+from latecomer.store.files import Location, url
+from latecomer.store.repairs import Repair
+from latecomer.store.sql import ddl, quoted
+
+NUMBER = f"{PRIVATE}number"
+"""Which of the letters of a slice it is."""
+MISFIT = f"{PRIVATE}misfit"
+"""What the fix makes and its column does not take, in words."""
+FORM, FOLDERS = f"{PRIVATE}form", f"{PRIVATE}folders"
+"""Which form a record has, and what the folders of its file say of its columns."""
+_TYPED, _RAW, _TEXTS = f"{PRIVATE}typed", f"{PRIVATE}raw_record", f"{PRIVATE}texts"
+
+LETTERS = pa.schema(
+    [
+        (NUMBER, pa.int64()),
+        (ORIGIN, pa.string()),
+        (POSITION, pa.int64()),
+        (PARTITION, pa.string()),
+        (FIRST_ARRIVAL, pa.timestamp("us", "UTC")),
+        (FORM, pa.int32()),
+        (FOLDERS, pa.map_(pa.string(), pa.string())),
+        (RECORD, pa.binary()),
+    ]
+)
+"""The records of a slice, in a Parquet file."""
+
+_Written = TypeVar("_Written")
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a record is written."""
+
+    kind: Literal["json", "csv", "own"]
+    header: tuple[str, ...] = ()
+
+    def written(self) -> dict[str, Any]:
+        return {"kind": self.kind, "header": list(self.header)}
+
+    @classmethod
+    def restored(cls, written: Mapping[str, Any]) -> Form:
+        if written["kind"] not in ("json", "csv", "own"):
+            raise ValueError(written["kind"])
+        return cls(written["kind"], tuple(map(str, written["header"])))
+
+
+JSON = Form("json")
+
+
+@dataclass(frozen=True)
+class RepairSlice(Slice):
+    """Dead letters that are to be read once more; `newest` is when they arrive."""
+
+    letters: Location
+    forms: Sequence[Form]
+
+
+def slice_of(repair: Repair) -> RepairSlice:
+    """What a replay that was written down reads."""
+    try:
+        return RepairSlice(repair.arrival, repair.letters, [Form.restored(form) for form in repair.forms])
+    except (KeyError, TypeError, ValueError):
+        raise StoreError(
+            f"{repair.folder}: its plan is not what latecomer wrote; restore the store from a backup"
+        ) from None
+
+
+@dataclass(frozen=True)
+class RepairedSource(Source):
+    """The records of dead letters, with a fix."""
+
+    fix: Fix
+    settings: ClassVar[Mapping[str, str]] = MappingProxyType(lines.SETTINGS)
+
+    def letters(self, piece: Slice) -> Letters:
+        return RecordLetters(self.pipeline, self.read_columns)
+
+    def read(self, spark: SparkSession, piece: Slice, write: Callable[[Rows], _Written]) -> _Written:
+        return patiently(lambda: write(self.rows(spark, piece)))
+
+    def rows(self, spark: SparkSession, piece: Slice) -> Rows:
+        """The rows: the source's columns as the fix makes them, and where each row stands."""
+        if not isinstance(piece, RepairSlice):
+            raise TypeError(f"a {type(piece).__name__} has no dead letters")
+        count = Observation()
+        found = spark.read.schema(ddl(_SPARK)).parquet(url(piece.letters))
+        counted = found.observe(count, F.count(F.lit(1)).alias(READ)).withColumn(_RAW, F.col(RECORD))
+        parts = [
+            self._fixed(self._decoded(counted.where(F.col(FORM) == nth), form), piece)
+            for nth, form in enumerate(piece.forms or [JSON])
+        ]
+        return Rows(reduce(lambda left, right: left.unionByName(right), parts), [count])
+
+    def _decoded(self, records: DataFrame, form: Form) -> DataFrame:
+        """Each record with its columns in their own types, as one struct, and as texts, as another."""
+        strict = {
+            name: kind
+            for name, kind in self.read_columns.items()
+            if form.kind == "own" or name not in self._anew
+        }
+        match form.kind:
+            case "json":
+                decoded = JsonRecords().decoded(records, strict)
+                texts = F.from_json(
+                    F.col(_RAW).cast("string"), ddl(dict.fromkeys(self.read_columns, "string")), {}
+                )
+            case "csv":
+                decoded, texts = self._csv(records, form.header, strict)
+            case "own":
+                own = self.pipeline.format
+                assert isinstance(own, Decoder)  # noqa: S101
+                decoded = OwnRecords(own).decoded(records, strict)
+                texts = F.struct(*(F.col(quoted(name)).cast("string").alias(name) for name in strict))
+        typed = F.struct(*(F.col(quoted(name)).alias(name) for name in strict)) if strict else F.lit(None)
+        return decoded.select(*_CARRIED, CORRUPT, typed.alias(_TYPED), texts.alias(_TEXTS))
+
+    def _csv(
+        self, records: DataFrame, header: Sequence[str], strict: Mapping[str, str]
+    ) -> tuple[DataFrame, Column]:
+        options = {**PERMISSIVE, "sep": self.pipeline.files.delimiter, "escape": '"'}
+        names = [
+            name if name in self.read_columns else f"{PRIVATE}extra_{nth}" for nth, name in enumerate(header)
+        ]
+        layout = {name: strict.get(name, "string") for name in names}
+        decoded = lines.csv_records(lines.as_lines(records), UTF8, layout, options, header=False)
+        missing = [F.lit(None).cast(kind).alias(n) for n, kind in strict.items() if n not in layout]
+        texts = F.from_csv(
+            F.col(_RAW).cast("string"), ddl(dict.fromkeys(names, "string")), {**options, "mode": "PERMISSIVE"}
+        )
+        both = F.struct(
+            *(
+                (texts[name] if name in layout else F.lit(None).cast("string")).alias(name)
+                for name in self.read_columns
+            )
+        )
+        return decoded.select("*", *missing), both
+
+    @cached_property
+    def _anew(self) -> set[str]:
+        """The source's columns that are read as text alone: what is made anew, and a time that is written otherwise."""
+        timed = {self.pipeline.event.time} if self.fix.time_format or self.fix.time_unit else set()
+        return {self.pipeline.source_name(column) for column in {*self.fix.columns, *timed}}
+
+    def _fixed(self, rows: DataFrame, piece: RepairSlice) -> DataFrame:
+        """The columns of the pipeline, with the fix applied."""
+        named = self.pipeline.source_name
+        seen = rows.select(
+            *(
+                F.coalesce(
+                    F.col(f"{_TEXTS}.{quoted(named(column))}"), self._of_folder(column, "string")
+                ).alias(column)
+                for column in self.columns
+            ),
+            *_CARRIED,
+            CORRUPT,
+            _TYPED,
+        )
+        misfit = self.fix.misfit(self.pipeline, self.columns, seen)
+        return seen.select(
+            *(self._value(column, kind).alias(column) for column, kind in self.columns.items()),
+            F.coalesce(CORRUPT, F.when(misfit.isNotNull(), F.col(_RAW).cast("string"))).alias(CORRUPT),
+            F.lit(None).cast("string").alias(BROKEN),
+            ORIGIN,
+            F.col(ORIGIN).alias(FULL_ORIGIN),
+            POSITION,
+            PARTITION,
+            FIRST_ARRIVAL,
+            F.timestamp_micros(F.lit(piece.newest)).alias(LANDED),
+            self.fix.time(self.pipeline, seen).alias(GIVEN_TIME),
+            NUMBER,
+            misfit.alias(MISFIT),
+        )
+
+    def _value(self, column: str, kind: str) -> Column:
+        if column in self.fix.columns:
+            return F.expr(self.fix.value(column, kind))
+        if self.pipeline.source_name(column) in self._anew:  # it may still be as the pipeline says
+            text = quoted(column)
+            return F.expr(
+                number(f"trim({text})", kind) if is_decimal(kind) else f"try_cast({text} as {kind})"
+            )
+        typed = F.col(f"{_TYPED}.{quoted(self.pipeline.source_name(column))}")
+        return F.coalesce(typed, self._of_folder(column, kind))
+
+    def _of_folder(self, column: str, kind: str) -> Column:
+        """What the folders of a record's file say of a column."""
+        text = F.try_element_at(F.col(FOLDERS), F.lit(self.pipeline.source_name(column)))
+        if kind == "string":
+            return text
+        if is_decimal(kind):
+            name = self.pipeline.source_name(column).replace("\\", "\\\\").replace("'", "\\'")
+            return F.expr(number(f"try_element_at({FOLDERS}, '{name}')", kind))
+        return text.try_cast(kind)
+
+
+_SPARK = {
+    NUMBER: "bigint",
+    ORIGIN: "string",
+    POSITION: "bigint",
+    PARTITION: "string",
+    FIRST_ARRIVAL: "timestamp",
+    FORM: "int",
+    FOLDERS: "map<string,string>",
+    RECORD: "binary",
+}
+_CARRIED = (NUMBER, ORIGIN, POSITION, PARTITION, FIRST_ARRIVAL, FOLDERS, _RAW)

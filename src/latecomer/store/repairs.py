@@ -1,0 +1,151 @@
+"""Dead letters that were replayed, as the store knows them.
+
+repairs/               what became of each: a table with a row for every attempt at a dead letter
+repairing/             a replay that has a batch and is not complete
+  plan.json            its batch, its moment and its fix: written last, so a plan that is there is whole
+  letters.parquet      the records that are to become events
+  outcome.parquet      the rows for `repairs`
+
+A dead letter is named by its batch, origin, position and the reason that it was filed with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.errors import StoreError
+from latecomer.model.ledger import EVENTS
+from latecomer.store import files
+from latecomer.store.files import Location
+from latecomer.store.layout import DEAD_LETTERS
+from latecomer.store.publication import DEAD_LETTER_ORDER
+from latecomer.store.store import Store
+from latecomer.store.table import Table
+
+FOLDER = "repairing"
+_PLAN, _LETTERS, _OUTCOME = "plan.json", "letters.parquet", "outcome.parquet"
+FILED_AS = "letter_reason"
+"""The reason that a dead letter was filed with; the newest one may be another."""
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A replay of dead letters that has a batch: it is carried through, whatever happens."""
+
+    folder: Location
+    batch: int
+    arrival: int
+    """When its events arrive, in microseconds."""
+    fix: Mapping[str, Any]
+    forms: Sequence[Mapping[str, Any]]
+    """How its records are written; each record says which of these."""
+
+    @property
+    def letters(self) -> Location:
+        return self.folder / _LETTERS
+
+    def outcome(self) -> pa.Table:
+        """What becomes of each dead letter, as `repairs` has it."""
+        return files.read_table(self.folder / _OUTCOME)
+
+    def tidy(self) -> None:
+        """It is complete."""
+        files.remove_all(self.folder)
+
+
+def keep_repair(
+    root: Location,
+    batch: int,
+    arrival: int,
+    fix: Mapping[str, Any],
+    forms: Sequence[Mapping[str, Any]],
+    letters: pa.Table,
+    outcome: pa.Table,
+) -> Repair:
+    """Write down a replay, durably. From here on its batch is taken."""
+    folder = root / FOLDER
+    files.remove_all(folder)
+    files.make_folder(folder)
+    written = [files.write_table(letters, folder / _LETTERS), files.write_table(outcome, folder / _OUTCOME)]
+    files.sync_files(written, root)
+    plan = {"batch": batch, "arrival": arrival, "fix": fix, "forms": forms}
+    files.replace_text(folder / _PLAN, json.dumps(plan, indent=1) + "\n")
+    return Repair(folder, batch, arrival, fix, forms)
+
+
+def kept_repair(root: Location) -> Repair | None:
+    """The replay that has a batch and may not be complete; None where there is none."""
+    folder = root / FOLDER
+    try:
+        text = files.read_text(folder / _PLAN)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        plan = json.loads(text)
+        found = Repair(folder, plan["batch"], plan["arrival"], dict(plan["fix"]), list(plan["forms"]))
+        if not (type(found.batch) is int and type(found.arrival) is int):
+            raise TypeError
+        return found
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise StoreError(
+            f"{folder / _PLAN} cannot be read: it is not what latecomer wrote; restore the store from a backup"
+        ) from None
+
+
+def standing_letters(store: Store) -> pa.Table:
+    """The dead letters that are dead still, each with its newest reason; FILED_AS is the first."""
+    table, repairs = store.dead_letters, store.repairs
+    if not table.exists:
+        return pa.schema([*DEAD_LETTERS, (FILED_AS, pa.string())]).empty_table()
+    columns = ", ".join(name for name in DEAD_LETTERS.names if name not in ("reason", "detail"))
+    order = DEAD_LETTER_ORDER
+    if not repairs.exists:
+        found = table.query(f"select *, reason as {FILED_AS} from t order by {order}")
+    else:
+        newest = (
+            "select letter_batch as b, letter_reason as l, origin as o, position as p, repaired, reason as again, "
+            "detail as said, row_number() over "
+            "(partition by letter_batch, letter_reason, origin, position order by batch desc) as nth "
+            f"from r where batch <= {store.ledger.last_batch()}"
+        )
+        found = table.query(
+            f"select {columns}, coalesce(again, reason) as reason, "
+            f"case when again is null then detail else said end as detail, reason as {FILED_AS} "
+            f"from t left join (select * from ({newest}) where nth = 1) "
+            "on batch = b and reason = l and origin = o and position = p "
+            f"where not coalesce(repaired, false) order by {order}",
+            r=repairs,
+        )
+    schema = pa.schema([*DEAD_LETTERS, (FILED_AS, pa.string())])
+    return found.select(schema.names).cast(schema)
+
+
+Moved = dict[tuple[int, str], Decimal]
+"""Batch and unit → what its repaired dead letters had come to."""
+
+
+def moved_letters(repairs: Table) -> Moved:
+    """How many dead letters each batch has taken in again, and what the ledger had read out of them."""
+    listed = repairs.files()
+    if not listed:
+        return {}
+    rows = repairs.dataset(listed).to_table(["batch", "amounts"], pc.field("repaired"))
+    counts = rows.group_by("batch").aggregate([([], "count_all")]).to_pylist()
+    moved = {(row["batch"], EVENTS): Decimal(row["count_all"]) for row in counts}
+    amounts = rows["amounts"].combine_chunks()
+    each = pc.list_flatten(amounts)
+    if len(each):
+        batches = rows["batch"].combine_chunks().take(pc.list_parent_indices(amounts))
+        units = {"unit": pc.struct_field(each, "unit"), "amount": pc.struct_field(each, "amount")}
+        sums = (
+            pa.table({"batch": batches, **units}).group_by(["batch", "unit"]).aggregate([("amount", "sum")])
+        )
+        moved |= {(row["batch"], row["unit"]): row["amount_sum"] for row in sums.to_pylist()}
+    return moved
