@@ -54,7 +54,7 @@ def test_a_copy_holds_every_batch_whole_or_is_refused(filmed: Filmed, tmp_path: 
 
 @pytest.mark.long
 def test_many_copies_hold_every_batch_whole_or_are_refused(filmed: Filmed, tmp_path: Path) -> None:
-    _copies(filmed, tmp_path, range(2_000))
+    _copies(filmed, tmp_path, range(500))
 
 
 def _copies(filmed: Filmed, folder: Path, seeds: Sequence[int]) -> None:

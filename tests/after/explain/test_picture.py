@@ -37,7 +37,7 @@ def test_time_never_runs_backwards_and_stays_on_paper(
     assert places[0] >= 100
     assert axis(moments[-1], crowd - 1) <= 800.1
     for one, other in pairwise(moments):
-        assert axis(other) - axis(one) >= APART / 4
+        assert axis(other) - axis(one) >= APART / 5
     dates = [tick.x for tick in axis.ticks()]
     assert all(abs(one - other) >= 44 for one, other in combinations(dates, 2))
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from hypothesis import HealthCheck, Phase, given
+from hypothesis import HealthCheck, Phase, example, given
 from hypothesis import strategies as st
 
 from after.upkeep.upkeep_kit import (
@@ -154,6 +154,7 @@ batches = st.lists(
     enough=st.sampled_from([6, 30, plan.ENOUGH]),
     kept=st.sampled_from(["", "retention: {events: 3d, late: 1d}\n"]),
 )
+@example(calls=[[(41, 1, 0)], [(0, 1, 41)]], full=1, enough=6, kept="")
 def test_whatever_the_store_there_are_never_more_files_and_the_dry_run_says_it(
     tmp_path_factory: pytest.TempPathFactory,
     calls: list[list[tuple[int, int, int]]],

@@ -37,6 +37,7 @@ LEAST_KEEP = UNITS["h"]
 """A batch under way, or a reader, may need files for so long after they were replaced."""
 LOCK = ".compact.lock"
 REMOVALS = "removals"
+_NOT_SHOWN = {"shown": False}
 
 
 @dataclass
@@ -52,12 +53,14 @@ class Upkept:
     rows_removed: int = 0
     swept_files: int = 0
     swept_bytes: int = 0
+    merges: int = field(default=0, metadata=_NOT_SHOWN)
+    """Files may be sorted anew and stay as many, and as large."""
 
     @property
     def touched(self) -> bool:
-        return bool(self.files != self.files_after or self.rows_removed or self.swept_files) or (
-            self.bytes != self.bytes_after
-        )
+        return bool(
+            self.files != self.files_after or self.rows_removed or self.swept_files or self.merges
+        ) or (self.bytes != self.bytes_after)
 
 
 @dataclass
@@ -71,7 +74,8 @@ class Report:
     def rows(self) -> pa.Table:
         """The tables that were touched."""
         touched = [each for each in self.tables.values() if each.touched]
-        kinds = {each.name: pa.string() if each.name == "table" else pa.int64() for each in fields(Upkept)}
+        shown = [each.name for each in fields(Upkept) if each.metadata != _NOT_SHOWN]
+        kinds = {name: pa.string() if name == "table" else pa.int64() for name in shown}
         return pa.table(
             {name: pa.array([getattr(each, name) for each in touched], kind) for name, kind in kinds.items()}
         )
@@ -246,6 +250,7 @@ class _Upkeep:
                     planned = plan_merge(table, group)
                     if planned is not None:
                         merge(table, planned)
+                        said.merges += 1
         except StoreInUse:
             pass  # who holds it keeps it in shape, or the next call does
         files = table.files()
@@ -262,6 +267,7 @@ class _Upkeep:
         else:
             plans = []
         said.files_after -= sum(planned.spared for planned in plans)
+        said.merges = len(plans)
         if plans or files != table.files():
             said.bytes_after = None
 
