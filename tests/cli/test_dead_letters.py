@@ -146,6 +146,9 @@ def test_what_is_printed(spark: SparkSession, tmp_path: Path, cli: Cli) -> None:
     assert "where: yields string, not boolean (value: 'reason')" in wrong.err
     wrong = cli("dead-letters", "replay", file, "--fix", "column:paise=paise between")
     assert "column:paise: Spark cannot use it" in wrong.err
+    wrong = cli("dead-letters", "replay", file, "--fix", "column:paise=split(shop, 'a')")
+    assert "column:paise: Spark cannot use it" in wrong.err
+    assert "fix: make it a bigint" in wrong.err
 
     tried = cli(*ask, "--dry-run")
     assert tried.status == 0, tried.err

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from latecomer import PipelineError, Reader, SourceError, load_pipeline, run
+from latecomer import PipelineError, Reader, SourceError, load_pipeline, replay_dead_letters, run
 from latecomer.after.replay.replaying import replay
 from latecomer.cli import main
 from latecomer.config.models import Pipeline
 from latecomer.decode import retrying
+from latecomer.ledger.check import check_ledger
 from latecomer.source import polled
 from latecomer.store.store import open_store
 
@@ -189,6 +190,22 @@ def test_the_documented_decoder_reads_files(spark: SparkSession, folder: Path) -
     assert letters["nothing"]["reason"] == "unreadable"
     assert letters["nothing"]["detail"] == "decoder my_formats:Semicolons does not read it"
     assert letters["\ufffd|x"]["raw_bytes"] == b"\xff|x"
+
+
+def test_what_it_does_not_read_is_replayed_and_the_run_goes_on(spark: SparkSession, folder: Path) -> None:
+    (folder / "in").mkdir()
+    (folder / "in" / "a.txt").write_text("chai|2026-04-25T14:00:05Z|10\ndosa/2026-04-25T14:00:50Z/20\n")
+    source = """
+  files: {path: in/*.txt, format: {my_formats:Semicolons: {separator: "[|]"}}}
+  schema: {shop: string, at: string, paise: bigint}"""
+    asked = pipeline(folder, source)
+    run(asked, once=True, spark=spark)
+    fix = {"raw": "replace(raw, '/', '|')", "column:shop": "upper(shop)"}
+    assert replay_dead_letters(asked, fix=fix, spark=spark).events == 1
+    (folder / "in" / "b.txt").write_text("chai|2026-04-25T14:03:00Z|5\n")
+    assert run(asked, once=True, drain=True, spark=spark).batches == 4
+    assert minutes(asked) == {("chai", "14:00"): 10, ("DOSA", "14:00"): 20, ("chai", "14:03"): 5}
+    assert check_ledger(asked, spark) == []
 
 
 RECORDS = (

@@ -86,7 +86,7 @@ class Fix:
                 )
             yield from _mistakes(f"column:{column}", expression, columns)
 
-    def check(self, rows: DataFrame) -> None:
+    def check(self, rows: DataFrame, pipeline: Pipeline, columns: Mapping[str, str]) -> None:
         """Refuse what Spark does not understand; `rows` has the columns as an expression sees them."""
         if self.time_format is not None:
             _require(
@@ -99,6 +99,9 @@ class Fix:
         for column, expression in self.columns.items():
             fix = f"write an SQL expression over {', '.join(rows.columns)}, each of them text"
             _require(f"column:{column}", expression, rows, F.expr(f"({expression})"), fix)
+            if not self._is_moment(column, pipeline, rows):
+                made = F.expr(self.value(column, columns[column]))
+                _require(f"column:{column}", expression, rows, made, f"make it a {columns[column]}")
 
     def time(self, pipeline: Pipeline, rows: DataFrame) -> Column:
         """The event time that the fix reads, in microseconds; null where it reads none."""
@@ -119,6 +122,10 @@ class Fix:
             return F.expr(f"unix_micros(to_utc_timestamp(cast(({expression}) as timestamp), '{zone}'))")
         return F.lit(None).cast("bigint")
 
+    def _is_moment(self, column: str, pipeline: Pipeline, rows: DataFrame) -> bool:
+        """Whether the event time is made as a moment, whatever the type of its column."""
+        return column == pipeline.event.time and _type_of(rows, self.columns[column]) in _MOMENTS
+
     def value(self, column: str, kind: str) -> str:
         """A column that is made anew, in its own type, in SQL; null where it does not fit."""
         made = f"({self.columns[column]})"
@@ -137,7 +144,7 @@ class Fix:
                 f"left(cast(({expression}) as string), 60), '\", which is not a {columns[column]}') end"
             )
             for column, expression in self.columns.items()
-            if not (column == pipeline.event.time and _type_of(rows, expression) in _MOMENTS)
+            if not self._is_moment(column, pipeline, rows)
         ]
         time = pipeline.event.time
         if (self.time_format or self.time_unit) and columns[time] != "string":

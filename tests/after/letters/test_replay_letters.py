@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -14,8 +16,14 @@ from after.letters.letters_kit import events, json_store, letters, open_and_clos
 from latecomer.after.reading.reader import Reader
 from latecomer.after.rebuild import rebuilding
 from latecomer.after.replay.replaying import replay
+from latecomer.after.upkeep.compacting import compact
 from latecomer.api import reconcile, replay_dead_letters
+from latecomer.config.models import Pipeline, Retention
 from latecomer.ledger.check import check_ledger
+from latecomer.model.arrivals import Arrival, Repaired
+from latecomer.model.durations import to_micros
+from latecomer.model.interpreter import interpret
+from latecomer.model.ledger import Entry
 from latecomer.running import run
 from latecomer.store.store import open_store
 from source.source_kit import pipeline_in, run_once, write_text
@@ -23,6 +31,34 @@ from source.source_kit import pipeline_in, run_once, write_text
 
 def at(*clock: int) -> datetime:
     return datetime(2026, 11, 8, *clock, tzinfo=UTC)
+
+
+def by_the_oracle(
+    pipeline: Pipeline, files: Mapping[str, Sequence[Mapping[str, Any]]], repaired: Mapping[str, datetime]
+) -> list[Entry]:
+    """What the oracle has in the ledger for a replay after all files, in which these rows get a time."""
+
+    def read(row: Mapping[str, Any], now: datetime | None = None) -> Arrival:
+        arrived = to_micros(datetime.fromisoformat(row["arrived"]))
+        dead = not row["at"].endswith("Z") and now is None
+        happened = 0 if dead else to_micros(now or datetime.fromisoformat(row["at"]))
+        return Arrival(happened, arrived, "", row, row["id"], dead)
+
+    batches = [[read(row) for row in rows] for rows in files.values()]
+    rows = {row["id"]: row for each in files.values() for row in each}
+    again = Repaired([(read(rows[name]), read(rows[name], time)) for name, time in repaired.items()])
+    outcome = interpret([*batches, again], pipeline.watermark, pipeline.outputs, measures=pipeline.ledger)
+    return [entry for entry in outcome.ledger if entry.batch == len(batches)]
+
+
+def lines_of(entries: Sequence[Entry]) -> set[tuple[Any, ...]]:
+    def fates(entry: Entry) -> tuple[Any, ...]:
+        return tuple(sorted((fate.value, amount) for fate, amount in entry.fates.items() if amount))
+
+    return {
+        (each.batch, each.output, each.unit, each.received, each.late_at_source, fates(each))
+        for each in entries
+    }
 
 
 def test_a_time_in_another_format(spark: SparkSession, tmp_path: Path) -> None:
@@ -40,6 +76,7 @@ def test_a_time_in_another_format(spark: SparkSession, tmp_path: Path) -> None:
     done = replay_dead_letters(pipeline, fix=fix, spark=spark)
     assert (done.picked, done.events, done.batch, done.completed) == (3, 2, 3, None)
     assert [each["raw"] for each in done.still_dead.to_pylist()] == tried.still_dead["raw"].to_pylist()
+    assert lines_of(done.entries) == lines_of(by_the_oracle(pipeline, files, {"t2": at(14), "t3": at(14, 9)}))
     # The minute of the first has closed; nothing was late when it first came.
     assert totals(pipeline)["totals"] == {"received": 6, "on_time": 4, "late_accepted": 1, "dead_letter": 1}
     assert totals(pipeline)["strict"] == {"received": 6, "on_time": 4, "dropped": 1, "dead_letter": 1}
@@ -59,6 +96,12 @@ def test_a_time_in_another_format(spark: SparkSession, tmp_path: Path) -> None:
     assert check_ledger(pipeline, spark) == []
     replayed = replay(pipeline, spark=spark)
     assert replayed.equal, replayed.summary.to_pylist()
+
+    forgetful = pipeline.model_copy(update={"retention": Retention(late="1m")})
+    compact(forgetful)
+    assert letters(forgetful) == [], "retention has removed them, repaired or not"
+    assert check_ledger(forgetful, spark) == []
+    assert replay(forgetful, spark=spark).equal
 
 
 def test_each_kind_of_fix(spark: SparkSession, tmp_path: Path) -> None:

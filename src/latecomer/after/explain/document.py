@@ -105,7 +105,6 @@ def _event(judged: Judged) -> dict[str, Any]:
     return {
         "event_time": written(event.event_time),
         "arrival_time": written(event.arrival_time),
-        "first_arrival_time": written(event.first_arrival),
         "partition": event.partition,
         "batch": event.batch,
         "file": event.file,
@@ -116,6 +115,7 @@ def _event(judged: Judged) -> dict[str, Any]:
         "behind": _seconds(event.behind),
         "past_end": _seconds(judged.past_end),
         "reason": judged.reason,
+        "first_arrival_time": written(event.first_arrival),
         "values": _plain_values(event.payload),
     }
 
@@ -132,7 +132,6 @@ def event_rows(groups: Mapping[tuple[int | None, str], Sequence[Judged]]) -> pa.
         "fate": pa.array([fate for _, fate, _ in rows], pa.string()),
         "event_time": pa.array([event.event_time for event in events], TIMESTAMP),
         "arrival_time": pa.array([event.arrival_time for event in events], TIMESTAMP),
-        "first_arrival_time": pa.array([event.first_arrival for event in events], TIMESTAMP),
         "partition": pa.array([event.partition for event in events], pa.string()),
         "batch": pa.array([event.batch for event in events], pa.int64()),
         "file": pa.array([event.file for event in events], pa.string()),
@@ -142,6 +141,7 @@ def event_rows(groups: Mapping[tuple[int | None, str], Sequence[Judged]]) -> pa.
         "behind": pa.array([event.behind for event in events], _DURATION),
         "past_end": pa.array([each.past_end for _, _, each in rows], _DURATION),
         "reason": pa.array([each.reason for _, _, each in rows], pa.string()),
+        "first_arrival_time": pa.array([event.first_arrival for event in events], TIMESTAMP),
     }
     for name in events[0].payload if events else ():
         columns[stored_name(name, columns)] = pa.array([event.payload[name] for event in events])

@@ -157,7 +157,7 @@ def _session(
     check_predicates(session, store)
     with _said_in(place):
         choice.check_on(session)
-        fix.check(empty_texts(session, store.columns))
+        fix.check(empty_texts(session, store.columns), pipeline, store.columns)
     return session
 
 
