@@ -10,12 +10,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from latecomer.config.columns import clashing_names
-from latecomer.config.kafka import KafkaTopics, written_settings
 from latecomer.config.models import NAME, Output, Pipeline
 from latecomer.config.places import check_places, unusable_paths
 from latecomer.config.renames import fix_by_renaming
-from latecomer.config.secrets import reference_problem
-from latecomer.config.sinks import KafkaSink, PostgresSink, Stream
+from latecomer.config.sink_checks import plain_passwords, rows_that_go_nowhere, sinks_that_cannot
 from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.model import types
 from latecomer.model.aggregates import ADDITIVE, NUMERIC, Aggregate, is_expression
@@ -48,12 +46,12 @@ def check(pipeline: Pipeline) -> list[Problem]:
     if unusable := unusable_paths(pipeline):
         return unusable
     problems = [*check_places(pipeline), *_delays_without_partitions(pipeline), *_retention(pipeline)]
-    problems += [*_schedules(pipeline), *_renames(pipeline), *_rows_that_go_nowhere(pipeline)]
+    problems += [*_schedules(pipeline), *_renames(pipeline), *rows_that_go_nowhere(pipeline)]
     for name, output in pipeline.outputs.items():
         problems += _unsafe_lateness(pipeline, name, output)
         problems += _accumulation(name, output)
         problems += _empty_windows(name, output)
-        problems += _sinks_that_cannot(name, output)
+        problems += sinks_that_cannot(name, output)
         problems += _output_names(name, output)
     files, event = pipeline.source.files, pipeline.event
     if files and files.partition and event.partition and files.partition != event.partition:
@@ -324,40 +322,6 @@ def warnings(pipeline: Pipeline) -> list[Problem]:
     ]
 
 
-def plain_passwords(pipeline: Pipeline) -> list[Problem]:
-    """Passwords that everyone who can read the file can read."""
-    return [
-        Problem(
-            f"{listed.field}.target",
-            "holds a password in plain text",
-            listed.sink.target,
-            "write ${env:NAME} or ${file:PATH} in its place, or leave it to PGPASSFILE",
-        )
-        for listed in pipeline.listed_sinks()
-        if isinstance(listed.sink, PostgresSink) and listed.sink.has_plain_password
-    ]
-
-
-def missing_secrets(pipeline: Pipeline) -> list[Problem]:
-    """References to secrets that are not there. They are asked for when something is to be written."""
-    found = (reference_problem(field, text, pipeline.base) for field, text in _with_secrets(pipeline))
-    return [problem for problem in found if problem is not None]
-
-
-def _with_secrets(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
-    """What may refer to a secret: where it is written, and as what."""
-    kafka = pipeline.source.kafka
-    servers: list[tuple[str, KafkaTopics | KafkaSink]] = [("source.kafka", kafka)] if kafka else []
-    for listed in pipeline.listed_sinks():
-        if isinstance(listed.sink, PostgresSink):
-            yield f"{listed.field}.target", listed.sink.target
-        elif isinstance(listed.sink, KafkaSink):
-            servers.append((listed.field, listed.sink))
-    for field, each in servers:
-        written = written_settings(each.servers, each.options)
-        yield from ((f"{field}.{name}", text) for name, text in written.items())
-
-
 def waits_for_ever(pipeline: Pipeline) -> list[Problem]:
     """Partitions without `idle_after`: one row with a new name, or an empty partition, holds the watermark."""
     partition, kafka = pipeline.partition_column, pipeline.source.kafka
@@ -471,65 +435,6 @@ def _empty_windows(name: str, output: Output) -> Iterator[Problem]:
             True,
             "leave emit_empty out, or use tumbling, sliding or calendar windows",
         )
-
-
-def _sinks_that_cannot(name: str, output: Output) -> Iterator[Problem]:
-    for index, sink in enumerate(output.sinks):
-        if sink.takes(output.accumulation, output.replaces):
-            continue
-        if sink.upserts:
-            message = (
-                f"{sink.kind} keeps one pane of each window and key, and discarding panes have to be added up"
-            )
-            fix = "use accumulation: accumulating or retracting, or a change stream (parquet, jsonl)"
-        elif output.window.joinable_after:
-            message = (
-                f"{sink.kind} is append only and cannot take the updates of sessions with final: after_gap"
-            )
-            fix = (
-                "use accumulation: retracting or discarding, or a sink that upserts (delta, sqlite, postgres)"
-            )
-        elif output.trigger.early is not None:
-            message = f"{sink.kind} is append only and cannot take the updates of an early trigger"
-            fix = (
-                "use accumulation: retracting or discarding, or a sink that upserts (delta, sqlite, postgres)"
-            )
-        else:
-            message = f"{sink.kind} is append only and cannot take the updates of late: {output.late}"
-            fix = "use late: retract, drop or side_output, or a sink that upserts (delta, sqlite, postgres)"
-        yield Problem(f"outputs.{name}.sinks.{index}", message, {sink.kind: sink.place}, fix)
-
-
-def _rows_that_go_nowhere(pipeline: Pipeline) -> Iterator[Problem]:
-    """Sinks for side output and dead letters that cannot take them, or would never get any."""
-    for listed in pipeline.listed_sinks():
-        if listed.stream is Stream.PANES or listed.sink.takes_rows:
-            continue
-        yield Problem(
-            listed.field,
-            f"{listed.sink.kind} takes panes only",
-            {listed.sink.kind: listed.sink.place},
-            "write takes_rows = True in its class once it can take rows without op and sequence",
-        )
-    for listed in pipeline.listed_sinks():
-        if (
-            listed.stream is not Stream.PANES
-            and isinstance(listed.sink, PostgresSink)
-            and listed.sink.serving
-        ):
-            yield Problem(
-                f"{listed.field}.serving",
-                "only the numbers of an output are served",
-                True,
-                "leave it out here",
-            )
-    for name, output in pipeline.outputs.items():
-        if output.late_to and not output.sets_aside:
-            yield Problem(
-                f"outputs.{name}.late_to",
-                f"would never get a row: late is {output.late} and too_late is {output.too_late}",
-                fix="use side_output for late or too_late, or leave late_to out",
-            )
 
 
 def _output_names(name: str, output: Output) -> Iterator[Problem]:

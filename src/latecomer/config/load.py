@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from latecomer.config import checks, custom
 from latecomer.config.kafka import KafkaTopics
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
+from latecomer.config.sink_checks import missing_secrets
 from latecomer.config.sinks import SINKS, SqliteSink
 from latecomer.config.written import Location, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import PipelineError, Problem
@@ -84,7 +85,7 @@ def _require_none(problems: Sequence[Problem], file: str | Path | None) -> None:
 
 def check_secrets(pipeline: Pipeline, file: str | Path | None = None) -> None:
     """Raise if the pipeline refers to a secret that is not there."""
-    _require_none(checks.missing_secrets(pipeline), file)
+    _require_none(missing_secrets(pipeline), file)
 
 
 def warnings(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem]:
