@@ -52,6 +52,7 @@ def test_json_that_does_not_fit_names_column_and_value(tmp_path: Path, row: Any,
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
+        ('{"at": "2026', "not JSON: Unterminated string starting at character 8"),
         ("{not json", "not JSON: Expecting property name enclosed in double quotes at character 2"),
         ("[1, 2]", "[1, 2] is not a JSON object"),
         ("null", "null is not a JSON object"),

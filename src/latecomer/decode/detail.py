@@ -114,9 +114,8 @@ class Explainer:
         except ValueError as error:
             if raw.count("\0") * 3 > len(raw):
                 return "it looks like UTF-16; set source.files.encoding: utf-16"
-            return (
-                f"not JSON: {str(error).partition(': line')[0]} at character {getattr(error, 'pos', 0) + 1}"
-            )
+            what = str(error).partition(": line")[0].removesuffix(" at")
+            return f"not JSON: {what} at character {getattr(error, 'pos', 0) + 1}"
         except RecursionError:
             return "not JSON that can be read: it is nested too deeply"
         if not isinstance(found, dict):
