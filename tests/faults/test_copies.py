@@ -20,6 +20,7 @@ from latecomer.errors import LatecomerError, StoreError
 from latecomer.running import run
 from latecomer.source.checkpoint import next_batch, repair_found
 from latecomer.source.parts import require_next
+from latecomer.store.publications import PublicationClock
 from latecomer.store.recovery import require_unbroken, set_aside_torn
 from latecomer.store.store import Store, open_store, read_pins
 from latecomer.timeline.keeper import TimelineKeeper
@@ -83,6 +84,7 @@ def _opened(file: Path) -> Store | None:
     set_aside_torn(root)
     store = open_store(load_pipeline(file))
     require_unbroken(store)
+    PublicationClock(store).begin()
     keeper = TimelineKeeper(store.watermarks, store.pipeline.watermark)
     half_logged = store.events.last_batch() > store.ledger.last_batch()
     repair_found(store.checkpoint, keeper.last_source_batch, logged=half_logged)

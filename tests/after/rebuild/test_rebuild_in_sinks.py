@@ -85,6 +85,22 @@ def test_tables_hold_what_stands(folder: Path) -> None:
         }
 
 
+def test_a_rebuild_was_published_when_it_was_and_not_before(folder: Path) -> None:
+    reader = Reader(load_pipeline(folder / "shop.yaml"))
+    panes = reader.panes("sales").to_pylist()
+    (rebuilt,) = {row["published_at"] for row in panes if row["timing"] == "CORRECTION"}
+    assert rebuilt > max(row["published_at"] for row in panes if row["timing"] != "CORRECTION")
+    known = {
+        moment: {_place(row): row["many"] for row in reader.results("sales", as_of=moment).to_pylist()}
+        for moment in (rebuilt - timedelta(microseconds=1), rebuilt)
+    }
+    before = {**LOG, ("a", 0): 2}
+    del before["c", 0]
+    assert list(known.values()) == [before, LOG]
+    told = DeltaTable(str(folder / "delta")).to_pyarrow_table().to_pylist()
+    assert {row["published_at"] for row in told if row["timing"] == "CORRECTION"} == {rebuilt}
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_change_streams_add_up_to_what_stands(folder: Path, kind: str) -> None:
     """These take no updates: a number that is replaced has to be taken back."""
