@@ -32,7 +32,7 @@ from latecomer.spark.session import no_rows, own_session
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, parquet_files, remove_all, url
 from latecomer.store.sql import ddl, quoted
-from latecomer.store.store import Store
+from latecomer.store.store import TOMBSTONES, Store
 from latecomer.store.table import (
     NOTHING_REACHED,
     DataFile,
@@ -96,17 +96,17 @@ class EventLog:
         if self.store.events.holds(batch):
             return self.recount(batch)
         if self.store.pipeline.event.id is None:
-            folder, rows = self._write_lanes(batch, piece, timeline)
+            folder, rows, skipped = self._write_lanes(batch, piece, timeline)
         else:
             with ThreadPoolExecutor(1, "latecomer-ids") as pool:
                 ready = pool.submit(self._ids.catch_up, self._remembered_since(timeline))
-                folder, rows = self._write_lanes(batch, piece, timeline)
+                folder, rows, skipped = self._write_lanes(batch, piece, timeline)
                 ready.result()
             self._set_aside_duplicates(folder, piece, timeline)
         failpoint("events.written", batch)
         counts = {}
         for lane, table in tables.items():
-            counts[lane] = self._commit(batch, table, self._lane_files(folder, lane, table, piece))
+            counts[lane] = self._commit(batch, table, self._lane_files(folder, lane, table, piece), skipped)
             failpoint(f"{table.root.name}.committed", batch)
         return Received(
             rows, counts[envelope.EVENTS], counts[envelope.DUPLICATES], counts[envelope.DEAD_LETTERS]
@@ -208,11 +208,11 @@ class EventLog:
             return no_rows(self.spark, columns)
         return self.spark.read.schema(ddl(columns)).parquet(*self.store.events.paths(files))
 
-    def _write_lanes(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, int]:
-        """Write all lanes into a folder that no commit names; tells it, and how many rows were read."""
+    def _write_lanes(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, int, int]:
+        """Write all lanes into a folder that no commit names; tells it, and how many rows were read and skipped."""
         folder: Location | None = None
 
-        def write(rows: Rows) -> tuple[Location, int]:
+        def write(rows: Rows) -> tuple[Location, int, int]:
             nonlocal folder
             if folder is not None:  # of an attempt that did not read them right
                 remove_all(folder)
@@ -221,7 +221,7 @@ class EventLog:
             if rows.tasks is not None:
                 events = events.coalesce(rows.tasks)
             events.drop(LANDED).write.options(**UNIQUE).partitionBy(envelope.LANE).parquet(url(folder))
-            return folder, rows.counted()
+            return folder, rows.counted(), rows.skipped()
 
         return self.source.read(self._reading, piece, write)
 
@@ -263,13 +263,16 @@ class EventLog:
         filing = Filing(self.source.letters(piece))
         return [filing.file(written, home / written.name) for written in found]
 
-    def _commit(self, batch: int, table: Table, files: Sequence[Location]) -> int:
+    def _commit(self, batch: int, table: Table, files: Sequence[Location], skipped: int) -> int:
         if not files and not table.exists and table is not self.store.events:
             return 0
         if table.holds(batch):
             return self._rows_of(table, batch)
-        aside = (self.store.dead_letters, self.store.duplicates)
-        reached = self.store.reached(aside) if table is self.store.events else NOTHING_REACHED
+        reached = NOTHING_REACHED
+        if table is self.store.events:
+            reached = self.store.reached((self.store.dead_letters, self.store.duplicates))
+            if skipped:
+                reached = {**reached, TOMBSTONES: self.store.tombstones + skipped}
         committed = table.commit(batch, files, reached=reached)
         if table is self.store.events:
             self._files = {batch: committed}

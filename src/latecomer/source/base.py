@@ -36,6 +36,7 @@ PARTITION = PolledSource.PARTITION
 BROKEN = f"{PRIVATE}broken"
 """Why a whole file could not be read; such a row stands for it."""
 READ = f"{PRIVATE}read"
+SKIPPED = f"{PRIVATE}skipped"
 
 _Written = TypeVar("_Written")
 
@@ -71,6 +72,10 @@ class Rows:
     def counted(self) -> int:
         """How many rows there were, once they have been read."""
         return self.aside + sum(int(count.get[READ]) for count in self.counts)
+
+    def skipped(self) -> int:
+        """How many more there were that the source leaves out, likewise."""
+        return sum(int(count.get.get(SKIPPED, 0)) for count in self.counts)
 
 
 class Letters(ABC):

@@ -62,6 +62,11 @@ class Polled(RecordSource, FollowedSource):
     def named(self) -> str:
         return f"source {self.reader.kind}"
 
+    @property
+    def skips_tombstones(self) -> bool:
+        with self._asking("skips_tombstones"):
+            return self.reader.skips_tombstones()
+
     def session(self) -> Mapping[str, str]:
         with self._asking("settings"):
             return self.reader.settings()

@@ -26,6 +26,7 @@ from latecomer.source.base import (
     PARTITION,
     POSITION,
     READ,
+    SKIPPED,
     Letters,
     Rows,
     Slice,
@@ -51,6 +52,11 @@ class RecordSource(Source):
     def named(self) -> str:
         """The source, for people."""
 
+    @property
+    def skips_tombstones(self) -> bool:
+        """Whether records without a value are left out, and only counted."""
+        return False
+
     @cached_property
     def decoder(self) -> RecordDecoder:
         return record_decoder(self.pipeline.source.format)
@@ -64,7 +70,7 @@ class RecordSource(Source):
     def rows(self, spark: SparkSession, piece: Slice) -> Rows:
         """The rows of a slice: the source's columns, and where each row stands."""
         found, count = self.found(spark, piece), Observation()
-        counted = self._with_arrival(found, piece).observe(count, F.count(F.lit(1)).alias(READ))
+        counted = self._counted(self._with_arrival(found, piece), count)
         if RECORD in found.columns:
             counted = counted.withColumn(_VALUELESS, F.col(RECORD).isNull())
             given = {name: kind for name, kind in self.read_columns.items() if name in found.columns}
@@ -86,6 +92,14 @@ class RecordSource(Source):
             *([PARTITION] if PARTITION in found.columns else []),
         )
         return Rows(frame, [count])
+
+    def _counted(self, rows: DataFrame, count: Observation) -> DataFrame:
+        """The rows, counted where they come in; without tombstones, which are counted too, where they are skipped."""
+        if RECORD not in rows.columns or not self.skips_tombstones:
+            return rows.observe(count, F.count(F.lit(1)).alias(READ))
+        valued = F.col(RECORD).isNotNull()
+        counts = (F.count_if(valued).alias(READ), F.count_if(~valued).alias(SKIPPED))
+        return rows.observe(count, *counts).where(valued)
 
     def _tombstone(self, found: DataFrame) -> Column:
         """That a record has no value at all."""

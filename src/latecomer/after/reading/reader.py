@@ -224,6 +224,10 @@ class Reader:
         store = self._store()
         return store.as_amounts(_ask(store.ledger, sql, schema))
 
+    def tombstones(self) -> int:
+        """How many records without a value were skipped, with `tombstones: skip`. The ledger does not count them."""
+        return self._store().tombstones
+
     def batches(self) -> int:
         """How many batches are complete."""
         return self._store().ledger.last_batch() + 1
