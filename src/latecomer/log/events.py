@@ -26,13 +26,13 @@ from latecomer.model.strategies import PLAIN, REACH, Head, Needs
 from latecomer.model.timeline import Timeline
 from latecomer.model.types import INTEGERS
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.source.base import LANDED, Rows, Slice, Source
+from latecomer.source.base import LANDED, NO_CLOCK, Clock, Rows, Slice, Source
 from latecomer.source.choose import source_of
 from latecomer.spark.session import no_rows, own_session
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, parquet_files, remove_all, url
 from latecomer.store.sql import ddl, quoted
-from latecomer.store.store import TOMBSTONES, Store
+from latecomer.store.store import CLOCKS, TOMBSTONES, Store
 from latecomer.store.table import (
     NOTHING_REACHED,
     DataFile,
@@ -58,6 +58,8 @@ class Received:
     events: int
     duplicates: int
     dead_letters: int
+    clocks: Clock = NO_CLOCK
+    """What said when the rows came; unknown of a batch that was on the timeline already."""
 
 
 NOTHING = Received(0, 0, 0, 0)
@@ -94,22 +96,26 @@ class EventLog:
             envelope.EVENTS: self.store.events,
         }
         if self.store.events.holds(batch):
-            return self.recount(batch)
+            return replace(self.recount(batch), clocks=self._clocks_of_last())
         if self.store.pipeline.event.id is None:
-            folder, rows, skipped = self._write_lanes(batch, piece, timeline)
+            folder, read = self._write_lanes(batch, piece, timeline)
         else:
             with ThreadPoolExecutor(1, "latecomer-ids") as pool:
                 ready = pool.submit(self._ids.catch_up, self._remembered_since(timeline))
-                folder, rows, skipped = self._write_lanes(batch, piece, timeline)
+                folder, read = self._write_lanes(batch, piece, timeline)
                 ready.result()
             self._set_aside_duplicates(folder, piece, timeline)
         failpoint("events.written", batch)
         counts = {}
         for lane, table in tables.items():
-            counts[lane] = self._commit(batch, table, self._lane_files(folder, lane, table, piece), skipped)
+            counts[lane] = self._commit(batch, table, self._lane_files(folder, lane, table, piece), read)
             failpoint(f"{table.root.name}.committed", batch)
         return Received(
-            rows, counts[envelope.EVENTS], counts[envelope.DUPLICATES], counts[envelope.DEAD_LETTERS]
+            read.counted(),
+            counts[envelope.EVENTS],
+            counts[envelope.DUPLICATES],
+            counts[envelope.DEAD_LETTERS],
+            read.clocks(),
         )
 
     def batch(self, batch: int) -> DataFrame:
@@ -208,11 +214,11 @@ class EventLog:
             return no_rows(self.spark, columns)
         return self.spark.read.schema(ddl(columns)).parquet(*self.store.events.paths(files))
 
-    def _write_lanes(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, int, int]:
-        """Write all lanes into a folder that no commit names; tells it, and how many rows were read and skipped."""
+    def _write_lanes(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows]:
+        """Write all lanes into a folder that no commit names; tells it, and the rows that were read."""
         folder: Location | None = None
 
-        def write(rows: Rows) -> tuple[Location, int, int]:
+        def write(rows: Rows) -> tuple[Location, Rows]:
             nonlocal folder
             if folder is not None:  # of an attempt that did not read them right
                 remove_all(folder)
@@ -221,7 +227,7 @@ class EventLog:
             if rows.tasks is not None:
                 events = events.coalesce(rows.tasks)
             events.drop(LANDED).write.options(**UNIQUE).partitionBy(envelope.LANE).parquet(url(folder))
-            return folder, rows.counted(), rows.skipped()
+            return folder, rows
 
         return self.source.read(self._reading, piece, write)
 
@@ -263,26 +269,33 @@ class EventLog:
         filing = Filing(self.source.letters(piece))
         return [filing.file(written, home / written.name) for written in found]
 
-    def _commit(self, batch: int, table: Table, files: Sequence[Location], skipped: int) -> int:
+    def _commit(self, batch: int, table: Table, files: Sequence[Location], read: Rows) -> int:
         if not files and not table.exists and table is not self.store.events:
             return 0
         if table.holds(batch):
             return self._rows_of(table, batch)
         reached = NOTHING_REACHED
         if table is self.store.events:
-            reached = self.store.reached((self.store.dead_letters, self.store.duplicates))
-            if skipped:
-                reached = {**reached, TOMBSTONES: self.store.tombstones + skipped}
+            reached = {
+                **self.store.reached((self.store.dead_letters, self.store.duplicates)),
+                CLOCKS: int(read.clocks()),
+            }
+            if skipped := read.skipped():
+                reached[TOMBSTONES] = self.store.tombstones + skipped
         committed = table.commit(batch, files, reached=reached)
         if table is self.store.events:
             self._files = {batch: committed}
         return sum(file.rows for file in committed)
 
+    def _clocks_of_last(self) -> Clock:
+        """What said when the rows of the log's last batch came."""
+        return Clock(max(self.store.events.reached_by(CLOCKS), 0))
+
     def recount(self, batch: int) -> Received:
         """What an earlier attempt logged for this batch."""
         tables = (self.store.events, self.store.duplicates, self.store.dead_letters)
-        counts = [self._rows_of(table, batch) for table in tables]
-        return Received(sum(counts), *counts)
+        events, duplicates, dead_letters = (self._rows_of(table, batch) for table in tables)
+        return Received(events + duplicates + dead_letters, events, duplicates, dead_letters)
 
     def _rows_of(self, table: Table, batch: int) -> int:
         return table.rows_of(batch)

@@ -48,6 +48,8 @@ from latecomer.store.table import Table
 """Under this is pinned in which type whole numbers are summed up; nothing in a store of an earlier version."""
 WALL_CLOCK = "wall"
 """What the windows of a zone within its days follow, as it is written in their definition."""
+CLOCKS = "clocks"
+"""What a commit of the log calls the clocks by which the rows of its batch came."""
 TOMBSTONES = "tombstones"
 """What a commit of the log calls its count of records that were left out of it for having no value."""
 
