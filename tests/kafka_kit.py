@@ -32,11 +32,15 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 
 from latecomer.spark.packages import jars, kafka_connector
 from latecomer.testing.servers import KAFKA, KafkaServer, free_ports
 from server_guard import guard, hold
+from tls_kit import Authority
 
 PATIENCE = 60.0
 """How many seconds a broker may take for anything before a test fails."""
@@ -212,9 +216,16 @@ class Client:
 class Broker(Client):
     """A broker whose data is in a folder: it can be stopped or killed, and started again with what it had."""
 
-    def __init__(self, folder: Path, users: Mapping[str, str] | None = None, **settings: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        users: Mapping[str, str] | None = None,
+        authority: Authority | None = None,
+        **settings: str,
+    ) -> None:
         """With `users` and their passwords it has a second listener, for those who say who they are, and access
-        lists: what no list mentions is allowed."""
+        lists: what no list mentions is allowed. With an `authority` it has two more that are encrypted, one for
+        clients with a certificate, and one for those with a password."""
         self._server = server = KafkaServer(folder, SETTINGS | _with_dots(settings))
         super().__init__(server.servers)
         self.folder = folder
@@ -222,6 +233,19 @@ class Broker(Client):
             (guarded,) = free_ports(1)
             self.guarded_servers = f"127.0.0.1:{guarded}"
             server.settings |= _with_users(users, server.port, server.controller_port, guarded)
+        if authority:
+            ports = free_ports(2)
+            self.tls_servers, self.login_servers = (f"127.0.0.1:{port}" for port in ports)
+            server.settings |= _encrypted(authority, server.settings, *ports)
+
+    def add_user(self, name: str, password: str) -> None:
+        """Let a user in by SCRAM-SHA-512."""
+        kind = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        _done(
+            self.admin.alter_user_scram_credentials(
+                [UserScramCredentialUpsertion(name, kind, password.encode())]
+            )
+        )
 
     @property
     def process(self) -> subprocess.Popen[bytes] | None:
@@ -275,6 +299,30 @@ def _with_users(users: Mapping[str, str], port: int, controller: int, guarded: i
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "true",
         "super.users": "User:ANONYMOUS",
+    }
+
+
+def _encrypted(
+    authority: Authority, settings: Mapping[str, str], certified: int, login: int
+) -> dict[str, str]:
+    certificate, key = authority.give("broker")
+    both = certificate.with_name("broker-and-key.pem")
+    both.write_text(key.read_text() + certificate.read_text())
+    more = f",TLS://127.0.0.1:{certified},LOGIN://127.0.0.1:{login}"
+    protocols = f"{settings['listener.security.protocol.map']},TLS:SSL,LOGIN:SASL_SSL"
+    return {
+        "listeners": settings["listeners"] + more,
+        "advertised.listeners": settings["advertised.listeners"] + more,
+        "listener.security.protocol.map": protocols,
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(both),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority.certificate),
+        "listener.name.tls.ssl.client.auth": "required",
+        "listener.name.login.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.login.scram-sha-512.sasl.jaas.config": (
+            "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        ),
     }
 
 

@@ -186,7 +186,8 @@ class Engine:
         taken = intake(received, heads.measures, *self.log.sums_aside(number, received))
         self.settle()
         out_of_step = self.keeper.timeline.out_of_step(heads.heads)
-        stretch = self.keeper.extend(number, source_batch, heads.heads, piece.partitions)
+        clocks = received.clocks.in_words
+        stretch = self.keeper.extend(number, source_batch, heads.heads, piece.partitions, clocks)
         failpoint("watermarks.committed", number)
         batch = Batch(number, stretch, events if received.events else None, heads.earliest, heads.latest)
         self.last = number

@@ -368,7 +368,9 @@ def test_the_timeline_tells_how_far_the_watermark_is_behind(lake: Lake) -> None:
     lake.watermarks(0, [{"tick": 1, "at": NOON}, {"tick": 2, "at": NOON + MINUTE, "watermark": NOON}])
     lake.watermarks(1, [{"tick": 3, "at": NOON + MINUTE, "watermark": END_OF_TIME, "kind": "drain"}])
     rows = Reader(lake.pipeline).watermarks()
-    assert rows.schema.names == ["batch", "tick", "at", "watermark", "settled", "kind", "held_by", "lag"]
+    assert rows.schema.names == [
+        *("batch", "tick", "at", "watermark", "settled", "kind", "arrival_by", "held_by", "lag")
+    ]
     assert rows["lag"].to_pylist() == [None, timedelta(minutes=1), None]
     assert rows["watermark"].to_pylist()[0] is None
 

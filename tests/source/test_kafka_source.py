@@ -14,11 +14,13 @@ from pyspark.sql import SparkSession
 from kafka_kit import Client
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
+from latecomer.config.models import Pipeline
 from latecomer.errors import SourceError
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.source.choose import source_of
 from latecomer.source.polled import Polled
+from latecomer.store import failpoints
 from latecomer.store.answers import Answers
 from source.kafka_source_kit import SCHEMA, logged, payments, pipeline_on, totals
 
@@ -96,6 +98,41 @@ def test_a_producers_clock_is_no_arrival(spark: SparkSession, kafka: Client, tmp
         arrivals = {row.timestamp() for row in logged(pipeline, "arrival_time")}
         assert all(began - 1 < at < time.time() + 1 for at in arrivals)
         assert all(at <= produced + 0.1 for at in arrivals) == by_broker
+        assert clocks_of(pipeline) == ["broker" if by_broker else "read"]
+
+
+def test_what_said_when_rows_came_is_on_the_timeline(
+    spark: SparkSession, kafka: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of topics with different clocks, and where a run dies once the batch is logged."""
+    stamped = kafka.create_topic(message_timestamp_type="LogAppendTime")
+    plain = kafka.create_topic()
+    pipeline = pipeline_on(tmp_path, kafka, stamped, plain)
+    kafka.produce(stamped, payments(0, 3))
+    run(pipeline, once=True, spark=spark)
+    kafka.produce(stamped, payments(3, 3))
+    kafka.produce(plain, payments(6, 3))
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as deadly:
+        deadly.setattr(failpoints.os, "kill", die)
+        deadly.setenv(failpoints.VARIABLE, "events.committed@1")
+        with pytest.raises(KeyboardInterrupt):
+            run(pipeline, once=True, spark=spark)
+    run(pipeline, once=True, spark=spark)
+    run(pipeline_on(tmp_path, kafka, stamped, plain, arrival="read"), drain=True, spark=spark)
+    kafka.produce(stamped, payments(9, 3))
+    run(pipeline_on(tmp_path, kafka, stamped, plain, arrival="read"), once=True, spark=spark)
+    assert clocks_of(pipeline) == ["broker", "broker, read", None, "read"]
+
+
+def clocks_of(pipeline: Pipeline) -> list[str | None]:
+    """What the timeline says of each batch; a drain is not told where nothing else follows."""
+    rows = {row["batch"]: row["arrival_by"] for row in Reader(pipeline).watermarks().to_pylist()}
+    said = list(rows.values())
+    return said[:-1] if said[-1] is None else said
 
 
 def test_arrival_by_the_broker_needs_a_topic_that_says_so(kafka: Client, tmp_path: Path) -> None:

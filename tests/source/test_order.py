@@ -49,6 +49,7 @@ def test_files_of_one_millisecond_are_read_by_path_and_a_straggler_is_reported(
     ]
     assert all(line["on_time"] == HOURS for line in ledger_lines(store, "hourly").values())
     assert [report.out_of_step for report in reports] == [None] * 6
+    assert rows_of(store.watermarks, "select distinct arrival_by from t") == [{"arrival_by": "column"}]
 
     write_json(tmp_path, "day-1.json", daily(1))
     write_json(tmp_path, "day-8.json", daily(8))
@@ -58,3 +59,13 @@ def test_files_of_one_millisecond_are_read_by_path_and_a_straggler_is_reported(
     assert len(reports) == 7
     assert (late.events, late.by) == (HOURS, (6 * 24 + 23) * 3_600_000_000)
     assert ledger_lines(store, "hourly")[6, "events"]["dropped"] == HOURS
+
+
+def test_without_a_column_that_says_it_rows_came_with_their_file(spark: SparkSession, tmp_path: Path) -> None:
+    write_json(tmp_path, "good.json", daily(1))
+    write_json(tmp_path, "unreadable.json.gz", daily(2))  # it is no gzip
+    pipeline = pipeline_in(tmp_path)
+    run(pipeline, once=True, spark=spark)
+    store = open_store(pipeline)
+    assert rows_of(store.dead_letters, "select reason from t") == [{"reason": "unreadable_file"}]
+    assert rows_of(store.watermarks, "select distinct arrival_by from t") == [{"arrival_by": "file"}]

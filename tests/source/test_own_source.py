@@ -96,6 +96,8 @@ def test_the_documented_source_runs_and_goes_on(spark: SparkSession, folder: Pat
     }
     events = open_store(asked).events.query("select origin, position from t order by position").to_pylist()
     assert [(row["origin"], row["position"]) for row in events] == [("outbox", nth) for nth in (1, 2, 4, 5)]
+    said = {row["kind"]: row["arrival_by"] for row in Reader(asked).watermarks().to_pylist()}
+    assert said == {"tick": "source", "drain": None}
     assert replay(asked, spark=spark).equal
 
 

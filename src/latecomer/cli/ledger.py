@@ -48,6 +48,8 @@ def ledger(
     for row in removal_totals(open_store(reader.pipeline)).to_pylist():
         if row["unit"] == "events":
             note(_removed(row))
+    if skipped := reader.tombstones():
+        note(f"{_counted(skipped, 'tombstone was', 'tombstones were')} skipped: not among what was received")
     for gap in Answers(reader.pipeline.store_path).lost():
         offsets = f"offsets {gap.since} to {gap.until - 1} of {gap.partition}"
         note(

@@ -90,6 +90,9 @@ class KafkaTopics(PolledSource):
     on_data_loss: Literal["stop", "continue"] = Field(
         "stop", description="when offsets are gone before they were read"
     )
+    tombstones: Literal["dead_letter", "skip"] = Field(
+        "dead_letter", description="what becomes of a record without a value; what is skipped is counted"
+    )
     metadata: dict[str, Metadata] = Field(
         default_factory=dict, description="column: what Kafka says of a record besides its value"
     )

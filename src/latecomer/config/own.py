@@ -93,6 +93,10 @@ class PolledSource(Named):
         """How many rows there were beyond `until` when it was said, if that is known."""
         return None
 
+    def skips_tombstones(self) -> bool:
+        """Whether a RECORD that is null is left out, and only counted. Else it is a dead letter."""
+        return False
+
     def settings(self) -> Mapping[str, str]:
         """What a Spark session needs to be started with, so that it can read."""
         return {}

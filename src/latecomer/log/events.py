@@ -26,13 +26,13 @@ from latecomer.model.strategies import PLAIN, REACH, Head, Needs
 from latecomer.model.timeline import Timeline
 from latecomer.model.types import INTEGERS
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.source.base import LANDED, Rows, Slice, Source
+from latecomer.source.base import LANDED, NO_CLOCK, Clock, Rows, Slice, Source
 from latecomer.source.choose import source_of
 from latecomer.spark.session import no_rows, own_session
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, parquet_files, remove_all, url
 from latecomer.store.sql import ddl, quoted
-from latecomer.store.store import Store
+from latecomer.store.store import CLOCKS, TOMBSTONES, Store
 from latecomer.store.table import (
     NOTHING_REACHED,
     DataFile,
@@ -60,6 +60,8 @@ class Received:
     events: int
     duplicates: int
     dead_letters: int
+    clocks: Clock = NO_CLOCK
+    """What said when the rows came; unknown of a batch that was on the timeline already."""
 
 
 NOTHING = Received(0, 0, 0, 0)
@@ -91,27 +93,31 @@ class EventLog:
     def write(self, batch: int, piece: Slice, timeline: Timeline) -> Received:
         """Log a batch: events, duplicates and dead letters in one pass over a slice of the source."""
         if self.store.events.holds(batch):
-            return self.recount(batch)
-        folder, rows = self._written(batch, piece, timeline)
-        counts = {lane: self._commit_lane(batch, folder, lane, piece) for lane in _LANES}
+            return replace(self.recount(batch), clocks=self._clocks_of_last())
+        folder, read = self._written(batch, piece, timeline)
+        counts = {lane: self._commit_lane(batch, folder, lane, piece, read) for lane in _LANES}
         return Received(
-            rows, counts[envelope.EVENTS], counts[envelope.DUPLICATES], counts[envelope.DEAD_LETTERS]
+            read.counted(),
+            counts[envelope.EVENTS],
+            counts[envelope.DUPLICATES],
+            counts[envelope.DEAD_LETTERS],
+            read.clocks(),
         )
 
-    def _written(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, int]:
-        """All lanes of a batch, in a folder that no commit names, and how many rows were read."""
+    def _written(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows]:
+        """All lanes of a batch, in a folder that no commit names, and the rows that were read."""
         if self.store.pipeline.event.id is None:
-            folder, rows = self._write_lanes(batch, piece, timeline)
+            folder, read = self._write_lanes(batch, piece, timeline)
         else:
             with ThreadPoolExecutor(1, "latecomer-ids") as pool:
                 ready = pool.submit(self._ids.catch_up, self._remembered_since(timeline))
-                folder, rows = self._write_lanes(batch, piece, timeline)
+                folder, read = self._write_lanes(batch, piece, timeline)
                 ready.result()
             self._set_aside_duplicates(folder, piece, timeline)
         failpoint("events.written", batch)
-        return folder, rows
+        return folder, read
 
-    def _commit_lane(self, batch: int, folder: Location, lane: str, piece: Slice) -> int:
+    def _commit_lane(self, batch: int, folder: Location, lane: str, piece: Slice, read: Rows) -> int:
         """Make a lane visible; tells how many rows it has."""
         tables = {
             envelope.DEAD_LETTERS: self.store.dead_letters,
@@ -119,7 +125,7 @@ class EventLog:
             envelope.EVENTS: self.store.events,
         }
         table = tables[lane]
-        count = self._commit(batch, table, self._lane_files(folder, lane, table, piece))
+        count = self._commit(batch, table, self._lane_files(folder, lane, table, piece), read)
         failpoint(f"{table.root.name}.committed", batch)
         return count
 
@@ -220,11 +226,11 @@ class EventLog:
             return no_rows(self.spark, columns)
         return self.spark.read.schema(ddl(columns)).parquet(*self.store.events.paths(files))
 
-    def _write_lanes(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, int]:
-        """Write all lanes into a folder that no commit names; tells it, and how many rows were read."""
+    def _write_lanes(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows]:
+        """Write all lanes into a folder that no commit names; tells it, and the rows that were read."""
         folder: Location | None = None
 
-        def write(rows: Rows) -> tuple[Location, int]:
+        def write(rows: Rows) -> tuple[Location, Rows]:
             nonlocal folder
             if folder is not None:  # of an attempt that did not read them right
                 remove_all(folder)
@@ -233,7 +239,7 @@ class EventLog:
             if rows.tasks is not None:
                 events = events.coalesce(rows.tasks)
             events.drop(LANDED).write.options(**UNIQUE).partitionBy(envelope.LANE).parquet(url(folder))
-            return folder, rows.counted()
+            return folder, rows
 
         return self.source.read(self._reading, piece, write)
 
@@ -275,23 +281,33 @@ class EventLog:
         filing = Filing(self.source.letters(piece))
         return [filing.file(written, home / written.name) for written in found]
 
-    def _commit(self, batch: int, table: Table, files: Sequence[Location]) -> int:
+    def _commit(self, batch: int, table: Table, files: Sequence[Location], read: Rows) -> int:
         if not files and not table.exists and table is not self.store.events:
             return 0
         if table.holds(batch):
             return self._rows_of(table, batch)
-        aside = (self.store.dead_letters, self.store.repairs, self.store.duplicates)
-        reached = self.store.reached(aside) if table is self.store.events else NOTHING_REACHED
+        reached = NOTHING_REACHED
+        if table is self.store.events:
+            reached = {
+                **self.store.reached((self.store.dead_letters, self.store.repairs, self.store.duplicates)),
+                CLOCKS: int(read.clocks()),
+            }
+            if skipped := read.skipped():
+                reached[TOMBSTONES] = self.store.tombstones + skipped
         committed = table.commit(batch, files, reached=reached)
         if table is self.store.events:
             self._files = {batch: committed}
         return sum(file.rows for file in committed)
 
+    def _clocks_of_last(self) -> Clock:
+        """What said when the rows of the log's last batch came."""
+        return Clock(max(self.store.events.reached_by(CLOCKS), 0))
+
     def recount(self, batch: int) -> Received:
         """What an earlier attempt logged for this batch."""
         tables = (self.store.events, self.store.duplicates, self.store.dead_letters)
-        counts = [self._rows_of(table, batch) for table in tables]
-        return Received(sum(counts), *counts)
+        events, duplicates, dead_letters = (self._rows_of(table, batch) for table in tables)
+        return Received(events + duplicates + dead_letters, events, duplicates, dead_letters)
 
     def _rows_of(self, table: Table, batch: int) -> int:
         return table.rows_of(batch)

@@ -61,7 +61,7 @@ class RepairLog(EventLog):
         batch, piece = repair.batch, slice_of(repair)
         if self.store.events.holds(batch):
             return self.recount(batch)
-        folder, rows = self._written(batch, piece, timeline)
+        folder, read = self._written(batch, piece, timeline)
         if parquet_files(folder / f"{envelope.LANE}={envelope.DEAD_LETTERS}"):
             raise LedgerError(
                 f"batch {batch}: dead letters that were found to be events when they were tried are dead letters "
@@ -70,6 +70,6 @@ class RepairLog(EventLog):
         outcome = repair.outcome()
         self.store.repairs.append(batch, outcome)
         failpoint("repairs.committed", batch)
-        duplicates = self._commit_lane(batch, folder, envelope.DUPLICATES, piece)
-        events = self._commit_lane(batch, folder, envelope.EVENTS, piece)
-        return Received(rows, events, duplicates, 0)
+        duplicates = self._commit_lane(batch, folder, envelope.DUPLICATES, piece, read)
+        events = self._commit_lane(batch, folder, envelope.EVENTS, piece, read)
+        return Received(read.counted(), events, duplicates, 0)

@@ -23,6 +23,7 @@ from latecomer.errors.redacting import without_secrets
 from latecomer.sink.base import BuiltInLogic
 from latecomer.sink.kafka_client import ANSWER_SECONDS, SETTLE_SECONDS, Cluster
 from latecomer.sink.kafka_records import Records
+from latecomer.source.kafka_errors import refusal_of
 from latecomer.store.failpoints import failpoint
 
 SILENT_SECONDS = 30.0
@@ -228,6 +229,10 @@ class KafkaLogic(BuiltInLogic):
                 return self._refusal(
                     f"the broker does not allow it ({_said(error)})", _allowed(self._topic), batch
                 )
+        refusal = refusal_of(self._cluster.settings(), [error, met])
+        if refusal is not None:
+            explain = self._refusal if refusal.lasting else self._outage
+            return explain(refusal.reason, refusal.fix, batch)
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             fix = (
                 "raise max.message.bytes of the topic and message.max.bytes in options, or lower batch.size in options "

@@ -59,7 +59,11 @@ class Cluster:
         }
 
     def _note(self, error: Any) -> None:
-        self.last_error = error
+        from confluent_kafka import KafkaError
+
+        # That all brokers are down follows from what was met before, and says less.
+        if self.last_error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self.last_error = error
 
     def producer(self) -> Any:
         """A producer for transactions, which ends those of the one before it and shuts it out."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntFlag
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -41,6 +42,8 @@ its own says."""
 GIVEN_TIME = f"{PRIVATE}given_time"
 """The event time that a fix has read, in microseconds; null where the row's own column says it."""
 READ = f"{PRIVATE}read"
+SKIPPED = f"{PRIVATE}skipped"
+STAMPED = f"{PRIVATE}stamped"
 
 _Written = TypeVar("_Written")
 
@@ -62,6 +65,32 @@ class Slice:
         return dict.fromkeys(origins, 0)
 
 
+class Clock(IntFlag):
+    """What said when rows came. The numbers are in stores."""
+
+    COLUMN = 1
+    """A column of their own."""
+    FILE = 2
+    """When their file was last written."""
+    SOURCE = 4
+    """A clock that a source of the user's own has."""
+    BROKER = 8
+    READ = 16
+    """Nothing: they came when they were read."""
+
+    @property
+    def in_words(self) -> str | None:
+        """As the timeline says it.
+
+        >>> Clock.READ.in_words, (Clock.BROKER | Clock.READ).in_words, Clock(0).in_words
+        ('read', 'broker, read', None)
+        """
+        return ", ".join(str(clock.name).lower() for clock in self) or None
+
+
+NO_CLOCK = Clock(0)
+
+
 @dataclass(frozen=True)
 class Rows:
     """The rows of a slice, and how many were read: counted where they come in, before anything is done."""
@@ -72,10 +101,22 @@ class Rows:
     """Rows that were not read but made: each stands for a file or a line that could not be read."""
     tasks: int | None = None
     """How many tasks should write them, where there would be more."""
+    clock: Clock = Clock.READ
+    """What says when they came; of rows that it says nothing of, they came when they were read."""
 
     def counted(self) -> int:
         """How many rows there were, once they have been read."""
         return self.aside + sum(int(count.get[READ]) for count in self.counts)
+
+    def clocks(self) -> Clock:
+        """What said when they came, once they have been read."""
+        stamped = sum(int(count.get.get(STAMPED, count.get[READ])) for count in self.counts) + self.aside
+        by_it = self.clock if stamped else NO_CLOCK
+        return by_it | (Clock.READ if stamped < self.counted() else NO_CLOCK)
+
+    def skipped(self) -> int:
+        """How many more there were that the source leaves out, likewise."""
+        return sum(int(count.get.get(SKIPPED, 0)) for count in self.counts)
 
 
 class Letters(ABC):

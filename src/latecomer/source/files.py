@@ -53,6 +53,7 @@ from latecomer.source.base import (
     ORIGIN,
     POSITION,
     READ,
+    Clock,
     Letters,
     Rows,
     Slice,
@@ -232,7 +233,8 @@ class FileSource(StreamedSource):
         frame = reduce(lambda left, right: left.unionByName(right), parts)
         # A line that is passed over would leave a piece of it in the next task.
         tasks = _share_out(spark, files, in_one_piece=any(each.line for each in set_aside))
-        return FileRows(frame, counts, len(set_aside), tasks if len(files) > tasks else None)
+        clock = Clock.FILE if self.pipeline.order_by is None else Clock.COLUMN
+        return FileRows(frame, counts, len(set_aside), tasks if len(files) > tasks else None, clock)
 
     def unreadable(self, spark: SparkSession, files: Sequence[SourceFile]) -> dict[SourceFile, str]:
         """The files that Spark cannot read to the end, with the reason, found by halving.

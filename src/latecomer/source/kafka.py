@@ -92,6 +92,9 @@ class KafkaReader(PolledSource):
     def unread(self, until: Answer) -> int:
         return lag_of(until)
 
+    def skips_tombstones(self) -> bool:
+        return self.topics.tombstones == "skip"
+
     def remaining(self, until: Answer) -> Answer:
         places = [(name, number) for name, numbers in ranges_of(until).items() for number in numbers]
         if not places:

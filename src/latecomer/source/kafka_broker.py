@@ -17,6 +17,7 @@ from latecomer.config.secrets import reference_problem, resolved
 from latecomer.errors import MachineError, PipelineError, SourceError, SourceOutage, first_line
 from latecomer.errors.redacting import without_secrets
 from latecomer.model.durations import to_micros
+from latecomer.source.kafka_errors import refusal_of
 from latecomer.source.kafka_ranges import Topic
 
 ANSWER_SECONDS = 10.0
@@ -66,7 +67,24 @@ class Broker:
             if self._client is not None:
                 self._client.poll(0)  # has the client's own errors noted
             self._client = None
-            raise _in_words(error.args[0], self._noted) from None
+            raise self._in_words(error.args[0]) from None
+
+    def _in_words(self, error: Any) -> Exception:
+        """An error of Kafka's: an outage, unless only people can help."""
+        from confluent_kafka import KafkaError
+
+        said = next((each for each in [error, *self._noted] if each.code() in _lasting()), None)
+        if said is not None:
+            return SourceError(f"kafka source: {_shown(said)}; {_lasting()[said.code()]}")
+        refusal = refusal_of(self.settings(), [error, *self._noted])
+        if refusal is not None and not refusal.lasting:
+            return SourceOutage(f"{refusal.reason}; {refusal.fix}")
+        if refusal is not None:
+            return SourceError(f"kafka source: {refusal.reason}; {refusal.fix}")
+        # That a connection was refused says more than that nobody answered.
+        met = [each for each in self._noted if each.code() != KafkaError._ALL_BROKERS_DOWN]
+        reason = _shown(met[-1] if met else error)
+        return SourceOutage(f"{reason}; start the broker, or correct source.kafka.servers")
 
     def _connected(self) -> Any:
         from confluent_kafka import admin
@@ -180,23 +198,18 @@ class Questions:
         return {(at.topic, at.partition): future.result().offset for at, future in answers.items()}
 
 
-def _in_words(error: Any, noted: list[Any]) -> Exception:
-    """An error of Kafka's: an outage, unless only people can help."""
+def _lasting() -> dict[int, str]:
+    """Errors that do not pass, and the fix."""
     from confluent_kafka import KafkaError
 
-    lasting = {
+    login = "correct the user and password in source.kafka.options"
+    return {
         KafkaError.TOPIC_AUTHORIZATION_FAILED: "let this user describe and read the topic",
         KafkaError.CLUSTER_AUTHORIZATION_FAILED: "let this user describe the cluster",
-        KafkaError.SASL_AUTHENTICATION_FAILED: "correct the user and password in source.kafka.options",
-        KafkaError._AUTHENTICATION: "correct the user and password in source.kafka.options",
+        KafkaError.SASL_AUTHENTICATION_FAILED: login,
+        KafkaError._AUTHENTICATION: login,
+        KafkaError._INVALID_ARG: "correct source.kafka.options",
     }
-    said = next((each for each in [error, *noted] if each.code() in lasting), None)
-    if said is not None:
-        return SourceError(f"kafka source: {_shown(said)}; {lasting[said.code()]}")
-    # That a connection was refused says more than that nobody answered.
-    met = [each for each in noted if each.code() != KafkaError._ALL_BROKERS_DOWN]
-    reason = _shown(met[-1] if met else error)
-    return SourceOutage(f"{reason}; start the broker, or correct source.kafka.servers")
 
 
 def _shown(error: Any) -> str:

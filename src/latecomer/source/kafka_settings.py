@@ -5,6 +5,8 @@ A pipeline file names them as librdkafka does. Most are the same; files in PEM a
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +18,8 @@ _LOGINS = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+_PBES2 = bytes.fromhex("06092a864886f70d01050d")
+"""The name of that scheme, as it stands in a key."""
 _DRIVER_ALONE = frozenset({"socket.timeout.ms", "log_level", "debug"})
 """What only the client that asks how far topics reach has."""
 
@@ -76,11 +80,35 @@ def _certificates(rest: dict[str, str]) -> dict[str, str]:
         made |= {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.certificate.chain": _pem(certificate),
-            "ssl.keystore.key": _pem(key),
+            "ssl.keystore.key": _key(key),
         }
     if (password := rest.pop("ssl.key.password", None)) is not None:
         made["ssl.key.password"] = password
     return made
+
+
+def _key(path: str) -> str:
+    text = _pem(path)
+    if re.search(r"-----BEGIN (RSA|EC|DSA) PRIVATE KEY-----", text):
+        raise _unread_key(path, "is not in PKCS #8", "openssl pkcs8 -topk8 -in KEY -out NEW")
+    locked = re.search(r"-----BEGIN ENCRYPTED PRIVATE KEY-----([^-]*)-----END", text)
+    if locked is not None and _PBES2 in _decoded(locked[1])[:64]:
+        fix = "openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES -in KEY -out NEW"
+        raise _unread_key(path, "is locked by PBES2, as openssl does it unless told otherwise", fix)
+    return text
+
+
+def _unread_key(path: str, what: str, command: str) -> SourceError:
+    return SourceError(
+        f"kafka source: the key {path} {what}, which Java's Kafka client cannot read; write it anew: {command}"
+    )
+
+
+def _decoded(body: str) -> bytes:
+    try:
+        return base64.b64decode(body)
+    except ValueError:  # whoever reads it says so
+        return b""
 
 
 def _pem(path: str) -> str:

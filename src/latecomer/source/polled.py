@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from latecomer.config.own import PolledSource
 from latecomer.errors import LatecomerError, SourceError, SourceOutage, StoreError, first_line
 from latecomer.errors.redacting import without_secrets
-from latecomer.source.base import FollowedSource, Rows, Slice
+from latecomer.source.base import Clock, FollowedSource, Rows, Slice
 from latecomer.source.records import RecordSource
 from latecomer.spark.errors import SPARK_ERRORS
 from latecomer.store.answers import Answer, Answers
@@ -61,6 +61,15 @@ class Polled(RecordSource, FollowedSource):
     @property
     def named(self) -> str:
         return f"source {self.reader.kind}"
+
+    @property
+    def skips_tombstones(self) -> bool:
+        with self._asking("skips_tombstones"):
+            return self.reader.skips_tombstones()
+
+    @property
+    def clock(self) -> Clock:
+        return Clock.BROKER if self.reader.kind == "kafka" else Clock.SOURCE
 
     def session(self) -> Mapping[str, str]:
         with self._asking("settings"):

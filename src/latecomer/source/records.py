@@ -26,6 +26,9 @@ from latecomer.source.base import (
     PARTITION,
     POSITION,
     READ,
+    SKIPPED,
+    STAMPED,
+    Clock,
     Letters,
     Rows,
     Slice,
@@ -51,6 +54,16 @@ class RecordSource(Source):
     def named(self) -> str:
         """The source, for people."""
 
+    @property
+    def skips_tombstones(self) -> bool:
+        """Whether records without a value are left out, and only counted."""
+        return False
+
+    @property
+    def clock(self) -> Clock:
+        """What says when a row came, where its LANDED is not null."""
+        return Clock.SOURCE
+
     @cached_property
     def decoder(self) -> RecordDecoder:
         return record_decoder(self.pipeline.source.format)
@@ -64,7 +77,7 @@ class RecordSource(Source):
     def rows(self, spark: SparkSession, piece: Slice) -> Rows:
         """The rows of a slice: the source's columns, and where each row stands."""
         found, count = self.found(spark, piece), Observation()
-        counted = self._with_arrival(found, piece).observe(count, F.count(F.lit(1)).alias(READ))
+        counted = self._with_arrival(self._counted(found, count), piece)
         if RECORD in found.columns:
             counted = counted.withColumn(_VALUELESS, F.col(RECORD).isNull())
             given = {name: kind for name, kind in self.read_columns.items() if name in found.columns}
@@ -85,7 +98,16 @@ class RecordSource(Source):
             LANDED,
             *([PARTITION] if PARTITION in found.columns else []),
         )
-        return Rows(frame, [count])
+        return Rows(frame, [count], clock=self.clock)
+
+    def _counted(self, rows: DataFrame, count: Observation) -> DataFrame:
+        """The rows, counted where they come in; without tombstones, which are counted too, where they are skipped."""
+        skips = RECORD in rows.columns and self.skips_tombstones
+        kept = F.col(RECORD).isNotNull() if skips else F.lit(True)
+        stamped = self._landed(rows).isNotNull() if LANDED in rows.columns else F.lit(False)
+        wanted = {READ: kept, SKIPPED: ~kept, STAMPED: kept & stamped}
+        counted = rows.observe(count, *(F.count_if(which).alias(name) for name, which in wanted.items()))
+        return counted.where(kept) if skips else counted
 
     def _tombstone(self, found: DataFrame) -> Column:
         """That a record has no value at all."""
@@ -100,7 +122,11 @@ class RecordSource(Source):
         read_at = F.timestamp_micros(F.lit(piece.newest))
         if LANDED not in rows.columns:
             return rows.withColumn(LANDED, read_at)
-        return rows.withColumn(LANDED, F.coalesce(F.col(LANDED).try_cast("timestamp"), read_at))
+        return rows.withColumn(LANDED, F.coalesce(self._landed(rows), read_at))
+
+    @staticmethod
+    def _landed(rows: DataFrame) -> Column:
+        return rows[LANDED].try_cast("timestamp")
 
     def _require_columns(self, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
         for there, _, kind in other_columns(found, wanted):

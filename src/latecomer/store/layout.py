@@ -79,6 +79,7 @@ WATERMARKS = pa.schema(
         ("watermark", TIMESTAMP),
         ("settled", TIMESTAMP),
         ("kind", pa.string()),
+        ("arrival_by", pa.string()),
         ("held_by", pa.string()),
         ("unheld", TIMESTAMP),
         ("held_with", pa.list_(pa.string())),

@@ -50,6 +50,10 @@ from latecomer.store.table import Table
 """Under this is pinned in which type whole numbers are summed up; nothing in a store of an earlier version."""
 WALL_CLOCK = "wall"
 """What the windows of a zone within its days follow, as it is written in their definition."""
+CLOCKS = "clocks"
+"""What a commit of the log calls the clocks by which the rows of its batch came."""
+TOMBSTONES = "tombstones"
+"""What a commit of the log calls its count of records that were left out of it for having no value."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,11 @@ class Store:
             for table in tables
             if table.root.is_relative_to(self.root)
         }
+
+    @property
+    def tombstones(self) -> int:
+        """How many records without a value were left out of the log so far."""
+        return max(self.events.reached_by(TOMBSTONES), 0)
 
     def measures(self) -> dict[str, str]:
         """The ledger's measures and their types."""

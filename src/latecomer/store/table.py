@@ -124,7 +124,8 @@ class Table:
             return -1 if delta is None else _reached(delta, application)
 
     def reached_by(self, name: str) -> int:
-        """The last batch that another table had when this one was last committed, as it is written down here."""
+        """The last batch that another table had, or how far something was counted, when this one was last committed, as
+        it is written down here; -1 where nothing is."""
         return self.last_batch(REACHED + name)
 
     def holds(self, batch: int, application: str = APPLICATION) -> bool:
@@ -159,8 +160,8 @@ class Table:
     ) -> list[DataFile]:
         """Make the files of a batch visible, and take others out, in one step. Doing it again changes nothing.
 
-        `reached` is written down with it: the last batch of other tables, which this step rests on. `said` stands in
-        the commit itself, beside Delta's own timestamp.
+        `reached` is written down with it: the last batch of other tables, which this step rests on, or how far
+        something else has been counted. `said` stands in the commit itself, beside Delta's own timestamp.
         """
         delta = self._create_or_open()
         if self.holds(batch, application):

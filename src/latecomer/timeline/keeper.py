@@ -126,11 +126,12 @@ class TimelineKeeper:
         source_batch: int,
         heads: Iterable[Head],
         named: Mapping[str, bool] | None = None,
+        arrival_by: str | None = None,
     ) -> Stretch:
         """The rows of a data batch: computed and written, or read back if that was done before."""
         if not self.table.holds(batch):
             rows = self.timeline.extend(heads, named)
-            self._write(batch, source_batch, rows)
+            self._write(batch, source_batch, rows, arrival_by)
         return self.stretch(batch, batch)
 
     def advance(self, batch: int, row: Row) -> Stretch:
@@ -175,7 +176,9 @@ class TimelineKeeper:
             self._reached = batch, self.stretch(batch, batch).end
         return self._reached[1]
 
-    def _write(self, batch: int, source_batch: int, rows: Sequence[Row]) -> None:
+    def _write(
+        self, batch: int, source_batch: int, rows: Sequence[Row], arrival_by: str | None = None
+    ) -> None:
         if not rows:
             rows = [Row(self.timeline.last_tick or 0, self.timeline.last_at, self.timeline.watermark)]
         carry = self.timeline.carry()
@@ -190,6 +193,7 @@ class TimelineKeeper:
                     "watermark": moments([_stored(row.watermark) for row in rows]),
                     "settled": moments([_stored(row.settled) for row in rows]),
                     "kind": [row.kind for row in rows],
+                    "arrival_by": pa.array([arrival_by] * len(rows), pa.string()),
                     "held_by": pa.array([row.held_by for row in rows], pa.string()),
                     "unheld": moments([row.unheld for row in rows]),
                     "held_with": pa.array(

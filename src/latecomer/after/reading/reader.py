@@ -224,9 +224,10 @@ class Reader:
     def watermarks(self) -> pa.Table:
         """The timeline: one row for each tick of each batch. Before the first watermark it is null.
 
-        `lag` is how far the watermark was behind the tick; after a drain there is none.
+        `lag` is how far the watermark was behind the tick; after a drain there is none. `arrival_by` is what said when
+        the rows of the batch came: `broker`, `read`, `file`, `column` or `source`.
         """
-        names = ["batch", "tick", "at", "watermark", "settled", "kind", "held_by"]
+        names = ["batch", "tick", "at", "watermark", "settled", "kind", "arrival_by", "held_by"]
         schema = pa.schema([WATERMARKS.field(name) for name in names])
         rows = _ask(self._store().watermarks, f"select {listed(names)} from t order by batch, tick", schema)
         ended = pc.equal(rows["watermark"], pa.scalar(END_OF_TIME, pa.int64()).cast(TIMESTAMP))
@@ -280,6 +281,10 @@ class Reader:
         schema = pa.schema([field for field in LEDGER if field.name != "batch"])
         store = self._store()
         return store.as_amounts(_ask(store.ledger, sql, schema))
+
+    def tombstones(self) -> int:
+        """How many records without a value were skipped, with `tombstones: skip`. The ledger does not count them."""
+        return self._store().tombstones
 
     def batches(self) -> int:
         """How many batches are complete."""

@@ -1,0 +1,79 @@
+"""What a Kafka client's errors mean where a connection is not secured as the broker asks: only people can help."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+_PROBE_SECONDS = 2.0
+_PLAIN = ("plaintext", "sasl_plaintext")
+
+
+class Refusal(NamedTuple):
+    """What is wrong, and the fix."""
+
+    reason: str
+    fix: str
+    lasting: bool = True
+    """Whether it is certain; else a broker that is about to end may look like this."""
+
+
+_UNENCRYPTED = Refusal(
+    "the broker does not encrypt on this port",
+    "name a port in servers that is encrypted, or leave security.protocol out",
+)
+_SAID = {
+    r"certificate verify failed": Refusal(
+        "the broker's certificate is not of an authority that is trusted here, or is for another name",
+        "name the authority in ssl.ca.location, and the broker in servers as its certificate does",
+    ),
+    r"wrong version number": _UNENCRYPTED,
+    r"PLAINTEXT broker listener": _UNENCRYPTED._replace(lasting=False),
+    r"alert (bad certificate|certificate|unknown ca|handshake failure)": Refusal(
+        "the broker asks for a certificate of the client, or refuses the one that it was given",
+        "name one that it trusts in ssl.certificate.location, and its key in ssl.key.location",
+    ),
+}
+"""By what the client says."""
+
+
+def refusal_of(settings: Mapping[str, Any], errors: Iterable[Any]) -> Refusal | None:
+    """What is wrong with how a connection is secured, if the errors come from that; `settings` are the client's."""
+    from confluent_kafka import KafkaError
+
+    met = [error for error in errors if error is not None]
+    for said, refusal in _SAID.items():
+        if any(re.search(said, error.str()) for error in met):
+            return refusal
+    silent = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
+    if any(
+        error.code() not in silent or "://" in error.str() or "Connect to" in error.str() for error in met
+    ):
+        return None
+    if str(settings.get("security.protocol", "plaintext")).lower() not in _PLAIN:
+        return None
+    if not any(map(_encrypts, str(settings["bootstrap.servers"]).split(","))):
+        return None
+    return Refusal(
+        "the broker encrypts on this port, and the client was not told so",
+        "write security.protocol: SSL in options, or SASL_SSL where it asks for a password",
+    )
+
+
+def _encrypts(server: str) -> bool:
+    """Whether a server answers in TLS: to a client that does not speak it, a broker says nothing at all."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # only whether it does, not who it is
+    try:
+        place = urlsplit(server.strip() if "://" in server else f"//{server.strip()}")
+        address = (place.hostname or "", place.port or 9092)
+        with socket.create_connection(address, _PROBE_SECONDS) as raw, context.wrap_socket(raw):
+            return True
+    except ssl.SSLError as error:
+        return "ALERT" in str(error.reason)
+    except (OSError, ValueError):
+        return False
