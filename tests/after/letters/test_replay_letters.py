@@ -97,7 +97,7 @@ def test_a_time_in_another_format(spark: SparkSession, tmp_path: Path) -> None:
     replayed = replay(pipeline, spark=spark)
     assert replayed.equal, replayed.summary.to_pylist()
 
-    forgetful = pipeline.model_copy(update={"retention": Retention(late="1m")})
+    forgetful = pipeline.model_copy(update={"retention": Retention(late="30s")})
     compact(forgetful)
     assert letters(forgetful) == [], "retention has removed them, repaired or not"
     assert check_ledger(forgetful, spark) == []
