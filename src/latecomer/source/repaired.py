@@ -130,14 +130,13 @@ class RepairedSource(Source):
         """The rows: the source's columns as the fix makes them, and where each row stands."""
         if not isinstance(piece, RepairSlice):
             raise TypeError(f"a {type(piece).__name__} has no dead letters")
-        count = Observation()
-        found = spark.read.schema(ddl(_SPARK)).parquet(url(piece.letters))
-        counted = found.observe(count, F.count(F.lit(1)).alias(READ)).withColumn(_RAW, F.col(RECORD))
-        parts = [
-            self._fixed(self._decoded(counted.where(F.col(FORM) == nth), form), piece)
-            for nth, form in enumerate(piece.forms or [JSON])
-        ]
-        return Rows(reduce(lambda left, right: left.unionByName(right), parts), [count])
+        found = spark.read.schema(ddl(_SPARK)).parquet(url(piece.letters)).withColumn(_RAW, F.col(RECORD))
+        counts, parts = [], []
+        for nth, form in enumerate(piece.forms or [JSON]):
+            counts.append(Observation())
+            records = found.where(F.col(FORM) == nth).observe(counts[-1], F.count(F.lit(1)).alias(READ))
+            parts.append(self._fixed(self._decoded(records, form), piece))
+        return Rows(reduce(lambda left, right: left.unionByName(right), parts), counts)
 
     def _decoded(self, records: DataFrame, form: Form) -> DataFrame:
         """Each record with its columns in their own types, as one struct, and as texts, as another."""

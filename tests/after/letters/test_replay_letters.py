@@ -97,7 +97,7 @@ def test_a_time_in_another_format(spark: SparkSession, tmp_path: Path) -> None:
     replayed = replay(pipeline, spark=spark)
     assert replayed.equal, replayed.summary.to_pylist()
 
-    forgetful = pipeline.model_copy(update={"retention": Retention(late="1m")})
+    forgetful = pipeline.model_copy(update={"retention": Retention(late="30s")})
     compact(forgetful)
     assert letters(forgetful) == [], "retention has removed them, repaired or not"
     assert check_ledger(forgetful, spark) == []
@@ -210,6 +210,7 @@ def test_lines_of_csv_under_the_header_of_their_file(spark: SparkSession, tmp_pa
         "2026-11-08T14:04:00Z,one,bata,-",
     ]
     write_text(tmp_path, "day=8/1.csv", "\n".join(second) + "\n", 1)
+    write_text(tmp_path, "day=8/2.csv", "at,at\n1,2\n", 2)
     run_once(pipeline, spark)
     found = Reader(pipeline).dead_letters().to_pylist()
     assert [each["reason"] for each in found] == [
@@ -217,6 +218,7 @@ def test_lines_of_csv_under_the_header_of_their_file(spark: SparkSession, tmp_pa
         "unreadable",
         "unreadable_event_time",
         "unreadable",
+        "unreadable_file",
     ]
     ask = partial(replay_dead_letters, pipeline, spark=spark)
 
@@ -227,8 +229,15 @@ def test_lines_of_csv_under_the_header_of_their_file(spark: SparkSession, tmp_pa
     assert (done.picked, done.events) == (3, 2)
     made = {"column:at": "replace(concat('2026-11-08T', at, ':00Z'), 'h', ':')"}
     assert ask(where="reason = 'unreadable_event_time'", fix=made).events == 1
-    (short,) = Reader(pipeline).dead_letters().to_pylist()
+    (short, _) = Reader(pipeline).dead_letters().to_pylist()
     text = {name: short[name] for name in ("batch", "origin", "position")}
+    header = tmp_path / "in" / "day=8" / "0.csv"
+    header.rename(tmp_path / "away.csv")
+    assert [each["detail"].partition(";")[0] for each in ask(dry_run=True).still_dead.to_pylist()] == [
+        "the header of its file cannot be read any more",
+        "it stands for a whole file",
+    ]
+    (tmp_path / "away.csv").rename(header)
     tried = ask(fix={"text": [{**text, "raw": "amul,9"}]}, dry_run=True)
     assert tried.problems == {"unreadable": 1}
     assert ask(fix={"text": [{**text, "raw": "amul,9,2026-11-08T14:03:30Z"}]}).events == 1
@@ -246,4 +255,4 @@ def test_lines_of_csv_under_the_header_of_their_file(spark: SparkSession, tmp_pa
     other_settings = replay(
         pipeline, changes={"watermark.every": "1s", "watermark.delay": "10m"}, spark=spark
     )
-    assert sum(row["replayed"] for row in other_settings.fates.to_pylist() if row["unit"] == "events") == 12
+    assert sum(row["replayed"] for row in other_settings.fates.to_pylist() if row["unit"] == "events") == 14
