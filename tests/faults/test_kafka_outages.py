@@ -78,6 +78,7 @@ def test_a_broker_dies_while_it_is_read(spark: SparkSession, own_kafka: Broker, 
     assert check_ledger(pipeline, spark) == []
 
 
+@pytest.mark.long
 def test_a_process_is_killed_while_a_producer_goes_on_and_tells_no_secret(
     spark: SparkSession, kafka: Client, tmp_path: Path
 ) -> None:
