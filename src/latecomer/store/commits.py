@@ -59,9 +59,13 @@ class Commit(NamedTuple):
 
 
 def commits_of(root: Location) -> Iterator[Commit]:
-    """The batches of a table with their commits, newest first, as far back as Delta has kept these."""
+    """The batches of a table with their commits, newest first, as far back as Delta has kept these and they can be
+    read."""
     for version, _ in reversed(list(_sizes(root))):
-        actions = _actions(root, version)
+        try:
+            actions = _actions(root, version)
+        except (ValueError, FileNotFoundError):  # whoever needs the commit itself says what is wrong with it
+            continue
         info: Mapping[str, Any] = next(
             (action["commitInfo"] for action in actions if "commitInfo" in action), {}
         )

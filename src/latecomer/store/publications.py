@@ -13,7 +13,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from latecomer.model.durations import iso, to_micros
+from latecomer.model.durations import iso, to_micros, to_moment
 from latecomer.model.publications import last_known, publication_time
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.commits import Commit, commits_of
@@ -149,8 +149,8 @@ def _times_of(commits: Iterator[Commit], application: str, after: int) -> dict[i
     for commit in commits:
         if commit.application == application and commit.batch <= after:
             break
-        if commit.application == application:
-            found[commit.batch] = _time_of(commit)
+        if commit.application == application and (at := _time_of(commit)) is not None:
+            found[commit.batch] = at
     times: dict[int, int] = {}
     last: int | None = None
     for batch, at in sorted(found.items()):
@@ -158,9 +158,15 @@ def _times_of(commits: Iterator[Commit], application: str, after: int) -> dict[i
     return times
 
 
-def _time_of(commit: Commit) -> int:
+def _time_of(commit: Commit) -> int | None:
+    """When a commit was made, as it says or as Delta does; None where neither can be read."""
     said = commit.info.get(PUBLISHED_AT)
-    return int(commit.info["timestamp"]) * 1000 if said is None else to_micros(datetime.fromisoformat(said))
+    try:
+        if said is not None:
+            return to_micros(datetime.fromisoformat(said))
+        return to_micros(to_moment(int(commit.info["timestamp"]) * 1000))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
 
 
 def _rows(times: Mapping[int, int], output: str | None) -> pa.Table:

@@ -190,12 +190,13 @@ def test_the_input_has_something_of_everything(ran: Ran) -> None:
 
 
 @pytest.mark.parametrize("output", ["updates", "retracts", "visits"])
-def test_as_of_the_end_of_each_batch(ran: Ran, output: str) -> None:
-    ends = ran.store.watermarks.query("select batch, max(at) as ended from t group by batch").to_pylist()
+def test_as_of_the_publication_of_each_batch(ran: Ran, output: str) -> None:
+    published = ran.store.publications.query("select * from t where output is null").to_pylist()
+    assert len(published) == ran.reader.batches()
     panes = stored_panes(ran.store, output)
-    for row in ends:
-        done = {each["batch"] for each in ends if each["ended"] <= row["ended"]}
+    for row in published:
+        done = {each["batch"] for each in published if each["published_at"] <= row["published_at"]}
         stands = surviving(pane for batch, pane in panes if batch in done)
-        found = ran.reader.results(output, as_of=row["ended"])
+        found = ran.reader.results(output, as_of=row["published_at"])
         assert sorted(found["sequence"].to_pylist()) == sorted(pane.sequence for pane in stands.values())
         assert found.num_rows == len(stands)

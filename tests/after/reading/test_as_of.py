@@ -271,6 +271,26 @@ def test_where_the_commits_are_gone_only_what_came_after_can_be_told(story: Stor
     assert Reader(story.pipeline).panes("totals")["published_at"].to_pylist()[::2] == [None, later]
 
 
+@pytest.mark.parametrize(
+    "planted",
+    [
+        {"published_at": "soon"},
+        {"published_at": 7},
+        {"timestamp": 10**30},
+        {"timestamp": None},
+        {"timestamp": "late"},
+    ],
+)
+def test_a_commit_that_says_no_time_says_nothing(story: Story, planted: dict[str, Any]) -> None:
+    story.panes("totals", 0, [pane(0, 0, merchant="a", paise=1)])
+    story.ledger(0, [{"output": "totals"}])
+    commit = story.store.ledger.root / "_delta_log" / f"{1:020d}.json"
+    first, *others = commit.read_text(encoding="utf-8").splitlines()
+    info = json.loads(first)["commitInfo"]
+    commit.write_text("\n".join([json.dumps({"commitInfo": {**info, **planted}}), *others]), encoding="utf-8")
+    assert Publications(story.store).times(0, 0, "totals") == {}
+
+
 def test_without_a_timeline_the_arrival_clock_goes_by_when_a_pane_fired(story: Story) -> None:
     story.panes("totals", 0, [pane(0, 0, merchant="a", paise=7, fired_at=second(60))])
     assert amounts(story, as_of_arrival=at(0, 59)) == []

@@ -213,7 +213,7 @@ def test_readers_answer_the_same(days: Days) -> None:
         life = explain(reader, "totals", moment, {"merchant": "bata"})
         return [
             reader.results("totals"),
-            reader.results("totals", as_of=to_moment(MIDNIGHT + 30 * HOUR)),
+            reader.results("totals", as_of_arrival=to_moment(MIDNIGHT + 30 * HOUR)),
             reader.panes("totals"),
             reader.late("totals"),
             reader.dead_letters(),
