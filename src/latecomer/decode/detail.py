@@ -27,9 +27,9 @@ from latecomer.model.written_numbers import fits, written_number
 UNREADABLE = "unreadable"
 """The reason of a row whose raw bytes are those of the source; that of any other is told as JSON."""
 TOO_LONG = "too_long"
+"""The reason of a line that is longer than allowed, of which only the first bytes are kept."""
 TOMBSTONE = "tombstone"
 """Kafka's word for a record without a value."""
-"""The reason of a line that is longer than allowed, of which only the first bytes are kept."""
 LONGEST = 60
 MOST = 3
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}

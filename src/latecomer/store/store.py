@@ -47,7 +47,6 @@ from latecomer.store.redefining import fix_for
 from latecomer.store.sql import text_literal
 from latecomer.store.table import Table
 
-"""Under this is pinned in which type whole numbers are summed up; nothing in a store of an earlier version."""
 WALL_CLOCK = "wall"
 """What the windows of a zone within its days follow, as it is written in their definition."""
 CLOCKS = "clocks"
