@@ -5,8 +5,10 @@ Random outputs draw these options too; here each is certain to be met, with hear
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -43,15 +45,38 @@ OUTPUTS = {
 }
 
 
+FIVE = {"tumbling": "5us"}
+TRIGGERS = {
+    "clocked": {"window": FIVE, "late": "update", "trigger": {"early": "2us", "late": "every 3us"}},
+    "marked": {
+        "window": {"sliding": "6us", "every": "3us"},
+        "late": "retract",
+        "trigger": {"early": {"every": "2us", "clock": "event"}},
+    },
+    "counted": {
+        "window": FIVE,
+        "late": "update",
+        "accumulation": "discarding",
+        "trigger": {"early": {"count": 2}, "late": {"count": 2}},
+    },
+    "empty": {"window": FIVE, "late": "update", "emit_empty": True, "trigger": {"early": {"count": 3}}},
+    "whole": {"window": {"global": True}, "trigger": {"early": "3us"}, "allowed_lateness": 0},
+    "strict": {"window": FIVE, "late": "drop", "allowed_lateness": 0},
+    "uneven": {"window": {"sliding": "7us", "every": "3us"}, "late": "update", "too_late": "drop"},
+}
+"""Every trigger, mode and fate of fixed windows."""
+
+
 def crowd(seed: int, rows: int, most: int) -> list[Batch]:
-    """Rows of some keys in arrival order, cut into batches with a silence after each."""
+    """Rows of some keys in arrival order, null among them, cut into batches with a silence after each."""
     chance, now, batches = Random(seed), 0, list[Batch]()
     for _ in range(most):
         batch = []
         for _ in range(rows // most):
             now += chance.choice((0, 0, 0, 0, 1))
             behind = chance.choice((0, 0, 0, 1, 2, 3, 4, 5, 8, 13, -1))
-            payload = {"key": str(chance.randrange(12)), "paise": chance.randrange(9), "ok": True}
+            key = str(chance.randrange(12))
+            payload = {"key": None if key == "11" else key, "paise": chance.randrange(9), "ok": True}
             batch.append(Arrival(now - behind, now, chance.choice("ab"), payload))
         batches.append(batch)
         now += chance.choice((2, 9))
@@ -59,8 +84,14 @@ def crowd(seed: int, rows: int, most: int) -> list[Batch]:
     return batches
 
 
-def run_and_compare(spark: SparkSession, folder: Path, batches: list[Batch], restart: bool) -> None:
-    outputs = {name: Output(**{**SHARED, **each}) for name, each in OUTPUTS.items()}
+def run_and_compare(
+    spark: SparkSession,
+    folder: Path,
+    batches: list[Batch],
+    restart: bool,
+    written: Mapping[str, Any] = OUTPUTS,
+) -> None:
+    outputs = {name: Output(**{**SHARED, **each}) for name, each in written.items()}
     strategy = Bounded("1us", every="1us", idle_after="4us")
     bench = Bench(spark, folder, strategy, outputs, PAYLOAD, ids=False, partitions=2)
     store = bench.run(batches, drain=True, restart=restart)
@@ -70,6 +101,16 @@ def run_and_compare(spark: SparkSession, folder: Path, batches: list[Batch], res
 
 def test_every_option_says_what_the_oracle_says(spark: SparkSession, tmp_path: Path) -> None:
     run_and_compare(spark, tmp_path, crowd(7, rows=80, most=2)[:3], restart=False)
+
+
+def test_every_trigger_says_what_the_oracle_says(spark: SparkSession, tmp_path: Path) -> None:
+    run_and_compare(spark, tmp_path, crowd(5, rows=90, most=3)[:5], restart=True, written=TRIGGERS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(6))
+def test_every_trigger_over_more_batches(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    run_and_compare(spark, tmp_path, crowd(seed, rows=400, most=5), restart=seed % 2 == 0, written=TRIGGERS)
 
 
 @pytest.mark.long

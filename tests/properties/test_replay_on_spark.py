@@ -90,7 +90,7 @@ def in_one_shot(
 def on_time(reader: Reader, output: str) -> list[dict[str, object]]:
     panes = reader.panes(output)
     kept = panes.filter((pc.field("timing") == "ON_TIME") & (pc.field("op") == "insert"))
-    said = kept.drop_columns(["sequence", "batch", "fired_at", "watermark", "is_last"])
+    said = kept.drop_columns(["sequence", "batch", "fired_at", "published_at", "watermark", "is_last"])
     return said.sort_by([(name, "ascending") for name in said.column_names]).to_pylist()
 
 

@@ -10,7 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntFlag
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, TypeVar
@@ -86,6 +87,15 @@ class Clock(IntFlag):
         ('read', 'broker, read', None)
         """
         return ", ".join(str(clock.name).lower() for clock in self) or None
+
+    @classmethod
+    def of_words(cls, words: str | None) -> Clock:
+        """What the timeline says.
+
+        >>> Clock.of_words("broker, read") == Clock.BROKER | Clock.READ, Clock.of_words(None) == NO_CLOCK
+        (True, True)
+        """
+        return reduce(or_, (cls[word.upper()] for word in words.split(", ")), cls(0)) if words else cls(0)
 
 
 NO_CLOCK = Clock(0)

@@ -70,8 +70,9 @@ class ReplayStore(Store):
         self.dead_letters = PastTable(origin.root / "dead_letters", DEAD_LETTERS, last)
         self.repairs = PastTable(origin.root / "repairs", REPAIRS, last)
         self.past_ledger = PastTable(origin.root / "ledger", LEDGER, last)
+        self.past_watermarks = PastTable(origin.root / "watermarks", WATERMARKS, last)
         if not new_timeline:
-            self.watermarks = PastTable(origin.root / "watermarks", WATERMARKS, last)
+            self.watermarks = self.past_watermarks
 
     def go_to(self, batch: int) -> None:
         """From here on the log ends with this batch."""

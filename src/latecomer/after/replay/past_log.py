@@ -14,7 +14,7 @@ from pyspark.sql.window import Window
 from latecomer.log.events import EventLog, Received
 from latecomer.model.ledger import EVENTS
 from latecomer.model.timeline import Timeline
-from latecomer.source.base import Slice
+from latecomer.source.base import NO_CLOCK, Clock, Slice
 from latecomer.store.coverage import DEAD_LETTERS, removed_amounts, removed_until
 from latecomer.store.past import ReplayStore
 from latecomer.store.sql import quoted
@@ -35,11 +35,13 @@ class PastLog(EventLog):
         self.logged_every = store.logged_every
         self.removed = removed_until(store, DEAD_LETTERS)
         self.amounts = removed_amounts(store, DEAD_LETTERS)
+        said = store.past_watermarks.query("select batch, max(arrival_by) as clocks from t group by batch")
+        self.clocks = {row["batch"]: Clock.of_words(row["clocks"]) for row in said.to_pylist()}
 
     def write(self, batch: int, piece: Slice, timeline: Timeline) -> Received:
         """It is written already: the engine is told what there is."""
         self.ticks_before[batch] = timeline.last_tick or 0
-        return self.recount(batch)
+        return replace(self.recount(batch), clocks=self.clocks.get(batch, NO_CLOCK))
 
     def reaches_beyond(self, batch: int) -> bool:
         """Every batch of it has been on the timeline already."""
