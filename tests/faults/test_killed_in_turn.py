@@ -261,6 +261,7 @@ def settled(pipeline: Pipeline, server: Postgres, broker: Broker) -> dict[str, A
     }
 
 
+@pytest.mark.long
 def test_broker_database_and_pipeline_are_killed_in_turn(
     spark: SparkSession, own_kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
