@@ -40,15 +40,17 @@ from source.kafka_source_kit import NOON, iso
 from spark_kit import quick_start
 
 SCRIPT = """
-import os, signal, sys
+import os, signal, sys, threading
 from pathlib import Path
 from latecomer.store import failpoints
 
 file, place = sys.argv[1:]
+turn = threading.Lock()
 def stand_still(name, batch):
-    if batch > 0 and Path(place).exists() and Path(place).read_text() == name:
-        Path(place).unlink()
-        os.kill(os.getpid(), signal.SIGSTOP)
+    with turn:  # each sink has a thread of its own
+        if batch > 0 and Path(place).exists() and Path(place).read_text() == name:
+            Path(place).unlink()
+            os.kill(os.getpid(), signal.SIGSTOP)
 failpoints.failpoint = stand_still
 
 from latecomer.cli import main
