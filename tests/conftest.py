@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 import kafka_kit
 from examples_kit import usual
-from faults.faults_kit import left_behind, write_pipeline
+from faults.faults_kit import Died, left_behind, write_pipeline
 from latecomer.cli import steps
 from latecomer.config.load import load_pipeline
 from latecomer.decode import retrying
@@ -31,6 +31,7 @@ from latecomer.errors import MachineError
 from latecomer.running import run
 from latecomer.spark.packages import kafka_connector, with_jars
 from latecomer.spark.session import build_session
+from latecomer.store import failpoints
 from postgres_kit import Postgres, required_binaries, running
 from ram_kit import folder_in_memory
 
@@ -188,6 +189,17 @@ def forget_other_storage(spark: SparkSession) -> None:
         for name in map(str, hadoop.getPropsWithPrefix("").keySet()):
             if name.startswith(ABOUT_OTHERS) and "fileoutputcommitter" not in name:
                 hadoop.unset(name)
+
+
+@pytest.fixture
+def deadly(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A failpoint raises `Died` instead of killing the process."""
+
+    def die(*_: object) -> None:
+        raise Died
+
+    monkeypatch.setattr(failpoints.os, "kill", die)
+    return monkeypatch
 
 
 @pytest.fixture(scope="session")

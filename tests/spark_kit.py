@@ -7,7 +7,9 @@ it stored is compared with what the interpreter says: verdict by verdict, pane b
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import combinations
@@ -34,6 +36,7 @@ from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.pipeline import Engine
+from latecomer.running import run
 from latecomer.source.files import FileSlice
 from latecomer.spark.session import own_session
 from latecomer.store.publication import publication_order
@@ -355,3 +358,24 @@ def require_equal(found: Mapping[Any, Any], expected: Mapping[Any, Any]) -> None
         if found.get(place) != expected.get(place)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+@contextmanager
+def running_beside(pipeline: Pipeline, spark: SparkSession, patience: float = 120.0) -> Iterator[None]:
+    """A continuous run beside the block."""
+    stop, failed = threading.Event(), list[BaseException]()
+
+    def follow() -> None:
+        try:
+            run(pipeline, spark=spark, stop=stop)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(patience)
+    assert failed == []

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from faults.faults_kit import Died
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Output
 from latecomer.model.arrivals import Arrival
@@ -22,19 +23,6 @@ from spark_kit import PAYLOAD, Bench
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
 TOTALS = Output(window=Tumbling("10s"), by=("key",), aggregates={"n": "count(*)"}, late="update")
-
-
-class Died(BaseException):
-    """As a SIGKILL there."""
-
-
-@pytest.fixture
-def deadly(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    def die(*_: object) -> None:
-        raise Died
-
-    monkeypatch.setattr(failpoints.os, "kill", die)
-    return monkeypatch
 
 
 class Runs:

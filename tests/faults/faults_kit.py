@@ -20,6 +20,11 @@ from latecomer.store.failpoints import VARIABLE
 from latecomer.store.store import open_store
 from latecomer.store.table import Table
 
+
+class Died(BaseException):
+    """Stands for the end of the process: nothing that handles ordinary errors may catch it."""
+
+
 SCRIPT = """
 import sys
 from latecomer.config.load import load_pipeline

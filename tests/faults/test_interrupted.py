@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from faults.faults_kit import (
     BOUNDARIES,
     QUIET_BOUNDARIES,
+    Died,
     in_turn,
     left_behind,
     take_sink_away,
@@ -30,19 +31,6 @@ from latecomer.model.strategies import Bounded
 from latecomer.running import run
 from latecomer.store import failpoints
 from spark_kit import PAYLOAD, Bench
-
-
-class Died(BaseException):
-    """Stands for the end of the process: nothing that handles ordinary errors may catch it."""
-
-
-@pytest.fixture
-def deadly(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    def die(*_: object) -> None:
-        raise Died
-
-    monkeypatch.setattr(failpoints.os, "kill", die)
-    return monkeypatch
 
 
 def test_an_undisturbed_run_reaches_every_table_and_sink(undisturbed_with_rows: dict[str, list[str]]) -> None:

@@ -37,7 +37,7 @@ from latecomer.running import run
 from latecomer.store.store import open_store
 from postgres_kit import Postgres, required_binaries, running
 from source.kafka_source_kit import NOON, iso
-from spark_kit import quick_start
+from spark_kit import quick_start, running_beside
 
 SCRIPT = """
 import os, signal, sys, threading
@@ -106,27 +106,6 @@ def producing(broker: Broker, topic: str) -> Iterator[list[int]]:
         done.set()
         thread.join(PATIENCE)
         assert not thread.is_alive()
-
-
-@contextmanager
-def running_beside(pipeline: Pipeline, spark: SparkSession) -> Iterator[None]:
-    """A continuous run beside the block."""
-    stop, failed = threading.Event(), list[BaseException]()
-
-    def follow() -> None:
-        try:
-            run(pipeline, spark=spark, stop=stop)
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=follow)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(PATIENCE)
-    assert not failed, failed[0]
 
 
 def write_pipeline(folder: Path, topic: str, servers: str) -> Path:

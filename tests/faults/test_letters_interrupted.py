@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from faults.faults_kit import left_behind, table_rows, write_pipeline
-from faults.test_interrupted import Died, deadly
+from faults.faults_kit import Died, left_behind, table_rows, write_pipeline
 from latecomer.after.letters.replaying import ReplayedLetters
 from latecomer.after.replay.replaying import replay
 from latecomer.api import replay_dead_letters
@@ -19,8 +18,6 @@ from latecomer.running import run
 from latecomer.store import failpoints
 from latecomer.store.lock import exclusive
 from latecomer.store.store import open_store
-
-__all__ = ["deadly"]
 
 BATCH = 3
 BOUNDARIES = (

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from faults.faults_kit import left_behind, write_pipeline
-from faults.test_interrupted import Died, deadly
+from faults.faults_kit import Died, left_behind, write_pipeline
 from latecomer.after.rebuild import rebuilding
 from latecomer.after.replay.replaying import replay
 from latecomer.config.load import load_pipeline
@@ -17,8 +16,6 @@ from latecomer.errors import StoreMismatch
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.store import failpoints
-
-__all__ = ["deadly"]
 
 BOUNDARIES = (
     "rebuild.accepted@4",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,7 @@ from sink_kit import lines_of, rows_of_delta, rows_of_sqlite
 from latecomer.after.reading.reader import Reader
 from latecomer.cli import main
 from latecomer.config.load import load_pipeline
-from latecomer.config.models import Pipeline
-from latecomer.running import run
+from spark_kit import running_beside
 
 PIPELINE = """\
 name: three
@@ -47,26 +45,6 @@ def land(folder: Path, number: int) -> None:
     rows = [{"event_time": at.isoformat(), "arrival_time": at.isoformat(), "paise": 100} for at in moments]
     draft.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     draft.rename(folder / "in" / f"{number:04d}.json")
-
-
-@contextmanager
-def running(pipeline: Pipeline, spark: SparkSession) -> Iterator[None]:
-    stop, failed = threading.Event(), []
-
-    def go() -> None:
-        try:
-            run(pipeline, spark=spark, stop=stop)
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=go)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(PATIENCE)
-    assert failed == []
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -119,7 +97,7 @@ def test_the_others_keep_their_pace(
     def others_have(numbers: int) -> bool:
         return len(rows_of_delta(delta)) == numbers == len(lines_of(jsonl))
 
-    with running(pipeline, spark):
+    with running_beside(pipeline, spark):
         for number in range(3):
             land(tmp_path, number)
         until(lambda: len(lines_of(jsonl)) == 2)  # then every sink is made
