@@ -13,6 +13,7 @@ from latecomer.model.timeline import Timeline
 def summary(strategy: Strategy, place: tuple[int, int, str], events: Sequence[Arrival]) -> Head:
     """What the log tells of a tick: as much as the strategy needs."""
     tick, at, partition = place
+    strategy, _ = strategy.own(partition)
     needs, times, marks = strategy.needs, Counter[int](), []
     for event in events:
         if needs.resolution and strategy.every == "event":

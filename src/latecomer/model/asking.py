@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from operator import index
 from typing import Any
 
@@ -17,7 +18,8 @@ _NOTHING_LOST = "the batch is not on the timeline yet, and nothing is lost"
 
 def advanced(strategy: Strategy, state: State, head: Head) -> State:
     """A partition's state after a tick."""
-    return _answer(strategy.advance, state, head)
+    own, name = strategy.own(head.partition)
+    return _answer(own.advance, state, head if own is strategy else replace(head, partition=name))
 
 
 def mark_of(strategy: Strategy, state: State, partition: str) -> int:
@@ -25,23 +27,25 @@ def mark_of(strategy: Strategy, state: State, partition: str) -> int:
 
     One that the calendar does not reach back to is as good as none.
     """
-    mark = None if state is None else _answer(strategy.mark, state, partition)
+    own, name = strategy.own(partition)
+    mark = None if state is None else _answer(own.mark, state, name)
     if mark is None:
         return BEGIN_OF_TIME
     whole = _whole(mark)
     if whole is None or whole >= END_OF_TIME:
         fix = f"return microseconds since the epoch, up to the year 9999, or None; {_NOTHING_LOST}"
-        raise _refused(strategy.mark, mark, partition, "a moment", fix)
+        raise _refused(own.mark, mark, partition, "a moment", fix)
     return max(whole, BEGIN_OF_TIME)
 
 
 def lag_of(strategy: Strategy, state: State, partition: str) -> int:
     """How far the watermark stays behind the clock for a partition, once all are silent."""
-    lag = _answer(strategy.lag, state, partition)
+    own, name = strategy.own(partition)
+    lag = _answer(own.lag, state, name)
     whole = _whole(lag)
     if whole is None or whole < 0:
         fix = f"return a number of microseconds, 0 or more; {_NOTHING_LOST}"
-        raise _refused(strategy.lag, lag, partition, "a duration", fix)
+        raise _refused(own.lag, lag, partition, "a duration", fix)
     return whole
 
 

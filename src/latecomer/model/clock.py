@@ -13,6 +13,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from latecomer.model.asking import advanced, lag_of, mark_of, storable
+from latecomer.model.sources import BySource
 from latecomer.model.strategies import Adaptive, Ascending, Bounded, Head, Percentile, Punctuated, Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
     from latecomer.model.arrivals import Arrival
 
 Predicate = Callable[[Mapping[str, Any]], bool | None]
+Marks = Predicate | Mapping[str, Predicate]
 OURS = (Bounded, Ascending, Percentile, Adaptive, Punctuated)
 
 
 class Clock:
-    """The watermark, moved by one event at a time. `marks` says which events are marks."""
+    """The watermark, moved by one event at a time. `marks` says which events are marks: a predicate, or one for each
+    `where` that is written."""
 
-    def __init__(self, strategy: Strategy, marks: Predicate | None = None) -> None:
+    def __init__(self, strategy: Strategy, marks: Marks | None = None) -> None:
         self.strategy = strategy
         self.marks = marks
         self.watermark = BEGIN_OF_TIME
@@ -67,6 +70,7 @@ class Clock:
         tick = None if self.strategy.every == "event" else at // self.strategy.every
         if tick is not None and (self.tick is None or tick <= self.tick):
             return
+        self.batch_ends()
         self._count(self.in_tick)
         self.tick, self.at, self.in_tick = tick, at, []
         self._reckon()
@@ -88,8 +92,16 @@ class Clock:
         which there was more to read."""
         for partition in self.joining:
             self.own.setdefault(partition, BEGIN_OF_TIME)
+            self._stands_for_itself(partition)
             self.heard_at[partition] = max(self.at, self.heard_at.get(partition, self.at))
         self.joining = set()
+
+    def _stands_for_itself(self, partition: str) -> None:
+        """Where nothing was known of a source its name stood for its partitions: no longer."""
+        if isinstance(self.strategy, BySource) and "/" in partition:
+            source = partition.split("/")[0]
+            if source not in self.newest:
+                self.own.pop(source, None)
 
     def follow(self, strategy: Strategy) -> None:
         """Other settings of the same strategy, which count from the next tick on."""
@@ -123,6 +135,7 @@ class Clock:
             self.newest[partition] = max(self.newest.get(partition, BEGIN_OF_TIME), newest)
             self.heard_at[partition] = self._tick_ends()
             self.own[partition] = self._watermark_of(partition)
+            self._stands_for_itself(partition)
 
     def _reckon(self) -> int:
         """What the partitions allow at `self.at`; never less than before."""
@@ -141,20 +154,27 @@ class Clock:
         return self.at if every == "event" or self.tick is None else max(self.at, (self.tick + 1) * every)
 
     def _idle(self, partition: str) -> bool:
-        idle_after = self.strategy.idle_after
+        idle_after = self._rules(partition)[0].idle_after
         if idle_after is None or partition in self.unread:
             return False
         return self.at - self.heard_at[partition] >= idle_after
 
     # A partition's own watermark, strategy by strategy
 
+    def _rules(self, partition: str) -> tuple[Strategy, str]:
+        """The strategy of a partition, and what that strategy calls it: of several sources, the source's."""
+        if isinstance(self.strategy, BySource):
+            source, *own = partition.split("/", 1)
+            return self.strategy.sources[source], "".join(own)
+        return self.strategy, partition
+
     def _watermark_of(self, partition: str) -> int:
-        strategy = self.strategy
+        strategy, name = self._rules(partition)
         if type(strategy) not in OURS:
             return self._asked(partition)
         match strategy:
             case Bounded():
-                return self.newest[partition] - _delay(strategy, partition)
+                return self.newest[partition] - _delay(strategy, name)
             case Ascending():
                 return self.newest[partition]
             case Percentile():
@@ -163,26 +183,26 @@ class Clock:
                 rank = ceil(Decimal(str(strategy.p)) * len(times))
                 if rank == len(times):
                     return BEGIN_OF_TIME
-                return times[rank - 1] - _delay(strategy, partition)
+                return times[rank - 1] - _delay(strategy, name)
             case Adaptive():
                 delays = sorted(self._delays(partition, strategy))
                 rank = ceil(Decimal(str(strategy.completeness)) * len(delays))
                 delay = max(strategy.at_least, min(strategy.at_most, delays[rank - 1]))
                 return self.newest[partition] - delay
             case Punctuated():
-                marks = [self._mark(event) for tick in self.ticks[partition] for event in tick]
+                marks = [self._mark(event, strategy) for tick in self.ticks[partition] for event in tick]
                 known = [mark for mark in marks if mark is not None]
-                return max(known) - _delay(strategy, partition) if known else BEGIN_OF_TIME
+                return max(known) - _delay(strategy, name) if known else BEGIN_OF_TIME
         raise ValueError(f"the oracle does not know {type(strategy).__name__}")
 
     def _lag(self, partition: str) -> int:
         """How far the watermark trails the clock once all is silent."""
-        strategy = self.strategy
+        strategy, name = self._rules(partition)
         if type(strategy) not in OURS:
-            return lag_of(strategy, self.states.get(partition), partition)
+            return lag_of(strategy, self.states.get(partition), name)
         match strategy:
             case Bounded() | Percentile() | Punctuated():
-                return _delay(strategy, partition)
+                return _delay(strategy, name)
             case Adaptive():
                 heard = partition in self.newest
                 return self.newest[partition] - self.own[partition] if heard else strategy.at_most
@@ -214,28 +234,29 @@ class Clock:
         recent = measured[-len(self._recent(partition, strategy.of)) :]
         return [delay for tick in recent for delay in tick]
 
-    def _mark(self, event: Arrival) -> int | None:
-        needs = self.strategy.needs
+    def _mark(self, event: Arrival, strategy: Strategy) -> int | None:
+        needs = strategy.needs
         if needs.where is not None:
-            if self.marks is None:
+            marks = self.marks.get(needs.where) if isinstance(self.marks, Mapping) else self.marks
+            if marks is None:
                 raise ValueError("the oracle needs the predicate of the marks in Python: marks=")
-            return event.event_time if self.marks(event.payload) is True else None
+            return event.event_time if marks(event.payload) is True else None
         mark = event.payload.get(needs.marker) if needs.marker is not None else None
         if mark is None or isinstance(mark, bool):
             return event.event_time if mark else None
-        ahead = self.strategy.max_future
+        ahead = strategy.max_future
         return int(mark) if ahead is None or mark - event.arrival_time <= ahead else None
 
     def _asked(self, partition: str) -> int:
         """What the user's own class says, given what it asked to see of the tick."""
-        strategy, brought = self.strategy, self.ticks[partition][-1]
+        (strategy, name), brought = self._rules(partition), self.ticks[partition][-1]
         needs = strategy.needs
-        marks = [mark for event in brought if (mark := self._mark(event)) is not None]
+        marks = [mark for event in brought if (mark := self._mark(event, strategy)) is not None]
         times = Counter(self._rounded(event, needs.resolution) for event in brought if needs.resolution)
         head = Head(
             self.tick or 0,
             self.at,
-            partition,
+            name,
             len(brought),
             max(event.event_time for event in brought),
             max(marks, default=None),
@@ -243,7 +264,7 @@ class Clock:
         )
         state = storable(advanced(strategy, self.states.get(partition), head), partition)
         self.states[partition] = state
-        return mark_of(strategy, state, partition)
+        return mark_of(strategy, state, name)
 
 
 def _delay(strategy: Bounded | Percentile | Punctuated, partition: str) -> int:

@@ -31,7 +31,7 @@ from latecomer.model.arrivals import (
     Watermark,
 )
 from latecomer.model.books import Book, Moment, WindowBook
-from latecomer.model.clock import Clock, Predicate
+from latecomer.model.clock import Clock, Marks, Predicate
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry
 from latecomer.model.panes import Pane, Place, summed, surviving
 from latecomer.model.sessions import SessionBook
@@ -113,7 +113,7 @@ def interpret(
     measures: Sequence[str] = (),
     drain: bool = False,
     reach: int | None = None,
-    marks: Predicate | None = None,
+    marks: Marks | None = None,
 ) -> Interpretation:
     """Judge every arrival, batch by batch, and publish what is due after each.
 

@@ -183,6 +183,18 @@ class Strategy(Model):
         """How far the watermark trails the clock once every partition has fallen silent."""
         return 0
 
+    def own(self, partition: str) -> tuple[Strategy, str]:
+        """The strategy that a partition follows, and what it calls the partition."""
+        return self, partition
+
+    def of_source(self, source: str) -> Strategy:
+        """The strategy that the partitions of a source follow."""
+        return self
+
+    def stand_in(self, partition: str) -> str | None:
+        """The partition that stood for this one while it was not known, if one did."""
+        return None
+
     @property
     def keeps(self) -> str:
         """The kind of state that is kept: one of another kind is not taken over, but started anew."""

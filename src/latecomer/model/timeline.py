@@ -54,6 +54,8 @@ class Progress:
 
     state: State
     seen_at: int
+    heard: bool = True
+    """False while it was only named."""
 
 
 @dataclass(frozen=True)
@@ -112,14 +114,16 @@ class Timeline:
 
         With `idle_after` none holds it for ever; where all are silent, none waits for another.
         """
-        if self.strategy.idle_after is not None or len(self.partitions) < 2:
+        if len(self.partitions) < 2:
             return []
         marks = {name: self._mark(name, known) for name, known in self.partitions.items()}
         heard = {head.partition for head in self.open_heads}
         silent = {
             name
             for name, known in self.partitions.items()
-            if name not in heard and self.last_at - known.seen_at >= self._patience(name)
+            if name not in heard
+            and self._idle_after(name) is None
+            and self.last_at - known.seen_at >= self._patience(name)
         }
         speaking = sorted(mark for name, mark in marks.items() if name not in silent)
         if not speaking:
@@ -187,7 +191,11 @@ class Timeline:
                 "newest_arrival": self.newest_arrival,
                 "keeps": self.strategy.keeps,
                 "partitions": {
-                    name: [storable(progress.state, name), progress.seen_at]
+                    name: [
+                        storable(progress.state, name),
+                        progress.seen_at,
+                        *([] if progress.heard else [False]),
+                    ]
                     for name, progress in sorted(self.partitions.items())
                 },
                 "open": [_written(head) for head in self.open_heads],
@@ -236,11 +244,18 @@ class Timeline:
         """A partition that is new holds the watermark. Its silence counts from here, and so does that of one of which
         there was more to read until now."""
         for name, unread in self.named.items():
-            if unread:
+            if unread and name in self.partitions:
                 self.partitions[name].seen_at = max(self.partitions[name].seen_at, at)
         self.named = dict(named)
         for name in named:
-            self.partitions.setdefault(name, Progress(None, at))
+            self.partitions.setdefault(name, Progress(None, at, heard=False))
+            self._known(name)
+
+    def _known(self, name: str) -> None:
+        """A partition is known: whatever stood for it as long as it was not need not do so any more."""
+        stand_in = self.strategy.stand_in(name)
+        if stand_in in self.partitions and not self.partitions[stand_in].heard:
+            del self.partitions[stand_in]
 
     def _tick(self, tick: int, heads: tuple[Head, ...]) -> Row:
         at = max(heads[0].at, self.last_at)
@@ -268,6 +283,7 @@ class Timeline:
             state = advanced(self.strategy, known.state if known else None, head)
             seen_at = max(self._tick_ends(), known.seen_at if known else BEGIN_OF_TIME)
             self.partitions[head.partition] = Progress(state, seen_at)
+            self._known(head.partition)
         self.newest = self.newest_event_time
         self.open_heads = []
         marks = self._marks(at)
@@ -307,12 +323,16 @@ class Timeline:
     def _marks(self, at: int) -> list[tuple[int, str]]:
         """The watermark of every partition that has not fallen silent, and its name. One of which the source has
         more is not silent: nobody knows yet when the rest of it came."""
-        silent = None if self.strategy.idle_after is None else at - self.strategy.idle_after
         return [
             (self._mark(name, known), name)
             for name, known in self.partitions.items()
-            if silent is None or known.seen_at > silent or self.named.get(name, False)
+            if (idle_after := self._idle_after(name)) is None
+            or at - known.seen_at < idle_after
+            or self.named.get(name, False)
         ]
+
+    def _idle_after(self, name: str) -> int | None:
+        return self.strategy.own(name)[0].idle_after
 
     def _mark(self, name: str, known: Progress) -> int:
         return mark_of(self.strategy, known.state, name)

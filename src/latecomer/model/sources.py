@@ -1,0 +1,95 @@
+"""Several sources: each has its own strategy, and the watermark is the minimum over all of them.
+
+The partitions of a source are named after it: `app/payments-0`, or `app` where it has none. As long as nothing is known
+of a source, its name stands for its partitions, and holds the watermark as any partition does that was never heard of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Literal
+
+from pydantic import SerializeAsAny
+
+from latecomer.model.strategies import Strategy
+
+BETWEEN = "/"
+
+
+def partition_of(source: str, partition: str | None) -> str:
+    """A partition of a source, as the timeline names it.
+
+    >>> partition_of("app", "payments-0"), partition_of("app", "")
+    ('app/payments-0', 'app')
+    """
+    return f"{source}{BETWEEN}{partition}" if partition else source
+
+
+def split_partition(partition: str) -> tuple[str, str]:
+    """The source of a partition, and what the source itself calls it.
+
+    >>> split_partition("app/eu/0"), split_partition("app")
+    (('app', 'eu/0'), ('app', ''))
+    """
+    source, _, own = partition.partition(BETWEEN)
+    return source, own
+
+
+class BySource(Strategy):
+    """Each source by its own strategy. Ticks are the same for all of them."""
+
+    strategy: Literal["by source"] = "by source"
+    sources: dict[str, SerializeAsAny[Strategy]]
+
+    @classmethod
+    def of_strategies(cls, strategies: Mapping[str, Strategy]) -> BySource:
+        """The watermark of sources with these strategies. Where all are silent it follows the clock only if that is
+        right for each of them."""
+        each = list(strategies.values())
+        holds = any(strategy.on_idle == "hold" for strategy in each)
+        return cls(
+            sources=dict(strategies),
+            every="event" if each[0].every == "event" else f"{each[0].every}us",
+            on_idle="hold" if holds else "advance",
+        )
+
+    def own(self, partition: str) -> tuple[Strategy, str]:
+        source, own = split_partition(partition)
+        return self.sources[source], own
+
+    def of_source(self, source: str) -> Strategy:
+        return self.sources[source]
+
+    def stand_in(self, partition: str) -> str | None:
+        source, own = split_partition(partition)
+        return source if own else None
+
+    @property
+    def keeps(self) -> str:
+        return ", ".join(f"{name}: {strategy.keeps}" for name, strategy in sorted(self.sources.items()))
+
+
+def named_partitions(
+    source: str,
+    named: Mapping[str, bool] | None,
+    known: Mapping[str, bool],
+    sources: Collection[str],
+    behind: Collection[str],
+) -> dict[str, bool]:
+    """The partitions of all sources, when a slice of one of them is read, and whether there is more of each.
+
+    `named` are those that this source names, if it does, as it calls them; `known` those of all sources before it. Of
+    the sources that are `behind`, nobody knows what is still to come: all of their partitions have more.
+    """
+    said = {partition_of(source, partition): more for partition, more in (named or {}).items()}
+    others = {
+        partition: False if split_partition(partition)[0] == source else more
+        for partition, more in known.items()
+    }
+    every = {**dict.fromkeys(_unheard(sources, [*others, *said]), False), **others, **said}
+    return {partition: more or split_partition(partition)[0] in behind for partition, more in every.items()}
+
+
+def _unheard(sources: Collection[str], partitions: Collection[str]) -> list[str]:
+    heard = {split_partition(partition)[0] for partition in partitions}
+    return [source for source in sources if source not in heard]

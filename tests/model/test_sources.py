@@ -1,0 +1,144 @@
+"""Several sources: each partition by the strategy of its own source, and a source that says nothing is waited for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latecomer.config.models import Output
+from latecomer.model.interpreter import Arrival, Heartbeat, Partitions, interpret
+from latecomer.model.sources import BySource, named_partitions
+from latecomer.model.strategies import Adaptive, Bounded, Head, Strategy
+from latecomer.model.timeline import Timeline
+from latecomer.model.verdicts import BEGIN_OF_TIME
+from scenarios import out_of_step, thorough, watermarks
+from timeline_kit import Reader
+
+PARTITIONS = {"a": "app/a", "b": "pos/b", "c": "app"}
+NAMED = st.none() | st.dictionaries(
+    st.sampled_from(("app", "app/a", "app/x", "pos", "pos/b", "web")), st.booleans()
+)
+COUNTING = Output(window={"tumbling": "1us"}, aggregates={"rows": "count(*)"})
+
+
+@st.composite
+def by_source(draw: st.DrawFn) -> BySource:
+    """Three sources with strategies of any kind, in one rhythm."""
+    first = draw(watermarks())
+    others = [draw(watermarks()).model_copy(update={"every": first.every}) for _ in range(2)]
+    return BySource.of_strategies(dict(zip(("app", "pos", "web"), (first, *others), strict=True)))
+
+
+def of_sources(batches: list[list[Arrival]]) -> list[list[Arrival]]:
+    return [[replace(event, partition=PARTITIONS[event.partition]) for event in batch] for batch in batches]
+
+
+@given(
+    out_of_step(rejects=False), st.lists(NAMED, max_size=8), by_source(), st.booleans(), st.integers(0, 60)
+)
+@thorough
+def test_the_timeline_says_what_the_oracle_says(
+    batches: list[list[Arrival]],
+    names: list[dict[str, bool] | None],
+    strategy: BySource,
+    restarts: bool,
+    quiet: int,
+) -> None:
+    """The watermark of every event, whatever is named before which batch, and that of silence after them."""
+    reader, told = Reader(strategy), list[object]()
+    for nth, batch in enumerate(of_sources(batches)):
+        named = names[nth] if nth < len(names) else None
+        told += [Partitions(named), batch] if named is not None else [batch]
+        reader.read(batch, named)
+        if restarts:
+            reader.restart()
+    at = max((event.arrival_time for batch in batches for event in batch), default=0) + quiet
+    outcome = interpret([*told, Heartbeat(at)], strategy, {"out": COUNTING})  # type: ignore[list-item]
+    assert reader.in_force == {event.position: event.watermark for event in outcome.judged["out"]}
+    row = reader.timeline.heartbeat(at)
+    if row is not None and len(outcome.watermarks) > len(batches):
+        assert outcome.watermarks[-1] == row.watermark
+
+
+def head(tick: int, newest: int, partition: str) -> Head:
+    return Head(tick, tick * 10, partition, events=1, max_event_time=newest)
+
+
+def waiting(**strategies: Strategy) -> Timeline:
+    return Timeline(BySource.of_strategies(strategies))
+
+
+def test_each_source_has_its_own_delay_and_the_slowest_decides() -> None:
+    timeline = waiting(app=Bounded("1us", every="10us"), pos=Bounded("30us", every="10us"))
+    timeline.extend([head(1, 100, "app/0"), head(1, 100, "pos"), head(2, 200, "app/0")])
+    (row,) = timeline.extend([head(3, 200, "app/0")])
+    assert (row.watermark, row.held_by) == (70, "pos")
+
+
+def test_a_source_that_was_never_heard_holds_the_watermark_until_it_is_idle() -> None:
+    timeline = waiting(app=Bounded("0s", every="10us"), pos=Bounded("0s", every="10us", idle_after="50us"))
+    timeline.extend([head(1, 10, "app"), head(2, 20, "app")], {"app": False, "pos": False})
+    assert timeline.watermark == BEGIN_OF_TIME
+    (row,) = timeline.extend([head(6, 60, "app")])
+    assert row.watermark == 20
+
+
+def test_a_source_of_which_there_is_more_is_never_idle() -> None:
+    timeline = waiting(app=Bounded("0s", every="10us"), pos=Bounded("0s", every="10us", idle_after="1us"))
+    timeline.extend([head(1, 10, "app"), head(9, 90, "app")], {"app": False, "pos": True})
+    assert timeline.watermark == BEGIN_OF_TIME
+
+
+def test_the_first_partition_of_a_source_takes_its_place() -> None:
+    timeline = waiting(app=Bounded("0s", every="10us"), pos=Bounded("0s", every="10us"))
+    timeline.extend([head(1, 10, "app")], {"app": False, "pos": False})
+    timeline.extend([head(2, 20, "app"), head(2, 15, "pos/0")])
+    (row,) = timeline.extend([head(3, 30, "app")])
+    assert row.watermark == 15
+    assert set(timeline.partitions) == {"app", "pos/0"}
+    assert Timeline.restore(timeline.strategy, timeline.carry()) == timeline
+
+
+def test_delays_are_those_of_partitions_as_the_source_calls_them() -> None:
+    timeline = waiting(app=Bounded("0s", every="10us", delays={"eu/0": "9us"}))
+    timeline.extend([head(1, 100, "app/eu/0"), head(2, 100, "app/eu/0")])
+    assert timeline.watermark == 91
+
+
+def test_all_silent_the_clock_counts_only_where_that_is_right_for_each() -> None:
+    patient = {"every": "10us", "idle_after": "20us"}
+    follows = waiting(app=Bounded("1us", **patient), pos=Bounded("5us", **patient))
+    stays = waiting(app=Bounded("1us", **patient), pos=Bounded("5us", **patient, on_idle="hold"))
+    for timeline in (follows, stays):
+        timeline.extend([head(1, 10, "app"), head(1, 10, "pos")])
+        timeline.heartbeat(500)
+    assert (follows.watermark, stays.watermark) == (495, 9)
+
+
+def test_the_partitions_of_all_sources_are_named_with_every_slice() -> None:
+    known = {"app/0": True, "app/1": False, "pos": True}
+    sources = ("app", "pos", "web")
+    assert named_partitions("app", {"0": False, "2": True}, known, sources, behind=()) == {
+        "app/0": False,
+        "app/1": False,
+        "app/2": True,
+        "pos": True,
+        "web": False,
+    }
+    assert named_partitions("pos", None, known, sources, behind=("web", "app")) == {
+        "app/0": True,
+        "app/1": True,
+        "pos": False,
+        "web": True,
+    }
+
+
+def test_a_strategy_of_another_kind_starts_anew() -> None:
+    before = waiting(app=Bounded("0s", every="10us"), pos=Bounded("0s", every="10us"))
+    before.extend([head(1, 10, "app"), head(2, 20, "app"), head(2, 20, "pos"), head(3, 30, "app")])
+    other = BySource.of_strategies({"app": Bounded("0s", every="10us"), "pos": Adaptive(every="10us")})
+    after = Timeline.restore(other, before.carry())
+    assert after.watermark == before.watermark
+    assert {progress.state for progress in after.partitions.values()} == {None}
