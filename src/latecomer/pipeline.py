@@ -58,7 +58,7 @@ from latecomer.store.recovery import require_unbroken
 from latecomer.store.repairs import Repair, kept_repair, moved_letters
 from latecomer.store.sql import quoted
 from latecomer.store.store import Store, as_received_sql, definition_of
-from latecomer.timeline.keeper import Stretch, TimelineKeeper
+from latecomer.timeline.keeper import Origin, Stretch, TimelineKeeper
 from latecomer.windowing.merge import Counts
 
 LOG = logging.getLogger(__name__)
@@ -173,7 +173,7 @@ class Engine:
 
         It is a batch of the source, or a part of one: what was accepted before is not accepted again.
         """
-        if not self.keeper.holds(source_batch, part):
+        if not self.keeper.holds(piece.source, source_batch, part):
             self.take(source_batch, piece)
 
     def take(self, source_batch: int, piece: Slice) -> None:
@@ -182,12 +182,12 @@ class Engine:
         scheduled(self.spark, "accepting")
         received = self.log.write(number, piece, self.keeper.timeline)
         events = self.log.batch(number)
-        heads = self.log.heads(events, self.pipeline.watermark.needs)
+        heads = self.log.heads(events, piece.source)
         taken = intake(received, heads.measures, *self.log.sums_aside(number, received))
         self.settle()
         out_of_step = self.keeper.timeline.out_of_step(heads.heads)
-        clocks = received.clocks.in_words
-        stretch = self.keeper.extend(number, source_batch, heads.heads, piece.partitions, clocks)
+        origin = Origin(source_batch, piece.source, received.clocks.in_words)
+        stretch = self.keeper.extend(number, origin, heads.heads, piece.partitions)
         failpoint("watermarks.committed", number)
         batch = Batch(number, stretch, events if received.events else None, heads.earliest, heads.latest)
         self.last = number
@@ -320,8 +320,9 @@ class Engine:
 
     def _carry_repair_through(self, repair: Repair, outputs: Sequence[OutputLogic]) -> None:
         """Take in a replay that has a batch: from the beginning, or from wherever it was interrupted."""
-        fix = Fix.restored(repair.fix, self.pipeline, self.store.columns)
-        RepairLog(self.log, fix).take_in(repair, self.keeper.timeline)
+        view = self.pipeline.views[repair.source]
+        fix = Fix.restored(repair.fix, view, self.store.columns.read_from(repair.source))
+        RepairLog(self.log, fix, repair.source).take_in(repair, self.keeper.timeline)
         self.take_repaired(repair.batch, outputs)
         repair.tidy()
 

@@ -24,7 +24,7 @@ from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import Calendar, Tumbling
 from latecomer.pipeline import BatchReport, Engine
 from latecomer.sink.keeper import check_sinks
-from latecomer.source.choose import source_of
+from latecomer.source.choose import sources_of
 from latecomer.spark.errors import SPARK_ERRORS, first_line, refusal
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
@@ -88,7 +88,9 @@ def run(
     stopping = stop or threading.Event()
     with _refusals_in_words(store), held_for_run(store.root):
         check_store(store, drain)
-        needed = {} if spark else source_of(pipeline, columns).session()
+        needed: dict[str, str] = {}
+        for source in () if spark else sources_of(pipeline, columns).values():
+            needed |= source.session()
         session = own_session(
             spark or build_session(pipeline.name, store.root / "logs" / "spark.log", **needed)
         )
@@ -104,7 +106,8 @@ def check_store(store: Store, drain: bool = False) -> None:
     """Whatever may be wrong with the store and the sinks and can be known without Spark, before it starts."""
     store.pins()
     outputs_to_compute(store)
-    source_of(store.pipeline, store.columns).require()
+    for source in sources_of(store.pipeline, store.columns).values():
+        source.require()
     check_sinks(store)
     last = store.ledger.last_batch()
     reached = TimelineKeeper(store.watermarks, store.pipeline.watermark).reached(last) if last >= 0 else None
@@ -130,7 +133,7 @@ def _run(
 ) -> RunReport:
     try:
         engine.start()
-        follow(engine, source_of(engine.pipeline, engine.store.columns), session, stopping, bounded)
+        follow(engine, session, stopping, bounded)
         if drain and not stopping.is_set():
             LOG.info("closing every window")
             engine.drain()

@@ -18,6 +18,7 @@ from latecomer.errors.redacting import redacted
 
 if TYPE_CHECKING:
     from latecomer.config.kafka import KafkaTopics
+    from latecomer.config.merged import Columns
     from latecomer.config.models import Pipeline
 
 LOW_DISK = 1 << 30
@@ -206,9 +207,16 @@ def _of_pipeline(file: Path) -> Iterator[Finding]:
 def _outside(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
     """What is not on this machine, or need not be: the source and the sinks."""
     try:
-        yield from _source(pipeline, file)
+        columns = _columns(pipeline, file)
     except (LatecomerError, OSError) as error:
         yield _problem("source", error, "correct the source, or the pipeline file")
+        return
+    for name, view in pipeline.views.items():
+        what = f"source {name}" if name else "source"
+        try:
+            yield from _source(what, name, view, columns)
+        except (LatecomerError, OSError) as error:
+            yield _problem(what, error, "correct the source, or the pipeline file")
     try:
         yield from sinks(pipeline, file)
     except (LatecomerError, OSError) as error:
@@ -221,52 +229,55 @@ def _problem(what: str, error: Exception, otherwise: str) -> Finding:
     return Finding(what, found, fix or otherwise)
 
 
-def _source(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
-    """Whether the source can be read, and has the columns that the pipeline uses."""
-    from latecomer.config.columns import source_warnings
+def _columns(pipeline: Pipeline, file: Path) -> Columns | None:
+    """The columns that there are, once it is known that they are those that the pipeline uses."""
     from latecomer.config.load import check_against
-    from latecomer.config.paths import list_files
-    from latecomer.store.store import source_columns
+    from latecomer.store.store import columns_known, source_columns
 
-    if pipeline.source.kafka is not None:
-        yield from _kafka(pipeline, pipeline.source.kafka, file)
+    if not columns_known(pipeline):
+        return None
+    columns = source_columns(pipeline, file)
+    check_against(pipeline, columns, file)
+    return columns
+
+
+def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> Iterator[Finding]:
+    """Whether a source can be read."""
+    from latecomer.config.columns import source_warnings
+    from latecomer.config.paths import list_files
+
+    if view.source.kafka is not None:
+        yield from _kafka(what, name, view, view.source.kafka)
         return
-    own = pipeline.source.polled
+    own = view.source.polled
     if own is not None:
         from latecomer.source.choose import source_of
 
-        columns = source_columns(pipeline, file)
-        check_against(pipeline, columns, file)
-        source_of(pipeline, columns).require()
-        yield Finding("source", own.kind)
+        source_of(view, columns.read_from(name) if columns else {}).require()
+        yield Finding(what, own.kind)
         return
-    files = list_files(pipeline.source_path)
-    if files:
-        check_against(pipeline, source_columns(pipeline, file), file)
-    yield Finding("source", f"{len(files)} files at {pipeline.source_path}")
-    for warning in source_warnings(pipeline.source_path, pipeline.format):
-        yield Finding("source", f"warning: {warning}")
+    yield Finding(what, f"{len(list_files(view.source_path))} files at {view.source_path}")
+    for warning in source_warnings(view.source_path, view.format):
+        yield Finding(what, f"warning: {warning}")
 
 
-def _kafka(pipeline: Pipeline, topics: KafkaTopics, file: Path) -> Iterator[Finding]:
+def _kafka(what: str, name: str, pipeline: Pipeline, topics: KafkaTopics) -> Iterator[Finding]:
     """The connector's jars, whether the broker answers, and how much of each topic no run has found yet."""
-    from latecomer.config.load import check_against
     from latecomer.source.kafka import KafkaReader
     from latecomer.spark.packages import kafka_connector, whereabouts
     from latecomer.store.answers import Answers
-    from latecomer.store.store import source_columns
+    from latecomer.store.store import home_of
 
-    check_against(pipeline, source_columns(pipeline, file), file)
     try:
         yield Finding("kafka connector", whereabouts(kafka_connector()))
     except LatecomerError as error:
         yield _problem("kafka connector", error, "unset LATECOMER_JARS")
     reader = KafkaReader(topics=topics, base=pipeline.base)
     reader.check()
-    answers = Answers(pipeline.store_path)
+    answers = Answers(home_of(pipeline.store_path, name))
     found = answers.read(answers.last())
     waiting = reader.waiting(found.until if found else None)
-    yield Finding("source", f"kafka {redacted(topics.servers)}, {topics.named}, the broker answers")
+    yield Finding(what, f"kafka {redacted(topics.servers)}, {topics.named}, the broker answers")
     if not waiting:
         yield Finding("topics", f"none matches {topics.pattern} yet")
     for name, partitions in waiting.items():

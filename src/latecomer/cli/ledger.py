@@ -9,6 +9,7 @@ import typer
 from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, choose_zone, hush_spark, load
 from latecomer.config.zoned import written
 from latecomer.model.durations import to_micros
+from latecomer.model.sources import partition_of
 
 if TYPE_CHECKING:
     from latecomer.after.reading.reader import Reader
@@ -32,7 +33,7 @@ def ledger(
     from latecomer.cli.render import note, show
     from latecomer.store.answers import Answers
     from latecomer.store.coverage import removal_totals
-    from latecomer.store.store import open_store
+    from latecomer.store.store import home_of, open_store
 
     choose_zone(zone, file)
     reader = Reader(load(file))
@@ -50,11 +51,11 @@ def ledger(
             note(_removed(row))
     if skipped := reader.tombstones():
         note(f"{_counted(skipped, 'tombstone was', 'tombstones were')} skipped: not among what was received")
-    for gap in Answers(reader.pipeline.store_path).lost():
-        offsets = f"offsets {gap.since} to {gap.until - 1} of {gap.partition}"
-        note(
-            f"lost at the source: {offsets}, {gap.until - gap.since} in all, were gone before they were read"
-        )
+    for source in reader.pipeline.views:
+        for gap in Answers(home_of(reader.pipeline.store_path, source)).lost():
+            offsets = f"offsets {gap.since} to {gap.until - 1} of {partition_of(source, gap.partition)}"
+            lost = f"{offsets}, {gap.until - gap.since} in all, were gone before they were read"
+            note(f"lost at the source: {lost}")
 
 
 def _removed(row: dict[str, Any]) -> str:

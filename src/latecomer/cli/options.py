@@ -142,7 +142,12 @@ def print_warnings(pipeline: Pipeline, file: Path) -> None:
     from latecomer.config.columns import source_warnings
     from latecomer.config.load import warnings
 
-    left_out = source_warnings(pipeline.source_path, pipeline.format) if pipeline.source.files else ()
+    left_out = [
+        warning
+        for view in pipeline.views.values()
+        if view.source.files
+        for warning in source_warnings(view.source_path, view.format)
+    ]
     for warning in (*warnings(pipeline, file), *left_out):
         print(f"warning: {warning}", file=sys.stderr)
 

@@ -55,7 +55,7 @@ def run(
         nonlocal warned
         totals.add(report)
         tell(report)
-        warning = out_of_step_in_words(report, pipeline.source.files)
+        warning = out_of_step_in_words(report, None if pipeline.sources else pipeline.source.files)
         if warning is not None and not warned:
             warned = True
             current().line(warning)

@@ -12,6 +12,7 @@ from latecomer.cli.terminal import harmless
 from latecomer.config.encodings import UTF8
 from latecomer.config.own import Decoder
 from latecomer.config.profiles import settings
+from latecomer.config.views import place_in
 from latecomer.errors.redacting import redacted
 from latecomer.model.durations import format_duration
 from latecomer.model.panes import Accumulation
@@ -20,6 +21,7 @@ from latecomer.model.triggers import Count, Every
 from latecomer.model.windows import AnyWindow, Calendar, Global, Session, Sliding, Tumbling
 
 if TYPE_CHECKING:
+    from latecomer.config.merged import Columns
     from latecomer.config.models import Output, Pipeline, Retention
     from latecomer.config.sinks import Sink
     from latecomer.model.strategies import Strategy
@@ -30,21 +32,21 @@ def validate(file: File) -> None:
     from latecomer.config.load import check_against, check_secrets, waits_for_ever
     from latecomer.config.paths import list_files
     from latecomer.store.pins import read_pins
-    from latecomer.store.store import Store, source_columns
+    from latecomer.store.store import Store, columns_known, source_columns
 
     pipeline = load(file)
     check_secrets(pipeline, file)
-    files = list_files(pipeline.source_path) if pipeline.source.files else []
     pinned = read_pins(pipeline.store_path) is not None
-    declared = pipeline.source.columns is not None
-    columns: Mapping[str, str] | None = None
-    if files or pinned or declared or pipeline.source.polled:
+    there = {
+        name: len(list_files(view.source_path)) if view.source.files else 0
+        for name, view in pipeline.views.items()
+    }
+    columns: Columns | None = None
+    if columns_known(pipeline):
         columns = source_columns(pipeline, file)
         check_against(pipeline, columns, file)
         Store(pipeline, columns).require_harmless()
-    found = "inferred from the files" if files else "as the source says"
-    origin = "pinned by the store" if pinned else "declared" if declared else found
-    for line in _described(pipeline, len(files), columns, origin):
+    for line in _described(pipeline, there, columns, pinned):
         typer.echo(harmless(line))
     print_warnings(pipeline, file)
     for warning in waits_for_ever(pipeline, file):
@@ -52,20 +54,25 @@ def validate(file: File) -> None:
 
 
 def _described(
-    pipeline: Pipeline, files: int, columns: Mapping[str, str] | None, origin: str
+    pipeline: Pipeline, files: Mapping[str, int], columns: Columns | None, pinned: bool
 ) -> Iterator[str]:
     yield f"pipeline {pipeline.name} is valid"
     yield f"store      {pipeline.store_path}"
-    yield f"source     {_source(pipeline, files)}"
-    if columns is None:
-        yield "columns    could not be checked yet: there is no file, and source.schema is not declared"
-    else:
-        listed = ", ".join(f"{column} {kind}" for column, kind in columns.items())
-        yield f"columns    {listed} ({origin})"
-        for new, made_from in pipeline.columns.items():
-            yield f"           {new} is the source's {made_from}"
-    yield f"event      {_event(pipeline)}"
-    yield f"watermark  {_watermark(pipeline.watermark, _partition(pipeline))}"
+    for name, view in pipeline.views.items():
+        named = f"{name}: " if name else ""
+        yield f"source     {named}{_source(view, files[name])}"
+        if columns is None:
+            schema = place_in(name, "source.schema")
+            yield f"columns    could not be checked yet: there is no file, and {schema} is not declared"
+        else:
+            listed = ", ".join(f"{column} {kind}" for column, kind in columns.read_from(name).items())
+            yield f"columns    {listed} ({_origin(view, files[name], pinned)})"
+            for new, made_from in view.columns.items():
+                yield f"           {new} is the source's {made_from}"
+        yield f"event      {_event(view)}"
+        yield f"watermark  {_watermark(view.watermark, _partition(view))}"
+    if pipeline.sources:
+        yield "sources    each event says in the column source which one it is of; the slowest of them decides"
     for name, output in pipeline.outputs.items():
         yield f"output     {name}: {_numbers(output)}"
         yield f"           {_lateness(output)}{_firings(output)}; {_sinks(output)}"
@@ -80,8 +87,15 @@ def _described(
         yield f"ledger     also sums {', '.join(pipeline.ledger)}"
     if kept := _retention(pipeline.retention):
         yield f"retention  {kept}"
-    if pipeline.watermark.needs.where or any(output.where for output in pipeline.outputs.values()):
+    marks = [view.watermark.needs.where for view in pipeline.views.values()]
+    if any(marks) or any(output.where for output in pipeline.outputs.values()):
         yield "where      predicates are checked by Spark when the pipeline runs"
+
+
+def _origin(view: Pipeline, files: int, pinned: bool) -> str:
+    """Where the columns of a source are known from."""
+    found = "inferred from the files" if files else "as the source says"
+    return "pinned by the store" if pinned else "declared" if view.source.columns is not None else found
 
 
 def _source(pipeline: Pipeline, there: int) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from latecomer.config.load import made
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import NamedSource, Output, Pipeline
+from latecomer.config.views import place_in
 from latecomer.config.written import Location
 from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.model.strategies import OWN, STRATEGIES, Strategy
@@ -56,7 +57,13 @@ def _refused(pipeline: Pipeline, field: str) -> Iterator[Problem]:
         yield Problem(field, "unknown key", fix=did_you_mean(first, known))
     elif first == "dead_letters_to" or (first == "outputs" and rest[1:2] in (["sinks"], ["late_to"])):
         yield Problem(field, "a replay writes to no sink", fix="leave it out")
-    elif first not in ("watermark", "outputs"):
+    elif first == "watermark" and pipeline.sources:
+        fix = f"write sources.{next(iter(pipeline.sources))}.{field}"
+        yield Problem(field, "each source has its own watermark", fix=fix)
+    elif first == "sources" and rest[:1] and rest[0] not in pipeline.sources:
+        fix = did_you_mean(rest[0], pipeline.sources)
+        yield Problem(field, "the pipeline has no such source", rest[0], fix)
+    elif first not in ("watermark", "outputs") and not (first == "sources" and rest[1:2] == ["watermark"]):
         yield Problem(
             field,
             "cannot change in a replay: the log was written with it",
@@ -70,9 +77,11 @@ def _refused(pipeline: Pipeline, field: str) -> Iterator[Problem]:
 
 
 def _dead_letters_again(pipeline: Pipeline, supposed: Pipeline) -> Iterator[Problem]:
-    if supposed.watermark.max_future != pipeline.watermark.max_future:
+    for name, view in pipeline.views.items():
+        if supposed.views[name].watermark.max_future == view.watermark.max_future:
+            continue
         yield Problem(
-            "watermark.max_future",
+            place_in(name, "watermark.max_future"),
             "cannot change in a replay: dead letters were told apart before anything was logged",
             fix="leave it as it is, or run the pipeline into a new store",
         )
@@ -84,8 +93,14 @@ def _document(base: Pipeline, changes: Mapping[str, object]) -> dict[str, Any]:
         name: getattr(base, name) for name in Pipeline.model_fields if name not in ("base", "profile")
     }
     document["outputs"] = dict(base.outputs)
-    if any(field.startswith("watermark.") for field in changes):
-        document["watermark"] = _watermark(base.watermark, changes)
+    if base.sources:
+        document["watermark"] = None
+        document["sources"] = {
+            name: _source(name, source, base.watermark.of_source(name), changes)
+            for name, source in base.sources.items()
+        }
+    elif any(field.startswith("watermark.") for field in changes):
+        document["watermark"] = _watermark(base.watermark, changes, "watermark")
     for name in {field.split(".")[1] for field in changes if field.startswith("outputs.")}:
         document["outputs"][name] = _output(base.outputs[name], f"outputs.{name}", changes)
     # What kind a window or trigger is comes first: it may take the place of what is there.
@@ -94,12 +109,22 @@ def _document(base: Pipeline, changes: Mapping[str, object]) -> dict[str, Any]:
     return document
 
 
-def _watermark(strategy: Strategy, changes: Mapping[str, object]) -> dict[str, Any]:
+def _source(
+    name: str, source: NamedSource, strategy: Strategy, changes: Mapping[str, object]
+) -> dict[str, Any] | NamedSource:
+    place = f"sources.{name}.watermark"
+    if not any(field.startswith(f"{place}.") for field in changes):
+        return source.model_copy(update={"watermark": strategy})
+    kept = {field.alias or each: getattr(source, each) for each, field in NamedSource.model_fields.items()}
+    return {**kept, "watermark": _watermark(strategy, changes, place)}
+
+
+def _watermark(strategy: Strategy, changes: Mapping[str, object], place: str) -> dict[str, Any]:
     written = _written(strategy)
     if type(strategy) not in STRATEGIES.values():
         own = {name: written.pop(name) for name in list(written) if name not in Strategy.model_fields}
         written |= {"strategy": f"{type(strategy).__module__}:{type(strategy).__qualname__}", "options": own}
-    other = changes.get("watermark.strategy")
+    other = changes.get(f"{place}.strategy")
     if other is None:
         return written
     kind = STRATEGIES.get(str(other), STRATEGIES[OWN] if ":" in str(other) else Strategy)

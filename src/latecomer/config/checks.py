@@ -10,10 +10,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from latecomer.config.columns import clashing_names
+from latecomer.config.merged import Columns, differing
 from latecomer.config.models import NAME, Output, Pipeline
 from latecomer.config.places import check_places, unusable_paths
 from latecomer.config.renames import fix_by_renaming
 from latecomer.config.sink_checks import plain_passwords, rows_that_go_nowhere, sinks_that_cannot
+from latecomer.config.views import in_each_source, in_source
 from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.model import types
 from latecomer.model.aggregates import ADDITIVE, NUMERIC, Aggregate, is_expression
@@ -45,25 +47,40 @@ def check(pipeline: Pipeline) -> list[Problem]:
     """Problems that need no columns."""
     if unusable := unusable_paths(pipeline):
         return unusable
-    problems = [*check_places(pipeline), *_delays_without_partitions(pipeline), *_retention(pipeline)]
-    problems += [*_schedules(pipeline), *_renames(pipeline), *rows_that_go_nowhere(pipeline)]
+    problems = [*check_places(pipeline), *_common_renames(pipeline), *in_each_source(pipeline, _of_source)]
+    problems += [*_retention(pipeline), *_schedules(pipeline), *rows_that_go_nowhere(pipeline)]
     for name, output in pipeline.outputs.items():
         problems += _unsafe_lateness(pipeline, name, output)
         problems += _accumulation(name, output)
         problems += _empty_windows(name, output)
         problems += sinks_that_cannot(name, output)
         problems += _output_names(name, output)
+    return problems
+
+
+def _of_source(pipeline: Pipeline) -> Iterator[Problem]:
+    """Problems of a source and its watermark."""
+    yield from _delays_without_partitions(pipeline)
+    yield from _renames(pipeline)
     files, event = pipeline.source.files, pipeline.event
     if files and files.partition and event.partition and files.partition != event.partition:
-        problems.append(
-            Problem(
-                "source.files.partition",
-                f"says another column than event.partition ({event.partition})",
-                files.partition,
-                "name the source-partition column once",
-            )
+        yield Problem(
+            "source.files.partition",
+            f"says another column than event.partition ({event.partition})",
+            files.partition,
+            "name the source-partition column once",
         )
-    return problems
+
+
+def _common_renames(pipeline: Pipeline) -> Iterator[Problem]:
+    if pipeline.sources and pipeline.columns:
+        first = next(iter(pipeline.sources))
+        yield Problem(
+            "columns",
+            "each of several sources has its own names",
+            ", ".join(pipeline.columns),
+            f"move them to the sources: sources: {{{first}: {{columns: {{…}}}}}}",
+        )
 
 
 def check_renames(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Problem]:
@@ -79,8 +96,26 @@ def check_renames(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Proble
     return problems
 
 
-def check_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Problem]:
+def check_columns(pipeline: Pipeline, found: Mapping[str, str]) -> list[Problem]:
     """Problems with columns that there are not, that have the wrong type, or a name that cannot be used."""
+    columns = Columns.of(found)
+    problems = [*differing(pipeline, columns)]
+    problems += [
+        in_source(name, problem)
+        for name, view in pipeline.views.items()
+        for problem in _read_columns(view, columns.of_source(name))
+    ]
+    used = list(_computed_columns(pipeline))
+    problems += _unusable(used, columns)
+    problems += _where_columns(pipeline, columns)
+    problems += _aggregated_columns(pipeline, columns)
+    problems += _measures(pipeline, columns)
+    problems += _aggregate_types(pipeline, columns)
+    return problems
+
+
+def _read_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Problem]:
+    """Problems with the columns of a source, and with those that its events are made of."""
     problems = []
     for one, other in clashing_names(columns):
         field = f"columns.{other}" if other in pipeline.columns else "source.schema"
@@ -96,28 +131,33 @@ def check_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Proble
         for column in columns
         if _is_private(column) or not column
     ]
-    used = list(_used_columns(pipeline))
-    problems += [_unknown_column(field, column, columns) for field, column in used if column not in columns]
     problems += [
-        Problem(field, "a table cannot have a column of this name", column, fix_by_renaming(column, columns))
-        for field, column in used
-        if column in columns
-        and (field.startswith("ledger.") or ".by." in field)
-        and UNSTORABLE.search(column)
+        _unknown_column(field, column, columns)
+        for field, column in _read_for_events(pipeline)
+        if column not in columns
     ]
-    problems += _where_columns(pipeline, columns)
-    problems += _aggregated_columns(pipeline, columns)
+    problems += _misread({"watermark.where": pipeline.watermark.needs.where}, columns)
     problems += _time_columns(pipeline, columns)
     problems += _sequence_column(pipeline, columns)
-    problems += _measures(pipeline, columns)
-    problems += _aggregate_types(pipeline, columns)
     return problems
 
 
+def _unusable(used: Iterable[tuple[str, str]], columns: Mapping[str, str]) -> Iterator[Problem]:
+    for field, column in used:
+        if column not in columns:
+            yield _unknown_column(field, column, columns)
+        elif UNSTORABLE.search(column):
+            fix = fix_by_renaming(column, columns)
+            yield Problem(field, "a table cannot have a column of this name", column, fix)
+
+
 def _where_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
-    """What conditions name as columns and are none."""
+    """What the conditions of outputs name as columns and are none."""
     written = {f"outputs.{name}.where": output.where for name, output in pipeline.outputs.items()}
-    written["watermark.where"] = pipeline.watermark.needs.where
+    return _misread(written, columns)
+
+
+def _misread(written: Mapping[str, str | None], columns: Mapping[str, str]) -> Iterator[Problem]:
     for field, where in written.items():
         mistake = column_mistake(where, columns) if where is not None else None
         if mistake is not None:
@@ -153,7 +193,8 @@ def _renames(pipeline: Pipeline) -> Iterator[Problem]:
         )
 
 
-def _used_columns(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+def _read_for_events(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """The columns that events are made of, and their place in the file."""
     event, files = pipeline.event, pipeline.source.files
     named = {
         "event.time": event.time,
@@ -169,6 +210,10 @@ def _used_columns(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     yield from (
         (f"event.id.{nth}" if several else "event.id", column) for nth, column in enumerate(event.id_columns)
     )
+
+
+def _computed_columns(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """The columns that outputs and ledger are computed from."""
     yield from ((f"ledger.{index}", column) for index, column in enumerate(pipeline.ledger))
     for name, output in pipeline.outputs.items():
         yield from ((f"outputs.{name}.by.{index}", column) for index, column in enumerate(output.by))
@@ -284,8 +329,14 @@ def _digits(kind: str) -> int:
     return types.whole_digits(kind) + types.scale_of(kind)
 
 
+def _longest_silence(pipeline: Pipeline) -> int | None:
+    """How long a partition may be silent at most before it holds nobody back; None if it may for ever."""
+    lengths = [view.watermark.idle_after for view in pipeline.views.values()]
+    return max((length for length in lengths if length is not None), default=None)
+
+
 def _unsafe_lateness(pipeline: Pipeline, name: str, output: Output) -> Iterator[Problem]:
-    idle_after = pipeline.watermark.idle_after
+    idle_after = _longest_silence(pipeline)
     if (
         idle_after is not None
         and output.late is not LatePolicy.DROP
@@ -304,10 +355,10 @@ def _unsafe_lateness(pipeline: Pipeline, name: str, output: Output) -> Iterator[
 
 def warnings(pipeline: Pipeline) -> list[Problem]:
     """What is allowed and loses events, or shows a secret, in certain circumstances, each with the line to change."""
-    idle_after, problems = pipeline.watermark.idle_after, plain_passwords(pipeline)
+    idle_after, problems = _longest_silence(pipeline), plain_passwords(pipeline)
     if idle_after is None:
         return problems
-    what = "partition" if pipeline.partition_column else "source"
+    what = "partition" if any(view.partition_column for view in pipeline.views.values()) else "source"
     return problems + [
         Problem(
             f"outputs.{name}.{'too_late' if output.late is not LatePolicy.DROP else 'late'}",
@@ -324,6 +375,10 @@ def warnings(pipeline: Pipeline) -> list[Problem]:
 
 def waits_for_ever(pipeline: Pipeline) -> list[Problem]:
     """Partitions without `idle_after`: one row with a new name, or an empty partition, holds the watermark."""
+    return in_each_source(pipeline, _waits_for_ever)
+
+
+def _waits_for_ever(pipeline: Pipeline) -> list[Problem]:
     partition, kafka = pipeline.partition_column, pipeline.source.kafka
     if (partition is None and kafka is None) or pipeline.watermark.idle_after is not None:
         return []

@@ -14,6 +14,7 @@ from latecomer.config.kafka import KafkaTopics
 from latecomer.config.models import Event, Files, Output, Pipeline, Source
 from latecomer.config.sink_checks import missing_secrets
 from latecomer.config.sinks import SINKS, SqliteSink
+from latecomer.config.views import in_source
 from latecomer.config.written import Location, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.base import in_own_words
@@ -70,9 +71,11 @@ def check_against(pipeline: Pipeline, columns: Mapping[str, str], file: str | Pa
     _require_none(checks.check_columns(pipeline, columns), file)
 
 
-def check_renames(pipeline: Pipeline, columns: Mapping[str, str], file: str | Path | None = None) -> None:
-    """Raise if the pipeline renames what the source does not have, or into what it has already."""
-    _require_none(checks.check_renames(pipeline, columns), file)
+def check_renames(
+    pipeline: Pipeline, columns: Mapping[str, str], file: str | Path | None = None, source: str = ""
+) -> None:
+    """Raise if the pipeline, as the `source` sees it, renames what the source does not have, or into what it has."""
+    _require_none([in_source(source, problem) for problem in checks.check_renames(pipeline, columns)], file)
 
 
 def _require_none(problems: Sequence[Problem], file: str | Path | None) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     BeforeValidator,
@@ -40,6 +40,7 @@ from latecomer.model.base import Model
 from latecomer.model.durations import Duration, PositiveDuration
 from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import check_where
+from latecomer.model.sources import BySource
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
 from latecomer.model.triggers import Trigger
 from latecomer.model.types import normal_type
@@ -94,6 +95,11 @@ class Files(_Model):
         return self
 
 
+def _any_strategy(written: object, validated: ValidatorFunctionWrapHandler) -> Strategy | None:
+    """The strategy as it is written in the file, or as it was made in Python; any class of its kind."""
+    return written if isinstance(written, Strategy) else validated(written)
+
+
 class Source(_Model):
     """Where events come from, and their columns where they are not to be inferred."""
 
@@ -145,6 +151,27 @@ class Source(_Model):
                 "csv files without a header need source.schema; declare the columns in their order"
             )
         return self
+
+
+class NamedSource(Source):
+    """One of several sources: where its events come from, what it calls the columns, and its own watermark."""
+
+    renames: dict[str, WrittenColumn] = Field(
+        default_factory=dict,
+        alias="columns",
+        description="new name: this source's column, in backticks where its name is no plain word",
+    )
+    watermark: Annotated[AnyStrategy | None, WrapValidator(_any_strategy)] = Field(
+        None, description="the watermark of this source; as the pipeline's, if not said"
+    )
+    zone: Zone | None = Field(None, description="the zone of its times written without one; else event.zone")
+    unit: Unit | None = Field(None, description="the unit of its times written as numbers; else event.unit")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _columns_are_not_the_schema(cls, fields: Any) -> Any:
+        # `columns` is also what the declared columns are called in Python, where `schema` is not said.
+        return {"schema": None, **fields} if isinstance(fields, dict) else fields
 
 
 def _id_columns(written: object) -> object:
@@ -277,17 +304,58 @@ class Retention(_Model):
     )
 
 
-def _strategy(written: object, validated: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Strategy:
-    """The strategy as it is written in the file, or as it was made in Python; any class of its kind."""
-    strategy = written if isinstance(written, Strategy) else validated(written)
-    return (
-        load_strategy(strategy, info.data.get("base", Path())) if isinstance(strategy, Custom) else strategy
-    )
+def _strategy(
+    written: object, validated: ValidatorFunctionWrapHandler, info: ValidationInfo
+) -> Strategy | None:
+    """The strategy that is written; of several sources, those of them all. None where that cannot be said, which is
+    told with the sources."""
+    base, sources = info.data.get("base", Path()), info.data.get("sources")
+    if written is None and not sources:
+        if sources is None:  # they have mistakes of their own
+            return None
+        raise ValueError("is missing; add watermark:")
+    strategy = None if written is None else _any_strategy(written, validated)
+    if isinstance(strategy, Custom):
+        strategy = load_strategy(strategy, base)
+    if not sources or isinstance(strategy, BySource):
+        return strategy
+    return BySource.of_strategies(_in_one_rhythm(sources, strategy))
 
 
-def loaded_source(source: Source, base: Path) -> Source:
+def _in_one_rhythm(sources: Mapping[str, NamedSource], common: Strategy | None) -> dict[str, Strategy]:
+    """The strategy of each source: its own, or the common one. Ticks are the same for all."""
+    strategies: dict[str, Strategy] = {}
+    for name, source in sources.items():
+        strategy = source.watermark or common
+        if strategy is None:
+            raise ValueError(
+                f"source {name} has no watermark; write sources.{name}.watermark, or watermark for all of them"
+            )
+        strategies[name] = strategy
+    said = {
+        strategy.every
+        for strategy in (common, *strategies.values())
+        if strategy is not None and "every" in strategy.model_fields_set
+    }
+    if len(said) > 1:
+        raise ValueError(
+            "the ticks of all sources are the same; write every: once, in watermark, or alike in each source"
+        )
+    every = said.pop() if said else next(iter(strategies.values())).every
+    return {
+        name: each if each.every == every else each.model_copy(update={"every": every})
+        for name, each in strategies.items()
+    }
+
+
+_AnySource = TypeVar("_AnySource", bound=Source)
+
+
+def loaded_source(source: _AnySource, base: Path) -> _AnySource:
     """The source, with the classes that the file names."""
     loaded: dict[str, Any] = {}
+    if isinstance(source, NamedSource) and isinstance(source.watermark, Custom):
+        loaded["watermark"] = load_strategy(source.watermark, base)
     if isinstance(source.own, WrittenSource):
         loaded["own"] = load_own(source.own, PolledSource, base, source.own.name)
     if isinstance(source.format, WrittenDecoder):
@@ -315,6 +383,18 @@ def _loaded_sinks(sinks: tuple[Sink, ...], base: Path, field: str = "") -> tuple
     )
 
 
+def _one_source(
+    written: object, validated: ValidatorFunctionWrapHandler, info: ValidationInfo
+) -> Source | None:
+    """The source, where there is one."""
+    several = info.data.get("sources", True)  # they have mistakes of their own, if they are not there
+    if written is None and not several:
+        raise ValueError("is missing; add source:, or several in sources:")
+    if written is not None and several:
+        raise ValueError("is said beside sources; move it there, under a name of its own")
+    return None if written is None else loaded_source(validated(written), info.data.get("base", Path()))
+
+
 class Pipeline(_Model):
     """A whole pipeline. `load_pipeline("pipeline.yaml")` reads the same from a file."""
 
@@ -323,12 +403,21 @@ class Pipeline(_Model):
     base: Annotated[Path, WithJsonSchema({"type": "string"})] = Field(
         Path(), exclude=True, description="the folder that relative paths start from"
     )
-    source: Source
+    sources: dict[str, NamedSource] = Field(
+        default_factory=dict, description="name: source, in the place of `source` where there are several"
+    )
+    source: Annotated[Source, WrapValidator(_one_source)] = Field(
+        None,  # where there are several
+        validate_default=True,
+    )
     event: Event
     profile: profiles.Name | None = Field(
         None, description="another engine's habits, for what is not said otherwise: docs/coming-from.md"
     )
-    watermark: Annotated[AnyStrategy, WrapValidator(_strategy)]
+    watermark: Annotated[AnyStrategy, WrapValidator(_strategy)] = Field(
+        None,  # where every one of several sources has its own
+        validate_default=True,
+    )
     outputs: dict[str, Output] = Field(min_length=1)
     dead_letters_to: tuple[AnySink, ...] = Field((), description="sinks for the dead letters")
     columns: dict[str, WrittenColumn] = Field(
@@ -360,10 +449,14 @@ class Pipeline(_Model):
             raise ValueError(f"is not a usable name; {_NAME_FIX}")
         return name
 
-    @field_validator("source")
+    @field_validator("sources")
     @classmethod
-    def _own_source(cls, source: Source, info: ValidationInfo) -> Source:
-        return loaded_source(source, info.data.get("base", Path()))
+    def _own_sources(cls, sources: dict[str, NamedSource], info: ValidationInfo) -> dict[str, NamedSource]:
+        for name in sources:
+            if not NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is not a usable name; {_NAME_FIX}")
+        base = info.data.get("base", Path())
+        return {name: loaded_source(source, base) for name, source in sources.items()}
 
     @field_validator("outputs")
     @classmethod
@@ -389,6 +482,25 @@ class Pipeline(_Model):
     @classmethod
     def _own_dead_letter_sinks(cls, sinks: tuple[Sink, ...], info: ValidationInfo) -> tuple[Sink, ...]:
         return _loaded_sinks(sinks, info.data.get("base", Path()))
+
+    @property
+    def views(self) -> dict[str, Pipeline]:
+        """The pipeline as each of its sources sees it: that source is the only one. Of one source, which has no name,
+        the pipeline itself."""
+        return {name: self._seen_by(name, source) for name, source in self.sources.items()} or {"": self}
+
+    def _seen_by(self, name: str, source: NamedSource) -> Pipeline:
+        said = {"zone": source.zone, "unit": source.unit}
+        event = {what: value for what, value in said.items() if value is not None}
+        return self.model_copy(
+            update={
+                "source": source,
+                "sources": {},
+                "event": self.event.model_copy(update=event),
+                "watermark": self.watermark.of_source(name),
+                "columns": {**self.columns, **source.renames},
+            }
+        )
 
     @property
     def files(self) -> Files:

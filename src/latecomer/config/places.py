@@ -9,6 +9,7 @@ from pathlib import Path
 from latecomer.config.models import Pipeline
 from latecomer.config.paths import SourcePath
 from latecomer.config.sinks import FileSink, KafkaSink, PostgresSink, Stream, owner_in_words
+from latecomer.config.views import in_each_source, place_in
 from latecomer.errors import Problem
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
@@ -20,13 +21,14 @@ def unusable_paths(pipeline: Pipeline) -> list[Problem]:
     """Paths that no file system can have, or that cannot be read as a pattern: nothing else can be said of
     the pipeline before."""
     problems = [problem for field, path in _written(pipeline) if (problem := _unusable(field, path))]
-    if problems:
-        return problems
+    return problems or in_each_source(pipeline, _unreadable_pattern)
+
+
+def _unreadable_pattern(pipeline: Pipeline) -> Iterator[Problem]:
     mistake = _source(pipeline).mistake if pipeline.source.files else None
-    if mistake is None:
-        return []
-    fix = "write a folder, or a pattern such as in/*.json, in/2013-??/{a,b}*.json or in/**/*.json"
-    return [Problem("source.files.path", mistake, pipeline.files.path, fix)]
+    if mistake is not None:
+        fix = "write a folder, or a pattern such as in/*.json, in/2013-??/{a,b}*.json or in/**/*.json"
+        yield Problem("source.files.path", mistake, pipeline.files.path, fix)
 
 
 def check_places(pipeline: Pipeline) -> Iterator[Problem]:
@@ -38,8 +40,9 @@ def check_places(pipeline: Pipeline) -> Iterator[Problem]:
 
 def _written(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     yield "store", pipeline.store
-    if pipeline.source.files is not None:
-        yield "source.files.path", pipeline.source.files.path
+    for name, view in pipeline.views.items():
+        if view.source.files is not None:
+            yield place_in(name, "source.files.path"), view.source.files.path
     for listed in pipeline.listed_sinks():
         if isinstance(listed.sink, FileSink):
             yield listed.field, listed.sink.path
@@ -134,8 +137,12 @@ def _source(pipeline: Pipeline) -> SourcePath:
 
 
 def _shares(pipeline: Pipeline, place: Path) -> bool:
-    """Whether the source's files are in a place that is written to, or what is written there might be taken
+    """Whether a source's files are in a place that is written to, or what is written there might be taken
     for one of them: a pattern looks into every folder that it passes through."""
+    return any(_source_shares(view, place) for view in pipeline.views.values())
+
+
+def _source_shares(pipeline: Pipeline, place: Path) -> bool:
     if pipeline.source.files is None:
         return False
     source = _source(pipeline)

@@ -8,6 +8,7 @@ from latecomer.config.kafka import KafkaTopics, written_settings
 from latecomer.config.models import Output, Pipeline
 from latecomer.config.secrets import reference_problem
 from latecomer.config.sinks import KafkaSink, PostgresSink, Stream
+from latecomer.config.views import place_in
 from latecomer.errors import Problem
 
 
@@ -89,8 +90,11 @@ def missing_secrets(pipeline: Pipeline) -> list[Problem]:
 
 def _with_secrets(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     """What may refer to a secret: where it is written, and as what."""
-    kafka = pipeline.source.kafka
-    servers: list[tuple[str, KafkaTopics | KafkaSink]] = [("source.kafka", kafka)] if kafka else []
+    servers: list[tuple[str, KafkaTopics | KafkaSink]] = [
+        (place_in(name, "source.kafka"), view.source.kafka)
+        for name, view in pipeline.views.items()
+        if view.source.kafka is not None
+    ]
     for listed in pipeline.listed_sinks():
         if isinstance(listed.sink, PostgresSink):
             yield f"{listed.field}.target", listed.sink.target

@@ -18,7 +18,7 @@ from latecomer.firing.choose import output_logic
 from latecomer.firing.output import OutputLogic
 from latecomer.ledger.book import amounts_by_batch
 from latecomer.log.events import EventLog
-from latecomer.log.measures import measure_in_raw
+from latecomer.log.measures import measures_in_raw
 from latecomer.log.repeats import Repeats, repeats_in
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
@@ -127,10 +127,7 @@ class _Check:
     def _intake(self) -> Tally:
         """Received, duplicates and dead letters of each batch, counted in the tables."""
         view = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
-        raw = {
-            measure: measure_in_raw(self.store.pipeline.source_name(measure))
-            for measure in self.store.measures()
-        }
+        raw = measures_in_raw(self.store.pipeline, self.store.measures())
         store, log = self.store, self.removed
         dead = removed_until(store, DEAD_LETTERS)
         parts = {

@@ -9,12 +9,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.models import Unit
+from latecomer.config.merged import SOURCE
+from latecomer.config.models import Pipeline, Unit
 from latecomer.decode.detail import TOMBSTONE, TOO_LONG
 from latecomer.model import types
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ids import BEGIN, BETWEEN, END, ESCAPES
 from latecomer.model.ledger import WHOLE_DIGITS
+from latecomer.model.sources import BETWEEN as BETWEEN_SOURCE
 from latecomer.source.base import (
     BROKEN,
     CORRUPT,
@@ -26,7 +28,7 @@ from latecomer.source.base import (
     PARTITION,
     POSITION,
 )
-from latecomer.store.layout import EventLayout
+from latecomer.store.layout import Reading
 from latecomer.store.sql import quoted, some_bytes
 
 LANE = f"{PRIVATE}lane"
@@ -75,13 +77,15 @@ def _from_number(name: str, kind: str, unit: Unit) -> str:
     return f"try_cast(round(try_multiply({name}, {_MICROS[unit]})) as bigint)"
 
 
-def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame, keep: Sequence[str] = ()) -> DataFrame:
+def decoded(rows: DataFrame, reading: Reading, params: DataFrame, keep: Sequence[str] = ()) -> DataFrame:
     """Rows of the source → the columns of the event log, plus REASON, RAW and LANE.
 
     `params` is one row: BATCH, FIRST_TICK (for `every: event`), WATERMARK (so far) and NEWEST. Columns to
     `keep` stay beside these.
     """
-    pipeline, columns = layout.pipeline, layout.columns
+    pipeline, columns, layout = reading.pipeline, reading.columns, reading.log
+    if reading.source:
+        rows = rows.withColumn(SOURCE, F.lit(reading.source))
     if LANDED not in rows.columns:
         params = params.withColumn(LANDED, F.timestamp_micros(NEWEST))
     event, order_by = pipeline.event, pipeline.order_by
@@ -95,12 +99,12 @@ def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame, keep: Seque
             TIME: F.expr(f"coalesce({GIVEN_TIME}, {time})" if again else time),
             ARRIVAL: F.expr(arrival),
         }
-    ).withColumn(REASON, F.expr(_reason(layout)))
+    ).withColumn(REASON, F.expr(_reason(reading)))
     placed = timed.crossJoin(F.broadcast(params))
     return placed.select(
         F.expr(f"timestamp_micros({_possible(TIME)})").alias("event_time"),
         F.expr(f"coalesce(timestamp_micros({_possible(ARRIVAL)}), {LANDED})").alias("arrival_time"),
-        _partition(rows, layout).alias("source_partition"),
+        _partition(rows, reading).alias("source_partition"),
         F.expr(f"if({REASON} is null, {ORIGIN}, {FULL_ORIGIN})").alias("origin"),
         F.col(POSITION).alias("position"),
         *([_id(event.id_columns, columns).alias("event_id")] if event.id_columns else []),
@@ -114,11 +118,14 @@ def decoded(rows: DataFrame, layout: EventLayout, params: DataFrame, keep: Seque
         ),
         F.lit(1).alias("schema_id"),
         F.col(BATCH).alias("batch"),
-        _tick(layout).alias("tick"),
+        _tick(pipeline).alias("tick"),
         *([F.col(FIRST_ARRIVAL).alias(layout.first_arrival)] if again else []),
-        *(_payload(column, columns[column]).alias(stored) for column, stored in layout.payload.items()),
+        *(
+            _payload(column, columns.get(column), layout.types[column]).alias(stored)
+            for column, stored in layout.payload.items()
+        ),
         F.col(REASON),
-        F.expr(_raw(layout)).alias(RAW),
+        F.expr(_raw(reading)).alias(RAW),
         F.expr(
             f"case when {REASON} is not null then '{DEAD_LETTERS}' "
             f"when {TIME} < {WATERMARK} then '{BEHIND}' else '{EVENTS}' end"
@@ -133,10 +140,14 @@ def _possible(column: str) -> str:
     return f"if({column} between {EARLIEST} and {LATEST}, {column}, null)"
 
 
-def _partition(rows: DataFrame, layout: EventLayout) -> Column:
-    """The source partition: what a column says, or the source itself."""
-    named = layout.pipeline.partition_column
-    return F.col(PARTITION) if named is None and PARTITION in rows.columns else _text(named, layout.columns)
+def _partition(rows: DataFrame, reading: Reading) -> Column:
+    """The source partition: what a column says, or the source itself; of several sources, as `model.sources` has it."""
+    named = reading.pipeline.partition_column
+    given = named is None and PARTITION in rows.columns
+    own = F.col(PARTITION) if given else _text(named, reading.columns)
+    if not reading.source:
+        return own
+    return F.concat_ws(BETWEEN_SOURCE, F.lit(reading.source), F.nullif(own, F.lit("")))
 
 
 def _text(column: str | None, columns: Mapping[str, str]) -> Column:
@@ -160,12 +171,15 @@ def _id(parts: Sequence[str], columns: Mapping[str, str]) -> Column:
     return F.concat(F.lit(BEGIN), *between, F.lit(END))
 
 
-def _payload(column: str, kind: str) -> Column:
+def _payload(column: str, kind: str | None, stored: str) -> Column:
+    """A column as it is stored; null where the source does not have it."""
+    if kind is None:
+        return F.lit(None).cast(stored)
     return F.col(quoted(column)).cast("timestamp" if kind == "timestamp_ntz" else kind)
 
 
-def _tick(layout: EventLayout) -> Column:
-    every = layout.pipeline.watermark.every
+def _tick(pipeline: Pipeline) -> Column:
+    every = pipeline.watermark.every
     if every == "event":
         in_order = Window.orderBy(ARRIVAL, LANDED, ORIGIN, POSITION)
         return F.row_number().over(in_order).cast("bigint") + F.col(FIRST_TICK)
@@ -173,8 +187,8 @@ def _tick(layout: EventLayout) -> Column:
     return F.expr(f"({arrival} - pmod({arrival}, {every}L)) div {every}L")
 
 
-def _reason(layout: EventLayout) -> str:
-    pipeline = layout.pipeline
+def _reason(reading: Reading) -> str:
+    pipeline = reading.pipeline
     order_by, max_future = pipeline.order_by, pipeline.watermark.max_future
     cases = [
         f"when {BROKEN} = '{TOMBSTONE}' then '{TOMBSTONE}'",
@@ -188,14 +202,15 @@ def _reason(layout: EventLayout) -> str:
         cases.append(f"when {TIME} - {ARRIVAL} > {max_future}L then 'too_far_ahead'")
     cases += [
         f"when abs({quoted(measure)}) >= {10**WHOLE_DIGITS}BD then 'beyond_the_ledger'"
-        for measure in beyond_the_ledger(layout.columns, pipeline.ledger)
+        for measure in beyond_the_ledger(reading.columns, pipeline.ledger)
     ]
     return f"case {' '.join(cases)} end"
 
 
 def beyond_the_ledger(columns: Mapping[str, str], measures: Sequence[str]) -> list[str]:
     """The measures whose type holds amounts that the ledger could not add up."""
-    return [name for name in measures if types.whole_digits(columns[name]) > WHOLE_DIGITS]
+    kinds = {name: columns[name] for name in measures if name in columns}
+    return [name for name, kind in kinds.items() if types.whole_digits(kind) > WHOLE_DIGITS]
 
 
 def _unreadable(micros_column: str, column: str, what: str) -> str:
@@ -205,10 +220,11 @@ def _unreadable(micros_column: str, column: str, what: str) -> str:
     )
 
 
-def _raw(layout: EventLayout) -> str:
+def _raw(reading: Reading) -> str:
     """The bytes of the row: as it stood in the file where it could not be parsed, else as JSON, under the source's
     own names."""
-    named = {layout.pipeline.source_name(column): column for column in layout.columns}
+    read = [column for column in reading.columns if not (reading.source and column == SOURCE)]
+    named = {reading.pipeline.source_name(column): column for column in read}
     fields = ", ".join(f"{quoted(column)} as {quoted(name)}" for name, column in named.items())
     whole = f"to_json(struct({fields}), map('ignoreNullFields', 'false'))"
     said = f"coalesce({CORRUPT}, nullif({BROKEN}, '{TOMBSTONE}'), {whole})"

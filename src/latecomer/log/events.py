@@ -20,14 +20,14 @@ from latecomer.log.duplicates import set_aside
 from latecomer.log.envelope import decoded
 from latecomer.log.ids import IdIndex
 from latecomer.log.marks import MARK, with_marks
-from latecomer.log.measures import measure_in_raw, sum_measures
+from latecomer.log.measures import measures_in_raw, sum_measures
 from latecomer.model.durations import EARLIEST, to_micros
 from latecomer.model.strategies import PLAIN, REACH, Head, Needs
 from latecomer.model.timeline import Timeline
 from latecomer.model.types import INTEGERS
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.source.base import LANDED, NO_CLOCK, Clock, Rows, Slice, Source
-from latecomer.source.choose import source_of
+from latecomer.source.choose import sources_of
 from latecomer.spark.session import no_rows, own_session
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, parquet_files, remove_all, url
@@ -80,13 +80,16 @@ class Heads:
 class EventLog:
     """Writes the log, and reads it back."""
 
-    def __init__(self, spark: SparkSession, store: Store, source: Source | None = None) -> None:
+    def __init__(
+        self, spark: SparkSession, store: Store, sources: Mapping[str, Source] | None = None
+    ) -> None:
         self.spark = spark
         self.store = store
-        self.source = source or source_of(store.pipeline, store.columns)
+        self.sources = sources or sources_of(store.pipeline, store.columns)
         self._reading = own_session(spark)
-        for name, value in self.source.settings.items():
-            self._reading.conf.set(name, value)
+        for source in self.sources.values():
+            for name, value in source.settings.items():
+                self._reading.conf.set(name, value)
         self._files: dict[int, list[DataFile]] = {}
         self._ids = IdIndex(store.root / "ids", store.events)
 
@@ -143,18 +146,14 @@ class EventLog:
 
     def sums_aside(self, batch: int, received: Received) -> tuple[dict[str, Decimal], dict[str, Decimal]]:
         """The measures of a batch's duplicates and dead letters."""
-        measures, view, source_name = (
-            self.store.measures(),
-            self.store.layout.view,
-            self.store.pipeline.source_name,
-        )
+        measures, view = self.store.measures(), self.store.layout.view
         duplicates: dict[str, Decimal] = {}
         dead_letters: dict[str, Decimal] = {}
         if received.duplicates:
             stored = {measure: quoted(view[measure]) for measure in measures}
             duplicates = sum_measures(self.aside(self.store.duplicates, batch), stored)
         if received.dead_letters:
-            in_raw = {measure: measure_in_raw(source_name(measure)) for measure in measures}
+            in_raw = measures_in_raw(self.store.pipeline, measures)
             dead_letters = sum_measures(self.aside(self.store.dead_letters, batch), in_raw)
         return duplicates, dead_letters
 
@@ -174,14 +173,16 @@ class EventLog:
         """The events in some of the log's files."""
         return self._read(files)
 
-    def heads(self, events: DataFrame, needs: Needs = PLAIN) -> Heads:
+    def heads(self, events: DataFrame, source: str | None = None) -> Heads:
         """What each tick brought from each partition: one small row for each, on the driver.
 
-        Where the strategy needs a histogram there is a row for each of its bars.
+        It is told as much as the strategy of the events' source needs, and no more than that where no strategy is to
+        hear of them. Where one needs a histogram there is a row for each of its bars.
         """
-        every = self.store.pipeline.watermark.every
-        if needs.marks:
-            events = with_marks(events, self.store.layout, needs)
+        watermark = self.store.pipeline.watermark
+        every, needs = watermark.every, PLAIN if source is None else watermark.of_source(source).needs
+        if source is not None and needs.marks:
+            events = with_marks(events, self.store.reading(source), needs)
         bar = _bar(needs, every)
         aggregates = {
             "latest": "max(event_time)",
@@ -235,13 +236,14 @@ class EventLog:
             if folder is not None:  # of an attempt that did not read them right
                 remove_all(folder)
             folder = self.store.events.new_folder(batch)
-            events = decoded(rows.frame, self.store.layout, self._params(batch, piece, timeline))
+            reading, params = self.store.reading(piece.source), self._params(batch, piece, timeline)
+            events = decoded(rows.frame, reading, params)
             if rows.tasks is not None:
                 events = events.coalesce(rows.tasks)
             events.drop(LANDED).write.options(**UNIQUE).partitionBy(envelope.LANE).parquet(url(folder))
             return folder, rows
 
-        return self.source.read(self._reading, piece, write)
+        return self.sources[piece.source].read(self._reading, piece, write)
 
     def _params(self, batch: int, piece: Slice, timeline: Timeline) -> DataFrame:
         row = {
@@ -278,7 +280,7 @@ class EventLog:
         found = [file for each in lanes for file in parquet_files(folder / f"{envelope.LANE}={each}")]
         if lane == envelope.EVENTS:
             return found
-        filing = Filing(self.source.letters(piece))
+        filing = Filing(self.sources[piece.source].letters(piece))
         return [filing.file(written, home / written.name) for written in found]
 
     def _commit(self, batch: int, table: Table, files: Sequence[Location], read: Rows) -> int:

@@ -8,33 +8,34 @@ from latecomer.config.checks import PRIVATE
 from latecomer.log.envelope import micros
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.strategies import Needs
-from latecomer.store.layout import EventLayout
+from latecomer.store.layout import Reading
 from latecomer.store.sql import quoted
 
 MARK = f"{PRIVATE}mark"
 _TIME, _ARRIVAL = f"unix_micros({PRIVATE}event_time)", f"unix_micros({PRIVATE}arrival_time)"
 
 
-def with_marks(events: DataFrame, layout: EventLayout, needs: Needs) -> DataFrame:
+def with_marks(events: DataFrame, reading: Reading, needs: Needs) -> DataFrame:
     """The log with MARK: the moment that an event marks, in microseconds; null where it is no mark."""
+    layout = reading.log
     seen = events.selectExpr(
         *(f"{quoted(stored)} as {quoted(column)}" for column, stored in layout.view.items()),
         *(f"{quoted(stored)} as {quoted(PRIVATE + stored)}" for stored in layout.stored),
     )
     mark = f"case when ({needs.where}) then {_TIME} end"
     if needs.marker is not None:
-        mark = _marker(needs.marker, layout)
+        mark = _marker(needs.marker, reading)
     return seen.selectExpr(
         *(f"{quoted(PRIVATE + stored)} as {quoted(stored)}" for stored in layout.stored), f"{mark} as {MARK}"
     )
 
 
-def _marker(marker: str, layout: EventLayout) -> str:
-    kind, event = layout.columns[marker], layout.pipeline.event
+def _marker(marker: str, reading: Reading) -> str:
+    kind, event = reading.columns[marker], reading.pipeline.event
     if kind == "boolean":
         return f"case when {quoted(marker)} then {_TIME} end"
-    in_envelope = layout.view[marker] in ("event_time", "arrival_time")
+    in_envelope = reading.log.view[marker] in ("event_time", "arrival_time")
     read = micros(marker, "timestamp" if in_envelope else kind, event.unit, event.zone)
     possible = f"(case when {read} between {EARLIEST} and {LATEST} then {read} end)"
-    ahead = layout.pipeline.watermark.max_future
+    ahead = reading.pipeline.watermark.max_future
     return possible if ahead is None else f"case when {possible} - {_ARRIVAL} <= {ahead}L then {possible} end"

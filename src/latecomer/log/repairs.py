@@ -9,7 +9,7 @@ from latecomer.errors import LedgerError
 from latecomer.log import envelope
 from latecomer.log.envelope import RAW, REASON, decoded
 from latecomer.log.events import EventLog, Received
-from latecomer.log.measures import measure_in_raw
+from latecomer.log.measures import measures_in_raw
 from latecomer.model.timeline import Timeline
 from latecomer.source.base import Rows, Slice
 from latecomer.source.fixes import Fix
@@ -25,11 +25,12 @@ TRIED = (NUMBER, REASON, RAW, MISFIT)
 class RepairLog(EventLog):
     """A log that is fed with dead letters. What becomes of them is in `repairs` before their events are there."""
 
-    def __init__(self, log: EventLog, fix: Fix) -> None:
+    def __init__(self, log: EventLog, fix: Fix, source: str = "") -> None:
         store = log.store
-        self.__dict__ |= log.__dict__  # the same log, with all it knows, and another source
-        self.source = RepairedSource(store.pipeline, store.columns, fix)
-        for name, value in self.source.settings.items():
+        self.__dict__ |= log.__dict__  # the same log, with all it knows, and other sources
+        repaired = RepairedSource(store.pipeline.views[source], store.columns.read_from(source), fix)
+        self.sources = {source: repaired}
+        for name, value in repaired.settings.items():
             self._reading.conf.set(name, value)
 
     def tried(self, piece: Slice, timeline: Timeline) -> pa.Table:
@@ -37,16 +38,15 @@ class RepairLog(EventLog):
 
         def collect(rows: Rows) -> pa.Table:
             params = self._params(0, piece, timeline)
-            return (
-                decoded(rows.frame, self.store.layout, params, keep=(NUMBER, MISFIT)).select(*TRIED).toArrow()
-            )
+            reading = self.store.reading(piece.source)
+            return decoded(rows.frame, reading, params, keep=(NUMBER, MISFIT)).select(*TRIED).toArrow()
 
-        return self.source.read(self._reading, piece, collect)
+        return self.sources[piece.source].read(self._reading, piece, collect)
 
     def measured(self, letters: Location) -> pa.Table:
-        """What the ledger has read out of dead letters, by their NUMBER; `letters` has that and `raw`."""
-        named = self.store.pipeline.source_name
-        sums = {measure: measure_in_raw(named(measure)) for measure in self.store.measures()}
+        """What the ledger has read out of dead letters, by their NUMBER; `letters` has that, `raw` and
+        `source_partition`."""
+        sums = measures_in_raw(self.store.pipeline, self.store.measures())
         rows = self._reading.read.parquet(url(letters))
         return rows.select(
             NUMBER,

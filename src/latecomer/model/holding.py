@@ -31,6 +31,8 @@ class Holding:
     """How many partitions have been heard of since and are further."""
     suggested: int
     """An `idle_after` that would let the others go on."""
+    place: str = "watermark"
+    """Where it would be written."""
 
 
 def holding_in_words(holding: Sequence[Holding]) -> str:
@@ -51,7 +53,7 @@ def holding_in_words(holding: Sequence[Holding]) -> str:
         more = f" and {len(others) - MOST_NAMED + 1} more" if len(others) >= MOST_NAMED else ""
         words += f". So does {named}{more}"
     return (
-        f"{words}. Set watermark.idle_after: {format_duration(first.suggested)}, and whoever is silent for so long "
+        f"{words}. Set {first.place}.idle_after: {format_duration(first.suggested)}, and whoever is silent for so long "
         "holds nobody back"
     )
 

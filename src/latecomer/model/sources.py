@@ -22,7 +22,7 @@ def partition_of(source: str, partition: str | None) -> str:
     >>> partition_of("app", "payments-0"), partition_of("app", "")
     ('app/payments-0', 'app')
     """
-    return f"{source}{BETWEEN}{partition}" if partition else source
+    return f"{source}{BETWEEN}{partition}" if source and partition else source or partition or ""
 
 
 def split_partition(partition: str) -> tuple[str, str]:
@@ -60,6 +60,9 @@ class BySource(Strategy):
     def of_source(self, source: str) -> Strategy:
         return self.sources[source]
 
+    def place(self, partition: str) -> str:
+        return f"sources.{split_partition(partition)[0]}.watermark"
+
     def stand_in(self, partition: str) -> str | None:
         source, own = split_partition(partition)
         return source if own else None
@@ -86,10 +89,7 @@ def named_partitions(
         partition: False if split_partition(partition)[0] == source else more
         for partition, more in known.items()
     }
-    every = {**dict.fromkeys(_unheard(sources, [*others, *said]), False), **others, **said}
+    every = {**others, **said}
+    heard = {split_partition(partition)[0] for partition in every}
+    every |= {name: False for name in sources if name not in heard}
     return {partition: more or split_partition(partition)[0] in behind for partition, more in every.items()}
-
-
-def _unheard(sources: Collection[str], partitions: Collection[str]) -> list[str]:
-    heard = {split_partition(partition)[0] for partition in partitions}
-    return [source for source in sources if source not in heard]

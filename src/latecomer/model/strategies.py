@@ -191,6 +191,10 @@ class Strategy(Model):
         """The strategy that the partitions of a source follow."""
         return self
 
+    def place(self, partition: str) -> str:
+        """Where the pipeline file says what a partition follows."""
+        return "watermark"
+
     def stand_in(self, partition: str) -> str | None:
         """The partition that stood for this one while it was not known, if one did."""
         return None

@@ -92,6 +92,15 @@ class Timeline:
         self.newest_arrival = max([self.newest_arrival, *(head.at for head in ordered)])
         return [self._tick(tick, tuple(group)) for tick, group in groupby(ordered, attrgetter("tick"))]
 
+    def name(self, named: Mapping[str, bool]) -> None:
+        """The partitions that there are, and whether more of them is to be read, between two batches."""
+        self._name(named, self.last_at)
+
+    def known(self) -> dict[str, bool]:
+        """Every partition that was named or heard of, and whether there was more of it when it was named last."""
+        heard = (*self.partitions, *(head.partition for head in self.open_heads))
+        return {partition: self.named.get(partition, False) for partition in heard}
+
     def out_of_step(self, heads: Iterable[Head]) -> OutOfStep | None:
         """What of a batch, still to be read, arrived clearly before what was read already: by more than a tick,
         and by more than the watermark stays behind, so that it may be late for no other reason."""
@@ -99,10 +108,16 @@ class Timeline:
             (self.newest_arrival - head.at, head.events)
             for head in heads
             if self.newest_arrival - head.at > self._tolerance(head.partition)
+            and not self._was_awaited(head.partition)
         ]
         if self.newest_arrival == BEGIN_OF_TIME or not behind:
             return None
         return OutOfStep(sum(events for _, events in behind), max(by for by, _ in behind))
+
+    def _was_awaited(self, partition: str) -> bool:
+        """Whether it was known that there is more of a partition, so that nothing of it can be late for that."""
+        stand_in = self.strategy.stand_in(partition)
+        return self.named.get(partition, False) or (stand_in is not None and self.named.get(stand_in, False))
 
     def _tolerance(self, partition: str) -> int:
         known, every = self.partitions.get(partition), self.strategy.every
@@ -122,6 +137,7 @@ class Timeline:
             name
             for name, known in self.partitions.items()
             if name not in heard
+            and not self.named.get(name, False)
             and self._idle_after(name) is None
             and self.last_at - known.seen_at >= self._patience(name)
         }
@@ -136,6 +152,7 @@ class Timeline:
                 self.watermark,
                 sum(mark > marks[name] for mark in speaking),
                 self._patience(name),
+                self.strategy.place(name),
             )
             for name in silent
             if marks[name] < speaking[0]

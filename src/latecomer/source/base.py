@@ -60,6 +60,8 @@ class Slice:
     it does not know them."""
     unread: int | None = field(default=None, kw_only=True)
     """How many rows the source had beyond this slice, where it knows that."""
+    source: str = field(default="", kw_only=True)
+    """The source that it is of, where there are several."""
 
     def landings(self, origins: Iterable[str]) -> dict[str, int]:
         """When each of the origins landed: of rows with one arrival time, the first to land goes first."""

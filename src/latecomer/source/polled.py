@@ -96,6 +96,10 @@ class Polled(RecordSource, FollowedSource):
         while (answer := self._ask(root)) is not None and self._unread(answer.until) != 0:
             pass
 
+    def has_answered(self, root: Path, number: int) -> bool:
+        """Whether an answer was written down."""
+        return Answers(root).read(number) is not None
+
     def answered(self, root: Path, number: int) -> Range | None:
         """The slice of an answer that was written down, if there is one; what has gone since then is left out."""
         answers = Answers(root)

@@ -106,7 +106,8 @@ class RepairSlice(Slice):
 def slice_of(repair: Repair) -> RepairSlice:
     """What a replay that was written down reads."""
     try:
-        return RepairSlice(repair.arrival, repair.letters, [Form.restored(form) for form in repair.forms])
+        forms = [Form.restored(form) for form in repair.forms]
+        return RepairSlice(repair.arrival, repair.letters, forms, source=repair.source)
     except (KeyError, TypeError, ValueError):
         raise StoreError(
             f"{repair.folder}: its plan is not what latecomer wrote; restore the store from a backup"

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from latecomer.config.views import place_in
 from latecomer.errors import PipelineError, Problem, StoreMismatch
 from latecomer.spark.errors import first_line
 from latecomer.spark.session import no_rows
@@ -28,7 +29,8 @@ def check_predicates(spark: SparkSession, store: Store, file: str | Path | None 
     empty = no_rows(spark, store.layout.types)
     pipeline, seen = store.pipeline, set()
     written = {f"outputs.{name}.where": output.where for name, output in pipeline.outputs.items()}
-    written["watermark.where"] = pipeline.watermark.needs.where
+    for name, view in pipeline.views.items():
+        written[place_in(name, "watermark.where")] = view.watermark.needs.where
     for field, where in written.items():
         if where is not None and (reason := _mistake(empty, where)) is not None:
             fix = f"write an SQL condition over {', '.join(store.columns)} alone"

@@ -79,6 +79,7 @@ WATERMARKS = pa.schema(
         ("watermark", TIMESTAMP),
         ("settled", TIMESTAMP),
         ("kind", pa.string()),
+        ("source", pa.string()),
         ("arrival_by", pa.string()),
         ("held_by", pa.string()),
         ("unheld", TIMESTAMP),
@@ -165,11 +166,12 @@ class EventLayout:
         event, envelope = self.pipeline.event, {}
         if isinstance(event.id, str) and self.columns.get(event.id) == "string":
             envelope[event.id] = "event_id"
-        partition = self.pipeline.partition_column
-        if partition is not None and self.columns.get(partition) == "string":
-            envelope[partition] = "source_partition"
-        if self.pipeline.order_by is not None:
-            envelope[self.pipeline.order_by] = "arrival_time"
+        for source in self.pipeline.views.values():
+            partition = source.partition_column
+            if not self.pipeline.sources and self.columns.get(partition or "") == "string":
+                envelope[str(partition)] = "source_partition"  # of several, it begins with the source
+            if source.order_by is not None:
+                envelope[source.order_by] = "arrival_time"
         envelope[event.time] = "event_time"
         view: dict[str, str] = {}
         for column in self.columns:
@@ -230,6 +232,19 @@ class EventLayout:
             others = (other for other in self.stored if other != name)
             names[name] = stored_name(name, [*_MISSED, *names.values(), *others])
         return names
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the rows of a source become events of the log."""
+
+    pipeline: Pipeline
+    """As this source sees it."""
+    columns: Mapping[str, str]
+    """What its rows have."""
+    log: EventLayout
+    source: str = ""
+    """Its name, where there are several."""
 
 
 @dataclass(frozen=True)

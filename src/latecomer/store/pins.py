@@ -53,9 +53,14 @@ def write_pins(root: Location, pins: Mapping[str, Any]) -> None:
 
 def _misshapen(pinned: Mapping[str, Any]) -> str | None:
     """The first entry that latecomer cannot have written."""
-    for column, kind in pinned["columns"].items():
-        if not _is_type(kind):
-            return f"columns.{column} ({kind!r})"
+    sources = pinned.get("sources", {})
+    if not isinstance(sources, dict) or not all(isinstance(each, dict) for each in sources.values()):
+        return "sources"
+    found = {"columns": pinned["columns"], **{f"sources.{name}": each for name, each in sources.items()}}
+    for place, columns in found.items():
+        for column, kind in columns.items():
+            if not _is_type(kind):
+                return f"{place}.{column} ({kind!r})"
     for name, definition in pinned["outputs"].items():
         if not isinstance(definition, dict):
             return f"outputs.{name}"

@@ -46,6 +46,8 @@ class Repair:
     fix: Mapping[str, Any]
     forms: Sequence[Mapping[str, Any]]
     """How its records are written; each record says which of these."""
+    source: str = ""
+    """The source that they are of, where there are several."""
 
     @property
     def letters(self) -> Location:
@@ -68,6 +70,7 @@ def keep_repair(
     forms: Sequence[Mapping[str, Any]],
     letters: pa.Table,
     outcome: pa.Table,
+    source: str = "",
 ) -> Repair:
     """Write down a replay, durably. From here on its batch is taken."""
     folder = root / FOLDER
@@ -75,9 +78,9 @@ def keep_repair(
     files.make_folder(folder)
     written = [files.write_table(letters, folder / _LETTERS), files.write_table(outcome, folder / _OUTCOME)]
     files.sync_files(written, root)
-    plan = {"batch": batch, "arrival": arrival, "fix": fix, "forms": forms}
+    plan = {"batch": batch, "arrival": arrival, "fix": fix, "forms": forms, "source": source}
     files.replace_text(folder / _PLAN, json.dumps(plan, indent=1) + "\n")
-    return Repair(folder, batch, arrival, fix, forms)
+    return Repair(folder, batch, arrival, fix, forms, source)
 
 
 def kept_repair(root: Location) -> Repair | None:
@@ -89,7 +92,8 @@ def kept_repair(root: Location) -> Repair | None:
         return None
     try:
         plan = json.loads(text)
-        found = Repair(folder, plan["batch"], plan["arrival"], dict(plan["fix"]), list(plan["forms"]))
+        fix, forms, source = dict(plan["fix"]), list(plan["forms"]), str(plan.get("source", ""))
+        found = Repair(folder, plan["batch"], plan["arrival"], fix, forms, source)
         if not (type(found.batch) is int and type(found.arrival) is int):
             raise TypeError
         return found

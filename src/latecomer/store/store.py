@@ -11,6 +11,7 @@ store/
   outputs/NAME/rebuilds/              plans, and what became of them
   ids/                                which ids the log holds; made from it where it is missing
   checkpoint/                         Spark's own
+  sources/NAME/                       of several sources, how far each was read
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ from pydantic import ValidationError
 
 from latecomer.config.columns import infer_columns
 from latecomer.config.load import check_renames
+from latecomer.config.merged import Columns, merged
 from latecomer.config.models import Output, Pipeline
 from latecomer.config.own import Decoder, PolledSource
 from latecomer.config.paths import folder_columns, list_files
 from latecomer.config.renames import seen_columns
+from latecomer.config.views import place_in
 from latecomer.errors import NoStore, SourceError, StoreMismatch, first_line
 from latecomer.model import types
 from latecomer.model.base import in_own_words
@@ -75,9 +78,19 @@ class Store:
     def __init__(self, pipeline: Pipeline, columns: Mapping[str, str]) -> None:
         self.pipeline = pipeline
         self.root = pipeline.store_path
-        self.columns = dict(columns)
+        self.columns = Columns.of(columns)
         self.wide_sums = _has_wide_sums(self.root)
         self.layout = layout.EventLayout(pipeline, self.columns, self.wide_sums)
+
+    def reading(self, source: str) -> layout.Reading:
+        """How the rows of a source become events."""
+        return layout.Reading(
+            self.pipeline.views[source], self.columns.of_source(source), self.layout, source
+        )
+
+    def home(self, source: str) -> Path:
+        """The folder in which a source keeps how far it was read: the store's own, where there is one source."""
+        return home_of(self.root, source)
 
     @cached_property
     def events(self) -> Table:
@@ -113,9 +126,9 @@ class Store:
         """When each batch was published."""
         return Table(self.root / "publications", layout.PUBLICATIONS)
 
-    @property
-    def checkpoint(self) -> Path:
-        return self.root / "checkpoint"
+    def checkpoint(self, source: str = "") -> Path:
+        """Where Spark keeps how far it has found the files of a source."""
+        return self.home(source) / "checkpoint"
 
     def output_tables(self, name: str, schema: pa.Schema) -> OutputTables:
         """An output's tables; `schema` is that of its panes with their state."""
@@ -198,7 +211,8 @@ class Store:
                 policies.append({"since": since, "policy": policy, **meaning})
         if self.replay_of is not None:
             pinned["replay_of"] = str(self.replay_of)
-        return {**pinned, "columns": self.columns, "event": self._event_definition(pinned)}
+        sources = {"sources": self.columns.by_source} if self.columns.by_source else {}
+        return {**pinned, "columns": dict(self.columns), **sources, "event": self._event_definition(pinned)}
 
     def require_harmless(self) -> None:
         """Refuse a store whose definitions would have Spark do more than compare columns."""
@@ -266,14 +280,9 @@ class Store:
         definition = {
             "time": event.time,
             "id": event.id if isinstance(event.id, str) else list(event.id_columns) or None,
-            "partition": self.pipeline.partition_column,
-            "order_by": self.pipeline.order_by,
-            "zone": event.zone,
-            "unit": event.unit,
-            "arrival_unit": self.pipeline.arrival_unit,
             "every": self.pipeline.watermark.every,
             "ledger": sorted(self.pipeline.ledger),
-            "columns": {new: str(made_from) for new, made_from in self.pipeline.columns.items()} or None,
+            **_read_definition(self.pipeline),
         }
         before = pinned.get("event", definition)
         changed = [key for key in definition if before.get(key) != definition[key]]
@@ -286,10 +295,29 @@ class Store:
         return definition
 
 
+def _read_definition(pipeline: Pipeline) -> dict[str, Any]:
+    """How what is read becomes events; of several sources, of each of them."""
+    if pipeline.sources:
+        return {"sources": {name: _read_definition(view) for name, view in pipeline.views.items()}}
+    return {
+        "partition": pipeline.partition_column,
+        "order_by": pipeline.order_by,
+        "zone": pipeline.event.zone,
+        "unit": pipeline.event.unit,
+        "arrival_unit": pipeline.arrival_unit,
+        "columns": {new: str(made_from) for new, made_from in pipeline.columns.items()} or None,
+    }
+
+
 def _has_wide_sums(root: Location) -> bool:
     """Whether the sums of whole numbers are decimals: in every store that does not exist yet (ADR 0028)."""
     pinned = read_pins(root)
     return pinned is None or pinned[SUMS] == state_types.WHOLE
+
+
+def home_of(root: Path, source: str) -> Path:
+    """The folder in which the store in `root` keeps how far a source was read."""
+    return root / "sources" / source if source else root
 
 
 def open_store(pipeline: Pipeline) -> Store:
@@ -297,57 +325,79 @@ def open_store(pipeline: Pipeline) -> Store:
     pinned = read_pins(pipeline.store_path)
     if pinned is None:
         raise NoStore(f"there is no store at {pipeline.store_path} yet; run the pipeline first")
-    store = Store(pipeline, pinned["columns"])
+    store = Store(pipeline, Columns(pinned["columns"], pinned.get("sources")))
     store.require_harmless()
     return store
 
 
-def source_columns(pipeline: Pipeline, file: str | Path | None = None) -> dict[str, str]:
+def source_columns(pipeline: Pipeline, file: str | Path | None = None) -> Columns:
     """The columns that the pipeline sees: as the source declares them, else as pinned by an earlier run, else
     as inferred from the files there; renamed as the pipeline says. `file` is named in errors."""
     pinned = read_pins(pipeline.store_path)
+    if not pipeline.sources:
+        return Columns(_columns_of("", pipeline, None if pinned is None else pinned["columns"], file))
+    known: Mapping[str, Any] = {} if pinned is None else pinned.get("sources", {})
+    return merged(
+        {name: _columns_of(name, view, known.get(name), file) for name, view in pipeline.views.items()}
+    )
+
+
+def columns_known(pipeline: Pipeline) -> bool:
+    """Whether it can be told which columns there are: where nothing says it, the first file is waited for."""
+    return read_pins(pipeline.store_path) is not None or all(
+        view.source.columns is not None or view.source.polled or list_files(view.source_path)
+        for view in pipeline.views.values()
+    )
+
+
+def _columns_of(
+    name: str, pipeline: Pipeline, pinned: Mapping[str, str] | None, file: str | Path | None
+) -> dict[str, str]:
+    """The columns of one source; `pinned` are those that an earlier run has found."""
     found = pipeline.source.columns
     if found is None and pinned is None:
-        found = _inferred(pipeline)
+        found = _inferred(name, pipeline)
     if found is not None:
-        check_renames(pipeline, found, file)
+        check_renames(pipeline, found, file, name)
         found = _as_read(pipeline, seen_columns(found, pipeline.columns))
     if pinned is None:
         return found or {}
-    columns: dict[str, str] = pinned["columns"]
     written = seen_columns(pipeline.source.columns or {}, pipeline.columns)
     differs = [
-        name for name, kind in (found or {}).items() if columns.get(name) not in (kind, written.get(name))
+        column
+        for column, kind in (found or {}).items()
+        if pinned.get(column) not in (kind, written.get(column))
     ]
     if differs:
         raise StoreMismatch(
-            f"source.schema differs from the columns pinned in the store: {', '.join(differs)}; "
+            f"{place_in(name, 'source.schema')} differs from the columns pinned in the store: {', '.join(differs)}; "
             "restore the declared types, or start a new store"
         )
-    return columns
+    return dict(pinned)
 
 
-def _inferred(pipeline: Pipeline) -> dict[str, str]:
+def _inferred(name: str, pipeline: Pipeline) -> dict[str, str]:
     """The columns of the files that are there, and those that only their folders say; or what a source says."""
     own = pipeline.source.polled
     if own is not None:
-        return _columns_of(own)
+        return _said_by(name, own)
     files = list_files(pipeline.source_path)
     if not files:
         raise SourceError(
             f"no file matches {pipeline.source_path}, so the columns cannot be inferred; "
-            "correct source.files.path, wait for the first file, or declare source.schema"
+            + place_in(name, "correct source.files.path, wait for the first file, or declare source.schema")
         )
     settings = pipeline.files
     if isinstance(settings.format, Decoder):
         raise SourceError(
-            f"decoder {settings.format.kind} does not say which columns there are; declare source.schema"
+            f"decoder {settings.format.kind} does not say which columns there are; declare "
+            + place_in(name, "source.schema")
         )
     found = infer_columns(files, settings.format, settings.delimiter, settings.encoding)
     return {**folder_columns(pipeline.source_path, files), **found}
 
 
-def _columns_of(own: PolledSource) -> dict[str, str]:
+def _said_by(name: str, own: PolledSource) -> dict[str, str]:
     try:
         found = own.columns()
         columns = {name: normal_type(kind) for name, kind in (found or {}).items()}
@@ -356,7 +406,9 @@ def _columns_of(own: PolledSource) -> dict[str, str]:
             f"source {own.kind}: columns() failed with {first_line(error)}; correct the class"
         ) from error
     if not columns:
-        raise SourceError(f"source {own.kind} does not say which columns it has; declare source.schema")
+        raise SourceError(
+            f"source {own.kind} does not say which columns it has; declare {place_in(name, 'source.schema')}"
+        )
     return columns
 
 

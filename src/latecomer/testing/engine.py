@@ -96,7 +96,7 @@ class _Played:
     def _started(self) -> Engine:
         store = Store(self.pipeline, self.store.columns)
         source = MemorySource(self.pipeline, store.columns)
-        engine = Engine(self.spark, store, log=EventLog(self.spark, store, source))
+        engine = Engine(self.spark, store, log=EventLog(self.spark, store, {"": source}))
         engine.start()
         return engine
 

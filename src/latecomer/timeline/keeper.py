@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -108,42 +109,59 @@ class Stretch:
         )
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where a batch of the timeline comes from."""
+
+    source_batch: int
+    """Its number at the source."""
+    source: str = ""
+    """The source, where there are several."""
+    arrival_by: str | None = None
+    """What said when its rows came."""
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """How far a source is on the timeline: its last batch, and how many parts of that."""
+
+    batch: int
+    parts: int
+
+
 class TimelineKeeper:
     """Extends the timeline, batch by batch, and remembers it."""
 
     def __init__(self, table: Table, strategy: Strategy) -> None:
         self.table = table
         self.strategy = strategy
-        self.last_source_batch, carry = self._last()
-        self.parts = self._parts_of(self.last_source_batch)
-        """How many parts of the last batch of the source are on the timeline."""
+        carry = self._last_carry()
         self._reached: tuple[int, Step | None] | None = None
         self.timeline = Timeline.restore(strategy, carry)
 
     def extend(
         self,
         batch: int,
-        source_batch: int,
+        origin: Origin,
         heads: Iterable[Head],
         named: Mapping[str, bool] | None = None,
-        arrival_by: str | None = None,
     ) -> Stretch:
         """The rows of a data batch: computed and written, or read back if that was done before."""
         if not self.table.holds(batch):
             rows = self.timeline.extend(heads, named)
-            self._write(batch, source_batch, rows, arrival_by)
+            self._write(batch, rows, origin)
         return self.stretch(batch, batch)
 
     def advance(self, batch: int, row: Row) -> Stretch:
         """The row of a batch without data: a heartbeat or the drain."""
         if not self.table.holds(batch):
-            self._write(batch, self.last_source_batch, [row])
+            self._write(batch, [row])
         return self.stretch(batch, batch)
 
     def repair(self, batch: int, ticks: Iterable[int]) -> Stretch:
         """The rows of a batch of dead letters that were repaired: the timeline stays where it is."""
         if not self.table.holds(batch):
-            self._write(batch, self.last_source_batch, self.timeline.repaired(ticks))
+            self._write(batch, self.timeline.repaired(ticks))
         return self.stretch(batch, batch)
 
     def heartbeat(self, at: int) -> tuple[Timeline, Row] | None:
@@ -176,9 +194,9 @@ class TimelineKeeper:
             self._reached = batch, self.stretch(batch, batch).end
         return self._reached[1]
 
-    def _write(
-        self, batch: int, source_batch: int, rows: Sequence[Row], arrival_by: str | None = None
-    ) -> None:
+    def _write(self, batch: int, rows: Sequence[Row], origin: Origin | None = None) -> None:
+        if origin is None:
+            origin = Origin(self.accepted().batch)
         if not rows:
             rows = [Row(self.timeline.last_tick or 0, self.timeline.last_at, self.timeline.watermark)]
         carry = self.timeline.carry()
@@ -187,13 +205,14 @@ class TimelineKeeper:
             pa.table(
                 {
                     "batch": [batch] * len(rows),
-                    "source_batch": [source_batch] * len(rows),
+                    "source_batch": [origin.source_batch] * len(rows),
                     "tick": [row.tick for row in rows],
                     "at": moments([_stored(row.at) for row in rows]),
                     "watermark": moments([_stored(row.watermark) for row in rows]),
                     "settled": moments([_stored(row.settled) for row in rows]),
                     "kind": [row.kind for row in rows],
-                    "arrival_by": pa.array([arrival_by] * len(rows), pa.string()),
+                    "source": pa.array([origin.source or None] * len(rows), pa.string()),
+                    "arrival_by": pa.array([origin.arrival_by] * len(rows), pa.string()),
                     "held_by": pa.array([row.held_by for row in rows], pa.string()),
                     "unheld": moments([row.unheld for row in rows]),
                     "held_with": pa.array(
@@ -206,32 +225,38 @@ class TimelineKeeper:
                 }
             ),
         )
-        if source_batch != self.last_source_batch:
-            self.last_source_batch, self.parts = source_batch, 0
-        self.parts += rows[0].kind == "tick"
+        before = self.accepted(origin.source)
+        parts = before.parts if before.batch == origin.source_batch else 0
+        here = Accepted(origin.source_batch, parts + (rows[0].kind == "tick"))
+        self._accepted[origin.source] = here
 
-    def holds(self, source_batch: int, part: int) -> bool:
-        """Whether a part of a batch of the source is on the timeline."""
-        return source_batch < self.last_source_batch or (
-            source_batch == self.last_source_batch and part < self.parts
-        )
+    def accepted(self, source: str = "") -> Accepted:
+        """How far a source is on the timeline."""
+        return self._accepted.get(source, Accepted(-1, 0))
 
-    def _parts_of(self, source_batch: int) -> int:
+    def holds(self, source: str, source_batch: int, part: int) -> bool:
+        """Whether a part of a batch of a source is on the timeline."""
+        there = self.accepted(source)
+        return source_batch < there.batch or (source_batch == there.batch and part < there.parts)
+
+    @cached_property
+    def _accepted(self) -> dict[str, Accepted]:
+        """By source."""
         if not self.table.exists:
-            return 0
+            return {}
         found = self.table.query(
-            "select count(distinct batch) as parts from t "
-            f"where source_batch = {source_batch} and kind = 'tick'"
+            "select source, source_batch, count(distinct case when kind = 'tick' then batch end) as parts from t "
+            "group by source, source_batch order by source_batch"
         )
-        return int(found["parts"][0].as_py())
+        return {row["source"] or "": Accepted(row["source_batch"], row["parts"]) for row in found.to_pylist()}
 
-    def _last(self) -> tuple[int, str | None]:
+    def _last_carry(self) -> str | None:
         if not self.table.exists:
-            return -1, None
+            return None
         found = self.table.query(
-            "select source_batch, carry from t where carry is not null order by batch desc limit 1"
+            "select carry from t where carry is not null order by batch desc limit 1"
         ).to_pylist()
-        return (found[0]["source_batch"], found[0]["carry"]) if found else (-1, None)
+        return found[0]["carry"] if found else None
 
 
 def _partitions(row: Row) -> list[dict[str, object]]:

@@ -17,7 +17,8 @@ from latecomer.config.own import Decoder
 from latecomer.decode.csv import CsvFiles
 from latecomer.decode.detail import TOMBSTONE, TOO_LONG, UNREADABLE
 from latecomer.decode.files import SourceFile
-from latecomer.errors import PipelineError, Problem, SourceError
+from latecomer.errors import PipelineError, Problem, SourceError, did_you_mean
+from latecomer.model.sources import split_partition
 from latecomer.source.choose import source_of
 from latecomer.source.files import FileSource
 from latecomer.source.fixes import check_expression, check_on_spark
@@ -48,6 +49,8 @@ class Choice:
     """An SQL expression for the corrected text."""
     texts: Texts | None = None
     """Corrected texts; only these letters are picked up then."""
+    source: str | None = None
+    """The source that the letters are of, where there are several."""
 
     def check(self) -> None:
         """Refuse what may not be handed to Spark."""
@@ -81,9 +84,32 @@ class Picked:
         return list(zip(*(self.letters[name].to_pylist() for name in names), strict=True))
 
 
-def picked(store: Store, choice: Choice, spark: SparkSession, folder: Location) -> Picked:
-    """The dead letters that are chosen. They are looked at in a file in `folder`."""
+def chosen_source(store: Store, choice: Choice) -> str:
+    """The source whose dead letters are to be replayed; each source has its own columns and form."""
+    sources = store.pipeline.sources
+    if choice.source is not None and choice.source not in sources:
+        fix = did_you_mean(choice.source, sources) if sources else "leave it out: there is one source"
+        raise PipelineError([Problem("source", "the pipeline has no such source", choice.source, fix)])
+    if choice.source is not None or not sources:
+        return choice.source or ""
+    there = sorted({*_sources_of(standing_letters(store))})
+    if len(there) > 1:
+        fix = f"choose one, such as {there[0]}"
+        raise PipelineError(
+            [Problem("source", f"there are dead letters of {' and '.join(there)}", None, fix)]
+        )
+    return there[0] if there else next(iter(sources))
+
+
+def _sources_of(letters: pa.Table) -> list[str]:
+    return [split_partition(partition or "")[0] for partition in letters["source_partition"].to_pylist()]
+
+
+def picked(store: Store, choice: Choice, source: str, spark: SparkSession, folder: Location) -> Picked:
+    """The dead letters of a source that are chosen. They are looked at in a file in `folder`."""
     letters = standing_letters(store)
+    if source:
+        letters = letters.filter(pa.array([each == source for each in _sources_of(letters)], pa.bool_()))
     if choice.texts is not None:
         _require_known(store, choice.texts)
         places = zip(*(letters[name].to_pylist() for name in ("batch", "origin", "position")), strict=True)
@@ -157,9 +183,9 @@ class Records:
     """Letters without a record: number → what can be done about it."""
 
 
-def records_of(store: Store, found: Picked) -> Records:
+def records_of(store: Store, source: str, found: Picked) -> Records:
     """What of the letters picked up can be decoded."""
-    forms = _Forms(store)
+    forms = _Forms(store, source)
     rows, lost = [], {}
     for number, (letter, text) in enumerate(zip(found.letters.to_pylist(), found.texts, strict=True)):
         record = forms.record(letter, text)
@@ -167,8 +193,11 @@ def records_of(store: Store, found: Picked) -> Records:
             lost[number] = record
             continue
         form, folders, content = record
-        named = (letter[name] for name in ("origin", "position", "source_partition", "arrival_time"))
-        rows.append((number, *named, form, list(folders.items()), content))
+        partition = letter["source_partition"]
+        if source:
+            partition = split_partition(partition)[1] or None
+        place = letter["origin"], letter["position"], partition, letter["arrival_time"]
+        rows.append((number, *place, form, list(folders.items()), content))
     columns = list(zip(*rows, strict=True)) or [() for _ in LETTERS]
     table = pa.table(
         [pa.array(column, field.type) for column, field in zip(columns, LETTERS, strict=True)], schema=LETTERS
@@ -179,9 +208,9 @@ def records_of(store: Store, found: Picked) -> Records:
 class _Forms:
     """The forms of records, each once, and the headers of files."""
 
-    def __init__(self, store: Store) -> None:
-        self.pipeline = store.pipeline
-        source = source_of(store.pipeline, store.columns)
+    def __init__(self, store: Store, name: str) -> None:
+        self.pipeline = store.pipeline.views[name]
+        source = source_of(self.pipeline, store.columns.read_from(name))
         self.files = source if isinstance(source, FileSource) else None
         self.all: list[Form] = [JSON]
         self.headers: dict[str, tuple[str, ...] | str] = {}

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from latecomer.after.letters.choosing import Choice, picked, records_of
+from latecomer.after.letters.choosing import Choice, chosen_source, picked, records_of
 from latecomer.config import checks
 from latecomer.config.arguments import require_kind
 from latecomer.config.load import check_against
@@ -104,7 +104,8 @@ def replay_letters(
     store = _opened(pipeline)
     with _said_in(place):
         choice.check()
-        if problems := [*fix.mistakes(pipeline, store.columns)]:
+        source = chosen_source(store, choice)
+        if problems := [*fix.mistakes(pipeline.views[source], store.columns.read_from(source))]:
             raise PipelineError(problems)
     if kept_repair(store.root) is None and not standing_letters(store).num_rows:
         return NONE_PICKED
@@ -157,7 +158,9 @@ def _session(
     check_predicates(session, store)
     with _said_in(place):
         choice.check_on(session)
-        fix.check(empty_texts(session, store.columns), pipeline, store.columns)
+        source = chosen_source(store, choice)
+        columns = store.columns.read_from(source)
+        fix.check(empty_texts(session, columns), pipeline.views[source], columns)
     return session
 
 
@@ -193,12 +196,13 @@ class _Trial:
 
     def __init__(self, log: EventLog, timeline: Timeline, choice: Choice, fix: Fix, folder: Location) -> None:
         self.store = log.store
+        self.source = chosen_source(log.store, choice)
         self.fix = fix
-        self.log = RepairLog(log, fix)
+        self.log = RepairLog(log, fix, self.source)
         self.folder = folder
-        self.picked = picked(log.store, choice, log.spark, folder)
+        self.picked = picked(log.store, choice, self.source, log.spark, folder)
         LOG.info("trying %s dead letters", f"{self.picked.letters.num_rows:,}")
-        self.records = records_of(log.store, self.picked)
+        self.records = records_of(log.store, self.source, self.picked)
         arrivals = [to_micros(at) for at in self.picked.letters["arrival_time"].to_pylist() if at is not None]
         # The arrival clock as it stands. Dead letters do not move it, and may have come later.
         self.arrival = max([timeline.last_at, *arrivals])
@@ -237,6 +241,7 @@ class _Trial:
             [form.written() for form in self.records.forms],
             chosen,
             self._rows(batch),
+            self.source,
         )
 
     def _tried(self, timeline: Timeline) -> list[Outcome]:
@@ -249,11 +254,10 @@ class _Trial:
         rows = self.records.rows
         if not rows.num_rows:
             return outcome
-        piece = RepairSlice(
-            self.arrival, write_table(rows, self.folder / "letters.parquet"), self.records.forms
-        )
+        letters = write_table(rows, self.folder / "letters.parquet")
+        piece = RepairSlice(self.arrival, letters, self.records.forms, source=self.source)
         forms = dict(zip(rows[NUMBER].to_pylist(), rows[FORM].to_pylist(), strict=True))
-        explain = _explainers(self.store, self.records.forms)
+        explain = _explainers(self.store, self.source, self.records.forms)
         for row in self.log.tried(piece, timeline).to_pylist():
             number, reason = row[NUMBER], row[REASON]
             outcome[number] = None
@@ -290,7 +294,7 @@ class _Trial:
         """What the ledger has read out of each letter."""
         if not self.store.measures():
             return {}
-        raw = self.picked.letters.select(["raw"])
+        raw = self.picked.letters.select(["raw", "source_partition"])
         numbered = raw.append_column(NUMBER, pa.array(range(raw.num_rows), pa.int64()))
         measured = self.log.measured(write_table(numbered, self.folder / "raw.parquet"))
         return {
@@ -299,10 +303,11 @@ class _Trial:
         }
 
 
-def _explainers(store: Store, forms: Sequence[Form]) -> list[Callable[[str, bytes], str | None]]:
+def _explainers(store: Store, source: str, forms: Sequence[Form]) -> list[Callable[[str, bytes], str | None]]:
     """For each form, what says in words why a record of it is dead."""
-    pipeline = store.pipeline
-    columns = {pipeline.source_name(column): kind for column, kind in store.columns.items()}
+    pipeline = store.pipeline.views[source]
+    read = store.columns.read_from(source)
+    columns = {pipeline.source_name(column): kind for column, kind in read.items()}
 
     def of(form: Form) -> Callable[[str, bytes], str | None]:
         explainer = Explainer(pipeline, columns, as_json=form.kind == "json")

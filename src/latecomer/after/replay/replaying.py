@@ -124,7 +124,7 @@ def replay(
     supposed = changed(pipeline, changes or {})
     for name in outputs:
         require_output(pipeline, name)
-    new_timeline = any(field.split(".")[0] == "watermark" for field in changes or {})
+    new_timeline = any(field.startswith(("watermark", "sources.")) for field in changes or {})
     if one_shot and new_timeline:
         problem = Problem("watermark", "cannot change in one shot", fix="leave one_shot out")
         raise PipelineError([problem])
@@ -218,6 +218,8 @@ class _Step:
     at: int
     named: Mapping[str, bool] | None
     """The partitions that the source had then, where it knew them."""
+    source: str
+    """The source that it is of, where there are several."""
 
 
 class _Replayer:
@@ -245,7 +247,7 @@ class _Replayer:
     def _do(self, step: _Step) -> None:
         engine = self.engine
         if step.kind == "tick":
-            engine.take(step.source_batch, Slice(0, partitions=step.named))
+            engine.take(step.source_batch, Slice(0, partitions=step.named, source=step.source))
             engine.settle()
         elif step.kind == "repair":
             engine.take_repaired(step.batch)
@@ -301,7 +303,7 @@ class _Replayer:
 def _steps(origin: Store, last: int) -> list[_Step]:
     found = origin.watermarks.query(
         "select batch, max(source_batch) as source_batch, max(kind) as kind, max(at) as at, "
-        f"max(carry) as carry from t where batch <= {last} group by batch order by batch"
+        f"max(source) as source, max(carry) as carry from t where batch <= {last} group by batch order by batch"
     )
     return [
         _Step(
@@ -310,6 +312,7 @@ def _steps(origin: Store, last: int) -> list[_Step]:
             row["kind"],
             to_micros(row["at"]) if row["at"] else 0,
             Timeline.named_in(row["carry"]),
+            row["source"] or "",
         )
         for row in found.to_pylist()
     ]

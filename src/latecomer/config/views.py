@@ -1,0 +1,46 @@
+"""What is said of one source, said of one of several: fields are told where the file has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from latecomer.config.models import Pipeline
+from latecomer.errors import Problem
+
+_PLACES = re.compile(r"\b(source|columns|watermark)(?=\.|: \{)|\bevent\.(?=zone\b|unit\b)")
+"""Where the settings of a source stand when there is only one."""
+
+
+def place_in(source: str, text: str) -> str:
+    """A field, or a text that names fields, as it is written where there are several sources.
+
+    >>> place_in("app", "add source.files.unit or event.unit"), place_in("", "source.schema")
+    ('add sources.app.files.unit or sources.app.unit', 'source.schema')
+    """
+    if not source:
+        return text
+    return _PLACES.sub(lambda found: _placed(source, found), text)
+
+
+def _placed(source: str, found: re.Match[str]) -> str:
+    what = found[1]
+    return f"sources.{source}" if what == "source" else f"sources.{source}.{what or ''}"
+
+
+def in_each_source(pipeline: Pipeline, check: Callable[[Pipeline], Iterable[Problem]]) -> list[Problem]:
+    """The problems that a check finds in the pipeline as each source sees it."""
+    return [in_source(name, problem) for name, view in pipeline.views.items() for problem in check(view)]
+
+
+def in_source(name: str, problem: Problem) -> Problem:
+    """A problem of the only source, as one of this source of several."""
+    if not name:
+        return problem
+    return replace(
+        problem,
+        field=place_in(name, problem.field),
+        message=place_in(name, problem.message),
+        fix=problem.fix and place_in(name, problem.fix),
+    )
