@@ -103,6 +103,7 @@ def replay_dead_letters(
     *,
     where: str | None = None,
     fix: Mapping[str, Any] | None = None,
+    source: str | None = None,
     dry_run: bool = False,
     spark: SparkSession | None = None,
 ) -> ReplayedLetters:
@@ -110,8 +111,8 @@ def replay_dead_letters(
 
     `where` is a condition over the columns of dead letters, all of them unless said. `fix` may have "format" or
     "unit" (how the event time is written), "column:NAME" (SQL for a column), "raw" (SQL for the text of the record) and
-    "text" (corrected texts: a file, or a list of {"batch", "origin", "position", "raw"}). With `dry_run` nothing is
-    changed.
+    "text" (corrected texts: a file, or a list of {"batch", "origin", "position", "raw"}). `source` is the one that they
+    are of, where several have any. With `dry_run` nothing is changed.
     """
     from latecomer.after.letters.fixing import asked_for
     from latecomer.after.letters.replaying import replay_letters
@@ -120,8 +121,9 @@ def replay_dead_letters(
     require_pipeline(call, pipeline)
     require_kind(call, (Mapping, type(None)), 'fixes, such as {"format": "dd/MM/yyyy HH:mm"}', fix=fix)
     require_kind(call, str, "the name of a fix", **{f"fix {key}": key for key in fix or {}})
+    require_kind(call, (str, type(None)), "the name of a source", source=source)
     require_flags(call, dry_run=dry_run)
-    choice, repair = asked_for(where, fix or {}, f"{call}()")
+    choice, repair = asked_for(where, fix or {}, f"{call}()", source)
     return replay_letters(pipeline, choice, repair, dry_run=dry_run, spark=spark)
 
 

@@ -11,15 +11,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kafka_kit import Client
-from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
-from latecomer.config.models import Pipeline
 from latecomer.ledger.check import check_ledger
-from latecomer.model.durations import to_micros
-from latecomer.model.interpreter import Arrival, Partitions, interpret
 from latecomer.running import run
 from latecomer.store.store import open_store
-from source.kafka_source_kit import iso, logged, pipeline_on
+from source.fates_kit import by_the_ledger, by_the_oracle
+from source.kafka_source_kit import iso, pipeline_on
 
 WATERMARK = {"delay": "1s", "every": "200ms", "idle_after": "4s", "max_future": None}
 OUTPUT = {"window": {"tumbling": "1s"}, "aggregates": {"payments": "count(*)"}, "allowed_lateness": "10s"}
@@ -27,29 +24,6 @@ OUTPUT = {"window": {"tumbling": "1s"}, "aggregates": {"payments": "count(*)"}, 
 
 def now(behind: float = 0.0) -> dict[str, Any]:
     return {"at": iso(datetime.now(UTC) - timedelta(seconds=behind))}
-
-
-def by_the_oracle(pipeline: Pipeline) -> dict[str, int]:
-    """What becomes of what is in the log, read batch by batch with the partitions that were named then."""
-    rows = logged(pipeline, "batch", "event_time", "arrival_time", "source_partition")
-    carries = open_store(pipeline).watermarks.query(
-        "select batch, carry from t where carry is not null and kind = 'tick' order by batch"
-    )
-    told: list[Any] = []
-    for row in carries.to_pylist():
-        told.append(Partitions(json.loads(row["carry"])["named"]))
-        told.append(
-            [Arrival(to_micros(at), to_micros(came), part) for n, at, came, part in rows if n == row["batch"]]
-        )
-    outcome = interpret(told, pipeline.watermark, pipeline.outputs, drain=True)
-    fates = [judged.fate.value for judged in outcome.judged["seconds"]]
-    return {fate: fates.count(fate) for fate in set(fates)}
-
-
-def by_the_ledger(pipeline: Pipeline) -> dict[str, int]:
-    (row,) = (row for row in Reader(pipeline).ledger_totals().to_pylist() if row["unit"] == "events")
-    fates = ("on_time", "late_accepted", "side_output", "dropped")
-    return {fate: int(row[fate]) for fate in fates if row[fate]}
 
 
 def test_silent_slow_behind_and_added(spark: SparkSession, kafka: Client, tmp_path: Path) -> None:
@@ -85,7 +59,7 @@ def test_silent_slow_behind_and_added(spark: SparkSession, kafka: Client, tmp_pa
     )["named"]
     assert named == {f"{topic}/{n}": n == backlog or named[f"{topic}/{n}"] for n in range(4)}
     assert named[f"{topic}/{backlog}"], "there was more of the backlog than the first batch read"
-    assert by_the_ledger(pipeline) == by_the_oracle(pipeline)
+    assert by_the_ledger(pipeline, "seconds") == by_the_oracle(pipeline, "seconds")
     assert check_ledger(pipeline, spark) == []
     assert replay(pipeline, spark=spark).equal
     anew = replay(pipeline, changes={"watermark.delay": "1s"}, spark=spark)

@@ -71,6 +71,10 @@ Fixes = Annotated[
         metavar="KEY=VALUE",
     ),
 ]
+FromSource = Annotated[
+    str | None,
+    typer.Option("--source", help="Replay those of this source, where several have any.", metavar="NAME"),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would become of them, and change nothing.")]
 
 
@@ -79,6 +83,7 @@ def replay(
     file: File,
     where: Where = None,
     fixes: Fixes = None,
+    source: FromSource = None,
     dry_run: DryRun = False,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
@@ -93,7 +98,7 @@ def replay(
 
     choose_zone(zone, file)
     place = "dead-letters replay"
-    choice, fix = asked_for(where, fixes_of(fixes or ()), place)
+    choice, fix = asked_for(where, fixes_of(fixes or ()), place, source)
     pipeline = load(file)
     hush_spark()
     found = replay_letters(pipeline, choice, fix, dry_run=dry_run, place=place)

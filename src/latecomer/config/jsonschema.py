@@ -52,7 +52,9 @@ def pipeline_schema() -> dict[str, Any]:
     definitions = schema.pop("$defs")
     del schema["properties"]["base"]
     schema["properties"]["name"]["pattern"] = _whole(NAME.pattern)
-    schema["properties"]["outputs"]["propertyNames"] = {"pattern": _whole(NAME.pattern)}
+    for named in ("outputs", "sources"):
+        schema["properties"][named]["propertyNames"] = {"pattern": _whole(NAME.pattern)}
+    schema["oneOf"] = [{"required": ["source", "watermark"]}, {"required": ["sources"]}]
     # Only `bounded` may leave its name out, so every other strategy must say it.
     for choice in schema["properties"]["watermark"]["oneOf"]:
         strategy = definitions[choice["$ref"].rpartition("/")[2]]
@@ -65,7 +67,10 @@ def pipeline_schema() -> dict[str, Any]:
             **{key: kept[key] for key in ("description",) if key in kept},
             **_duration(_POSITIVE, {"type": "null"}),
         }
-    definitions["Source"] = _source(definitions["Source"])
+    for kind in ("Source", "NamedSource"):
+        definitions[kind] = _source(definitions[kind])
+    for place in ("source", "watermark"):
+        schema["properties"][place].pop("default", None)
     del definitions["PolledSource"]
     output = definitions["Output"]["properties"]
     output["too_late"] = {
@@ -93,14 +98,16 @@ def pipeline_schema() -> dict[str, Any]:
 
 def _source(made: dict[str, Any]) -> dict[str, Any]:
     """The kind is the key: files, or a class of the user's own."""
-    said = {name: made["properties"][name] for name in ("format", "schema")}
+    kinds = ("files", "kafka", "own")
+    said = {name: each for name, each in made["properties"].items() if name not in kinds}
+    of_files = {name: each for name, each in said.items() if name != "format"}
     own = {"anyOf": [{"pattern": _whole(OWN.pattern)}, {"enum": list(said)}]}
     return {
         "description": made["description"],
         "oneOf": [
             {
                 "type": "object",
-                "properties": {"files": {"$ref": "#/$defs/Files"}, "schema": said["schema"]},
+                "properties": {"files": {"$ref": "#/$defs/Files"}, **of_files},
                 "required": ["files"],
                 "additionalProperties": False,
             },

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from latecomer.config import checks, custom
 from latecomer.config.kafka import KafkaTopics
-from latecomer.config.models import Event, Files, Output, Pipeline, Source
+from latecomer.config.models import Event, Files, NamedSource, Output, Pipeline, Source
 from latecomer.config.sink_checks import missing_secrets
 from latecomer.config.sinks import SINKS, SqliteSink
 from latecomer.config.views import in_source
@@ -169,7 +169,7 @@ def _key_fix(location: Location, lines: Mapping[Location, int], steps: Sequence[
     key, parent = str(location[-1]), location[-2] if len(location) > 1 else None
     known = _keys_of(location, parent, lines)
     if parent == "watermark":
-        known = [*STRATEGIES[str(steps[1])].model_fields]
+        known = [*STRATEGIES[str(steps[steps.index("watermark") + 1])].model_fields]
     near = difflib.get_close_matches(key, known, n=1)
     return f"did you mean {near[0]}?" if near else f"the keys here are {', '.join(known)}"
 
@@ -179,6 +179,8 @@ def _keys_of(location: Location, parent: str | int | None, lines: Mapping[Locati
         model: type[BaseModel] = Pipeline
     elif len(location) == 3 and location[0] == "outputs":
         model = Output
+    elif len(location) == 3 and location[0] == "sources":
+        model = NamedSource
     elif location[0] == "dead_letters_to" or {"sinks", "late_to"} & {*location}:
         model = next((SINKS[kind] for kind in SINKS if (*location[:-1], kind) in lines), SqliteSink)
     elif parent == "window":

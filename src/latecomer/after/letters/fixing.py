@@ -22,7 +22,9 @@ KEYS = {
 """What a fix may say."""
 
 
-def asked_for(where: str | None, fix: Mapping[str, Any], place: str) -> tuple[Choice, Fix]:
+def asked_for(
+    where: str | None, fix: Mapping[str, Any], place: str, source: str | None = None
+) -> tuple[Choice, Fix]:
     """Which dead letters are meant, and what is to be done to them; `place` is where it was said."""
     unknown = [key for key in fix if key not in KEYS and not key.startswith(COLUMN)]
     if unknown:
@@ -43,7 +45,7 @@ def asked_for(where: str | None, fix: Mapping[str, Any], place: str) -> tuple[Ch
     ]
     if wrong:
         raise PipelineError(wrong)
-    return Choice(where, fix.get("raw"), texts), Fix(fix.get("format"), fix.get("unit"), columns)
+    return Choice(where, fix.get("raw"), texts, source), Fix(fix.get("format"), fix.get("unit"), columns)
 
 
 def _texts(given: object, place: str) -> Texts:
