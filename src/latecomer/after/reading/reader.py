@@ -225,9 +225,11 @@ class Reader:
         """The timeline: one row for each tick of each batch. Before the first watermark it is null.
 
         `lag` is how far the watermark was behind the tick; after a drain there is none. `arrival_by` is what said when
-        the rows of the batch came: `broker`, `read`, `file`, `column` or `source`.
+        the rows of the batch came: `broker`, `read`, `file`, `column` or `source`. Of several sources, `source` is the
+        one that the batch is of.
         """
-        names = ["batch", "tick", "at", "watermark", "settled", "kind", "arrival_by", "held_by"]
+        several = ["source"] if self.pipeline.sources else []
+        names = ["batch", *several, "tick", "at", "watermark", "settled", "kind", "arrival_by", "held_by"]
         schema = pa.schema([WATERMARKS.field(name) for name in names])
         rows = _ask(self._store().watermarks, f"select {listed(names)} from t order by batch, tick", schema)
         ended = pc.equal(rows["watermark"], pa.scalar(END_OF_TIME, pa.int64()).cast(TIMESTAMP))
