@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from bench.workload import COLUMNS, DELAY, IDS, ROWS_A_FILE
-from latecomer.config.models import Event, Files, Output, Pipeline, Source
+from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.sources import Files, Source
 from latecomer.model.strategies import Bounded
 from latecomer.pipeline import BatchReport
 from latecomer.running import run

@@ -23,7 +23,8 @@ from bench.contenders import Memory, output, processor_seconds
 from bench.workload import COLUMNS
 from latecomer.after.reading.reader import Reader
 from latecomer.config.kafka import KafkaTopics
-from latecomer.config.models import Event, Output, Pipeline, Source
+from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.sources import Source
 from latecomer.model.strategies import Bounded
 from latecomer.pipeline import BatchReport
 from latecomer.running import run

@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 
 from bench.workload import COLUMNS, DAY, START
 from latecomer.after.rebuild import rebuilding
-from latecomer.config.models import Event, Files, Output, Pipeline, Source
+from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.sources import Files, Source
 from latecomer.model.durations import to_moment
 from latecomer.model.strategies import Bounded
 from latecomer.running import run

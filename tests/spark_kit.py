@@ -23,7 +23,8 @@ from pyspark.sql import SparkSession
 from latecomer.after.explain.explain import explain
 from latecomer.after.explain.places import as_text
 from latecomer.after.reading.reader import Reader
-from latecomer.config.models import Event, Files, Output, Pipeline, Source
+from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.sources import Files, Source
 from latecomer.decode.files import SourceFile
 from latecomer.firing.batch import Batch as EngineBatch
 from latecomer.firing.sessions import SessionLogic

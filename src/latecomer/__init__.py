@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from latecomer.config.load import load_pipeline
-from latecomer.config.models import Event, Files, Output, Pipeline, Retention, Source
+from latecomer.config.models import Event, Output, Pipeline, Retention
 from latecomer.config.own import Decoder, PolledSource
 from latecomer.config.sinks import (
     DeltaSink,
@@ -23,6 +23,7 @@ from latecomer.config.sinks import (
     Sink,
     SqliteSink,
 )
+from latecomer.config.sources import Files, NamedSource, Source
 from latecomer.errors import (
     LatecomerError,
     LedgerError,
@@ -105,6 +106,7 @@ __all__ = [
     "LatecomerError",
     "LedgerError",
     "MachineError",
+    "NamedSource",
     "Needs",
     "NoStore",
     "NotCovered",

@@ -19,7 +19,7 @@ from latecomer.cli.progress import (
     progress,
 )
 from latecomer.cli.steps import reporting
-from latecomer.config.models import Files
+from latecomer.config.sources import Files
 from latecomer.log.events import Received
 from latecomer.model.durations import shown_duration
 from latecomer.model.ledger import Entry

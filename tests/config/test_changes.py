@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from latecomer.config.changes import changed
-from latecomer.config.models import Event, Files, Output, Pipeline, Source
+from latecomer.config.models import Event, Output, Pipeline
 from latecomer.config.sinks import JsonlSink
+from latecomer.config.sources import Files, Source
 from latecomer.errors import PipelineError
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import Ascending, Bounded, Percentile, Strategy

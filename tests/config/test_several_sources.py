@@ -10,7 +10,8 @@ from latecomer.config.changes import changed
 from latecomer.config.jsonschema import pipeline_schema
 from latecomer.config.load import check_against, check_secrets, parse_pipeline, waits_for_ever
 from latecomer.config.merged import merged
-from latecomer.config.models import NamedSource, Pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.sources import NamedSource
 from latecomer.errors import PipelineError
 from latecomer.model.sources import BySource
 from latecomer.model.strategies import Adaptive, Bounded

@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.after.reading.reader import Reader
-from latecomer.config.models import Event, Files, Output, Pipeline, Source
+from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.sources import Files, Source
 from latecomer.errors import PipelineError
 from latecomer.model.interpreter import Arrival, cut
 from latecomer.model.strategies import (

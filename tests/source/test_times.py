@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from latecomer.config.models import Unit
+from latecomer.config.sources import Unit
 from latecomer.log.envelope import micros
 from latecomer.model.durations import EARLIEST, LATEST, to_micros
 from latecomer.model.zones import to_utc

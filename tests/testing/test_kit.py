@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from latecomer import testing
-from latecomer.config.models import Event, Files, Output, Pipeline, Source
+from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.sources import Files, Source
 from latecomer.model.arrivals import Heartbeat
 from latecomer.model.strategies import Bounded
 from latecomer.testing import (

@@ -23,7 +23,7 @@ from latecomer.store.publications import wall_clock
 from latecomer.values import csv_line, csv_text, json_seconds
 
 if TYPE_CHECKING:
-    from latecomer.config.models import Files
+    from latecomer.config.sources import Files
     from latecomer.pipeline import BatchReport
     from latecomer.running import RunReport
 

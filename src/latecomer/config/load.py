@@ -11,9 +11,10 @@ from pydantic import BaseModel, ValidationError
 
 from latecomer.config import checks, custom
 from latecomer.config.kafka import KafkaTopics
-from latecomer.config.models import Event, Files, NamedSource, Output, Pipeline, Source
+from latecomer.config.models import Event, Output, Pipeline
 from latecomer.config.sink_checks import missing_secrets
 from latecomer.config.sinks import SINKS, SqliteSink
+from latecomer.config.sources import Files, NamedSource, Source
 from latecomer.config.views import in_source
 from latecomer.config.written import Location, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import PipelineError, Problem

@@ -10,13 +10,11 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any
 
 from pydantic import (
     BeforeValidator,
-    ConfigDict,
     Field,
-    SerializeAsAny,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
@@ -27,14 +25,12 @@ from pydantic import (
 
 from latecomer.config import profiles
 from latecomer.config.custom import load_own, load_strategy
-from latecomer.config.encodings import UTF8, known_encoding
-from latecomer.config.kafka import KafkaTopics
-from latecomer.config.own import Decoder, Format, PolledSource, WrittenDecoder, WrittenSource, read_source
+from latecomer.config.own import Decoder
 from latecomer.config.paths import escaped
 from latecomer.config.renames import WrittenColumn, seen_columns, source_name
 from latecomer.config.schedule import Schedule
 from latecomer.config.sinks import AnySink, FileSink, ListedSink, OwnSink, Sink, Stream
-from latecomer.config.sizes import FileSize, LineSize
+from latecomer.config.sources import Files, NamedSource, Source, Unit, any_strategy, loaded_source
 from latecomer.model.aggregates import WrittenAggregate
 from latecomer.model.base import Model
 from latecomer.model.durations import Duration, PositiveDuration
@@ -43,135 +39,12 @@ from latecomer.model.predicates import check_where
 from latecomer.model.sources import BySource
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
 from latecomer.model.triggers import Trigger
-from latecomer.model.types import normal_type
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 from latecomer.model.windows import AnyWindow
 from latecomer.model.zones import Zone
 
-Unit = Literal["s", "ms", "us", "ns"]
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _NAME_FIX = "use letters, digits and _ only, not starting with a digit, at most 100 of them"
-
-
-class _Model(Model):
-    model_config = ConfigDict(populate_by_name=True)
-
-
-class Files(_Model):
-    """Files in a folder, read as they appear, by modification time and then by path."""
-
-    path: str = Field(
-        min_length=1,
-        description="a folder, with those below it such as day=2013-01-01, or a pattern such as in/**/*.json; "
-        "relative to the pipeline file",
-    )
-    format: Format = Field("json", description="json means JSON lines")
-    order_by: str | None = Field(
-        None, description="the column with the arrival time; without it, the file's modification time"
-    )
-    unit: Unit | None = Field(None, description="the unit of a numeric order_by; event.unit if not said")
-    partition: str | None = Field(None, description="the source-partition column (as event.partition)")
-    max_files_per_batch: int = Field(1000, ge=1)
-    header: bool = Field(True, description="csv: the first line names the columns")
-    delimiter: str = Field(",", min_length=1, max_length=1)
-    encoding: str = Field(UTF8, description="csv, json: such as utf-8, latin-1, windows-1252 or utf-16")
-
-    max_line: LineSize = Field(
-        16 << 20, description="csv, json: a longer line is a dead letter that keeps its first bytes"
-    )
-    max_unpacked: FileSize = Field(
-        32 << 30, description="csv, json: a compressed file that unpacks to more is a dead letter"
-    )
-
-    @field_validator("encoding")
-    @classmethod
-    def _known_encoding(cls, encoding: str) -> str:
-        return known_encoding(encoding)
-
-    @model_validator(mode="after")
-    def _parquet_says_itself(self) -> Self:
-        if self.format == "parquet" and self.encoding != UTF8:
-            raise ValueError("encoding is for csv and json; text in parquet files is utf-8, leave it out")
-        return self
-
-
-def _any_strategy(written: object, validated: ValidatorFunctionWrapHandler) -> Strategy | None:
-    """The strategy as it is written in the file, or as it was made in Python; any class of its kind."""
-    return written if isinstance(written, Strategy) else validated(written)
-
-
-class Source(_Model):
-    """Where events come from, and their columns where they are not to be inferred."""
-
-    files: Files | None = None
-    kafka: KafkaTopics | None = None
-    own: SerializeAsAny[PolledSource] | None = Field(
-        None, description="a source of your own, written as module:Class with its options"
-    )
-    format: Format = Field("json", description="kafka, and a source of your own: how records are decoded")
-    columns: dict[str, str] | None = Field(
-        None, alias="schema", description="column: type, such as paise: bigint"
-    )
-
-    @property
-    def polled(self) -> PolledSource | None:
-        """The source that is asked how far it reaches; None for files, which Spark finds."""
-        return self.kafka or self.own
-
-    @model_validator(mode="before")
-    @classmethod
-    def _kind_is_the_key(cls, fields: Any) -> Any:
-        return read_source(fields, set(cls.model_fields) | {"schema"})
-
-    @field_validator("columns")
-    @classmethod
-    def _known_types(cls, columns: dict[str, str] | None) -> dict[str, str] | None:
-        if columns is None:
-            return None
-        if not columns:
-            raise ValueError("is empty; declare at least one column, or leave schema out")
-        return {column: normal_type(kind) for column, kind in columns.items()}
-
-    @model_validator(mode="after")
-    def _format_fits(self) -> Self:
-        if self.polled is not None and self.format in ("csv", "parquet"):
-            whose = "Kafka" if self.kafka else "a source of your own"
-            raise ValueError(
-                f"records of {whose} cannot be {self.format}; write format: json or module:Class"
-            )
-        if self.files is not None and self.format != "json":  # a pipeline that was written out says that
-            raise ValueError("format is said beside files; move it into files: {format: …}")
-        return self
-
-    @model_validator(mode="after")
-    def _headless_csv_is_declared(self) -> Self:
-        files = self.files
-        if files is not None and files.format == "csv" and not files.header and self.columns is None:
-            raise ValueError(
-                "csv files without a header need source.schema; declare the columns in their order"
-            )
-        return self
-
-
-class NamedSource(Source):
-    """One of several sources: where its events come from, what it calls the columns, and its own watermark."""
-
-    renames: dict[str, WrittenColumn] = Field(
-        default_factory=dict,
-        alias="columns",
-        description="new name: this source's column, in backticks where its name is no plain word",
-    )
-    watermark: Annotated[AnyStrategy | None, WrapValidator(_any_strategy)] = Field(
-        None, description="the watermark of this source; as the pipeline's, if not said"
-    )
-    zone: Zone | None = Field(None, description="the zone of its times written without one; else event.zone")
-    unit: Unit | None = Field(None, description="the unit of its times written as numbers; else event.unit")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _columns_are_not_the_schema(cls, fields: Any) -> Any:
-        # `columns` is also what the declared columns are called in Python, where `schema` is not said.
-        return {"schema": None, **fields} if isinstance(fields, dict) else fields
 
 
 def _id_columns(written: object) -> object:
@@ -190,7 +63,7 @@ def _id_columns(written: object) -> object:
 _Columns = Annotated[tuple[str, ...], Field(min_length=1, json_schema_extra={"uniqueItems": True})]
 
 
-class Event(_Model):
+class Event(Model):
     """Which columns make the envelope."""
 
     time: str = Field(description="the column with the event time")
@@ -219,7 +92,7 @@ def _aggregates_as_mapping(value: object) -> object:
     return value
 
 
-class Output(_Model):
+class Output(Model):
     """One number per window and key, and what happens to events that are late for it."""
 
     window: AnyWindow
@@ -293,7 +166,7 @@ class Output(_Model):
         return self.trigger.on_time == "if_changed" and self.trigger.early is not None
 
 
-class Retention(_Model):
+class Retention(Model):
     """How long the store remembers; `latecomer compact` removes what is older. Without it, for ever."""
 
     events: PositiveDuration | None = Field(
@@ -314,7 +187,7 @@ def _strategy(
         if sources is None:  # they have mistakes of their own
             return None
         raise ValueError("is missing; add watermark:")
-    strategy = None if written is None else _any_strategy(written, validated)
+    strategy = None if written is None else any_strategy(written, validated)
     if isinstance(strategy, Custom):
         strategy = load_strategy(strategy, base)
     if not sources or isinstance(strategy, BySource):
@@ -348,24 +221,6 @@ def _in_one_rhythm(sources: Mapping[str, NamedSource], common: Strategy | None) 
     }
 
 
-_AnySource = TypeVar("_AnySource", bound=Source)
-
-
-def loaded_source(source: _AnySource, base: Path) -> _AnySource:
-    """The source, with the classes that the file names."""
-    loaded: dict[str, Any] = {}
-    if isinstance(source, NamedSource) and isinstance(source.watermark, Custom):
-        loaded["watermark"] = load_strategy(source.watermark, base)
-    if isinstance(source.own, WrittenSource):
-        loaded["own"] = load_own(source.own, PolledSource, base, source.own.name)
-    if isinstance(source.format, WrittenDecoder):
-        loaded["format"] = load_own(source.format, Decoder, base, "format")
-    if source.files is not None and isinstance(source.files.format, WrittenDecoder):
-        decoder = load_own(source.files.format, Decoder, base, "files.format")
-        loaded["files"] = source.files.model_copy(update={"format": decoder})
-    return source.model_copy(update=loaded) if loaded else source
-
-
 def _with_own_sinks(name: str, output: Output, base: Path) -> Output:
     """The output, with the classes that its sinks name."""
     loaded = {
@@ -395,7 +250,7 @@ def _one_source(
     return None if written is None else loaded_source(validated(written), info.data.get("base", Path()))
 
 
-class Pipeline(_Model):
+class Pipeline(Model):
     """A whole pipeline. `load_pipeline("pipeline.yaml")` reads the same from a file."""
 
     name: str

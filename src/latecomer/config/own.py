@@ -129,7 +129,7 @@ def read_source(fields: Any, known: set[str]) -> Any:
     kinds = [*named, *(key for key in ("files", "kafka", "own") if fields.get(key) is not None)]
     if len(kinds) > 1:
         raise ValueError(
-            f"names {len(kinds)} sources, {' and '.join(kinds)}; write each as one of several in sources:, under a name of its own"
+            f"names {len(kinds)} sources, {' and '.join(kinds)}; write them in sources:, each under a name of its own"
         )
     if not kinds and fields.keys() <= known:
         raise ValueError(

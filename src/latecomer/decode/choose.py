@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from latecomer.config.models import Files
 from latecomer.config.own import Decoder, Format
+from latecomer.config.sources import Files
 from latecomer.decode.base import FileDecoder, RecordDecoder
 from latecomer.decode.csv import CsvFiles
 from latecomer.decode.files import SourceFile

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from latecomer.config.damage import DamagedFile
 from latecomer.config.encodings import UTF8, file_encoding
-from latecomer.config.models import Files
+from latecomer.config.sources import Files
 from latecomer.decode.base import FileDecoder
 from latecomer.decode.decimals import misfits, numbers
 from latecomer.decode.files import SourceFile

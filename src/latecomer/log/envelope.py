@@ -10,7 +10,8 @@ from pyspark.sql.window import Window
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.merged import SOURCE
-from latecomer.config.models import Pipeline, Unit
+from latecomer.config.models import Pipeline
+from latecomer.config.sources import Unit
 from latecomer.decode.detail import TOMBSTONE, TOO_LONG
 from latecomer.model import types
 from latecomer.model.durations import EARLIEST, LATEST

@@ -15,7 +15,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from latecomer.config.models import Pipeline, Unit
+from latecomer.config.models import Pipeline
+from latecomer.config.sources import Unit
 from latecomer.decode.decimals import number
 from latecomer.errors import PipelineError, Problem, StoreMismatch, did_you_mean
 from latecomer.model.predicates import check_fix, check_where, column_mistake
