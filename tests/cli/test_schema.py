@@ -269,6 +269,32 @@ def test_the_kind_of_a_source_is_its_key(source: dict[str, Any], taken: bool) ->
     assert fits(source, SCHEMA["$defs"]["Source"]) is taken
 
 
+FILES = {"files": {"path": "in"}}
+
+
+@pytest.mark.parametrize(
+    ("sources", "watermark", "taken"),
+    [
+        ({"app": FILES, "pos": FILES}, {"delay": "30s"}, True),
+        ({"app": {**FILES, "watermark": {"delay": "1s"}}}, ..., True),
+        ({"app": {**FILES, "columns": {"at": "`sold at`"}, "zone": "UTC", "unit": "ms"}}, {"delay": 0}, True),
+        ({"app": {"my_sources:Outbox": {}, "watermark": {"strategy": "ascending"}}}, ..., True),
+        ({"app": {**FILES, "watermark": {"delya": "1s"}}}, ..., False),
+        ({"app": {**FILES, "colums": {}}}, {"delay": 0}, False),
+        ({"a b": FILES}, {"delay": 0}, False),
+        ({"app": {}}, {"delay": 0}, False),
+    ],
+)
+def test_of_several_sources_too(sources: dict[str, Any], watermark: Any, taken: bool) -> None:
+    document = changed("watermark", watermark)
+    assert not fits({**document, "sources": sources}, SCHEMA), "beside source"
+    document = {**document, "sources": sources}
+    del document["source"]
+    assert fits(document, SCHEMA) is taken
+    if "Outbox" not in str(sources):  # there is no such module
+        assert loads(document) is taken
+
+
 def test_base_is_no_key_of_the_file() -> None:
     assert not fits(changed("base", "/tmp"), SCHEMA)
 
@@ -278,7 +304,8 @@ def test_the_schema_is_a_schema() -> None:
     _well_formed(SCHEMA)
 
 
-def _well_formed(schema: Any) -> None:
+def _well_formed(schema: Any, around: frozenset[str] = frozenset()) -> None:
+    """`around` are the properties of a schema that this one is a choice of."""
     if isinstance(schema, bool):
         return
     assert set(schema) <= KNOWN, set(schema) - KNOWN
@@ -287,7 +314,8 @@ def _well_formed(schema: Any) -> None:
     if "type" in schema:
         assert schema["type"] in TYPES
     re.compile(schema.get("pattern", ""))
-    assert set(schema.get("required", [])) <= set(schema.get("properties", {}))
+    properties = around | set(schema.get("properties", {}))
+    assert set(schema.get("required", [])) <= properties
     if "default" in schema:
         assert fits(schema["default"], {key: value for key, value in schema.items() if key != "default"})
     for holder in ("properties", "$defs"):
@@ -297,7 +325,7 @@ def _well_formed(schema: Any) -> None:
         _well_formed(schema.get(holder, True))
     for holder in ("anyOf", "oneOf"):
         for inner in schema.get(holder, []):
-            _well_formed(inner)
+            _well_formed(inner, properties)
 
 
 def test_the_verb_prints_it(cli: Cli) -> None:

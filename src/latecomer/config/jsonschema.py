@@ -54,7 +54,10 @@ def pipeline_schema() -> dict[str, Any]:
     schema["properties"]["name"]["pattern"] = _whole(NAME.pattern)
     for named in ("outputs", "sources"):
         schema["properties"][named]["propertyNames"] = {"pattern": _whole(NAME.pattern)}
-    schema["oneOf"] = [{"required": ["source", "watermark"]}, {"required": ["sources"]}]
+    schema["oneOf"] = [
+        {"required": ["source", "watermark"]},
+        {"required": ["sources"], "properties": {"source": False}},
+    ]
     # Only `bounded` may leave its name out, so every other strategy must say it.
     for choice in schema["properties"]["watermark"]["oneOf"]:
         strategy = definitions[choice["$ref"].rpartition("/")[2]]
