@@ -55,7 +55,7 @@ def pipeline_schema() -> dict[str, Any]:
     for named in ("outputs", "sources"):
         schema["properties"][named]["propertyNames"] = {"pattern": _whole(NAME.pattern)}
     schema["oneOf"] = [
-        {"required": ["source", "watermark"]},
+        {"required": ["source", "watermark"], "properties": {"sources": False}},
         {"required": ["sources"], "properties": {"source": False}},
     ]
     # Only `bounded` may leave its name out, so every other strategy must say it.
