@@ -34,14 +34,21 @@ def contend(name: str, source: Path, rows: int, **more: Any) -> dict[str, Any]:
 
 
 def measured(module: str, *options: str) -> dict[str, Any]:
-    """What a process of its own measured, in a folder of its own."""
+    """What a process of its own measured, in a folder of its own. What it says before its last line is told at once."""
     work = Path(tempfile.mkdtemp(prefix="latecomer-bench-"))
     command = [sys.executable, "-m", module, *options, "--work", str(work)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    with open(work / "errors", "w+", encoding="utf-8") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        said = ""
+        for line in process.stdout or ():
+            if said:
+                console.print(said)
+            said = line.rstrip()
+        if process.wait():
+            errors.seek(0)
+            raise SystemExit(f"{module} failed:\n{errors.read()[-3000:]}")
     shutil.rmtree(work, ignore_errors=True)
-    if done.returncode:
-        raise SystemExit(f"{module} failed:\n{done.stderr[-3000:]}")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    result: dict[str, Any] = json.loads(said)
     return result
 
 
@@ -233,7 +240,7 @@ def kafka(source: Path, events: int, rows: int = 250_000) -> None:
     console.print(table)
 
 
-def kafka_load(seconds: float = 600) -> None:
+def kafka_load(seconds: float) -> None:
     result = measured("bench.kafka_source", "load", "--seconds", str(seconds))
     samples = result["samples"]
     table = Table(title=f"256 partitions, 50,000 events/s for {seconds:,.0f} s, while they are written")
@@ -262,6 +269,7 @@ def main() -> None:
     )
     parser.add_argument("--rows", type=int, default=250_000, help="rows a batch, for ids")
     parser.add_argument("--rounds", type=int, default=1, help="how often each side is run, for ids")
+    parser.add_argument("--seconds", type=float, default=600, help="how long, for kafka-load")
     parser.add_argument("--kinds", nargs="+", choices=IDS, default=IDS, help="kinds of ids, for ids")
     asked = parser.parse_args()
     if asked.only in (None, "postgres"):
@@ -269,7 +277,7 @@ def main() -> None:
     if asked.only in (None, "kafka-sink"):
         kafka_sink()
     if asked.only in (None, "kafka-load"):
-        kafka_load()
+        kafka_load(asked.seconds)
     if asked.only in ("postgres", "kafka-sink", "kafka-load"):  # no event is read from a folder
         return
     folder = Path(tempfile.mkdtemp(prefix="latecomer-events-"))

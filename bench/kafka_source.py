@@ -104,6 +104,13 @@ def load(seconds: float, rate: int, partitions: int, work: Path) -> dict[str, An
                     "memory": memory.now,
                 }
             )
+            tell(samples)
+
+    def tell(samples: list[dict[str, float]]) -> None:
+        last = samples[-1]
+        speed, unread = last["rows"] / last["seconds"], f"{last['unread']:,}"
+        told = f"{last['at']:.0f} s: {last['rows']:,} rows at {speed:,.0f}/s, {unread} unread"
+        print(told, flush=True)
 
     command = [sys.executable, "-m", "bench.kafka_source", "produce", broker.servers, topic]
     writing = subprocess.Popen(
@@ -117,7 +124,9 @@ def load(seconds: float, rate: int, partitions: int, work: Path) -> dict[str, An
 
     threading.Thread(target=end).start()
     run(made, spark=spark, stop=stop, watch=watch)
+    print(f"{time.monotonic() - began:.0f} s: reading the rest", flush=True)
     run(made, drain=True, spark=spark)
+    print(f"{time.monotonic() - began:.0f} s: all is read", flush=True)
     written = next(each["written"] for each in samples if "written" in each)
     stands = Reader(made).ledger_totals().to_pylist()
     received = next(int(row["received"]) for row in stands if row["unit"] == "events")

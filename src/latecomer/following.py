@@ -106,7 +106,7 @@ class Intake:
         self.interrupted = whose_turn(engine.store.root) if half_logged and self.several else ""
         """The source that a batch belongs to which was interrupted while it was logged."""
         self.half_logged = half_logged
-        self._hear()
+        self.hear()
 
     def is_logged(self, name: str) -> bool:
         """Whether the next batch of a source is in the log already."""
@@ -125,7 +125,7 @@ class Intake:
         try:
             self.engine.accept(source_batch, piece, part)
         finally:
-            self._hear()
+            self.hear()
 
     def caught_up(self, name: str) -> None:
         """A source has been read as far as it reached."""
@@ -137,7 +137,7 @@ class Intake:
         known = self.engine.keeper.timeline.known()
         return named_partitions(name, piece.partitions if piece else None, known, self.several, self.behind)
 
-    def _hear(self) -> None:
+    def hear(self) -> None:
         """From here on silence counts: nothing more to read, the arrival clock at the last arrival."""
         self.quiet_since = time.monotonic()
         self.quiet_from = self.engine.keeper.timeline.last_at
@@ -262,7 +262,10 @@ class FollowingStream(Following[StreamedSource]):
         return self.found.is_set()
 
     def step(self) -> bool:
-        return bool(self.query.isActive)
+        if self.query.isActive:
+            return True
+        self.query.awaitTermination()  # raises what ended it, if anything went wrong
+        return False
 
     def _start(self, bounded: bool) -> StreamingQuery:
         checkpoint, there = self.store.checkpoint(self.name), self.keeper.accepted(self.name)

@@ -20,6 +20,8 @@ class Engine:
     """As much of an engine as the heartbeat touches: it keeps its timeline, and restarts from the carry."""
 
     busy = False
+    half_logged = False
+    pipeline = SimpleNamespace(sources={})
 
     def __init__(self, carry: str | None = None) -> None:
         self.keeper = SimpleNamespace(timeline=Timeline.restore(STRATEGY, carry))
@@ -44,8 +46,8 @@ def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return held
 
 
-def started(engine: Engine) -> following.FollowingAnswers:
-    return following.FollowingAnswers(engine, None, threading.Event())  # type: ignore[arg-type]
+def started(engine: Engine) -> following.Intake:
+    return following.Intake(engine, threading.Event())  # type: ignore[arg-type]
 
 
 def heard(engine: Engine, at: int) -> None:
@@ -59,14 +61,14 @@ def test_silence_counts_from_when_reading_resumed(now: SimpleNamespace) -> None:
     resumed = Engine(before.keeper.timeline.carry())
     runner = started(resumed)
     now.seconds += 110
-    runner._beat()
+    runner.beat()
     timeline = resumed.keeper.timeline
     assert timeline.watermark == 10 * HOUR - SECOND  # the tick is over, and nobody is idle
     now.seconds += 10
-    runner._beat()
+    runner.beat()
     assert timeline.watermark == 10 * HOUR - SECOND  # what was heard last may have come a second later
     now.seconds += 1
-    runner._beat()
+    runner.beat()
     assert timeline.watermark == 10 * HOUR + 2 * MINUTE  # two minutes of silence that were listened to
 
 
@@ -76,9 +78,9 @@ def test_silence_starts_over_with_every_batch(now: SimpleNamespace) -> None:
     runner = started(engine)
     now.seconds += 110
     heard(engine, 10 * HOUR + MINUTE)
-    runner._hear()
+    runner.hear()
     now.seconds += 119
-    runner._beat()
+    runner.beat()
     assert engine.keeper.timeline.watermark == 10 * HOUR + MINUTE - SECOND
 
 
@@ -87,5 +89,5 @@ def test_a_moment_without_data_is_no_heartbeat_yet(now: SimpleNamespace) -> None
     heard(engine, 10 * HOUR)
     runner = started(engine)
     now.seconds += 0.9
-    runner._beat()
+    runner.beat()
     assert engine.keeper.timeline.last_at == 10 * HOUR

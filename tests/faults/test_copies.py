@@ -87,8 +87,9 @@ def _opened(file: Path) -> Store | None:
     PublicationClock(store).begin()
     keeper = TimelineKeeper(store.watermarks, store.pipeline.watermark)
     half_logged = store.events.last_batch() > store.ledger.last_batch()
-    repair_found(store.checkpoint, keeper.last_source_batch, logged=half_logged)
-    require_next(root, next_batch(store.checkpoint), keeper.last_source_batch, keeper.parts)
+    there = keeper.accepted()
+    repair_found(store.checkpoint(), there.batch, logged=half_logged)
+    require_next(root, next_batch(store.checkpoint()), there.batch, there.parts)
     return store
 
 
