@@ -127,10 +127,16 @@ class Intake:
         finally:
             self.hear()
 
+    def lags(self, name: str) -> None:
+        """A source has something that waits for its turn: it is not idle."""
+        if self.several:
+            self.behind.add(name)
+
     def caught_up(self, name: str) -> None:
-        """A source has been read as far as it reached."""
-        self.behind.discard(name)
-        self.engine.keeper.timeline.name(self._named(name))
+        """A source has been read as far as it reached: from here on its silence counts."""
+        if name in self.behind:
+            self.behind.discard(name)
+            self.engine.keeper.timeline.name(self._named(name))
 
     def _named(self, name: str, piece: Slice | None = None) -> dict[str, bool]:
         """The partitions of all sources, and whether there is more of them."""
@@ -218,7 +224,7 @@ class FollowingAnswers(Following[Polled]):
         )
         if piece is None:
             return not self.bounded
-        self.intake.behind.add(self.name)
+        self.intake.lags(self.name)
         with self.intake.turn:
             self.intake.accept(self.name, number, piece)
         return True
@@ -286,7 +292,7 @@ class FollowingStream(Following[StreamedSource]):
         return writer.start()
 
     def _batch(self, _: DataFrame, source_batch: int) -> None:
-        self.intake.behind.add(self.name)
+        self.intake.lags(self.name)
         self.found.set()
         while not self.allowed.wait(0.05):
             if self.closing.is_set():
@@ -312,4 +318,5 @@ class FollowingStream(Following[StreamedSource]):
             if self.intake.stopping.is_set():
                 return False
             self.intake.accept(self.name, source_batch, piece, part, more=part < len(pieces) - 1)
+        self.intake.caught_up(self.name)
         return True

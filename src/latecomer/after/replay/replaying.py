@@ -257,7 +257,16 @@ class _Replayer:
             engine.pass_quietly(engine.keeper.stretch(step.batch, step.batch), step.kind)
         elif step.kind == "drain":
             engine.drain()
-        elif not engine.heartbeat(step.at):
+        else:
+            self._let_silence_count(step)
+
+    def _let_silence_count(self, step: _Step) -> None:
+        """A heartbeat, with what was still to be read of each partition then: that may have changed since the batch
+        before."""
+        timeline = self.engine.keeper.timeline
+        if step.named is not None and step.named != timeline.named:
+            timeline.name(step.named)
+        if not self.engine.heartbeat(step.at):
             self._stand_still()
 
     def _rebuilt_then(self, batch: int) -> Rebuild | None:
