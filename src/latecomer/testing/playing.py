@@ -13,7 +13,7 @@ from latecomer.testing.checking import check, compare, compare_cuts
 from latecomer.testing.differences import Difference, each_once
 from latecomer.testing.oracle import on_oracle
 from latecomer.testing.outcome import Outcome
-from latecomer.testing.rows import Shape, inferred
+from latecomer.testing.rows import Shape, inferred, require_one_source
 from latecomer.testing.scenario import CUTS, Scenario, Step, rows_of
 from latecomer.testing.times import Times
 from latecomer.testing.transcripts import Transcript
@@ -38,6 +38,7 @@ def play(
     it. `spark` is your session; without one a local session is started. Columns are those of
     `source.schema`, of `columns`, or what the rows tell.
     """
+    require_one_source(pipeline)
     steps = scenario.steps if isinstance(scenario, Scenario) else list(scenario)
     clock = scenario.times if isinstance(scenario, Scenario) else Times()
     if wrong := backwards(steps, clock):

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from latecomer.config.models import Pipeline
+from latecomer.errors import PipelineError, Problem
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import EARLIEST, LATEST, to_moment
 from latecomer.model.ids import event_id
@@ -171,6 +172,14 @@ class Shape:
         if name == self.time_marker and value is not None:
             return moment(value, self.times)
         return typed(value, self.columns[name], self.times)
+
+
+def require_one_source(pipeline: Pipeline) -> None:
+    """Refuse a pipeline with several sources, which the kit cannot play."""
+    if pipeline.sources:
+        fix = "play the pipeline of each source, which `pipeline.views` has by name"
+        named = ", ".join(pipeline.sources)
+        raise PipelineError([Problem("sources", "the test kit plays pipelines of one source", named, fix)])
 
 
 def _possible(time: int | str | None) -> bool:

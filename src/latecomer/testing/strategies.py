@@ -20,7 +20,7 @@ from latecomer.config.models import Pipeline
 from latecomer.model import types
 from latecomer.model.arrivals import Drain, Heartbeat, Watermark
 from latecomer.model.durations import parse_duration
-from latecomer.testing.rows import Row, Shape
+from latecomer.testing.rows import Row, Shape, require_one_source
 from latecomer.testing.scenario import Batch, Restart, Step
 from latecomer.testing.times import Times
 
@@ -86,6 +86,7 @@ def rows(
     `event.id` some rows come twice, and with `corrupt` some have no event time, or one from a day ahead.
     Times are rounded to what their columns hold; a column that cannot hold them is a ValueError.
     """
+    require_one_source(pipeline)
     declared = pipeline.declared_columns or {}
     shape, ids, own = Shape(pipeline, declared), pipeline.event.id_columns, columns or {}
     each = {name: values(declared[name]) for name in shape.given}

@@ -29,7 +29,7 @@ from latecomer.testing.notation import (
     read_row,
     unknown_name,
 )
-from latecomer.testing.rows import Row, Shape, inferred
+from latecomer.testing.rows import Row, Shape, inferred, require_one_source
 from latecomer.testing.scenario import Batch, Restart, Step
 from latecomer.testing.times import DAY, Times
 
@@ -142,6 +142,7 @@ class _Reader:
                 self._problem((key,), "the pipeline has its own", fix="leave it out, or leave pipeline out")
             self._stop()
             whole = self.given or load_pipeline(self.file.resolve().parent / str(named))
+            require_one_source(whole)
             return Shape(whole, _columns_of(whole, rows), self.times)
         if self.by_hand:
             fragment.setdefault("watermark", {"delay": "0s"})
