@@ -319,9 +319,9 @@ def test_spark_says_the_same(spark: SparkSession) -> None:
         .source("app")
         .stream("12:00", "12:30", every="3m", delay="1s", paise=1)
         .source("pos")
-        .stream("12:01", "12:20", every="3m", delay="2m", paise=5, till="A")
-        .stream("12:05", "12:20", every="4m", delay="2m", paise=0, till="B")
-        .cut(every="15m")
+        .stream("12:01", "12:25", every="3m", delay="2m", paise=5, till="A")
+        .stream("12:05", "12:25", every="4m", delay="2m", paise=0, till="B")
+        .cut()
         .corrupt(arrives="12:31", paise=9, till="C")
         .event("14:00", delay="-90m", id=8, paise=2, till="A")  # an hour ahead is allowed
         .source("app")
