@@ -12,8 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from latecomer.config.merged import merged
 from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError
+from latecomer.store.store import Store
 from latecomer.testing import (
     Batch,
     Row,
@@ -258,6 +260,38 @@ def test_a_mistake_is_told_with_its_line(old: str, new: str, told: str, tmp_path
     assert told in str(caught.value)
 
 
+def test_columns_that_are_not_declared_are_found_as_a_run_finds_them(tmp_path: Path) -> None:
+    """Those of the app in its files, until a store has pinned them; those of the tills in the rows."""
+    written = yaml.safe_load(SHOP)
+    declared = {name: source.pop("schema") for name, source in written["sources"].items()}
+    written["sources"]["pos"] = {"files": {"path": "pos", "order_by": "seen", "partition": "till"}} | {
+        "watermark": {"delay": "10m"}
+    }
+    pipeline = Pipeline.model_validate({**written, "base": tmp_path, "event": {"time": "at"}})
+    line = '{"id": 1, "at": "2026-04-25T12:00:00Z", "seen": "2026-04-25T12:00:00Z", "paise": 1, "note": "x"}'
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "1.json").write_text(line, encoding="utf-8")
+
+    def columns() -> dict[str, dict[str, str]]:
+        text = "\n".join(GOOD.splitlines()[:1] + GOOD.splitlines()[2:])
+        return parse_transcript(text, tmp_path / "check.yaml", pipeline).shape.columns.by_source
+
+    assert columns() == {
+        "app": {"id": "bigint", "at": "string", "seen": "string", "paise": "bigint", "note": "string"},
+        "pos": {"at": "string", "seen": "string", "id": "bigint", "paise": "bigint", "till": "string"},
+    }
+    Store(pipeline, merged({"app": declared["app"], "pos": columns()["pos"]})).pin()
+    assert columns()["app"] == declared["app"]
+
+
+def test_sources_that_do_not_fit_together_are_told_with_the_line_of_the_pipeline(tmp_path: Path) -> None:
+    (tmp_path / "shop.yaml").write_text(SHOP.replace("amount: bigint", "amount: int"), encoding="utf-8")
+    with pytest.raises(
+        PipelineError, match=r"shop.yaml:\d+: sources.pos.schema: is int here and bigint in app"
+    ):
+        parse_transcript(GOOD, tmp_path / "check.yaml")
+
+
 def test_in_a_transcript_one_source_has_no_name() -> None:
     text = """\
 rule: A batch is a batch.
@@ -337,6 +371,35 @@ def test_spark_says_the_same(spark: SparkSession) -> None:
     fates = [found and found[-1].fate.value for found in expected.fates["all"]]
     assert [fates.count(fate) for fate in ("dead_letter", "duplicate", "side_output")] == [3, 1, 1]
     assert_balances(actual)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_spark_says_the_same_of_a_topic_beside_files(by_hand: bool, spark: SparkSession) -> None:
+    """A source without a column for the arrivals, a partition with a slash in its name, and one that has more."""
+    written = yaml.safe_load(SHOP)
+    written["sources"]["app"] |= {"kafka": {"servers": "localhost:9092", "topics": ["payments"]}}
+    del written["sources"]["app"]["files"]
+    pipeline = Pipeline.model_validate(written)
+    told = (
+        Scenario()
+        .partitions(pos="unread")
+        .source("app")
+        .event("12:00", delay="1s", id=1, paise=1, seen="early")
+        .event("13:00", delay="1s", id=2, paise=2)
+        .partitions(**{"pos/A/1": "read", "pos/B": "unread"})
+        .source("pos")
+        .event("12:01", id=1, paise=10, till="A/1")
+        .partitions(app="read")
+        .event("13:05", id=2, paise=10, till="B")
+        .cut()
+        .source("app")
+        .event("13:20", id=3, paise=3)
+    )
+    told = told.watermark("13:10").event("12:20", delay="1h", id=4) if by_hand else told.heartbeat("15:00")
+    expected = play(pipeline, told)
+    assert_watermark(expected, "13:10" if by_hand else "14:50")
+    assert compare(expected, play(pipeline, told, on="spark", spark=spark)) == []
 
 
 @pytest.mark.long

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
-from latecomer.config.checks import check_columns
+from latecomer.config.load import check_against
 from latecomer.config.merged import SOURCE, Columns, merged
 from latecomer.config.models import Pipeline
-from latecomer.errors import PipelineError, Problem, did_you_mean
+from latecomer.errors import Problem, did_you_mean
 from latecomer.model.arrivals import Arrival, Partitions
 from latecomer.model.durations import to_moment
 from latecomer.model.sources import split_partition
@@ -65,9 +66,11 @@ def shape_of(
     times: Times,
     columns_of: Callable[[str, Pipeline], Mapping[str, str] | None],
     said: Mapping[str, str] | None = None,
+    file: Path | None = None,
 ) -> Shape:
     """The shape of a pipeline under these steps. `columns_of` says which columns a source has, by its name and the
-    pipeline as it sees it; None where the rows have to tell, as far as their columns are not `said`."""
+    pipeline as it sees it; None where the rows have to tell, as far as their columns are not `said`. Those of several
+    sources have to fit together; `file` is the pipeline's, for what is wrong with them."""
     rows, found = sourced_rows(steps), dict[str, Mapping[str, str]]()
     for name, view in pipeline.views.items():
         times_of_rows = {column: "string" for column in (view.event.time, view.order_by) if column}
@@ -76,8 +79,7 @@ def shape_of(
     if not pipeline.sources:
         return Shape(pipeline, Columns(found[""]), times)
     together = merged(found)
-    if problems := check_columns(pipeline, together):
-        raise PipelineError(problems)
+    check_against(pipeline, together, file)
     return Shape(pipeline, together, times)
 
 

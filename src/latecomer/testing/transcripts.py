@@ -145,9 +145,10 @@ class _Reader:
             for key in (*fragment, *(["columns"] if "columns" in self.document else [])):
                 self._problem((key,), "the pipeline has its own", fix="leave it out, or leave pipeline out")
             self._stop()
-            whole = self.given or load_pipeline(self.file.resolve().parent / str(named))
+            file = None if self.given else self.file.resolve().parent / str(named)
+            whole = self.given or load_pipeline(str(file))
             self._of_known_sources(whole)
-            return shape_of(whole, self.steps, self.times, partial(_found_columns, whole))
+            return shape_of(whole, self.steps, self.times, partial(_found_columns, whole), file=file)
         if self.by_hand:
             fragment.setdefault("watermark", {"delay": "0s"})
         for key in ("watermark", "outputs"):
