@@ -59,6 +59,28 @@ def test_a_folder_and_a_pipeline_that_the_transcript_names(folder: Path, cli: Cl
     assert cli("test", folder / "checks").status == 0
 
 
+def test_a_pipeline_of_several_sources(folder: Path, cli: Cli) -> None:
+    """Each batch is of one; where it does not say of which, the file is listed with its line."""
+    source = "{files: {path: in, order_by: seen}, schema: {at: string, seen: string}}"
+    (folder / "shop.yaml").write_text(
+        f"name: shop\nstore: lake\nsources: {{app: {source}, pos: {source}}}\nevent: {{time: at}}\n"
+        "watermark: {delay: 0s, every: event}\n"
+        "outputs: {all: {window: {tumbling: 1m}, aggregates: {n: count(*)}}}\n",
+        encoding="utf-8",
+    )
+    written = (
+        "rule: The slower decides.\npipeline: ../shop.yaml\nsteps:\n"
+        "  - {batch: [14:05 @14:05], source: app, watermark: none}\n"
+        "  - {batch: [14:02 @14:05], source: pos, watermark: 14:02}\n"
+    )
+    (folder / "checks" / "late.yaml").write_text(written, encoding="utf-8")
+    wrong = folder / "checks" / "wrong.yaml"
+    wrong.write_text(written.replace(", source: pos", ""), encoding="utf-8")
+    assert cli("test", folder / "checks" / "late.yaml").status == 0
+    said = cli("test", folder / "checks")
+    assert (said.status, f"{wrong}:5: steps[1].batch: of which source?" in said.out) == (2, True)
+
+
 def test_one_that_does_not_hold_exits_1_and_shows_both_sides(folder: Path, cli: Cli) -> None:
     file = folder / "checks" / "wrong.yaml"
     file.write_text(TRANSCRIPT.replace("paise=107", "paise=108"), encoding="utf-8")

@@ -62,6 +62,24 @@ def test_the_timeline_says_what_the_oracle_says(
         assert outcome.watermarks[-1] == row.watermark
 
 
+@given(out_of_step(rejects=False), st.lists(NAMED, max_size=8), by_source(), st.booleans())
+@thorough
+def test_the_oracle_itself_knows_which_sources_were_never_heard(
+    batches: list[list[Arrival]], said: list[dict[str, bool] | None], strategy: BySource, restarts: bool
+) -> None:
+    """Told which sources there are, it names what an engine names that has read all of them, but for what is said."""
+    reader, told, sources = Reader(strategy), list[object](), tuple(strategy.sources)
+    for nth, batch in enumerate(of_sources(batches)):
+        more = (said[nth] if nth < len(said) else None) or {}
+        known = dict.fromkeys(reader.timeline.known(), False)
+        told += [Partitions(more, sources), batch]
+        reader.read(batch, {**named_partitions("app", None, {**known, **more}, sources, ()), **more})
+        if restarts:
+            reader.restart()
+    outcome = interpret(told, strategy, {"out": COUNTING})  # type: ignore[arg-type]
+    assert reader.in_force == {event.position: event.watermark for event in outcome.judged["out"]}
+
+
 def head(tick: int, newest: int, partition: str) -> Head:
     return Head(tick, tick * 10, partition, events=1, max_event_time=newest)
 

@@ -11,8 +11,8 @@ from latecomer.errors import PipelineError
 from latecomer.testing import NeedsSpark, run_transcript
 from latecomer.testing.oracle import on_oracle
 from latecomer.testing.outcome import Outcome
-from latecomer.testing.rows import Shape
 from latecomer.testing.scenario import Step
+from latecomer.testing.shapes import Shape
 from latecomer.testing.transcripts import Transcript, parse_transcript
 
 GOOD = """\

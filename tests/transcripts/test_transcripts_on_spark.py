@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 TRANSCRIPTS = sorted(HERE.glob("*.yaml"))
 SEMANTICS = HERE.parent.parent / "docs" / "semantics.md"
 
-ABOUT_THE_TIMELINE = ("Watermark", "Silence", "Strategies")
+ABOUT_THE_TIMELINE = ("Watermark", "Silence", "Several sources", "Strategies")
 """Sections of docs/semantics.md whose rules the pure timeline decides. What Spark adds, the summary of a
 tick, tests/engine/test_strategies_on_spark.py compares with the oracle for each strategy."""
 
@@ -32,6 +32,7 @@ ABOUT_THE_ENGINE_TOO = {
     "a_tick_that_a_batch_cut_keeps_its_watermark",
     "a_watermark_may_be_put_by_hand",
     "an_empty_batch_is_a_batch",
+    "late_is_late_by_the_watermark_of_all_sources",
     "what_is_read_out_of_step_meets_the_watermark_in_force",
     "when_all_is_silent_the_watermark_follows_the_clock",
 }

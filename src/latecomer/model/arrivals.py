@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -81,9 +81,14 @@ class Changed:
 
 @dataclass(frozen=True)
 class Partitions:
-    """The source names its partitions; of those that are True it has more than the next batch reads."""
+    """The source names its partitions; of those that are True it has more than the next batch reads.
+
+    `sources` are all there are, where there are several: what is known of them and is not named is read, and one of
+    which nothing is known stands as a partition under its own name.
+    """
 
     named: Mapping[str, bool]
+    sources: Collection[str] = ()
 
 
 @dataclass(frozen=True)

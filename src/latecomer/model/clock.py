@@ -7,7 +7,7 @@ of the user's own is asked itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -77,8 +77,13 @@ class Clock:
         if self.strategy.on_idle == "advance" and self.own and all(map(self._idle, self.own)):
             self._reach(at - max(map(self._lag, self.own)))
 
-    def name(self, partitions: Mapping[str, bool]) -> None:
-        """The source names its partitions; of those that are True there is more to read than is read next."""
+    def name(self, partitions: Mapping[str, bool], sources: Collection[str] = ()) -> None:
+        """The source names its partitions; of those that are True there is more to read than is read next. Of several
+        `sources`, those of which nothing is known are named, and all that is."""
+        if sources:
+            known = {*self.own, *self.joining, *(event.partition for event in self.in_tick)}
+            heard = {partition.split("/")[0] for partition in (*known, *partitions)}
+            partitions = {**dict.fromkeys(known | ({*sources} - heard), False), **partitions}
         self.joining |= partitions.keys() - self.own.keys() | self.unread
         self.unread = {partition for partition, more in partitions.items() if more}
 

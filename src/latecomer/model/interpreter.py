@@ -141,7 +141,7 @@ def interpret(
             case Changed():
                 run.clock.follow(batch.strategy)
             case Partitions():
-                run.clock.name(batch.named)
+                run.clock.name(batch.named, batch.sources)
             case Joined():
                 run.absent.remove(batch.output)
             case Repaired():

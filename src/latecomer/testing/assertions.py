@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from latecomer.config.merged import SOURCE
 from latecomer.config.models import Pipeline
 from latecomer.model.ledger import unbalanced
 from latecomer.testing.checking import check_statement, compare_cuts
@@ -90,7 +91,8 @@ def _assert_lines(
     stated = [read(line, outcome.times) for line in _listed(lines)]
     rules = outcome.pipeline.outputs[outcome.only(output)]
     columns = {
-        *(outcome.pipeline.source.columns or ()),
+        *(name for view in outcome.pipeline.views.values() for name in view.declared_columns or ()),
+        *([SOURCE] if outcome.pipeline.sources else []),
         *(name for row in outcome.rows for name in row.fields),
     }
     for each in stated:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from latecomer.config.models import Pipeline
 from latecomer.model.arrivals import Drain, Watermark
+from latecomer.model.sources import BySource
 from latecomer.model.strategies import State, Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.testing.scenario import Step
@@ -30,9 +31,13 @@ def steered(pipeline: Pipeline, steps: Sequence[Step]) -> Pipeline:
     """
     if not any(isinstance(step, Watermark) for step in steps):
         return pipeline
-    own = pipeline.watermark
-    strategy = ByHand.model_validate({}).model_copy(update={"every": own.every, "max_future": own.max_future})
+    strategies = {name: _by_hand(view.watermark) for name, view in pipeline.views.items()}
+    strategy = BySource.of_strategies(strategies) if pipeline.sources else strategies[""]
     return pipeline.model_copy(update={"watermark": strategy})
+
+
+def _by_hand(own: Strategy) -> Strategy:
+    return ByHand.model_validate({}).model_copy(update={"every": own.every, "max_future": own.max_future})
 
 
 def backwards(steps: Sequence[Step], times: Times) -> tuple[int, str] | None:

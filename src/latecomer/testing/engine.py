@@ -13,12 +13,14 @@ from pyspark.sql import SparkSession
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.comparison import CHANGE, REPLAYED
 from latecomer.after.replay.replaying import replay
+from latecomer.config.merged import Columns, merged
 from latecomer.config.models import Output, Pipeline
 from latecomer.log.events import EventLog
 from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
 from latecomer.model.panes import Op, Pane, Place, Timing
+from latecomer.model.sources import named_partitions
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict, judge
 from latecomer.model.windows import Window
 from latecomer.pipeline import Engine
@@ -28,8 +30,8 @@ from latecomer.testing.differences import Pair
 from latecomer.testing.memory import MemorySource, Records
 from latecomer.testing.notation import Late
 from latecomer.testing.outcome import Assigned, Outcome, StepOutcome
-from latecomer.testing.rows import Row, Shape
-from latecomer.testing.scenario import Batch, Restart, Step, rows_of, settles
+from latecomer.testing.scenario import Batch, Restart, Step, read_rows, settles
+from latecomer.testing.shapes import Shape
 from latecomer.windowing.assign import END, START
 from latecomer.windowing.judge import BATCH, FATE, FATES, WATERMARK, as_seen, judged
 
@@ -77,14 +79,14 @@ class _Played:
 
     def __init__(self, shape: Shape, steps: Sequence[Step], spark: SparkSession, folder: Path) -> None:
         self.shape = shape
-        self.rows = rows_of(steps)
+        self.rows = read_rows(steps)
         self.files = 0
         self.named: Mapping[str, bool] | None = None
         self.spots: list[Spot] = []
         self.spark = own_session(spark)
         self.folder = folder
         self.pipeline = shape.placed(str(folder))
-        self.store = Store(self.pipeline, self.pipeline.source.columns or {})
+        self.store = Store(self.pipeline, _columns_of(self.pipeline))
         self.reader = Reader(self.pipeline)
         self.numbers: list[int | None] = []
         self.watermarks: list[int] = []
@@ -95,8 +97,11 @@ class _Played:
 
     def _started(self) -> Engine:
         store = Store(self.pipeline, self.store.columns)
-        source = MemorySource(self.pipeline, store.columns)
-        engine = Engine(self.spark, store, log=EventLog(self.spark, store, {"": source}))
+        sources = {
+            name: MemorySource(view, store.columns.read_from(name))
+            for name, view in self.pipeline.views.items()
+        }
+        engine = Engine(self.spark, store, log=EventLog(self.spark, store, sources))
         engine.start()
         return engine
 
@@ -104,7 +109,7 @@ class _Played:
         before = self.engine.last
         match step:
             case Batch():
-                self.engine.data(self.files, self._slice(self.files, step.rows))
+                self.engine.data(self.files, self._slice(self.files, step))
                 self.files += 1
             case Heartbeat():
                 self.engine.heartbeat(step.at)
@@ -120,11 +125,19 @@ class _Played:
         self.numbers.append(self.engine.last if self.engine.last > before else None)
         self.watermarks.append(self.engine.keeper.timeline.watermark)
 
-    def _slice(self, number: int, rows: Sequence[Row]) -> Records:
+    def _slice(self, number: int, batch: Batch) -> Records:
         origin = f"{number:06d}"
-        self.spots += [(origin, place) for place in range(len(rows))]
-        records = [json.dumps(self.shape.written(row)).encode() for row in rows]
-        return Records(number, origin, records, partitions=self.named)
+        self.spots += [(origin, place) for place in range(len(batch.rows))]
+        shape = self.shape.sources[batch.source]
+        records = [json.dumps(shape.written(row)).encode() for row in batch.rows]
+        return Records(number, origin, records, partitions=self._named(batch.source), source=batch.source)
+
+    def _named(self, source: str) -> Mapping[str, bool] | None:
+        """The partitions as a step has named them; of several sources, those of all of them."""
+        if not source:
+            return self.named
+        said, known = self.named or {}, dict.fromkeys(self.engine.keeper.timeline.known(), False)
+        return {**named_partitions(source, None, {**known, **said}, self.pipeline.sources, ()), **said}
 
     # What a reader of the store says
 
@@ -236,6 +249,11 @@ class _Played:
 
     def _index(self, row: dict[str, Any]) -> int:
         return self.spots.index((row["origin"], row["position"]))
+
+
+def _columns_of(pipeline: Pipeline) -> Columns:
+    found = {name: view.source.columns or {} for name, view in pipeline.views.items()}
+    return merged(found) if pipeline.sources else Columns(found[""])
 
 
 def _window(row: dict[str, Any]) -> Window:

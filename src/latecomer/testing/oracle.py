@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 
@@ -15,18 +15,22 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.model.written_numbers import fits
 from latecomer.testing.notation import Late
 from latecomer.testing.outcome import Assigned, Outcome, StepOutcome
-from latecomer.testing.rows import Shape
-from latecomer.testing.scenario import Batch, Restart, Step, rows_of
+from latecomer.testing.rows import Row
+from latecomer.testing.scenario import Batch, Step, read_rows, sourced_rows
+from latecomer.testing.shapes import Shape
+
+Item = list[Arrival] | Heartbeat | Drain | Watermark | Partitions
 
 
 def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
     """What the semantics say. A restart is nothing to the oracle."""
-    pipeline, rows = shape.pipeline, rows_of(steps)
+    pipeline, rows = shape.pipeline, read_rows(steps)
     outputs, watermark = pipeline.outputs, pipeline.watermark
     reach = max(output.allowed_lateness + output.window.reach for output in outputs.values())
-    marks = watermark.needs.where
+    marks = {view.watermark.needs.where for view in pipeline.views.values()} - {None}
+    items = list(_items(shape, steps))
     interpreted = interpret(
-        [_item(shape, step) for step in steps if not isinstance(step, Restart)],
+        [item for item, _ in items],
         watermark,
         outputs,
         where={
@@ -36,12 +40,12 @@ def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
         },
         measures=pipeline.ledger,
         reach=reach if pipeline.event.id else None,
-        marks=None if marks is None else predicate(marks, shape.columns),
+        marks={where: predicate(where, shape.columns) for where in marks if where is not None},
     )
-    numbers = iter(interpreted.numbers)
+    numbers = {step: number for (_, step), number in zip(items, interpreted.numbers, strict=True)}
     told, mark = [], BEGIN_OF_TIME
-    for step in steps:
-        number = None if isinstance(step, Restart) else next(numbers)
+    for step in range(len(steps)):
+        number = numbers.get(step)
         if number is None:
             told.append(StepOutcome(mark))
             continue
@@ -57,19 +61,20 @@ def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
                 },
                 {
                     name: [
-                        _late(steps, each) for each in interpreted.side_output(name) if each.batch == number
+                        _late(rows, each) for each in interpreted.side_output(name) if each.batch == number
                     ]
                     for name in outputs
                 },
                 [entry for entry in interpreted.ledger if entry.batch == number],
             )
         )
+    reasons = [shape.sources[source].reason(row) for source, row in sourced_rows(steps)]
     fates: dict[str, list[tuple[Assigned, ...] | None]] = {}
     for name, judged in interpreted.judged.items():
         by_row: dict[int, list[Assigned]] = {}
         for each in judged:
             dead = each.fate is Fate.DEAD_LETTER
-            reason = shape.reason(rows[each.position]) if dead else None
+            reason = reasons[each.position] if dead else None
             by_row.setdefault(each.position, []).append(
                 Assigned(each.fate, each.window, each.verdict, reason)
             )
@@ -91,13 +96,25 @@ def _as_published(pane: Pane, output: str, shape: Shape) -> Pane:
     return replace(pane, values=values)
 
 
-def _item(shape: Shape, step: Step) -> list[Arrival] | Heartbeat | Drain | Watermark | Partitions:
-    if isinstance(step, Heartbeat | Drain | Watermark | Partitions):
-        return step
-    assert isinstance(step, Batch)  # noqa: S101
-    return [shape.arrival(row) for row in step.rows]
+def _items(shape: Shape, steps: Sequence[Step]) -> Iterator[tuple[Item, int | None]]:
+    """What the oracle is told, and the step that says it.
+
+    Of several sources the partitions are named before each batch, whether a step has said of some of them that there is
+    more or not.
+    """
+    sources, named = shape.pipeline.sources, dict[str, bool]()
+    for number, step in enumerate(steps):
+        match step:
+            case Batch():
+                if sources:
+                    yield Partitions(named, sources.keys()), None
+                yield [shape.arrival(step.source, row) for row in step.rows], number
+            case Partitions() if sources:
+                named = dict(step.named)
+            case Heartbeat() | Drain() | Watermark() | Partitions():
+                yield step, number
 
 
-def _late(steps: Sequence[Step], judged: Judged) -> Late:
+def _late(rows: Sequence[Row], judged: Judged) -> Late:
     assert judged.window and judged.verdict and judged.watermark is not None  # noqa: S101, PT018
-    return Late(rows_of(steps)[judged.position], judged.window, judged.verdict, judged.watermark)
+    return Late(rows[judged.position], judged.window, judged.verdict, judged.watermark)

@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from latecomer.config.models import Pipeline
+from latecomer.errors import PipelineError, Problem
 from latecomer.model.simple_predicates import NeedsSpark
 from latecomer.testing.by_hand import backwards, steered
 from latecomer.testing.checking import check, compare, compare_cuts
 from latecomer.testing.differences import Difference, each_once
 from latecomer.testing.oracle import on_oracle
 from latecomer.testing.outcome import Outcome
-from latecomer.testing.rows import Shape, inferred
-from latecomer.testing.scenario import CUTS, Scenario, Step, rows_of
+from latecomer.testing.scenario import CUTS, Scenario, Step, sourced_rows
+from latecomer.testing.shapes import Shape, mistaken_sources, shape_of
 from latecomer.testing.times import Times
 from latecomer.testing.transcripts import Transcript
 
@@ -36,21 +37,23 @@ def play(
 
     Its source, store and sinks are not touched, and where a step puts the watermark nothing else moves
     it. `spark` is your session; without one a local session is started. Columns are those of
-    `source.schema`, of `columns`, or what the rows tell.
+    `source.schema`, of `columns`, or what the rows tell; of several sources, those of each.
     """
     steps = scenario.steps if isinstance(scenario, Scenario) else list(scenario)
     clock = scenario.times if isinstance(scenario, Scenario) else Times()
     if wrong := backwards(steps, clock):
         raise ValueError(f"step {wrong[0]}: {wrong[1]}")
-    pipeline = steered(pipeline, steps)
-    order_by = pipeline.order_by
-    times = {pipeline.event.time: "string", **({order_by: "string"} if order_by else {})}
-    known = pipeline.declared_columns or {**times, **inferred(rows_of(steps)), **(columns or {})}
-    shape = Shape(pipeline, known, clock)
-    for row in rows_of(steps):
-        if told := shape.problem(row):
+    if mistaken := [_of_step(*each) for each in mistaken_sources(pipeline, steps)]:
+        raise PipelineError(mistaken)
+    shape = shape_of(steered(pipeline, steps), steps, clock, lambda _, view: view.declared_columns, columns)
+    for source, row in sourced_rows(steps):
+        if told := shape.sources[source].problem(row):
             raise ValueError(told)
     return _played(shape, steps, on, spark)
+
+
+def _of_step(number: int, problem: Problem) -> Problem:
+    return replace(problem, field=f"steps[{number}].{problem.field}")
 
 
 def run_transcript(

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from latecomer.config.merged import SOURCE
 from latecomer.config.models import Pipeline
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import EARLIEST, LATEST, to_moment
 from latecomer.model.ids import event_id
+from latecomer.model.sources import partition_of
 from latecomer.testing.times import Times
 from latecomer.testing.values import UNFIT, as_json, held, moment, moment_as_json, typed
 
@@ -33,12 +35,15 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Shape:
-    """The source's columns under a pipeline: what a row is to the oracle, and how a file holds it."""
+class SourceShape:
+    """A source's columns under a pipeline: what a row is to the oracle, and how a file holds it."""
 
     pipeline: Pipeline
+    """As the source sees it."""
     columns: Mapping[str, str]
     times: Times = field(default_factory=Times)
+    name: str = ""
+    """The source's name, where there are several."""
 
     @cached_property
     def arrival_column(self) -> str:
@@ -59,6 +64,8 @@ class Shape:
     def problem(self, row: Row) -> str | None:
         """What is wrong with the row, and the fix."""
         for name, value in row.fields.items():
+            if self.name and name == SOURCE:
+                return f"{name}: every row has the source of its batch here by itself; leave it out"
             if name not in self.given:
                 near = difflib.get_close_matches(name, self.given, n=1)
                 return f"{name}: the source has no such column; " + (
@@ -117,11 +124,14 @@ class Shape:
         happened = row.event_time if isinstance(row.event_time, int) else None
         payload[self.pipeline.event.time] = None if happened is None else to_moment(happened)
         payload[self.arrival_column] = to_moment(row.arrival_time)
+        if self.name:
+            payload[SOURCE] = self.name
         column = self.pipeline.partition_column
         partition = None if column is None else _as_text(payload[column])
         identity = event_id([_as_text(payload[column]) for column in self.pipeline.event.id_columns])
         dead = self.reason(row) is not None
-        return Arrival(happened or 0, row.arrival_time, partition or "", payload, identity, dead)
+        named = partition_of(self.name, partition)
+        return Arrival(happened or 0, row.arrival_time, named, payload, identity, dead)
 
     def written(self, row: Row) -> dict[str, Any]:
         """The row as a line of JSON holds it."""
@@ -146,25 +156,18 @@ class Shape:
         arrival = column == self.arrival_column
         return self.pipeline.arrival_unit if arrival else self.pipeline.event.unit
 
-    def placed(self, folder: str) -> Pipeline:
-        """The pipeline over files and a store in a folder of their own, without its sinks."""
+    def placed(self) -> dict[str, Any]:
+        """The source over files in a folder of their own."""
         files = self.pipeline.source.files
-        source = {
+        return {
             "files": {
-                "path": "arrivals",
+                "path": f"arrivals/{self.name}",
                 "order_by": self.arrival_column,
                 "unit": files and files.unit,
                 "partition": files and files.partition,
             },
             "schema": {self.arrival_column: "string", **self.columns},
         }
-        changed = {
-            "base": folder,
-            "store": "store",
-            "source": source,
-            "columns": {},
-        }
-        return Pipeline.model_validate({**dict(self.pipeline.without_sinks()), **changed})
 
     def _value(self, name: str, value: Any) -> Any:
         """A value as its column holds it. A mark that is a time is microseconds."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Literal, Self
 
+from latecomer.config.merged import SOURCE
 from latecomer.config.models import Output
 from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.durations import parse_duration
@@ -17,9 +18,10 @@ from latecomer.testing.times import DAY, Times
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows that are read together, in this order."""
+    """Rows that are read together, in this order. Of several sources, all are of one."""
 
     rows: tuple[Row, ...]
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,22 @@ class Restart:
 Step = Batch | Heartbeat | Watermark | Partitions | Restart | Drain
 
 
+def sourced_rows(steps: Sequence[Step]) -> list[tuple[str, Row]]:
+    """Every row in reading order, with its source."""
+    return [(step.source, row) for step in steps if isinstance(step, Batch) for row in step.rows]
+
+
 def rows_of(steps: Sequence[Step]) -> list[Row]:
     """Every row, in reading order."""
-    return [row for step in steps if isinstance(step, Batch) for row in step.rows]
+    return [row for _, row in sourced_rows(steps)]
+
+
+def read_rows(steps: Sequence[Step]) -> list[Row]:
+    """Every row as it was read: of several sources, with the column that says which it came from."""
+    return [
+        replace(row, fields={SOURCE: source, **row.fields}) if source else row
+        for source, row in sourced_rows(steps)
+    ]
 
 
 def in_arrival_order(steps: Sequence[Step]) -> bool:
@@ -55,17 +70,18 @@ def one_by_one(steps: Sequence[Step]) -> list[Step]:
     """Every row a batch of its own."""
     cut: list[Step] = []
     for step in steps:
-        cut += [Batch((row,)) for row in step.rows] if isinstance(step, Batch) else [step]
+        cut += [Batch((row,), step.source) for row in step.rows] if isinstance(step, Batch) else [step]
     return cut
 
 
 def all_in_one(steps: Sequence[Step]) -> list[Step]:
-    """As few batches as there can be: only a heartbeat, a watermark, partitions and a drain keep two apart.
-    Restarts are left out."""
+    """As few batches as there can be: only a heartbeat, a watermark, partitions, a drain and another source keep
+    two apart. Restarts are left out."""
     joined: list[Step] = []
     for step in steps:
-        if isinstance(step, Batch) and joined and isinstance(joined[-1], Batch):
-            joined[-1] = Batch((*joined[-1].rows, *step.rows))
+        last = joined[-1] if joined else None
+        if isinstance(step, Batch) and isinstance(last, Batch) and last.source == step.source:
+            joined[-1] = Batch((*last.rows, *step.rows), step.source)
         elif not isinstance(step, Restart):
             joined.append(step)
     return joined
@@ -82,7 +98,8 @@ class Scenario:
     """Steps, put together call by call. Times are clock times of one day, in UTC.
 
     Rows wait until something cuts them off into a batch: `cut`, a heartbeat, a watermark, a restart,
-    the drain, or the end. A batch is read in the order of its arrivals.
+    the drain, or the end. A batch is read in the order of its arrivals. Rows of several sources become a
+    batch for each, in the order of their first arrivals.
 
     >>> scenario = Scenario().event("14:00:10", delay="2s", paise=100).duplicate(delay="5s").drain()
     >>> [type(step).__name__ for step in scenario.steps], len(scenario.rows)
@@ -92,12 +109,12 @@ class Scenario:
     def __init__(self, day: str | date = DAY) -> None:
         self.times = Times(day)
         self._cut: list[Step] = []
-        self._waiting: list[Row] = []
+        self._waiting: list[tuple[str, Row]] = []
+        self._source = ""
 
     @property
     def steps(self) -> list[Step]:
-        waiting = [Batch(_as_they_arrive(self._waiting))] if self._waiting else []
-        return [*self._cut, *waiting]
+        return [*self._cut, *_batches(self._waiting)]
 
     @property
     def rows(self) -> list[Row]:
@@ -106,15 +123,24 @@ class Scenario:
 
     # Rows
 
+    def source(self, name: str) -> Self:
+        """Rows from here on are of this source, of several."""
+        self._source = name
+        return self
+
+    def _wait(self, row: Row) -> None:
+        self._waiting.append((self._source, row))
+
     def add(self, *lines: str) -> Self:
         """Rows as transcripts write them: `14:00:10 @14:00:12 tower=A paise=100`."""
-        self._waiting += [read_row(line, self.times) for line in lines]
+        for line in lines:
+            self._wait(read_row(line, self.times))
         return self
 
     def event(self, at: str, *, delay: str = "0s", **fields: Any) -> Self:
         """Something that happened at a time and arrived so much later; a negative delay is a clock ahead."""
         happened = self.times.read(at)
-        self._waiting.append(Row(happened, happened + parse_duration(delay), fields))
+        self._wait(Row(happened, happened + parse_duration(delay), fields))
         return self
 
     def stream(
@@ -138,20 +164,22 @@ class Scenario:
         quiet = range(*map(self.times.read, silent)) if silent else range(0)
         for happened in range(first, end, step):
             if happened + behind not in quiet:
-                self._waiting.append(Row(happened, happened + behind, fields))
+                self._wait(Row(happened, happened + behind, fields))
         return self
 
     def duplicate(self, *, delay: str = "0s") -> Self:
         """The row before, once more, so much later."""
-        if not self.rows:
+        said = self._waiting or sourced_rows(self._cut)
+        if not said:
             raise ValueError("there is no row to repeat yet")
-        row = (self._waiting or self.rows)[-1]
-        self._waiting.append(replace(row, arrival_time=row.arrival_time + parse_duration(delay)))
+        source, row = said[-1]
+        again = replace(row, arrival_time=row.arrival_time + parse_duration(delay))
+        self._waiting.append((source, again))
         return self
 
     def corrupt(self, *, arrives: str, written: str | None = "31 November", **fields: Any) -> Self:
         """A row whose event time cannot be read, or is missing with `written=None`."""
-        self._waiting.append(Row(written, self.times.read(arrives), fields))
+        self._wait(Row(written, self.times.read(arrives), fields))
         return self
 
     # What happens around them
@@ -159,13 +187,8 @@ class Scenario:
     def cut(self, every: str | None = None) -> Self:
         """A batch ends here; with `every`, the rows that wait become a batch for each such stretch of
         arrival time."""
-        rows = _as_they_arrive(self._waiting)
+        self._cut += _batches(self._waiting, parse_duration(every) if every else None)
         self._waiting = []
-        length = parse_duration(every) if every else None
-        batches: dict[int, list[Row]] = {}
-        for row in rows:
-            batches.setdefault(row.arrival_time // length if length else 0, []).append(row)
-        self._cut += [Batch(tuple(batch)) for batch in batches.values()]
         return self
 
     def heartbeat(self, at: str) -> Self:
@@ -179,7 +202,8 @@ class Scenario:
         return self
 
     def partitions(self, **named: Literal["read", "unread"]) -> Self:
-        """The source names its partitions: whether the next batch reads all there is of them."""
+        """The source names its partitions: whether the next batch reads all there is of them. Of several sources,
+        they are named as the timeline has them: `partitions(**{"pos/A": "unread"})`."""
         self.cut()._cut.append(Partitions({name: more == "unread" for name, more in named.items()}))
         return self
 
@@ -193,5 +217,9 @@ class Scenario:
         return self
 
 
-def _as_they_arrive(rows: Sequence[Row]) -> tuple[Row, ...]:
-    return tuple(sorted(rows, key=lambda row: row.arrival_time))
+def _batches(waiting: Sequence[tuple[str, Row]], length: int | None = None) -> list[Batch]:
+    """A batch for each source, of all rows or of each such stretch of arrival time."""
+    batches: dict[tuple[int, str], list[Row]] = {}
+    for source, row in sorted(waiting, key=lambda each: each[1].arrival_time):
+        batches.setdefault((row.arrival_time // length if length else 0, source), []).append(row)
+    return [Batch(tuple(rows), source) for (_, source), rows in batches.items()]

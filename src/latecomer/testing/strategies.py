@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import groupby
 from typing import Any
 
 try:
@@ -16,12 +17,15 @@ try:
 except ImportError as error:  # pragma: no cover - the tests have it
     raise ImportError("latecomer.testing.strategies needs Hypothesis: pip install hypothesis") from error
 
+from latecomer.config.merged import SOURCE
 from latecomer.config.models import Pipeline
+from latecomer.errors import PipelineError
 from latecomer.model import types
 from latecomer.model.arrivals import Drain, Heartbeat, Watermark
 from latecomer.model.durations import parse_duration
-from latecomer.testing.rows import Row, Shape
+from latecomer.testing.rows import Row, SourceShape
 from latecomer.testing.scenario import Batch, Restart, Step
+from latecomer.testing.shapes import source_problem
 from latecomer.testing.times import Times
 
 __all__ = ["batches", "rows", "scenarios", "values"]
@@ -79,15 +83,20 @@ def rows(
     delay: str = "10m",
     max_size: int = 30,
     corrupt: bool = True,
+    source: str = "",
 ) -> list[Row]:
     """Rows in arrival order for the columns of `source.schema`, some of them late by up to `delay`.
 
-    `step` is about how far apart they arrive. `columns` has strategies for columns of its own. With
-    `event.id` some rows come twice, and with `corrupt` some have no event time, or one from a day ahead.
-    Times are rounded to what their columns hold; a column that cannot hold them is a ValueError.
+    Of several sources, `source` says whose. `step` is about how far apart they arrive. `columns` has strategies for
+    columns of its own. With `event.id` some rows come twice, and with `corrupt` some have no event time, or one from a
+    day ahead. Times are rounded to what their columns hold; a column that cannot hold them is a ValueError.
     """
-    declared = pipeline.declared_columns or {}
-    shape, ids, own = Shape(pipeline, declared), pipeline.event.id_columns, columns or {}
+    if problem := source_problem(pipeline, source):
+        raise PipelineError([replace(problem, field="source", file="rows()")])
+    view = pipeline.views[source]
+    declared = view.declared_columns or {}
+    shape, own = SourceShape(view, declared, name=source), columns or {}
+    ids = [name for name in pipeline.event.id_columns if not (source and name == SOURCE)]
     each = {name: values(declared[name]) for name in shape.given}
     each |= {name: st.none() for name in (*ids, shape.time_marker) if name in each}
     named_ids = [name for name in ids if name not in (pipeline.event.time, shape.arrival_column, *own)]
@@ -119,7 +128,7 @@ def rows(
     return found
 
 
-def _held(shape: Shape, column: str, micros: int) -> int:
+def _held(shape: SourceShape, column: str, micros: int) -> int:
     try:
         return shape.held(column, micros)
     except ValueError as error:
@@ -127,14 +136,37 @@ def _held(shape: Shape, column: str, micros: int) -> int:
 
 
 @st.composite
-def batches(draw: st.DrawFn, read: list[Row]) -> list[Step]:
+def batches(draw: st.DrawFn, read: list[Row], source: str = "") -> list[Step]:
     """The rows cut into batches anywhere."""
     cut: list[Step] = []
     while read:
         size = draw(st.integers(1, len(read)))
-        cut.append(Batch(tuple(read[:size])))
+        cut.append(Batch(tuple(read[:size]), source))
         read = read[size:]
     return cut
+
+
+@st.composite
+def _batches_of_all(draw: st.DrawFn, /, pipeline: Pipeline, **of_rows: Any) -> list[Step]:
+    """The rows of all sources: each cut anywhere and one batch after the other by when it begins, or all of them in
+    the order of their arrivals."""
+    if not pipeline.sources:
+        return draw(rows(pipeline, **of_rows).flatmap(batches))
+    own = of_rows.pop("columns", None) or {}
+    read = {
+        name: draw(
+            rows(pipeline, source=name, columns={each: own[each] for each in own if each in seen}, **of_rows)
+        )
+        for name, seen in ((name, view.declared_columns or own) for name, view in pipeline.views.items())
+    }
+    if draw(st.booleans()):
+        cut = [step for name, each in read.items() for step in draw(batches(each, name))]
+        return sorted(cut, key=_first)
+    arrived = sorted(
+        ((name, row) for name, each in read.items() for row in each), key=lambda each: each[1].arrival_time
+    )
+    runs = [(name, [row for _, row in run]) for name, run in groupby(arrived, key=lambda each: each[0])]
+    return [step for name, run in runs for step in draw(batches(run, name))]
 
 
 @st.composite
@@ -155,7 +187,7 @@ def scenarios(
     """
     steps: list[Step] = []
     longest = parse_duration(silence)
-    cut = draw(rows(pipeline, **of_rows).flatmap(batches))
+    cut = draw(_batches_of_all(pipeline, **of_rows))
     for step, following in zip(cut, [*cut[1:], None], strict=False):
         steps.append(step)
         until = following.rows[0].arrival_time if isinstance(following, Batch) else None
@@ -169,6 +201,10 @@ def scenarios(
         if restarts and draw(st.integers(0, 4)) == 0:
             steps.append(Restart())
     return [*steps, *([Drain()] if draw(st.booleans()) else [])]
+
+
+def _first(step: Step) -> int:
+    return step.rows[0].arrival_time if isinstance(step, Batch) else 0
 
 
 def _last(step: Step) -> int:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from latecomer.config.checks import check_columns
 from latecomer.config.load import at_line, load_pipeline, made
+from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline
 from latecomer.config.written import Location, TimesAsText, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import PipelineError, Problem
@@ -29,8 +31,9 @@ from latecomer.testing.notation import (
     read_row,
     unknown_name,
 )
-from latecomer.testing.rows import Row, Shape, inferred
+from latecomer.testing.rows import Row, inferred
 from latecomer.testing.scenario import Batch, Restart, Step
+from latecomer.testing.shapes import Shape, mistaken_sources, shape_of
 from latecomer.testing.times import DAY, Times
 
 WHAT = "transcript"
@@ -108,6 +111,7 @@ class _Reader:
         self.problems: list[Problem] = []
         self.statements: list[Statement] = []
         self.rows: list[tuple[Location, Row]] = []
+        self.steps: list[Step] = []
         self.by_hand = False
         self._unknown_keys((), document, KEYS)
         self.times = self._times()
@@ -116,17 +120,17 @@ class _Reader:
         rule = self.document.get("rule")
         if not isinstance(rule, str) or not rule.strip():
             self._problem(("rule",), "is missing", fix="say in a sentence what the transcript shows")
-        steps = list(self._steps())
+        self.steps = steps = list(self._steps())
         if not steps and not self.problems:
             self._problem(("steps",), "is missing", fix="say what happens: a list of batches and the like")
         if wrong := backwards(steps, self.times):
             self._problem(("steps", wrong[0], "watermark"), wrong[1], "write a later time, or leave it out")
         self._stop()  # before the pipeline, whose outputs the expectations name
         self.by_hand = any(isinstance(step, Watermark) for step in steps)
-        shape = self._shape([row for _, row in self.rows])
+        shape = self._shape()
         shape = replace(shape, pipeline=steered(shape.pipeline, steps))
         for location, row in self.rows:
-            if told := shape.problem(row):
+            if told := shape.sources[self._source_of(location)].problem(row):
                 self._problem(location, *told.split("; ", 1))
         self._expected(shape)
         self._stop()
@@ -134,21 +138,23 @@ class _Reader:
 
     # The pipeline
 
-    def _shape(self, rows: Sequence[Row]) -> Shape:
+    def _shape(self) -> Shape:
         fragment = {key: self.document[key] for key in FRAGMENT if key in self.document}
         named = self.document.get("pipeline")
         if self.given is not None or named is not None:
             for key in (*fragment, *(["columns"] if "columns" in self.document else [])):
                 self._problem((key,), "the pipeline has its own", fix="leave it out, or leave pipeline out")
             self._stop()
-            whole = self.given or load_pipeline(self.file.resolve().parent / str(named))
-            return Shape(whole, _columns_of(whole, rows), self.times)
+            file = None if self.given else self.file.resolve().parent / str(named)
+            whole = self.given or load_pipeline(str(file))
+            self._of_known_sources(whole)
+            return shape_of(whole, self.steps, self.times, partial(_found_columns, whole), file=file)
         if self.by_hand:
             fragment.setdefault("watermark", {"delay": "0s"})
         for key in ("watermark", "outputs"):
             if key not in fragment:
                 self._problem((key,), "is missing", fix=f"add {key}:, or name a pipeline file in pipeline:")
-        columns = {**inferred(rows), **self._columns()}
+        columns = {**inferred(row for _, row in self.rows), **self._columns()}
         event = {"time": "event_time", **self._event()}
         self._stop()
         pipeline = made(
@@ -162,10 +168,22 @@ class _Reader:
             self.file,
             self.lines,
         )
+        self._of_known_sources(pipeline)
         known = {event["time"]: "string", "arrival_time": "string", **columns}
         if problems := check_columns(pipeline, known):
             raise PipelineError([at_line(problem, self.file, self.lines) for problem in problems])
-        return Shape(pipeline, known, self.times)
+        return Shape(pipeline, Columns(known), self.times)
+
+    def _of_known_sources(self, pipeline: Pipeline) -> None:
+        """Stop where a step is of a source that there is not."""
+        for number, problem in mistaken_sources(pipeline, self.steps):
+            self._problem(("steps", number, problem.field), problem.message, problem.fix, problem.value)
+        self._stop()
+
+    def _source_of(self, location: Location) -> str:
+        """The source of the row at this place."""
+        step = self.steps[int(location[1])]
+        return step.source if isinstance(step, Batch) else ""
 
     def _event(self) -> dict[str, Any]:
         written = self.document.get("event") or {}
@@ -213,10 +231,11 @@ class _Reader:
             if len(named) != 1:
                 self._problem(location, "is not one step", f"write one of {', '.join(ACTIONS)}")
                 continue
-            self._unknown_keys(location, step, (named[0], *EXPECTATIONS))
-            yield from self._step(location, named[0], step[named[0]])
+            also = ("source",) if named == ["batch"] else ()
+            self._unknown_keys(location, step, (named[0], *also, *EXPECTATIONS))
+            yield from self._step(location, named[0], step[named[0]], step.get("source"))
 
-    def _step(self, location: Location, action: str, written: Any) -> Iterator[Step]:
+    def _step(self, location: Location, action: str, written: Any, source: Any) -> Iterator[Step]:
         place = (*location, action)
         if action in ("restart", "drain"):
             if written is not None:
@@ -231,7 +250,14 @@ class _Reader:
             rows = written if isinstance(written, list) else []
             if not isinstance(written, list):
                 self._problem(place, "is not a list of rows", "write each row on a line of its own")
-            yield Batch(tuple(self._row((*place, index), line) for index, line in enumerate(rows)))
+            read = tuple(self._row((*place, index), line) for index, line in enumerate(rows))
+            yield Batch(read, self._source(location, source))
+
+    def _source(self, location: Location, written: Any) -> str:
+        if written is None or (isinstance(written, str) and written):
+            return written or ""
+        self._problem((*location, "source"), "is not the name of a source", "write one name", written)
+        return ""
 
     def _partitions(self, place: Location, written: Any) -> dict[str, bool]:
         named = written if isinstance(written, dict) else {}
@@ -386,18 +412,16 @@ def _problem_and_fix(error: ValueError) -> tuple[str, str | None]:
     return message, fix or None
 
 
-def _columns_of(pipeline: Pipeline, rows: Sequence[Row]) -> dict[str, str]:
-    """The source's columns: as the pipeline file declares them, or as a run would find them; where there is
-    nothing to find yet, as the rows have them."""
-    if (declared := pipeline.declared_columns) is not None:
+def _found_columns(pipeline: Pipeline, name: str, view: Pipeline) -> Mapping[str, str] | None:
+    """A source's columns: as the pipeline file declares them, or as a run would find them; None where there is
+    nothing to find yet."""
+    if (declared := view.declared_columns) is not None:
         return declared
     from latecomer.config.paths import list_files
     from latecomer.store.pins import read_pins
     from latecomer.store.store import source_columns
 
-    there = pipeline.source.polled or list_files(pipeline.source_path)
-    if read_pins(pipeline.store_path) is not None or there:
-        return source_columns(pipeline)
-    order_by = pipeline.order_by
-    times = {pipeline.event.time: "string", **({order_by: "string"} if order_by else {})}
-    return {**times, **inferred(rows)}
+    if read_pins(pipeline.store_path) is not None:
+        return source_columns(pipeline).read_from(name)
+    there = view.source.polled or list_files(view.source_path)
+    return source_columns(view) if there else None

@@ -1,0 +1,118 @@
+"""The columns of a pipeline, source by source, and what steps may say of its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from latecomer.config.load import check_against
+from latecomer.config.merged import SOURCE, Columns, merged
+from latecomer.config.models import Pipeline
+from latecomer.errors import Problem, did_you_mean
+from latecomer.model.arrivals import Arrival, Partitions
+from latecomer.model.durations import to_moment
+from latecomer.model.sources import split_partition
+from latecomer.testing.rows import Row, SourceShape, inferred
+from latecomer.testing.scenario import Batch, Step, sourced_rows
+from latecomer.testing.times import Times
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the rows of a pipeline are to the oracle, and how files hold them."""
+
+    pipeline: Pipeline
+    columns: Columns
+    times: Times = field(default_factory=Times)
+
+    @cached_property
+    def sources(self) -> dict[str, SourceShape]:
+        """By name; one source that is alone has none."""
+        return {
+            name: SourceShape(view, self.columns.read_from(name), self.times, name)
+            for name, view in self.pipeline.views.items()
+        }
+
+    @property
+    def given(self) -> list[str]:
+        """The columns that a row has beside its times."""
+        every = dict.fromkeys(name for each in self.sources.values() for name in each.given)
+        return [*([SOURCE] if self.pipeline.sources else []), *every]
+
+    def arrival(self, source: str, row: Row) -> Arrival:
+        """A row of a source as the oracle reads it. Of several sources, it has the columns of all."""
+        arrival = self.sources[source].arrival(row)
+        if not source:
+            return arrival
+        arrived = {each.arrival_column: to_moment(row.arrival_time) for each in self.sources.values()}
+        return replace(arrival, payload={**dict.fromkeys(self.columns), **arrived, **arrival.payload})
+
+    def placed(self, folder: str) -> Pipeline:
+        """The pipeline over files and a store in a folder of their own, without its sinks."""
+        sources = {name: each.placed() for name, each in self.sources.items()}
+        changed = {"base": folder, "store": "store", "columns": {}, "source": sources.pop("", None)}
+        changed["sources"] = {
+            name: {**each, "zone": self.pipeline.sources[name].zone, "unit": self.pipeline.sources[name].unit}
+            for name, each in sources.items()
+        }
+        return Pipeline.model_validate({**dict(self.pipeline.without_sinks()), **changed})
+
+
+def shape_of(
+    pipeline: Pipeline,
+    steps: Sequence[Step],
+    times: Times,
+    columns_of: Callable[[str, Pipeline], Mapping[str, str] | None],
+    said: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> Shape:
+    """The shape of a pipeline under these steps. `columns_of` says which columns a source has, by its name and the
+    pipeline as it sees it; None where the rows have to tell, as far as their columns are not `said`. Those of several
+    sources have to fit together; `file` is the pipeline's, for what is wrong with them."""
+    rows, found = sourced_rows(steps), dict[str, Mapping[str, str]]()
+    for name, view in pipeline.views.items():
+        times_of_rows = {column: "string" for column in (view.event.time, view.order_by) if column}
+        told = {**times_of_rows, **inferred(row for source, row in rows if source == name), **(said or {})}
+        found[name] = columns_of(name, view) or told
+    if not pipeline.sources:
+        return Shape(pipeline, Columns(found[""]), times)
+    together = merged(found)
+    check_against(pipeline, together, file)
+    return Shape(pipeline, together, times)
+
+
+def mistaken_sources(pipeline: Pipeline, steps: Sequence[Step]) -> Iterator[tuple[int, Problem]]:
+    """The steps that name a source, or a partition of one, that there is not: their number, and what is wrong."""
+    for number, step in enumerate(steps):
+        if isinstance(step, Batch):
+            problem = source_problem(pipeline, step.source)
+        elif isinstance(step, Partitions) and pipeline.sources:
+            problem = _of_partitions(pipeline, step)
+        else:
+            continue
+        if problem is not None:
+            yield number, problem
+
+
+def source_problem(pipeline: Pipeline, source: str) -> Problem | None:
+    """What is wrong with what a batch says of its source."""
+    if source in pipeline.views:
+        return None
+    if not pipeline.sources:
+        return Problem("source", "the pipeline has one source, which has no name", source, "leave it out")
+    if not source:
+        fix = f"write source: {next(iter(pipeline.sources))}; there are {', '.join(pipeline.sources)}"
+        return Problem("batch", "of which source?", fix=fix)
+    fix = did_you_mean(source, pipeline.sources)
+    return Problem("source", "the pipeline has no such source", source, fix)
+
+
+def _of_partitions(pipeline: Pipeline, step: Partitions) -> Problem | None:
+    for partition in step.named:
+        source, _ = split_partition(partition)
+        if source not in pipeline.sources:
+            fix = f"write the source before it, as in {next(iter(pipeline.sources))}/{partition}"
+            return Problem("partitions", "is a partition of no source", partition, fix)
+    return None
