@@ -36,7 +36,12 @@ def of_sources(batches: list[list[Arrival]]) -> list[list[Arrival]]:
 
 
 @given(
-    out_of_step(rejects=False), st.lists(NAMED, max_size=8), by_source(), st.booleans(), st.integers(0, 60)
+    out_of_step(rejects=False),
+    st.lists(NAMED, max_size=8),
+    by_source(),
+    st.booleans(),
+    st.integers(0, 60),
+    NAMED,
 )
 @thorough
 def test_the_timeline_says_what_the_oracle_says(
@@ -45,6 +50,7 @@ def test_the_timeline_says_what_the_oracle_says(
     strategy: BySource,
     restarts: bool,
     quiet: int,
+    at_last: dict[str, bool] | None,
 ) -> None:
     """The watermark of every event, whatever is named before which batch, and that of silence after them."""
     reader, told = Reader(strategy), list[object]()
@@ -54,6 +60,9 @@ def test_the_timeline_says_what_the_oracle_says(
         reader.read(batch, named)
         if restarts:
             reader.restart()
+    if at_last is not None:
+        told.append(Partitions(at_last))
+        reader.timeline.name(at_last)
     at = max((event.arrival_time for batch in batches for event in batch), default=0) + quiet
     outcome = interpret([*told, Heartbeat(at)], strategy, {"out": COUNTING})  # type: ignore[list-item]
     assert reader.in_force == {event.position: event.watermark for event in outcome.judged["out"]}

@@ -112,6 +112,8 @@ class _Played:
                 self.engine.data(self.files, self._slice(self.files, step))
                 self.files += 1
             case Heartbeat():
+                if (named := self._named(next(iter(self.pipeline.views)))) is not None:
+                    self.engine.keeper.timeline.name(named)
                 self.engine.heartbeat(step.at)
             case Watermark():
                 self.engine.put_watermark(step.to)
