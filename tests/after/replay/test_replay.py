@@ -23,6 +23,7 @@ from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.interpreter import cut
 from latecomer.model.strategies import Bounded, Percentile, Strategy
 from latecomer.store.store import Store
+from latecomer.timeline.keeper import Origin
 from spark_kit import Bench
 
 SECOND = 1_000_000
@@ -239,7 +240,7 @@ def test_a_batch_under_way_is_left_out(spark: SparkSession, tmp_path: Path) -> N
     engine = bench.engine()
     engine.data(0, bench.write(0, BATCHES[0]))
     engine.log.write(1, bench.write(1, BATCHES[1]), engine.keeper.timeline)
-    engine.keeper.extend(1, 1, engine.log.heads(engine.log.batch(1)).heads)
+    engine.keeper.extend(1, Origin(1), engine.log.heads(engine.log.batch(1)).heads)
     found = replayed(bench)
     assert found.batches == 1
     assert_exact(found)
