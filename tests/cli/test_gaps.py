@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import yaml
 from cli_kit import MINUTE, NOON, PIPELINE, Cli, Lake, at, rows_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 import latecomer
 from latecomer import NoStore, PipelineError, Reader
 from latecomer.store.coverage import EVENTS, REMOVALS, kind_of_removal, removals
-from latecomer.store.store import Store
+from latecomer.store.store import Store, source_columns
 from latecomer.store.table import Table
 
 
@@ -104,13 +105,35 @@ def test_a_dead_letter_has_the_names_of_the_source(unrun: Lake) -> None:
     assert ranges(latecomer.gaps(lake.pipeline)) == [("a", 3, 3)]
 
 
+def test_of_several_sources_each_has_its_own_names(unrun: Lake) -> None:
+    document = yaml.safe_load(PIPELINE)
+    source = document.pop("source")
+    renamed = {**source["schema"], "nth": "int"}
+    del renamed["shop"]
+    document["sources"] = {
+        "app": source,
+        "pos": {**source, "schema": renamed, "columns": {"shop": "nth"}},
+    }
+    unrun.file.write_text(yaml.safe_dump(document))
+    lake = Renamed(unrun.file)
+    lake.store.pin()
+    letters = [
+        {"reason": "no_event_time", "raw": raw, "arrival_time": NOON, "source_partition": partition}
+        for raw, partition in (
+            ('{"payer": "a", "shop": 2, "nth": 9}', "app"),
+            ('{"payer": "a", "nth": 3, "shop": 9}', "pos/till 1"),
+        )
+    ]
+    log(lake, 0, [numbered("a", 1), numbered("a", 5)], (), letters)
+    assert ranges(latecomer.gaps(lake.pipeline)) == [("a", 4, 4)]
+
+
 class Renamed(Lake):
     """A pipeline that has other names for columns."""
 
     @property
     def store(self) -> Store:
-        pipeline = self.pipeline
-        return Store(pipeline, pipeline.declared_columns or {})
+        return Store(self.pipeline, source_columns(self.pipeline))
 
 
 def test_of_a_batch_that_is_half_committed_nothing_is_seen(lake: Lake) -> None:

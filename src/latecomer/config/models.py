@@ -36,7 +36,7 @@ from latecomer.model.base import Model
 from latecomer.model.durations import Duration, PositiveDuration
 from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import check_where
-from latecomer.model.sources import BySource
+from latecomer.model.sources import BySource, split_partition
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
 from latecomer.model.triggers import Trigger
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
@@ -343,6 +343,10 @@ class Pipeline(Model):
         """The pipeline as each of its sources sees it: that source is the only one. Of one source, which has no name,
         the pipeline itself."""
         return {name: self._seen_by(name, source) for name, source in self.sources.items()} or {"": self}
+
+    def source_of(self, partition: str | None) -> str:
+        """The name of the source that a partition is of; the only source has none."""
+        return split_partition(partition or "")[0] if self.sources else ""
 
     def _seen_by(self, name: str, source: NamedSource) -> Pipeline:
         said = {"zone": source.zone, "unit": source.unit}

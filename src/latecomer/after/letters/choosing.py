@@ -92,7 +92,7 @@ def chosen_source(store: Store, choice: Choice) -> str:
         raise PipelineError([Problem("source", "the pipeline has no such source", choice.source, fix)])
     if choice.source is not None or not sources:
         return choice.source or ""
-    there = sorted({*_sources_of(standing_letters(store))})
+    there = sorted({*_sources_of(store, standing_letters(store))})
     if len(there) > 1:
         fix = f"choose one, such as {there[0]}"
         raise PipelineError(
@@ -101,15 +101,17 @@ def chosen_source(store: Store, choice: Choice) -> str:
     return there[0] if there else next(iter(sources))
 
 
-def _sources_of(letters: pa.Table) -> list[str]:
-    return [split_partition(partition or "")[0] for partition in letters["source_partition"].to_pylist()]
+def _sources_of(store: Store, letters: pa.Table) -> list[str]:
+    return [store.pipeline.source_of(partition) for partition in letters["source_partition"].to_pylist()]
 
 
 def picked(store: Store, choice: Choice, source: str, spark: SparkSession, folder: Location) -> Picked:
     """The dead letters of a source that are chosen. They are looked at in a file in `folder`."""
     letters = standing_letters(store)
     if source:
-        letters = letters.filter(pa.array([each == source for each in _sources_of(letters)], pa.bool_()))
+        letters = letters.filter(
+            pa.array([each == source for each in _sources_of(store, letters)], pa.bool_())
+        )
     if choice.texts is not None:
         _require_known(store, choice.texts)
         places = zip(*(letters[name].to_pylist() for name in ("batch", "origin", "position")), strict=True)

@@ -216,17 +216,17 @@ class Accounts:
         """What dead letters would have added, read out of their raw text as far as it can be."""
         if not self.store.dead_letters.exists:
             return Loose(dict.fromkeys(self.additive, Decimal(0)))
-        tally, unplaced, unread = (
-            _Tally(self.additive, self.store.pipeline.columns),
-            0,
-            dict.fromkeys(self.additive, 0),
-        )
-        for row in standing_letters(self.store).select(["raw", "event_time"]).to_pylist():
+        tally, unplaced, unread = _Tally(self.additive), 0, dict.fromkeys(self.additive, 0)
+        pipeline = self.store.pipeline
+        views = pipeline.views
+        letters = standing_letters(self.store).select(["raw", "event_time", "source_partition"])
+        for row in letters.to_pylist():
             windows = self._windows_of(row["event_time"])
             if windows is None:
                 unplaced += 1
                 continue
-            for name in tally.add(row["raw"], windows):
+            renames = views[pipeline.source_of(row["source_partition"])].columns
+            for name in tally.add(row["raw"], windows, renames):
                 unread[name] += 1
         notes = []
         if unplaced:
@@ -314,19 +314,19 @@ class Accounts:
 class _Tally:
     """Amounts read out of raw text, added up."""
 
-    def __init__(self, additive: Mapping[str, Aggregate], renames: Renames) -> None:
+    def __init__(self, additive: Mapping[str, Aggregate]) -> None:
         self.additive = additive
-        self.renames = renames
         self.amounts = dict.fromkeys(additive, Decimal(0))
         self.assignments = 0
 
-    def add(self, raw: str | None, windows: int) -> list[str]:
-        """Count a dead letter in so many windows; tells for which aggregates it could not be read."""
+    def add(self, raw: str | None, windows: int, renames: Renames) -> list[str]:
+        """Count a dead letter in so many windows; tells for which aggregates it could not be read. `renames` are the
+        names that its source has for columns."""
         if not windows:
             return []
         self.assignments += windows
         told, unread = _fields(raw), []
-        renamed = {new: told.get(made_from.name) for new, made_from in self.renames.items()} if told else {}
+        renamed = {new: told.get(made_from.name) for new, made_from in renames.items()} if told else {}
         found = {**told, **renamed}
         for name, each in self.additive.items():
             amount = _added(found, each)

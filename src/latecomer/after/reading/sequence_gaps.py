@@ -49,6 +49,7 @@ _NUMBERED = pa.schema(
 _LETTERS = pa.schema(
     [
         ("raw", pa.string()),
+        ("source_partition", pa.string()),
         ("event_time", TIMESTAMP),
         ("arrival_time", TIMESTAMP),
         ("batch", pa.int64()),
@@ -84,6 +85,7 @@ class _Counted:
         self.store = store
         self.producer = producer
         self.seen = Seen()
+        self._views = store.pipeline.views
         self._codes: dict[str, int] = {}
         self._unnumbered = 0
         self._untold = 0
@@ -103,7 +105,8 @@ class _Counted:
     def take_letters(self, table: Table, through: int) -> None:
         """As far as they can be read, dead letters tell whose they are, and which."""
         for rows in _parts(table, "dead letters", _LETTERS, pc.field("batch") <= through, _AT_ONCE):
-            told = [self._written_in(raw) for raw in rows.column("raw").to_pylist()]
+            letters = rows.select(["raw", "source_partition"]).to_pylist()
+            told = [self._written_in(each["raw"], each["source_partition"]) for each in letters]
             self._untold += told.count(None)
             kept = [nth for nth, each in enumerate(told) if each and self.producer in (None, each[0])]
             named = [each for each in (told[nth] for nth in kept) if each]
@@ -119,9 +122,10 @@ class _Counted:
                 )
             )
 
-    def _written_in(self, raw: str | None) -> tuple[str, str] | None:
+    def _written_in(self, raw: str | None, partition: str | None) -> tuple[str, str] | None:
         """Producer and number of a dead letter; None where it does not tell them."""
-        event = self.store.pipeline.event
+        view = self._views[self.store.pipeline.source_of(partition)]
+        event = view.event
         try:
             row: Any = json.loads(raw or "", parse_int=str, parse_float=str)
         except (ValueError, RecursionError):
@@ -129,8 +133,7 @@ class _Counted:
         if not isinstance(row, dict):
             return None
         producer, number = (
-            _text(row.get(self.store.pipeline.source_name(column or "")))
-            for column in (event.producer, event.producer_seq)
+            _text(row.get(view.source_name(column or ""))) for column in (event.producer, event.producer_seq)
         )
         return None if producer is None or number is None else (producer, number)
 
