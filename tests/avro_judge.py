@@ -26,8 +26,11 @@ class JavaAvro:
 
     def parse(self, schema: Any) -> Any:
         """Its schema, or none where it refuses."""
+        return self.parse_text(json.dumps(schema))
+
+    def parse_text(self, text: str) -> Any:
         try:
-            return self.avro.Schema.Parser(self.strict).parse(json.dumps(schema))
+            return self.avro.Schema.Parser(self.strict).parse(text)
         except Py4JJavaError:
             return None
 
@@ -47,3 +50,14 @@ class JavaAvro:
             return Verdict(frozenset())
         found = result.getIncompatibilities()
         return Verdict(frozenset((each.getType().name(), each.getLocation()) for each in found))
+
+    def read(self, reader: Any, writer: Any, data: bytes, times: int) -> str:
+        """What keeps it from reading so many pieces of data: nothing, or an exception."""
+        decoder = self.avro.io.DecoderFactory.get().binaryDecoder(data, None)
+        try:
+            datum_reader = self.avro.generic.GenericDatumReader(writer, reader)
+            for _ in range(times):
+                datum_reader.read(None, decoder)
+        except Py4JJavaError as error:
+            return str(error.java_exception.toString())
+        return ""

@@ -273,7 +273,8 @@ def _change_size(draw: Draw, schema: Json) -> None:
 def _rename_type(draw: Draw, schema: Json) -> None:
     named = draw(st.sampled_from(_typed(schema, "record", "enum", "fixed")))
     before = _branch(named)
-    after = _full(draw(st.sampled_from(("Trip", "Fare", "Old"))), draw(st.sampled_from(SPACES)))
+    simple = before.rpartition(".")[2]
+    after = _full(draw(st.sampled_from((simple, "Trip", "Old"))), draw(st.sampled_from(SPACES)))
     if draw(st.booleans()):
         named["aliases"] = [before]
     named["name"] = after
@@ -282,7 +283,7 @@ def _rename_type(draw: Draw, schema: Json) -> None:
     else:
         named["namespace"] = ""
     for inside, key in places(schema):
-        if inside[key] == before:
+        if inside[key] in (before, simple):
             inside[key] = after
 
 
@@ -293,14 +294,14 @@ def _reorder(draw: Draw, schema: Json) -> None:
 
 CHANGES: tuple[Callable[[Draw, Json], None], ...] = (
     _add_field, _change_default, _change_enum, _change_size, _change_type, _promote, _remove_field, _rename_field,
-    _rename_type, _reorder, _unwrap, _wrap,
+    _rename_type, _rename_type, _reorder, _unwrap, _wrap,
 )  # fmt: skip
 
 
 @st.composite
 def changed(draw: Draw, schema: Json) -> Json:
     """A schema after some changes, each of which leaves it a schema."""
-    for change in draw(st.lists(st.sampled_from(CHANGES), max_size=3)):
+    for change in draw(st.lists(st.sampled_from(CHANGES), min_size=1, max_size=4)):
         tried = copy.deepcopy(schema)
         if any(_applies(change, tried)):
             change(draw, tried)
@@ -387,3 +388,25 @@ def _spots(value: Json) -> Iterator[tuple[Json, Any]]:
     for key in keys:
         yield value, key
         yield from _spots(value[key])
+
+
+def _record(name: str, *fields: tuple[str, Json]) -> Json:
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [{"name": each, "type": found} for each, found in fields],
+    }
+
+
+MISLEADING = (
+    _record(
+        "Top",
+        (
+            "x",
+            [_record("n.A", ("q", _record("n.Q", ("back", ["null", "n.A"]))), ("n", "int")), _record("m.A")],
+        ),
+        ("y", "n.Q"),
+    ),
+    _record("Top", ("x", _record("w.A", ("q", _record("w.Q", ("back", ["null", "w.A"]))))), ("y", "w.Q")),
+)
+"""A reader and a writer. `n.A` cannot read `w.A`, for want of `n`; for `x` there is another branch, for `y` none."""

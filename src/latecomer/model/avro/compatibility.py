@@ -215,6 +215,8 @@ class _Comparison:
                 self.work.spend()
                 pair = self.pairs[part.pair]
                 parts = [self._missing_branch(pair, first)] if pair.one_is_enough else pair.parts
+                if first:  # what is wrong here says more than what follows from it
+                    parts = sorted(parts, key=lambda each: isinstance(each, _Needed))
                 left.extend(_below(part.path, each) for each in reversed(parts))
         return problems
 

@@ -5,10 +5,10 @@ The default of a union may fit any of its branches, as in Avro since 1.12; befor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, NoReturn
 
-from latecomer.model.avro.mistakes import Path, SchemaError, Work
+from latecomer.model.avro.mistakes import Path, SchemaError, Step, Work
 from latecomer.model.avro.types import (
     Array,
     Enum,
@@ -23,8 +23,18 @@ from latecomer.model.avro.types import (
 )
 
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
-Wrong = tuple[Path, str] | None
-"""Where a value does not fit, from itself on, and what would."""
+
+
+class Wrong(NamedTuple):
+    """Where a value does not fit, from itself on, and what would."""
+
+    path: Path
+    fitting: str
+    passes_in_java: bool = False
+    """Whether Java takes it nevertheless: it would try no other branch of a union, and fail when it needs the value."""
+
+    def below(self, step: Step) -> Wrong:
+        return self._replace(path=(step, *self.path))
 
 
 def _whole(bits: int) -> Callable[[Any], bool]:
@@ -60,7 +70,7 @@ class Defaults:
     def __init__(self, names: Mapping[str, Named | None]) -> None:
         self.names = names
         self.work = Work("check its defaults")
-        self.checked: dict[tuple[int, int], Wrong] = {}
+        self.checked: dict[tuple[int, int], Wrong | None] = {}
         self.path: Path = ()
 
     def require(self, value: Any, wanted: Type, path: Path) -> None:
@@ -70,13 +80,12 @@ class Defaults:
         self.checked, self.path = {}, path
         wrong = self._wrong(value, wanted)
         if wrong is not None:
-            place, fitting = wrong
             found = value
-            for step in place:
+            for step in wrong.path:
                 found = found[step]
-            raise SchemaError((*path, *place), "does not fit its type", f"write {fitting}", found)
+            raise SchemaError((*path, *wrong.path), "does not fit its type", f"write {wrong.fitting}", found)
 
-    def _wrong(self, value: Any, wanted: Type) -> Wrong:
+    def _wrong(self, value: Any, wanted: Type) -> Wrong | None:
         """Kept for each value and type: in unions of records the same question comes again and again."""
         key = (id(value), id(wanted))
         if key not in self.checked:
@@ -84,67 +93,75 @@ class Defaults:
             self.checked[key] = self._compared(value, wanted)
         return self.checked[key]
 
-    def _compared(self, value: Any, wanted: Type) -> Wrong:
+    def _compared(self, value: Any, wanted: Type) -> Wrong | None:
         match wanted:
             case Primitive():
                 fits, words = _FITTING[wanted.kind]
-                return None if fits(value) else ((), words)
+                return None if fits(value) else Wrong((), words, _passes_in_java(value, wanted.kind))
             case Array():
                 if not isinstance(value, list):
-                    return (), "a list"
-                return self._first_wrong(((index, each) for index, each in enumerate(value)), wanted.items)
+                    return Wrong((), "a list")
+                return self._first_wrong(enumerate(value), wanted.items)
             case Map():
                 if not isinstance(value, dict):
-                    return (), "an object"
+                    return Wrong((), "an object")
                 return self._first_wrong(value.items(), wanted.values)
             case Union():
                 return self._union(value, wanted)
             case Reference():
                 found = self.names[wanted.name]
-                return self._open(value, wanted.name) if found is None else self._wrong(value, found)
+                return self._open(wanted.name) if found is None else self._wrong(value, found)
             case Record():
                 return self._record(value, wanted)
             case Enum():
+                fits_enum = isinstance(value, str) and value in wanted.symbols
                 words = f"one of its symbols: {', '.join(wanted.symbols[:20])}"
-                return None if isinstance(value, str) and value in wanted.symbols else ((), words)
+                return None if fits_enum else Wrong((), words, isinstance(value, str))
             case Fixed():
+                fits_fixed = _bytes(value) and len(value) == wanted.size
                 words = f"text of {wanted.size} letters up to ÿ, each for a byte"
-                return None if _bytes(value) and len(value) == wanted.size else ((), words)
+                return None if fits_fixed else Wrong((), words, isinstance(value, str))
 
-    def _first_wrong(self, values: Any, wanted: Type) -> Wrong:
+    def _first_wrong(self, values: Iterable[tuple[Step, Any]], wanted: Type) -> Wrong | None:
         for step, each in values:
             wrong = self._wrong(each, wanted)
             if wrong is not None:
-                return (step, *wrong[0]), wrong[1]
+                return wrong.below(step)
         return None
 
-    def _union(self, value: Any, wanted: Union) -> Wrong:
-        reasons = []
+    def _union(self, value: Any, wanted: Union) -> Wrong | None:
+        reasons: list[Wrong] = []
         for branch in wanted.branches:
             wrong = self._wrong(value, branch)
-            if wrong is None:
-                return None
+            if wrong is None or wrong.passes_in_java:
+                return wrong
             reasons.append(wrong)
-        deepest = max(reasons, key=lambda wrong: len(wrong[0]), default=((), "nothing: the union is empty"))
-        if deepest[0]:
-            return deepest
-        return (), " or ".join(dict.fromkeys(words for _, words in reasons[:5])) or deepest[1]
+        deepest = max(reasons, key=lambda wrong: len(wrong.path), default=None)
+        if deepest is None:
+            return Wrong((), "no default: the union is empty")
+        words = " or ".join(dict.fromkeys(wrong.fitting for wrong in reasons[:5]))
+        return deepest if deepest.path else Wrong((), words)
 
-    def _open(self, value: Any, name: str) -> Wrong:
-        """Java cannot read a default that holds a record within its own definition, so nobody may write one."""
-        if isinstance(value, dict):
-            fix = "write null where the type allows it, or leave the default out"
-            raise SchemaError(self.path, f"holds a {name}, whose definition has not ended", fix, value)
-        return (), "an object"
+    def _open(self, name: str) -> NoReturn:
+        """Java cannot check an object against a record within its own definition, and fails when it looks for the
+        branch of another default behind it."""
+        fix = f"leave it out, or put the branch that it fits before {name} in the union"
+        raise SchemaError(self.path, f"would be held against {name}, whose definition has not ended", fix)
 
-    def _record(self, value: Any, wanted: Record) -> Wrong:
+    def _record(self, value: Any, wanted: Record) -> Wrong | None:
         if not isinstance(value, dict):
-            return (), f"an object with the fields of {wanted.name}"
+            return Wrong((), f"an object with the fields of {wanted.name}")
         for each in wanted.fields:
             if each.name in value:
                 wrong = self._wrong(value[each.name], each.type)
                 if wrong is not None:
-                    return (each.name, *wrong[0]), wrong[1]
+                    return wrong.below(each.name)
             elif each.default is None:
-                return (), f"{each.name}, too: a field of {wanted.name} without a default"
+                return Wrong((), f"{each.name}, too: a field of {wanted.name} without a default")
         return None
+
+
+def _passes_in_java(value: Any, kind: str) -> bool:
+    if kind == "bytes":
+        return isinstance(value, str)
+    return kind in ("float", "double") and type(value) in (int, float)

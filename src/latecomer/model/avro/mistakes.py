@@ -9,8 +9,9 @@ from latecomer.errors import LatecomerError
 
 Step = str | int
 Path = tuple[Step, ...]
-MOST_WORK = 1_000_000
+MOST_WORK = 300_000
 """Steps that one question about schemas may take: seconds. A schema that people wrote needs some thousands."""
+DEEPEST_TYPE = 100
 _SHOWN = 80
 _NOTHING = object()
 
@@ -35,6 +36,12 @@ class Work:
         self.left -= steps
         if self.left < 0:
             raise SchemaError((), f"takes too many steps to {self.question}", "make the schema smaller")
+
+
+def too_deep(path: Path) -> SchemaError:
+    return SchemaError(
+        path[:9], "is nested too deeply", f"nest at most {DEEPEST_TYPE} types, or refer to them by name"
+    )
 
 
 def written_path(path: Sequence[Step]) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from latecomer.errors import did_you_mean
 from latecomer.model.avro.defaults import Defaults
 from latecomer.model.avro.json_input import read_json, require_plain
-from latecomer.model.avro.mistakes import Path, SchemaError
+from latecomer.model.avro.mistakes import DEEPEST_TYPE, Path, SchemaError, too_deep
 from latecomer.model.avro.naming import Space, alias_name, full_name, require_name
+from latecomer.model.avro.references import known_types, require_shallow, within_reach
 from latecomer.model.avro.types import (
     PRIMITIVES,
     Array,
@@ -26,12 +27,9 @@ from latecomer.model.avro.types import (
     Schema,
     Type,
     Union,
-    children,
-    parts,
 )
 
 _T = TypeVar("_T", Record, Enum, Fixed)
-DEEPEST_TYPE = 100
 LARGEST_FIXED = 2**31 - 9
 """The longest array of bytes that Java can read."""
 _ORDERS = ("ascending", "descending", "ignore")
@@ -64,64 +62,12 @@ def schema_of(value: Any, references: Mapping[str, Schema] | None = None) -> Sch
 
 
 def _parse(value: Any, references: Mapping[str, Schema]) -> Schema:
-    known = _known(references)
+    known = known_types(references)
     root = _Parser(known).type_of(value, (), "", 0)
-    schema = Schema(root, tuple(_within_reach(root, known)))
+    schema = Schema(root, within_reach(root, known))
     if schema.external:
-        _require_shallow(schema)
+        require_shallow(schema)
     return schema
-
-
-def _known(references: Mapping[str, Schema]) -> dict[str, Named]:
-    """The named types of other schemas."""
-    found: dict[str, Named] = {}
-    for name, schema in references.items():
-        if name not in schema.names:
-            fix = (
-                f"refer to a name that it defines: {', '.join(sorted(schema.names)[:10]) or 'there is none'}"
-            )
-            raise SchemaError(("references", name), "is not defined in the schema it stands for", fix)
-        for each in schema.names.values():
-            if found.setdefault(each.name, each) != each:
-                fix = "refer to versions that agree on it"
-                raise SchemaError(
-                    ("references", name), f"defines {each.name} otherwise than another does", fix
-                )
-    return found
-
-
-def _within_reach(root: Type, known: Mapping[str, Named]) -> Iterable[Named]:
-    """Types of other schemas that a tree needs, directly or not, by name."""
-    found: dict[str, Named] = {}
-    left = [root]
-    while left:
-        for each in parts(left.pop()):
-            if isinstance(each, Reference) and each.name in known and each.name not in found:
-                found[each.name] = known[each.name]
-                left.append(known[each.name])
-    return (found[name] for name in sorted(found))
-
-
-def _require_shallow(schema: Schema) -> None:
-    """Together with what it refers to, a schema must not be deeper than one that is written in one piece."""
-    left: list[tuple[Type, int]] = [(schema.root, 0)]
-    seen = set[str]()
-    while left:
-        each, depth = left.pop()
-        if depth > DEEPEST_TYPE:
-            raise _too_deep(())
-        if isinstance(each, Reference | Named):
-            if each.name in seen:
-                continue
-            seen.add(each.name)
-        inner = schema.resolve(each)
-        left.extend((child, depth + 1) for _, child in reversed(children(inner)))
-
-
-def _too_deep(path: Path) -> SchemaError:
-    return SchemaError(
-        path[:9], "is nested too deeply", f"nest at most {DEEPEST_TYPE} types, or refer to them by name"
-    )
 
 
 class _Parser:
@@ -134,7 +80,7 @@ class _Parser:
 
     def type_of(self, value: Any, path: Path, space: Space, depth: int) -> Type:
         if depth > DEEPEST_TYPE:
-            raise _too_deep(path)
+            raise too_deep(path)
         match value:
             case str():
                 return self._named(value, path, space, ())
