@@ -54,9 +54,16 @@ def java(spark: SparkSession) -> JavaAvro:
     return JavaAvro(spark._jvm)
 
 
-def has_own_name_as_alias(schema: Schema) -> bool:
-    records = [each for each in schema.names.values() if isinstance(each, Record)]
-    return any(field.name in field.aliases for each in records for field in each.fields)
+def records(schema: Schema) -> list[Record]:
+    return [each for each in schema.names.values() if isinstance(each, Record)]
+
+
+def may_stand_for_several(reader: Schema, writer: Schema) -> bool:
+    """Whether a reader's field has two names that a writer's record has: Java fails with an exception, also where the
+    field is in a branch that is not needed, or where its alias is its own name."""
+    written = [{field.name for field in each.fields} for each in records(writer)]
+    names = [(field.name, *field.aliases) for each in records(reader) for field in each.fields]
+    return any(sum(name in each for name in several) > 1 for each in written for several in names)
 
 
 def as_java_tells(problem: Incompatibility, told: frozenset[tuple[str, str]]) -> tuple[str, str]:
@@ -81,12 +88,13 @@ def agree(java: JavaAvro, reader: Any, writer: Any) -> None:
     found, verdict = incompatibilities(*ours), java.compare(*theirs)
     if verdict.found is None:
         assert "matches multiple fields" in verdict.exception
-        assert has_own_name_as_alias(ours[0]) or any("aliases" in each.path for each in found)
+        assert may_stand_for_several(*ours)
         return
     assert bool(found) == bool(verdict.found)
     told = {as_java_tells(each, verdict.found) for each in found}
     if not has_unions(ours[0]) and not has_unions(ours[1]):
-        assert told == verdict.found
+        own = {(each.rule.value, each.location) for each in found}
+        assert own & told <= verdict.found <= told  # two missing fields of one enum have one place in Java
     else:  # Java takes a record for readable while it looks into it, and loses the way to what it looked at in a union
         assert {rule for rule, _ in verdict.found} <= {rule for rule, _ in told}
 
@@ -182,19 +190,19 @@ def test_java_takes_the_last_of_two_keys_and_goes_deeper(java: JavaAvro) -> None
 # Data
 
 
-def aliases_are_clear(schema: Schema) -> bool:
+def aliases_are_clear(reader: Schema, writer: Schema) -> bool:
     """Java renames every type of the writer's that an alias names, also where the reader has one of that name."""
-    aliases = [alias for each in schema.names.values() for alias in each.aliases]
-    return len(aliases) == len(set(aliases)) and not set(aliases) & set(schema.names)
+    aliases = [alias for each in reader.names.values() for alias in each.aliases]
+    is_clear = len(aliases) == len(set(aliases)) and not set(aliases) & set(reader.names)
+    return is_clear and not may_stand_for_several(reader, writer)
 
 
 def read_what_can_be_read(java: JavaAvro, reader: Any, writer: Any) -> None:
     ours = schema_of(reader), schema_of(writer)
     maker = DataMaker(ours[1], seed=7)
-    if maker.is_possible() and not incompatibilities(*ours) and aliases_are_clear(ours[0]):
+    if maker.is_possible() and not incompatibilities(*ours) and aliases_are_clear(*ours):
         data = b"".join(maker.datum() for _ in range(3))
-        if not has_own_name_as_alias(ours[0]):
-            assert java.read(java.parse(reader), java.parse(writer), data, 3) == ""
+        assert java.read(java.parse(reader), java.parse(writer), data, 3) == ""
 
 
 @few
