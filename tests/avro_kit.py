@@ -25,6 +25,7 @@ LOGICAL = (
 )
 Json = Any
 Draw = st.DrawFn
+Change = Callable[[Draw, Json], None]
 
 
 class _Maker:
@@ -292,7 +293,7 @@ def _reorder(draw: Draw, schema: Json) -> None:
     record["fields"] = draw(st.permutations(record["fields"]))
 
 
-CHANGES: tuple[Callable[[Draw, Json], None], ...] = (
+CHANGES: tuple[Change, ...] = (
     _add_field, _change_default, _change_enum, _change_size, _change_type, _promote, _remove_field, _rename_field,
     _rename_type, _rename_type, _reorder, _unwrap, _wrap,
 )  # fmt: skip
@@ -301,15 +302,17 @@ CHANGES: tuple[Callable[[Draw, Json], None], ...] = (
 @st.composite
 def changed(draw: Draw, schema: Json) -> Json:
     """A schema after some changes, each of which leaves it a schema."""
-    for change in draw(st.lists(st.sampled_from(CHANGES), min_size=1, max_size=4)):
+    for _ in range(draw(st.integers(1, 4))):
+        applicable = [each for each in CHANGES if any(_applies(each, schema))]
+        if not applicable:
+            break
         tried = copy.deepcopy(schema)
-        if any(_applies(change, tried)):
-            change(draw, tried)
-            schema = tried if parses(tried) else schema
+        draw(st.sampled_from(applicable))(draw, tried)
+        schema = tried if parses(tried) else schema
     return schema
 
 
-def _applies(change: Callable[[Draw, Json], None], schema: Json) -> Iterator[Any]:
+def _applies(change: Change, schema: Json) -> Iterator[Any]:
     """What a change can be made to."""
     match change.__name__:
         case "_add_field" | "_reorder":
