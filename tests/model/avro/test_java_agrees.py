@@ -26,7 +26,8 @@ from latecomer.model.avro import (
     parse_schema,
     schema_of,
 )
-from latecomer.model.avro.types import Record, Union, parts
+from latecomer.model.avro.naming import simple_name
+from latecomer.model.avro.types import Json, Record, Union, parts
 
 few = settings(usual, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 many = settings(few, max_examples=1000, derandomize=False)
@@ -37,7 +38,7 @@ STRICTER = {
     "is none of the symbols": "Java passes over a default of an enum that is no text",
     "is no order": "Java takes an order in capital letters",
     "does not fit its type": "Java takes any text as the default of an enum, a fixed or bytes, and any number "
-    "for a float or double",
+    "for a float or double; and a default of a union that its reader takes for another branch",
     "there is no such type so far": "Java takes a name that is defined after its use",
     "is defined already in this schema": "Java takes a second definition that is equal to the first",
     "holds a whole number that is too large": "Java keeps it at some places and fails at others",
@@ -164,6 +165,8 @@ DIFFERENT = [
     record({"type": "bytes", "default": "€"}),
     record({"type": "double", "default": 10**400}),
     record({"type": "double", "default": "1.5"}),
+    record({"type": ["long", "double"], "default": 1.5}),
+    record({"type": [{"type": "map", "values": "int"}, "null"], "default": None}),
     record({"type": "Id"}, {"name": "g", "type": ID}),
     record({"type": ID}, {"name": "g", "type": ID}),
     record({"type": ["Ride", "boolean"], "default": True}),
@@ -191,16 +194,37 @@ def test_java_takes_the_last_of_two_keys_and_goes_deeper(java: JavaAvro) -> None
 
 
 def aliases_are_clear(reader: Schema, writer: Schema) -> bool:
-    """Java renames every type of the writer's that an alias names, also where the reader has one of that name."""
+    """Java renames every type and field of the writer's that an alias names, also where the reader has one of that
+    name."""
     aliases = [alias for each in reader.names.values() for alias in each.aliases]
     is_clear = len(aliases) == len(set(aliases)) and not set(aliases) & set(reader.names)
+    for each in records(reader):
+        names = [name for field in each.fields for name in (field.name, *field.aliases)]
+        is_clear = is_clear and len(names) == len(set(names))
     return is_clear and not may_stand_for_several(reader, writer)
+
+
+def names_are_clear(schema: Schema) -> bool:
+    """To Java's checker `a.Ride` and `b.Ride` are one; its reader tells them apart by their namespaces."""
+    return len({simple_name(name) for name in schema.names}) == len(schema.names)
+
+
+def has_an_empty_list_in_a_union(reader: Schema) -> bool:
+    """Java's fast reader cannot make that default: it asks the union for the type of its items."""
+    fields = [field for each in records(reader) for field in each.fields if field.default is not None]
+    return any(isinstance(field.type, Union) and field.default == Json.of([]) for field in fields)
 
 
 def read_what_can_be_read(java: JavaAvro, reader: Any, writer: Any) -> None:
     ours = schema_of(reader), schema_of(writer)
     maker = DataMaker(ours[1], seed=7)
-    if maker.is_possible() and not incompatibilities(*ours) and aliases_are_clear(*ours):
+    if (
+        has_an_empty_list_in_a_union(ours[0])
+        or not aliases_are_clear(*ours)
+        or not all(map(names_are_clear, ours))
+    ):
+        return
+    if maker.is_possible() and not incompatibilities(*ours):
         data = b"".join(maker.datum() for _ in range(3))
         assert java.read(java.parse(reader), java.parse(writer), data, 3) == ""
 

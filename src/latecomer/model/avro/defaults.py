@@ -1,6 +1,8 @@
 """Default values, held against the types of their fields.
 
-The default of a union may fit any of its branches, as in Avro since 1.12; before, it had to fit the first.
+The default of a union may fit any of its branches, as Java 1.12 has it, and not only the first, as in older versions.
+But Java's reader chooses the branch by kind alone: it makes 1 of 1.5 for `["long", "double"]`, and an empty map of null
+for a union that begins with a map. So a default must fit the first branch that Java would choose.
 """
 
 from __future__ import annotations
@@ -30,8 +32,6 @@ class Wrong(NamedTuple):
 
     path: Path
     fitting: str
-    passes_in_java: bool = False
-    """Whether Java takes it nevertheless: it would try no other branch of a union, and fail when it needs the value."""
 
     def below(self, step: Step) -> Wrong:
         return self._replace(path=(step, *self.path))
@@ -97,7 +97,7 @@ class Defaults:
         match wanted:
             case Primitive():
                 fits, words = _FITTING[wanted.kind]
-                return None if fits(value) else Wrong((), words, _passes_in_java(value, wanted.kind))
+                return None if fits(value) else Wrong((), words)
             case Array():
                 if not isinstance(value, list):
                     return Wrong((), "a list")
@@ -116,11 +116,11 @@ class Defaults:
             case Enum():
                 fits_enum = isinstance(value, str) and value in wanted.symbols
                 words = f"one of its symbols: {', '.join(wanted.symbols[:20])}"
-                return None if fits_enum else Wrong((), words, isinstance(value, str))
+                return None if fits_enum else Wrong((), words)
             case Fixed():
                 fits_fixed = _bytes(value) and len(value) == wanted.size
                 words = f"text of {wanted.size} letters up to ÿ, each for a byte"
-                return None if fits_fixed else Wrong((), words, isinstance(value, str))
+                return None if fits_fixed else Wrong((), words)
 
     def _first_wrong(self, values: Iterable[tuple[Step, Any]], wanted: Type) -> Wrong | None:
         for step, each in values:
@@ -133,14 +133,15 @@ class Defaults:
         reasons: list[Wrong] = []
         for branch in wanted.branches:
             wrong = self._wrong(value, branch)
-            if wrong is None or wrong.passes_in_java:
-                return wrong
+            if wrong is None:
+                return None
+            found = self.names[branch.name] if isinstance(branch, Reference) else branch
+            if found is not None and _is_chosen_by_java(value, found.kind):
+                fix = f"{wrong.fitting}, or put the branch that it fits before {found.kind}"
+                return Wrong(wrong.path, fix)
             reasons.append(wrong)
-        deepest = max(reasons, key=lambda wrong: len(wrong.path), default=None)
-        if deepest is None:
-            return Wrong((), "no default: the union is empty")
         words = " or ".join(dict.fromkeys(wrong.fitting for wrong in reasons[:5]))
-        return deepest if deepest.path else Wrong((), words)
+        return Wrong((), words or "no default: the union is empty")
 
     def _open(self, name: str) -> NoReturn:
         """Java cannot check an object against a record within its own definition, and fails when it looks for the
@@ -161,7 +162,13 @@ class Defaults:
         return None
 
 
-def _passes_in_java(value: Any, kind: str) -> bool:
-    if kind == "bytes":
-        return isinstance(value, str)
-    return kind in ("float", "double") and type(value) in (int, float)
+def _is_chosen_by_java(value: Any, kind: str) -> bool:
+    """Whether Java's reader takes a branch of that kind for a default, whether it fits or not."""
+    match kind:
+        case "record" | "array" | "map":
+            return True
+        case "int" | "long" | "float" | "double":
+            return type(value) in (int, float)
+        case "string" | "bytes" | "enum" | "fixed":
+            return isinstance(value, str)
+    return False
