@@ -169,3 +169,18 @@ def test_random_scenarios_balance_and_do_not_depend_on_cuts(steps: list[testing.
 @relaxed
 def test_random_watermarks_by_hand_do_not_depend_on_cuts(steps: list[testing.Batch]) -> None:
     assert_balances(assert_same_for_all_cuts(pipeline(allowed_lateness="2m", late="update"), steps))
+
+
+def test_what_events_are_made_of_need_not_be_in_any_row() -> None:
+    """Without a schema, and with rows that do not name them, an id and a partition are missing in each row."""
+    pipeline = Pipeline(
+        name="sparse",
+        store="store",
+        source={"files": {"path": "in"}},
+        event={"time": "at", "id": ["shop", "txn"], "partition": "tower"},
+        watermark={"delay": "0s"},
+        outputs={"all": {"window": {"tumbling": "1m"}, "aggregates": {"rows": "count(*)"}}},
+    )
+    scenario = Scenario().event("14:00:10", shop="a").event("14:00:11", shop="a").drain()
+    (pane,) = play(pipeline, scenario).panes("all")
+    assert pane.values == {"rows": 2}

@@ -73,8 +73,11 @@ def shape_of(
     sources have to fit together; `file` is the pipeline's, for what is wrong with them."""
     rows, found = sourced_rows(steps), dict[str, Mapping[str, str]]()
     for name, view in pipeline.views.items():
-        times_of_rows = {column: "string" for column in (view.event.time, view.order_by) if column}
-        told = {**times_of_rows, **inferred(row for source, row in rows if source == name), **(said or {})}
+        event = view.event
+        of_events = (event.time, view.order_by, view.partition_column, *event.id_columns)
+        # What no row gives is text that is missing in each of them.
+        unsaid = {column: "string" for column in of_events if column and column != SOURCE}
+        told = {**unsaid, **inferred(row for source, row in rows if source == name), **(said or {})}
         found[name] = columns_of(name, view) or told
     if not pipeline.sources:
         return Shape(pipeline, Columns(found[""]), times)
