@@ -137,6 +137,7 @@ def test_a_rejected_event_leaves_nothing_behind(spark: SparkSession, tmp_path: P
     assert (0, 10, 1) in places
 
 
+@pytest.mark.long
 def test_what_a_grown_session_told_is_taken_back_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     """Two sessions are told and kept; one late event joins them, and the next batch closes the whole."""
     read = steps(0, 12, "w24", 6, 18, "w50")
@@ -150,6 +151,7 @@ def test_what_a_grown_session_told_is_taken_back_after_a_restart(spark: SparkSes
         assert (whole.timing.value, whole.values["rows"]) == ("LATE", 4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("modes", "sizes"),
     [

@@ -164,6 +164,7 @@ def test_nothing_is_late_because_of_the_order_in_which_sources_are_read(
     require_consistent(shop.pipeline, spark)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_whatever_comes_when(seed: int, spark: SparkSession, tmp_path: Path) -> None:
     dice, shop, now = random.Random(seed), Shop(tmp_path), 0.0

@@ -49,6 +49,7 @@ def filmed(watched: Watched) -> Filmed:
     return Filmed(watched.text, watched.film, watched.whole)
 
 
+@pytest.mark.long
 def test_a_copy_holds_every_batch_whole_or_is_refused(filmed: Filmed, tmp_path: Path) -> None:
     _copies(filmed, tmp_path, range(60))
 

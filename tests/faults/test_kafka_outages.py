@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import yaml
 from pyspark.sql import SparkSession
 
@@ -78,6 +79,7 @@ def test_a_broker_dies_while_it_is_read(spark: SparkSession, own_kafka: Broker, 
     assert check_ledger(pipeline, spark) == []
 
 
+@pytest.mark.long
 def test_a_process_is_killed_while_a_producer_goes_on_and_tells_no_secret(
     spark: SparkSession, kafka: Client, tmp_path: Path
 ) -> None:

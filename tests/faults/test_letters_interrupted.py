@@ -56,6 +56,7 @@ def left(file: Path) -> dict[str, list[str]]:
     return {**left_behind(file), "repairs": table_rows(open_store(pipeline).repairs, pipeline)}
 
 
+@pytest.mark.long
 def test_a_replay_interrupted_at_one_boundary_after_the_other(
     spark: SparkSession, tmp_path: Path, deadly: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def in_words(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[st
     return sorted(str([str(row[name]) for name in names]) for row in rows)
 
 
+@pytest.mark.long
 def test_server_and_process_are_killed_in_turn(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

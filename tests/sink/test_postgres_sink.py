@@ -248,6 +248,7 @@ def test_what_stands_for_a_place_never_changes() -> None:
     assert len(set(place_digests(zero, ["share"]))) == 1
 
 
+@pytest.mark.long
 def test_a_batch_of_one_row_and_one_of_200_000(path: Path) -> None:
     shape = shape_of({"merchant": pa.string()}, {"paise": pa.int64()})
     sink = opened("postgres", path, shape)

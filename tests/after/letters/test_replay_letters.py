@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from after.letters.letters_kit import events, json_store, letters, open_and_closed, row, totals
@@ -183,6 +184,7 @@ def test_each_kind_of_fix(spark: SparkSession, tmp_path: Path) -> None:
     assert replay(pipeline, spark=spark).equal
 
 
+@pytest.mark.long
 def test_lines_of_csv_under_the_header_of_their_file(spark: SparkSession, tmp_path: Path) -> None:
     """A tick an event, sessions, no column of arrival; folders that say a column."""
     pipeline = pipeline_in(

@@ -143,6 +143,7 @@ def assert_exact(found: Replay) -> None:
 BATCHES = cut(arrivals(), [60, 60])
 
 
+@pytest.mark.long
 def test_every_policy_is_repeated_exactly(spark: SparkSession, tmp_path: Path) -> None:
     bench = bench_of(spark, tmp_path, **EVERY_POLICY)
     bench.run(BATCHES, drain=True)
