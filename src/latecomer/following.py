@@ -102,10 +102,9 @@ class Intake:
         self.several = engine.pipeline.sources
         self.behind: set[str] = set()
         """Of several sources, those that have something which was not read."""
-        half_logged = engine.half_logged
-        self.interrupted = whose_turn(engine.store.root) if half_logged and self.several else ""
+        self.half_logged = engine.half_logged
+        self.interrupted = whose_turn(engine.store.root) if self.half_logged and self.several else ""
         """The source that a batch belongs to which was interrupted while it was logged."""
-        self.half_logged = half_logged
         self.hear()
 
     def is_logged(self, name: str) -> bool:

@@ -52,10 +52,11 @@ def merged(by_source: Mapping[str, Mapping[str, str]]) -> Columns:
 
 def differing(pipeline: Pipeline, columns: Columns) -> Iterator[Problem]:
     """Columns that cannot be put together: other types under one name, or another meaning."""
-    arrivals = {view.order_by for view in pipeline.views.values()}
+    views = pipeline.views
+    arrivals = {view.order_by for view in views.values()}
     first: dict[str, str] = {}
     for name, each in columns.by_source.items():
-        view = pipeline.views[name]
+        view = views[name]
         for column, kind in each.items():
             field, source_name = f"sources.{name}.schema", view.source_name(column)
             fix = fix_by_renaming(source_name, columns).replace("columns:", f"sources.{name}.columns:")

@@ -111,19 +111,19 @@ def replay_letters(
         return NONE_PICKED
     with scratch("latecomer-letters-") as folder:
         if dry_run:
-            session = _session(pipeline, store, spark, choice, fix, place)
+            session = _session(store, source, spark, choice, fix, place)
             timeline = TimelineKeeper(store.watermarks, pipeline.watermark).timeline
             with _said_in(place):
-                return _Trial(EventLog(session, store), timeline, choice, fix, folder).report()
+                return _Trial(EventLog(session, store), source, timeline, choice, fix, folder).report()
         require_writable(store.root)
         with _held(store):
-            session = _session(pipeline, store, spark, choice, fix, place)
+            session = _session(store, source, spark, choice, fix, place)
             reports: list[BatchReport] = []
             with closing(Engine(session, open_store(pipeline), reports.append)) as engine:
                 engine.start()
                 engine.require_whole_log("replay of dead letters")
                 with _said_in(place):
-                    trial = _Trial(engine.log, engine.keeper.timeline, choice, fix, folder)
+                    trial = _Trial(engine.log, source, engine.keeper.timeline, choice, fix, folder)
                 return _taken_in(engine, reports, trial)
 
 
@@ -152,13 +152,13 @@ def _opened(pipeline: Pipeline) -> Store:
 
 
 def _session(
-    pipeline: Pipeline, store: Store, spark: SparkSession | None, choice: Choice, fix: Fix, place: str
+    store: Store, source: str, spark: SparkSession | None, choice: Choice, fix: Fix, place: str
 ) -> SparkSession:
+    pipeline = store.pipeline
     session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "letters.log"))
     check_predicates(session, store)
     with _said_in(place):
         choice.check_on(session)
-        source = chosen_source(store, choice)
         columns = store.columns.read_from(source)
         fix.check(empty_texts(session, columns), pipeline.views[source], columns)
     return session
@@ -194,9 +194,11 @@ Outcome = tuple[str, str | None] | None
 class _Trial:
     """The dead letters that are chosen, and what the fix makes of them. `folder` is for files that it needs."""
 
-    def __init__(self, log: EventLog, timeline: Timeline, choice: Choice, fix: Fix, folder: Location) -> None:
+    def __init__(
+        self, log: EventLog, source: str, timeline: Timeline, choice: Choice, fix: Fix, folder: Location
+    ) -> None:
         self.store = log.store
-        self.source = chosen_source(log.store, choice)
+        self.source = source
         self.fix = fix
         self.log = RepairLog(log, fix, self.source)
         self.folder = folder
