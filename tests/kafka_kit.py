@@ -14,7 +14,7 @@ import json
 import subprocess
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -38,7 +38,7 @@ from confluent_kafka.admin import (
 )
 
 from latecomer.spark.packages import jars, kafka_connector
-from latecomer.testing.servers import KAFKA, KafkaServer, free_ports
+from latecomer.testing.servers import KAFKA, SMALL_JAVA, KafkaServer, free_ports
 from server_guard import guard, hold
 from tls_kit import Authority
 
@@ -221,12 +221,13 @@ class Broker(Client):
         folder: Path,
         users: Mapping[str, str] | None = None,
         authority: Authority | None = None,
+        java: Sequence[str] = SMALL_JAVA,
         **settings: str,
     ) -> None:
         """With `users` and their passwords it has a second listener, for those who say who they are, and access
         lists: what no list mentions is allowed. With an `authority` it has two more that are encrypted, one for
         clients with a certificate, and one for those with a password."""
-        self._server = server = KafkaServer(folder, SETTINGS | _with_dots(settings))
+        self._server = server = KafkaServer(folder, SETTINGS | _with_dots(settings), java)
         super().__init__(server.servers)
         self.folder = folder
         if users:

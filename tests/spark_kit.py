@@ -68,15 +68,15 @@ on_spark = settings(
 many_on_spark = settings(on_spark, max_examples=60, derandomize=False)
 
 
-def quick_start(folder: Path) -> dict[str, str]:
+def quick_start() -> dict[str, str]:
     """The environment of a process that starts a small Spark of its own and soon ends: nothing is compiled
-    that will run only once."""
-    settings = folder / "spark-conf"
-    settings.mkdir()
-    lines = "spark.sql.codegen.wholeStage false\nspark.sql.codegen.factoryMode NO_CODEGEN\n"
-    (settings / "spark-defaults.conf").write_text(lines, encoding="utf-8")
+    that will run only once. (A folder of settings would stand before Spark's jars, and the archive of their classes
+    is of the jars alone.)"""
+    interpreted = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     return {
-        "SPARK_CONF_DIR": str(settings),
+        "PYSPARK_SUBMIT_ARGS": " ".join(
+            [*(f"--conf {name}={value}" for name, value in interpreted.items()), "pyspark-shell"]
+        ),
         "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
         "LATECOMER_MASTER": "local[1]",
         "LATECOMER_MEMORY": "1g",

@@ -133,7 +133,7 @@ def test_a_private_run_writes_nothing_for_others_and_its_log_is_rotated(
         check=False,
         env={
             **os.environ,
-            **quick_start(tmp_path),
+            **quick_start(),
             "LATECOMER_SPARK_LOG_SIZE": "20KB",
             "TMPDIR": str(tmp_path / "tmp"),
         },

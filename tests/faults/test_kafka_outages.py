@@ -89,7 +89,7 @@ def test_a_process_is_killed_while_a_producer_goes_on_and_tells_no_secret(
     pipeline = pipeline_on(tmp_path, kafka, topic, options=options, max_rows_per_batch=60)
     file = tmp_path / "pipeline.yaml"
     file.write_text(yaml.safe_dump(pipeline.model_dump(mode="json", by_alias=True, exclude_none=True)))
-    environment = {**os.environ, **quick_start(tmp_path), "SHOP_WORD": "open-sesame-17"}
+    environment = {**os.environ, **quick_start(), "SHOP_WORD": "open-sesame-17"}
     said = b""
     for nth, place in enumerate(("events.committed@0", "watermarks.committed@1", "")):
         kafka.produce(topic, ((row["txn"], row) for row in payments(100 * nth, 100)))

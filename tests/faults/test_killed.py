@@ -33,7 +33,7 @@ def test_killed_early_and_late_in_a_batch(
 ) -> None:
     """In the log and in a sink. test_interrupted.py goes through every boundary in one process."""
     places = ["events.committed@0", "sink.sqlite.written@1"]
-    environment = quick_start(tmp_path)
+    environment = quick_start()
     assert (
         kill_in_turn(write_pipeline(tmp_path, sinks_for_rows=True), places, spark, environment)
         == undisturbed_with_rows

@@ -154,7 +154,7 @@ class Disturbed:
         with open(self._said, "wb") as said:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", SCRIPT, str(file), str(self._place)],
-                env={**os.environ, **quick_start(file.parent)},
+                env={**os.environ, **quick_start()},
                 stdout=said,
                 stderr=said,
             )

@@ -34,7 +34,7 @@ def test_topics_hold_what_the_other_sinks_hold(spark: SparkSession, kafka: Clien
     )
     file.write_text(text, encoding="utf-8")
 
-    assert run_and_die(file, "sink.kafka.written@1", quick_start(tmp_path)) == -signal.SIGKILL
+    assert run_and_die(file, "sink.kafka.written@1", quick_start()) == -signal.SIGKILL
     pipeline = load_pipeline(file)
     run(pipeline, drain=True, spark=spark)
 

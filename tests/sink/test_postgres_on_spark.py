@@ -82,7 +82,7 @@ def test_server_and_process_are_killed_in_turn(
             assert in_words(held, rows.column_names) == in_words(rows.to_pylist(), rows.column_names)
 
         # The process dies in the middle of a batch's transaction; then the server, in the middle of the next one.
-        disturbed, environment = pipeline_into(tmp_path / "disturbed", "disturbed"), quick_start(tmp_path)
+        disturbed, environment = pipeline_into(tmp_path / "disturbed", "disturbed"), quick_start()
         assert run_and_die(disturbed, "sink.postgres.copied@1", environment) == -signal.SIGKILL
         assert server.ask("select batch from disturbed.latecomer_progress where output = 'totals'") == [
             {"batch": 0}

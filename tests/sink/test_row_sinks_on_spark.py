@@ -51,7 +51,7 @@ def require_same(pipeline: Pipeline, *kinds: str) -> None:
 def test_nothing_is_lost_or_doubled(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, environment = write_pipeline(tmp_path), quick_start(tmp_path)
+    file, environment = write_pipeline(tmp_path), quick_start()
     file.write_text(PIPELINE, encoding="utf-8")
     pipeline = load_pipeline(file)
     assert run_and_die(file, "totals.late.committed@1", environment) == -signal.SIGKILL

@@ -40,6 +40,22 @@ def test_a_topic_is_read_to_its_end_and_from_there_on(
     assert replay(pipeline, spark=spark).equal
 
 
+def test_many_partitions_cost_neither_time_nor_files(
+    spark: SparkSession, kafka: Client, tmp_path: Path
+) -> None:
+    """A fetch that waits for more would take half a second a partition."""
+    partitions, seconds = 64, list[float]()
+    topic = kafka.create_topic(partitions=partitions)
+    pipeline = pipeline_on(tmp_path, kafka, topic)
+    for begin in (0, 300):
+        kafka.produce(topic, ((row["txn"], row) for row in payments(begin, 300)))
+        run(pipeline, once=True, spark=spark, watch=lambda report: seconds.append(report.seconds))
+    assert len(set(logged(pipeline, "origin"))) > partitions / 2
+    assert len(logged(pipeline, "origin")) == 600
+    assert min(seconds) < 0.4 * partitions
+    assert len(list((tmp_path / "store" / "events").rglob("*.parquet"))) < partitions / 2
+
+
 def test_offsets_that_are_gone_are_named(spark: SparkSession, kafka: Client, tmp_path: Path) -> None:
     topic = kafka.create_topic(partitions=2)
     pipeline = pipeline_on(tmp_path, kafka, topic)

@@ -46,13 +46,13 @@ def demo(
     from rich.console import Console
 
     from latecomer.errors import LatecomerError
-    from latecomer.spark.session import java_version
+    from latecomer.spark.java import required_java
 
     console = Console(highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = 110
     began = time.monotonic()
-    java_version()
+    required_java()
     home = (folder or Path(tempfile.mkdtemp(prefix="latecomer-demo-"))).resolve()
     if folder is not None and home.exists() and any(home.iterdir()):
         raise LatecomerError(f"--folder {folder}: is not empty; name a new folder")

@@ -110,9 +110,9 @@ def _numbers(version: str) -> tuple[int, ...]:
 def java() -> Finding:
     """The Java that Spark would start."""
     try:
-        from latecomer.spark.session import java_version
+        from latecomer.spark.java import required_java
 
-        return Finding("java", str(java_version()))
+        return Finding("java", str(required_java().version))
     except ImportError as error:
         return Finding("java", f"pyspark cannot be imported ({error})", "install pyspark first")
     except LatecomerError as error:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
+from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -36,6 +37,11 @@ from latecomer.spark.session import no_rows
 
 _BY_BROKER = 1
 """What Spark calls LogAppendTime."""
+AT_ONCE = {"kafka.fetch.max.wait.ms": "5"}
+"""What is read is known to be there. After each fetch Spark asks how far the partition reaches, and the answer would
+wait until the broker has answered the next fetch: half a second where nothing new has come."""
+CLIENTS = 1024
+"""How many clients Spark keeps; each may hold a megabyte that it has fetched ahead."""
 
 
 class KafkaReader(PolledSource):
@@ -49,6 +55,10 @@ class KafkaReader(PolledSource):
     @cached_property
     def _broker(self) -> Broker:
         return Broker(self.topics, self.base)
+
+    @cached_property
+    def _clients(self) -> SparkClients:
+        return SparkClients()
 
     def check(self) -> None:
         self._broker.require_secrets()
@@ -70,7 +80,7 @@ class KafkaReader(PolledSource):
         return waiting(since, topics)
 
     def settings(self) -> Mapping[str, str]:
-        return with_jars(kafka_connector())
+        return {**with_jars(kafka_connector()), "spark.kafka.consumer.cache.capacity": str(CLIENTS)}
 
     def latest(self, since: Answer | None) -> Answer | None:
         with self._broker.asked() as questions:
@@ -114,8 +124,11 @@ class KafkaReader(PolledSource):
             {name: {str(number): each[end] for number, each in of.items()} for name, of in ranges.items()}
             for end in (0, 1)
         )
+        client = java_settings(self._broker.settings())
         options = {
-            **java_settings(self._broker.settings()),
+            **AT_ONCE,
+            **client,
+            "kafka.group.id": self._clients.group(client),
             "assign": json.dumps({name: sorted(numbers) for name, numbers in ranges.items()}),
             "startingOffsets": json.dumps(starts),
             "endingOffsets": json.dumps(ends),
@@ -168,6 +181,21 @@ class KafkaReader(PolledSource):
                     f"kafka source: source.kafka.start names partition {partition} of topic {name}, which has "
                     f"{partitions}; correct it"
                 )
+
+
+class SparkClients:
+    """Spark keeps the clients with which its tasks read, one for each partition of a topic, and looks for them by the
+    group that they are of. It would make a new group for each batch, and so a new client for each partition; and a
+    client must not be used with other settings than it was made with. Nobody joins the groups."""
+
+    def __init__(self) -> None:
+        self._made: tuple[Mapping[str, str], str] | None = None
+
+    def group(self, settings: Mapping[str, str]) -> str:
+        """The group of clients with these settings."""
+        if self._made is None or self._made[0] != settings:
+            self._made = settings, f"latecomer-{uuid4()}"
+        return self._made[1]
 
 
 def _gone(gone: Gone) -> SourceError:

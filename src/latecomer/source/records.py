@@ -39,6 +39,9 @@ from latecomer.store.sql import quoted
 
 _Written = TypeVar("_Written")
 _VALUELESS = f"{PRIVATE}valueless"
+TASKS_A_CORE = 4
+"""A source may have hundreds of partitions with a few rows each, and a task costs time and leaves a file. They are more
+than there are cores, so that what completes the batch before has its turn."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,9 @@ class RecordSource(Source):
             LANDED,
             *([PARTITION] if PARTITION in found.columns else []),
         )
-        return Rows(frame, [count], clock=self.clock)
+        return Rows(
+            frame, [count], tasks=TASKS_A_CORE * spark.sparkContext.defaultParallelism, clock=self.clock
+        )
 
     def _counted(self, rows: DataFrame, count: Observation) -> DataFrame:
         """The rows, counted where they come in; without tombstones, which are counted too, where they are skipped."""

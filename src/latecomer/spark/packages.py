@@ -28,7 +28,8 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from latecomer.errors import MachineError, first_line
-from latecomer.spark.session import java_version
+from latecomer.spark.cache import cache_folder
+from latecomer.spark.java import required_java, spark_jars
 
 LOG = logging.getLogger(__name__)
 SCALA = "2.13"
@@ -67,7 +68,7 @@ class Package:
     def folder(self) -> Path:
         """Where the cache keeps them: another recipe has another folder."""
         recipe = hashlib.sha256(repr(self.parts).encode()).hexdigest()[:8]
-        return cache_folder() / f"{self.parts[0].artifact}-{self.parts[0].version}-{recipe}"
+        return cache_folder("jars") / f"{self.parts[0].artifact}-{self.parts[0].version}-{recipe}"
 
 
 def kafka_connector(version: str = pyspark.__version__) -> Package:
@@ -100,8 +101,9 @@ def jars(package: Package) -> list[Path]:
         with _turn():
             return cached(package) or _downloaded(package)
     except OSError as error:
+        folder = cache_folder("jars")
         raise MachineError(
-            f"{package.title} cannot be kept in {cache_folder()} ({error.strerror}); make the folder writable, or set "
+            f"{package.title} cannot be kept in {folder} ({error.strerror}); make the folder writable, or set "
             "XDG_CACHE_HOME to one that is"
         ) from None
 
@@ -120,12 +122,6 @@ def whereabouts(package: Package) -> str:
 def cached(package: Package) -> list[Path] | None:
     """The jars that an earlier download left in the cache, if there was one."""
     return sorted(package.folder.glob("*.jar")) or None
-
-
-def cache_folder() -> Path:
-    """Where downloaded jars are kept."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "latecomer" / "jars"
 
 
 def _given(package: Package, folder: Path) -> list[Path]:
@@ -160,8 +156,8 @@ def _versions(artifact: str, paths: list[Path]) -> set[str]:
 @contextlib.contextmanager
 def _turn() -> Iterator[None]:
     """One process at a time downloads."""
-    cache_folder().mkdir(parents=True, exist_ok=True)
-    with open(cache_folder() / ".lock", "w") as lock:
+    cache_folder("jars").mkdir(parents=True, exist_ok=True)
+    with open(cache_folder("jars") / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -169,8 +165,8 @@ def _turn() -> Iterator[None]:
 def _downloaded(package: Package) -> list[Path]:
     """The jars, fetched into a folder of this attempt, which becomes the cache's when it is complete."""
     LOG.info("downloading %s", package.title)
-    java_version()
-    with tempfile.TemporaryDirectory(dir=cache_folder(), prefix=".download-") as scratch:
+    required_java()
+    with tempfile.TemporaryDirectory(dir=cache_folder("jars"), prefix=".download-") as scratch:
         ready = Path(scratch, "ready")
         ready.mkdir()
         shipped = {path.name for path in spark_jars().glob("*.jar")} if package.beside_spark else set()
@@ -181,15 +177,9 @@ def _downloaded(package: Package) -> list[Path]:
     return sorted(package.folder.glob("*.jar"))
 
 
-def spark_jars() -> Path:
-    """The folder of Spark's own jars."""
-    home = os.environ.get("SPARK_HOME")
-    return Path(home or Path(pyspark.__file__).parent, "jars")
-
-
 def _resolve(package: Package, ivy: Path) -> list[Path]:
     """Have Spark's resolver fetch every part."""
-    log = cache_folder() / "download.log"
+    log = cache_folder("jars") / "download.log"
     with open(log, "w") as output, _small_jvm(output) as gateway:
         found: list[str] = []
         for part in package.parts:

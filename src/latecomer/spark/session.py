@@ -8,7 +8,6 @@ import logging
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -19,10 +18,10 @@ from typing import BinaryIO
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from latecomer.errors import MachineError
+from latecomer.spark.archive import archive_options
+from latecomer.spark.java import required_java, spark_jars
 
 LOG = logging.getLogger(__name__)
-JAVA_AT_LEAST = 17
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -99,39 +98,12 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def java_version() -> int:
-    """The major version of the Java that Spark would use."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if java is None or not Path(java).exists():
-        where = f"JAVA_HOME is {home}, and there is no java in it" if home else "no java is on the PATH"
-        raise MachineError(
-            f"Java {JAVA_AT_LEAST} or newer is needed and {where}; install it "
-            "(Debian: apt install openjdk-17-jre-headless, macOS: brew install openjdk@17)"
-        )
-    try:
-        told = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
-        ).stderr
-    except OSError as error:
-        raise MachineError(
-            f"Java at {java} cannot be started ({error.strerror}); install Java 17 or newer"
-        ) from None
-    found = re.search(r'version "(?:1\.)?(\d+)', told)
-    version = int(found[1]) if found else 0
-    if version < JAVA_AT_LEAST:
-        raise MachineError(
-            f"Java {JAVA_AT_LEAST} or newer is needed, and {java} is Java {version or 'of unknown version'}; "
-            "install a newer one (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME to it"
-        )
-    return version
-
-
 def build_session(pipeline: str, log: Path | None = None, **settings: str) -> SparkSession:
     """The running session, or a new local one on all cores, whose JVM writes its log to a file."""
+    options: list[str] = []
     if SparkSession.getActiveSession() is None:
         LOG.info("starting Spark")
-        java_version()
+        options = archive_options(required_java().told, spark_jars())
     cores = os.cpu_count() or 2
     chosen = {
         **SETTINGS,
@@ -145,6 +117,7 @@ def build_session(pipeline: str, log: Path | None = None, **settings: str) -> Sp
         "spark.sql.warehouse.dir": _warehouse(),
         **settings,
     }
+    chosen["spark.driver.extraJavaOptions"] = " ".join((chosen["spark.driver.extraJavaOptions"], *options))
     builder = SparkSession.Builder().appName(f"latecomer {pipeline}")
     for name, value in chosen.items():
         builder = builder.config(name, value)

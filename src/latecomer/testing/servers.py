@@ -43,7 +43,8 @@ NO_POSTGRES = (
     "no Postgres here: neither initdb on the PATH nor /usr/lib/postgresql; install Postgres (Debian: apt install "
     "postgresql), or name the folder of its binaries in LATECOMER_TEST_POSTGRES"
 )
-_JAVA_OPTIONS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+SMALL_JAVA = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+"""It starts quickly and takes little, and is slow under load."""
 _KAFKA_SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -64,8 +65,11 @@ _KAFKA_SETTINGS = {
 class KafkaServer:
     """A broker whose data is in a folder: it can be stopped or killed, and started again with what it had."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, settings: Mapping[str, str] | None = None, java: Sequence[str] = SMALL_JAVA
+    ) -> None:
         port, controller = free_ports(2)
+        self.java = java
         self.port, self.controller_port, self.folder = port, controller, folder
         self.servers = f"127.0.0.1:{port}"
         self.process: subprocess.Popen[bytes] | None = None
@@ -126,7 +130,7 @@ class KafkaServer:
         java = str(Path(home, "bin", "java")) if home else "java"
         with open(self.folder / "broker.log", "ab") as log:
             return subprocess.Popen(
-                [java, *_JAVA_OPTIONS, "-cp", classpath, *command],
+                [java, *self.java, "-cp", classpath, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -1,0 +1,59 @@
+"""What is installed on this machine: Java, and Spark's jars."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+from latecomer.errors import MachineError
+
+JAVA_AT_LEAST = 17
+
+
+@dataclass(frozen=True)
+class Java:
+    """The Java that Spark would use."""
+
+    version: int
+    told: str
+    """What it says of itself: its whole version, who built it, and for which machine."""
+
+
+def required_java() -> Java:
+    """The Java that Spark would use, which is new enough; or a `MachineError`."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        where = f"JAVA_HOME is {home}, and there is no java in it" if home else "no java is on the PATH"
+        raise MachineError(
+            f"Java {JAVA_AT_LEAST} or newer is needed and {where}; install it "
+            "(Debian: apt install openjdk-17-jre-headless, macOS: brew install openjdk@17)"
+        )
+    try:
+        told = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+        ).stderr
+    except OSError as error:
+        raise MachineError(
+            f"Java at {java} cannot be started ({error.strerror}); install Java 17 or newer"
+        ) from None
+    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    version = int(found[1]) if found else 0
+    if version < JAVA_AT_LEAST:
+        raise MachineError(
+            f"Java {JAVA_AT_LEAST} or newer is needed, and {java} is Java {version or 'of unknown version'}; "
+            "install a newer one (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME to it"
+        )
+    return Java(version, told)
+
+
+def spark_jars() -> Path:
+    """The folder of Spark's own jars."""
+    home = os.environ.get("SPARK_HOME")
+    return Path(home or Path(pyspark.__file__).parent, "jars")
