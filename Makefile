@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo example-kafka test test-long bench lint types unit setup format clean help
+.PHONY: demo example-kafka test test-long bench classes lint types unit setup format clean help
 
 help:
 	@echo "make demo           the Diwali scenario: what latecomer does, in two minutes"
@@ -19,7 +19,7 @@ demo: $(VENV)/.run
 example-kafka: $(VENV)/.dev
 	$(BIN)/python examples/kafka-to-postgres/run.py
 
-test: lint types unit
+test: classes lint types unit
 
 setup: $(VENV)/.dev
 
@@ -32,6 +32,10 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/mypy examples/flights/generate.py
 	$(BIN)/mypy examples/kafka-to-postgres/produce.py examples/kafka-to-postgres/run.py
+
+# The archive of Spark's classes, which the tests' processes start from: it is written while the checks run.
+classes: $(VENV)/.dev
+	$(BIN)/python tests/class_archive.py
 
 unit: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist worksteal -m "not long" --durations=25 --cov --cov-report=term:skip-covered

@@ -113,7 +113,13 @@ DAMAGES: list[Callable[[Lake], None]] = [
 ]
 
 
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+SOON = (store_is_a_file, pins_are_cut, tables_are_gone, logs_are_damaged, files_are_damaged)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [pytest.param(each, marks=[pytest.mark.long] * (each not in SOON), id=each.__name__) for each in DAMAGES],
+)
 def test_a_broken_store_is_told_in_one_sentence(
     damage: Callable[[Lake], None], filled: Lake, cli: Cli, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -61,6 +61,7 @@ def test_a_killed_broker_starts_again_with_what_it_had(own_kafka: Broker) -> Non
     assert [record.value for record in own_kafka.consume(topic)] == [b"before", b"after"]
 
 
+@pytest.mark.long
 def test_test_processes_share_a_broker_which_outlives_none_of_them(kafka_jars: None, tmp_path: Path) -> None:
     """Also where they are killed."""
     script = (

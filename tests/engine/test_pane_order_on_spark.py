@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.after.reading.reader import Reader
@@ -63,6 +64,7 @@ def came(*times: int, at: int) -> list[Arrival]:
     return [Arrival(time, at + nth, "", {"key": "x"}) for nth, time in enumerate(times)]
 
 
+@pytest.mark.long
 def test_a_retract_stands_right_before_what_replaces_it(spark: SparkSession, tmp_path: Path) -> None:
     outputs = {
         "totals": output({"tumbling": "10us"}, tmp_path / "totals", trigger={"early": {"count": 1}}),

@@ -103,6 +103,7 @@ def test_seven_clicks_judged_at_the_window_and_at_the_source(spark: SparkSession
     assert late_at_source == ["u5", "u7"]
 
 
+@pytest.mark.long
 def test_a_checkout_half_an_hour_late_refires_and_two_hours_late_does_not(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -115,6 +115,7 @@ def test_late_events_under_every_policy(spark: SparkSession, tmp_path: Path, siz
     assert ("LATE", "insert") in timings["update"] & timings["retract"]
 
 
+@pytest.mark.long
 def test_the_side_output_names_the_session_that_was_missed(spark: SparkSession, tmp_path: Path) -> None:
     read = steps(0, 5, "w30", 8, (8, "bob"), "w60")
     store = compared(spark, tmp_path, [read], out=visits("side_output"))
@@ -128,6 +129,7 @@ def test_the_side_output_names_the_session_that_was_missed(spark: SparkSession, 
     assert missed == [("ann", 0, 15, "too_late"), ("bob", 8, 18, "too_late")]
 
 
+@pytest.mark.long
 def test_a_rejected_event_leaves_nothing_behind(spark: SparkSession, tmp_path: Path) -> None:
     """8 is too late; had it been let in, it would have carried 14 into the session that is final."""
     read = steps(0, 21, "w25", 8, 14, "w60")
@@ -176,6 +178,7 @@ def test_triggers(
     compared(spark, tmp_path, cut_at(read, *sizes), **outputs)
 
 
+@pytest.mark.long
 def test_max_where_and_the_end_of_the_input(spark: SparkSession, tmp_path: Path) -> None:
     """Sessions cut at multiples of 25, filtered events among them; then data after the drain."""
     read = steps(0, 8, 16, 24, 26, 33, "w20", 41, (20, None), 48, 52, "w30", (24, None))
@@ -236,6 +239,7 @@ def test_a_changed_policy_holds_from_the_next_batch_and_the_ledger_still_checks(
     assert check_ledger(bench.pipeline, spark) == []
 
 
+@pytest.mark.long
 def test_an_output_that_comes_later_is_computed_from_the_log(spark: SparkSession, tmp_path: Path) -> None:
     batches = cut_at(LATE, 4, 5)
     late, there = visits("retract", "12us"), Output(window={"tumbling": "10us"}, aggregates={"n": "count(*)"})

@@ -23,6 +23,7 @@ def documented_sink() -> str:
     return text.split("```python\n")[1].split("```")[0]
 
 
+@pytest.mark.long
 def test_a_sink_that_was_down_or_added_later_ends_up_the_same(
     spark: SparkSession, tmp_path: Path, undisturbed: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -228,6 +228,7 @@ def test_an_interrupted_batch_is_handed_in_again_by_its_own_source(
     assert replay(rough.pipeline, spark=spark).equal
 
 
+@pytest.mark.long
 def test_dead_letters_are_replayed_source_by_source(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     shop.app((1, 0, 0))

@@ -92,7 +92,12 @@ STRATEGIES = {
 }
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+SOON = ("percentile by the event", "punctuated by a predicate", "one's own")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name not in SOON)) for name in STRATEGIES]
+)
 def test_spark_says_what_the_oracle_says(spark: SparkSession, tmp_path: Path, name: str) -> None:
     batches = cut(five_minutes(), [70, 130])
     bench = Bench(spark, tmp_path, STRATEGIES[name], OUTPUTS, COLUMNS)

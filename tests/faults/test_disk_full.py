@@ -105,6 +105,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.long
 def test_what_is_refused_while_a_file_is_brought_to_the_disk(
     spark: SparkSession, tmp_path: Path, undisturbed: dict[str, list[str]]
 ) -> None:

@@ -67,6 +67,7 @@ def run_and_group(
             assert _without_zeros(paise) == _without_zeros(expected_paise)
 
 
+@pytest.mark.long
 @given(examples(most_batches=3))
 @settings(on_spark, max_examples=3)
 def test_results_and_side_output_are_the_log(spark: SparkSession, example: Example) -> None:

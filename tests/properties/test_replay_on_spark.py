@@ -94,6 +94,7 @@ def on_time(reader: Reader, output: str) -> list[dict[str, object]]:
     return said.sort_by([(name, "ascending") for name in said.column_names]).to_pylist()
 
 
+@pytest.mark.long
 @given(QUIET.map(lambda batches: batches[:4]), watermarks(), OUTPUTS)
 @settings(on_spark, max_examples=1)
 def test_one_shot_says_what_the_stream_said(

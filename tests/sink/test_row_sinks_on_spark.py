@@ -48,6 +48,7 @@ def require_same(pipeline: Pipeline, *kinds: str) -> None:
             assert found_in(pipeline.base, which, kind) == wanted_in(rows, kind), (which, kind)
 
 
+@pytest.mark.long
 def test_nothing_is_lost_or_doubled(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ def written(pipeline: Pipeline, folder: Path) -> Path:
     return file
 
 
+@pytest.mark.long
 def test_tombstones_are_counted_once_wherever_a_run_ends(
     spark: SparkSession,
     kafka: Client,

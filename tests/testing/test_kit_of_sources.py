@@ -329,6 +329,7 @@ def test_random_scenarios_balance_and_do_not_depend_on_cuts(
     assert_balances(assert_same_for_all_cuts(pipeline, data.draw(scenarios(pipeline))))
 
 
+@pytest.mark.long
 @given(scenarios(shop(), by_hand=True, columns={"till": st.sampled_from("AB"), "last": st.just(True)}))
 @relaxed
 def test_random_scenarios_by_hand(steps: list[Step]) -> None:

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from latecomer.errors import MachineError
-from latecomer.spark.packages import Package, Part, jars, spark_jars
+from latecomer.spark.java import spark_jars
+from latecomer.spark.packages import Package, Part, jars
 
 KAFKA_VERSION = "4.1.1"
 KAFKA = Package(

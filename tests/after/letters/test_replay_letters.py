@@ -62,6 +62,7 @@ def lines_of(entries: Sequence[Entry]) -> set[tuple[Any, ...]]:
     }
 
 
+@pytest.mark.long
 def test_a_time_in_another_format(spark: SparkSession, tmp_path: Path) -> None:
     bad = [row(2, 0, at="08/11/2026 14:00"), row(3, 9, at="08/11/2026 14:09"), row(4, 9, at="the eighth")]
     files = {"0.json": [row(1, 0), bad[0]], "1.json": [row(5, 9), *bad[1:]], "2.json": [row(6, 10)]}

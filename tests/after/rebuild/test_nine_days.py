@@ -134,6 +134,7 @@ def test_what_cannot_change_is_refused(file: Path, wrote: str, instead: str, rea
         rebuilding.plan(load_pipeline(changed), "daily")
 
 
+@pytest.mark.long
 def test_readers_see_nine_days_old_or_nine_days_new(
     spark: SparkSession, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -225,6 +225,7 @@ def test_one_output_alone_is_repeated_exactly(history: Bench) -> None:
     assert_exact(found)
 
 
+@pytest.mark.long
 def test_a_kept_replay_is_a_store_to_read_and_not_to_run(history: Bench, tmp_path: Path) -> None:
     found = replayed(history, outputs=["ruled"], to=tmp_path / "kept")
     assert Reader(found.pipeline).results("ruled").equals(Reader(history.pipeline).results("ruled"))
@@ -252,6 +253,7 @@ def test_a_batch_under_way_is_left_out(spark: SparkSession, tmp_path: Path) -> N
     assert replayed(bench).batches == 2
 
 
+@pytest.mark.long
 def test_what_differs_is_told_the_largest_first(spark: SparkSession, tmp_path: Path) -> None:
     bench = bench_of(spark, tmp_path, out=UPDATED, other=UPDATED)
     store = bench.run([arrivals(60)], drain=True)
@@ -333,6 +335,7 @@ def test_a_replay_with_other_settings_says_what_a_fresh_run_says(
         assert marks[0].equals(marks[1])
 
 
+@pytest.mark.long
 def test_the_timeline_computed_anew_under_the_same_settings_is_the_same(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -347,6 +350,7 @@ def test_the_timeline_computed_anew_under_the_same_settings_is_the_same(
     assert "heartbeat" in stored.column("kind").to_pylist()
 
 
+@pytest.mark.long
 def test_a_heartbeat_that_closes_nothing_under_other_settings_does_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -408,6 +412,7 @@ def test_the_command_line_says_that_all_is_equal(
     assert len(out.splitlines()) == 2
 
 
+@pytest.mark.long
 def test_the_command_line_tells_what_would_have_been(
     plain: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -426,6 +431,7 @@ def test_the_command_line_tells_what_would_have_been(
     assert len(panes["differences"]) == sum(panes["counts"].values()) - panes["counts"]["equal"] > 0
 
 
+@pytest.mark.long
 def test_the_command_line_fails_where_an_exact_replay_differs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -127,6 +127,7 @@ def test_an_output_that_joins_counts_it_once(spark: SparkSession, delivered: Pat
     assert [each.event.event_id for each in told.left_out[Fate.DUPLICATE]] == ["a", "b", "late"]
 
 
+@pytest.mark.long
 def test_a_replay_repeats_what_happened(spark: SparkSession, delivered: Path) -> None:
     pipeline = pipeline_with(delivered, long=LONG)
     for one_shot in (False, True):
