@@ -37,9 +37,10 @@ from latecomer.spark.session import no_rows
 
 _BY_BROKER = 1
 """What Spark calls LogAppendTime."""
-AT_ONCE = {"kafka.fetch.max.wait.ms": "5"}
-"""What is read is known to be there. After each fetch Spark asks how far the partition reaches, and the answer would
-wait until the broker has answered the next fetch: half a second where nothing new has come."""
+WHOLE_FETCHES = {"kafka.fetch.max.wait.ms": "5", "kafka.max.poll.records": "50000"}
+"""After each poll Spark asks how far the partition reaches, and drops what else was fetched. So a poll takes all that a
+fetch has brought, a megabyte, and not 500 records of it; and a fetch does not wait for more than is there, for the
+answer to Spark's question waits behind it, half a second where nothing new has come."""
 CLIENTS = 1024
 """How many clients Spark keeps; each may hold a megabyte that it has fetched ahead."""
 
@@ -126,7 +127,7 @@ class KafkaReader(PolledSource):
         )
         client = java_settings(self._broker.settings())
         options = {
-            **AT_ONCE,
+            **WHOLE_FETCHES,
             **client,
             "kafka.group.id": self._clients.group(client),
             "assign": json.dumps({name: sorted(numbers) for name, numbers in ranges.items()}),
