@@ -1,8 +1,8 @@
 """Source columns: their types, and how they are inferred from files without starting Spark.
 
-A column's type is written as Spark writes it (`bigint`, `string`, `decimal(18,2)`). Inference reads the
-first lines of a few files; nested values stay JSON text. What was inferred is pinned in the store, so
-a later file cannot change a type behind anyone's back.
+A column's type is written as Spark writes it (`bigint`, `string`, `decimal(18,2)`). Inference reads the first lines of
+a few files. The fields of an object are columns, such as `pricing.base`; a list is JSON text. What was inferred is
+pinned in the store, so a later file cannot change a type behind anyone's back.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from latecomer.config.encodings import UTF8, bounded_lines, is_text, open_text
 from latecomer.config.own import Decoder
 from latecomer.config.paths import list_files, misnamed_files, special_files
 from latecomer.errors import SourceError
+from latecomer.model.paths import DEEPEST
 
 SAMPLE_FILES = 20
 SAMPLE_ROWS = 2_000
 SAMPLE_LINE = 1 << 20
 SAMPLE_SIZE = 32 << 20
 """How many characters of a line, and of a file, are looked at."""
+_INTO = "\0"
+"""Stands between the names on the way to a field, which may have dots themselves."""
 
 
 def source_warnings(pattern: str, file_format: str | Decoder) -> list[str]:
@@ -66,7 +69,7 @@ def infer_columns(
             "no columns could be inferred: none of the files has a readable row; declare source.schema"
             + ("" if file_format == "parquet" else f", or another source.files.encoding than {encoding}")
         )
-    return {column: "string" if kind == "null" else kind for column, kind in columns.items()}
+    return {column: "string" if kind == "null" else kind for column, kind in _named(columns).items()}
 
 
 def _infer_json(name: str, _: str, encoding: str) -> dict[str, str]:
@@ -77,10 +80,40 @@ def _infer_json(name: str, _: str, encoding: str) -> dict[str, str]:
         except (ValueError, RecursionError):  # not JSON, or nested more deeply than Python and Spark go
             continue
         if isinstance(row, dict):
-            for column, value in row.items():
-                if is_text(column):  # JSON may escape half a character
-                    columns[column] = _common(columns.get(column), _kind_of(value))
+            for column, value in _leaves(row):
+                columns[column] = _common(columns.get(column), _kind_of(value))
     return columns
+
+
+def _leaves(row: dict[str, object], around: str = "", depth: int = 1) -> Iterator[tuple[str, object]]:
+    """The fields of a row, and in the place of an object those that it has, under the names on the way to them. An
+    empty object says nothing."""
+    for name, value in row.items():
+        if not is_text(name):  # JSON may escape half a character
+            continue
+        if isinstance(value, dict) and name and "." not in name and depth < DEEPEST:
+            yield from _leaves(value, f"{around}{name}{_INTO}", depth + 1)
+        else:
+            yield f"{around}{name}", value
+
+
+def _named(columns: dict[str, str]) -> dict[str, str]:
+    """The columns with dots in their names. What is an object in one row and a value in another is text.
+
+    >>> _named({"a\0b": "bigint", "a": "null", "c\0d": "bigint", "c": "double", "e.f": "string"})
+    {'a.b': 'bigint', 'c': 'string', 'e.f': 'string'}
+    """
+    ways = [tuple(name.split(_INTO)) for name in columns]
+    objects = {way[:length] for way in ways for length in range(1, len(way))}
+    values = {way for way in ways if columns[_INTO.join(way)] != "null"}
+    found: dict[str, str] = {}
+    for way in ways:
+        if way in objects and way not in values:
+            continue  # it was null where it was no object
+        outermost = next((way[:length] for length in range(1, len(way)) if way[:length] in values), way)
+        name, kind = ".".join(outermost), columns[_INTO.join(way)]
+        found[name] = "string" if outermost in objects else _common(found.get(name), kind)
+    return found
 
 
 def _infer_csv(name: str, delimiter: str, encoding: str) -> dict[str, str]:

@@ -35,7 +35,7 @@ from latecomer.model.aggregates import WrittenAggregate
 from latecomer.model.base import Model
 from latecomer.model.durations import Duration, PositiveDuration
 from latecomer.model.panes import Accumulation
-from latecomer.model.predicates import check_where
+from latecomer.model.predicates import check_where, with_paths_quoted
 from latecomer.model.sources import BySource, split_partition
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
 from latecomer.model.triggers import Trigger
@@ -136,9 +136,10 @@ class Output(Model):
     def _only_a_condition(cls, where: str | None) -> str | None:
         if where is not None and not where.strip():
             raise ValueError("an empty predicate; leave `where` out to keep every event")
-        if where is not None:
-            check_where(where)
-        return where
+        if where is None:
+            return None
+        check_where(where)
+        return with_paths_quoted(where)
 
     @property
     def sets_aside(self) -> bool:

@@ -1,13 +1,13 @@
 """The columns of a Parquet file, as Spark reads them.
 
-Spark's types have microseconds, no unsigned numbers and no nested columns that a pipeline could use.
-Nanoseconds are cut to microseconds, unsigned numbers become the next larger type, and what remains is
-left out, by name.
+Spark's types have microseconds and no unsigned numbers. Nanoseconds are cut to microseconds, unsigned numbers become
+the next larger type. The fields of a column are columns of their own, with a dot in their names. What remains, lists
+and maps above all, is left out, by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from latecomer.config.damage import PARQUET, DamagedFile, damage_found
+from latecomer.model.paths import DEEPEST
 
 _KINDS = {
     "int8": "tinyint",
@@ -75,17 +76,29 @@ def _columns(schema: pa.Schema, physical: Mapping[str, str]) -> ParquetColumns:
     left_out: dict[str, str] = {}
     int96 = {name for name, kind in physical.items() if kind == "INT96"}
     nanoseconds, empty = set(), set()
-    for field in schema:
-        kind = "timestamp" if field.name in int96 else _kind(field.type)
+    for name, stored in _leaves(schema):
+        kind = "timestamp" if name in int96 else _kind(stored)
         if kind is not None:
-            kinds[field.name] = kind
-            if physical.get(field.name) == "INT64" and _is_in_nanoseconds(field.type):
-                nanoseconds.add(field.name)
-        elif pa.types.is_null(field.type):
-            empty.add(field.name)
+            kinds.setdefault(name, kind)
+            if physical.get(name) == "INT64" and _is_in_nanoseconds(stored):
+                nanoseconds.add(name)
+        elif pa.types.is_null(stored):
+            empty.add(name)
         else:
-            left_out[field.name] = str(field.type)
+            left_out[name] = str(stored)
     return ParquetColumns(kinds, frozenset(nanoseconds), frozenset(int96), left_out, frozenset(empty))
+
+
+def _leaves(
+    fields: Iterable[pa.Field], around: str = "", depth: int = 1
+) -> Iterator[tuple[str, pa.DataType]]:
+    """The columns of a file, and in the place of one that has fields those, under names with dots."""
+    for field in fields:
+        name = f"{around}{field.name}"
+        if pa.types.is_struct(field.type) and depth < DEEPEST:
+            yield from _leaves(field.type.fields, f"{name}.", depth + 1)
+        else:
+            yield name, field.type
 
 
 def _kind(kind: pa.DataType) -> str | None:
@@ -113,6 +126,6 @@ def columns_left_out(files: Iterable[str]) -> dict[str, tuple[str, str]]:
         except (DamagedFile, OSError):
             continue  # the run says what is wrong with it
         for column, kind in left_out.items():
-            nested = kind.startswith(("list", "large_list", "fixed_size_list", "struct", "map"))
-            found[column] = (kind, "write its fields as columns of their own" if nested else _CAST)
+            nested = kind.startswith(("list", "large_list", "fixed_size_list", "map"))
+            found[column] = (kind, "write it as JSON text" if nested else _CAST)
     return found

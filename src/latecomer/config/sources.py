@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
+    BeforeValidator,
     ConfigDict,
     Field,
     SerializeAsAny,
     ValidatorFunctionWrapHandler,
+    WithJsonSchema,
     WrapValidator,
     field_validator,
     model_validator,
@@ -23,7 +26,7 @@ from latecomer.config.renames import WrittenColumn
 from latecomer.config.sizes import FileSize, LineSize
 from latecomer.model.base import Model
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
-from latecomer.model.types import normal_type
+from latecomer.model.types import flat_types
 from latecomer.model.zones import Zone
 
 Unit = Literal["s", "ms", "us", "ns"]
@@ -72,6 +75,24 @@ def any_strategy(written: object, validated: ValidatorFunctionWrapHandler) -> St
     return written if isinstance(written, Strategy) else validated(written)
 
 
+def _flat_columns(written: object) -> object:
+    """The declared columns. The fields of an object become columns with a dot in their names."""
+    if not isinstance(written, Mapping):
+        return written
+    columns: dict[str, str] = {}
+    for name, kind in written.items():
+        for leaf, found in flat_types(str(name), kind).items():
+            if columns.setdefault(leaf, found) != found:
+                raise ValueError(
+                    f"{leaf} is declared twice, as {columns[leaf]} and as {found}; declare it once"
+                )
+    return columns
+
+
+_FIELDS: dict[str, Any] = {"type": "object", "minProperties": 1}
+_SCHEMA = {**_FIELDS, "additionalProperties": {"anyOf": [{"type": "string"}, _FIELDS]}}
+
+
 class Source(Model):
     """Where events come from, and their columns where they are not to be inferred."""
 
@@ -83,8 +104,12 @@ class Source(Model):
         None, description="a source of your own, written as module:Class with its options"
     )
     format: Format = Field("json", description="kafka, and a source of your own: how records are decoded")
-    columns: dict[str, str] | None = Field(
-        None, alias="schema", description="column: type, such as paise: bigint"
+    columns: Annotated[dict[str, str], BeforeValidator(_flat_columns), WithJsonSchema(_SCHEMA)] | None = (
+        Field(
+            None,
+            alias="schema",
+            description="column: type, such as paise: bigint, or the fields of an object",
+        )
     )
 
     @property
@@ -104,7 +129,7 @@ class Source(Model):
             return None
         if not columns:
             raise ValueError("is empty; declare at least one column, or leave schema out")
-        return {column: normal_type(kind) for column, kind in columns.items()}
+        return columns
 
     @model_validator(mode="after")
     def _format_fits(self) -> Self:

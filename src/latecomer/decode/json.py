@@ -11,8 +11,8 @@ from latecomer.decode import lines
 from latecomer.decode.base import CORRUPT, PERMISSIVE, NewReader, RecordDecoder
 from latecomer.decode.decimals import decimals_as_text
 from latecomer.decode.files import SourceFile, grouped, together
+from latecomer.decode.nested import flattened, read_ddl
 from latecomer.decode.text import TextFiles
-from latecomer.store.sql import ddl
 
 
 class JsonFiles(TextFiles):
@@ -25,8 +25,12 @@ class JsonFiles(TextFiles):
                 for encoding, group in grouped(files, self.encoding_of).items()
                 for paths in together(group)
             ]
-        columns = ddl({**decimals_as_text(self.columns), CORRUPT: "string"})
-        return [reader().options(**PERMISSIVE).schema(columns).json(paths) for paths in together(files)]
+        read = decimals_as_text(self.columns)
+        schema = read_ddl({**read, CORRUPT: "string"})
+        return [
+            flattened(reader().options(**PERMISSIVE).schema(schema).json(paths), read)
+            for paths in together(files)
+        ]
 
 
 class JsonRecords(RecordDecoder):

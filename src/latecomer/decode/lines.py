@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
-from types import MappingProxyType
 
 from pyspark.sql import Column, DataFrame, DataFrameReader
 from pyspark.sql import functions as F
@@ -21,6 +20,7 @@ from latecomer.config.checks import PRIVATE
 from latecomer.config.encodings import UTF8, UTF16
 from latecomer.decode.base import CORRUPT, METADATA, PERMISSIVE, RECORD
 from latecomer.decode.decimals import STALLS, decimals_as_text, misfits, numbers
+from latecomer.decode.nested import read_ddl, values
 from latecomer.model.types import is_decimal
 from latecomer.store.sql import ddl, quoted
 
@@ -62,9 +62,9 @@ def json_records(
     # hold nothing on which that could stall.
     stalls = F.col(_TEXT).rlike(STALLS) if any(map(is_decimal, columns.values())) else F.lit(False)
     safe = F.when(~stalls, F.col(_TEXT))
-    parsed = F.from_json(safe, ddl({**columns, CORRUPT: "string"}), dict(PERMISSIVE))
+    parsed = F.from_json(safe, read_ddl({**columns, CORRUPT: "string"}), dict(PERMISSIVE))
     unfit = stalls | ~F.col(_TEXT).rlike(_BLANK_IN_JSON) if blanks else stalls
-    return _rows(lines, parsed, encoding, columns, unfit)
+    return _rows(lines, parsed, encoding, values(columns, f"{_PARSED}."), unfit)
 
 
 def csv_records(
@@ -78,7 +78,8 @@ def csv_records(
         lines = lines.withColumn(_NTH, F.monotonically_increasing_id()).where(~first)
     parsed = F.from_csv(F.col(_TEXT), ddl({**decimals_as_text(columns), CORRUPT: "string"}), dict(options))
     misfit = F.expr(misfits(columns, f"{_PARSED}."))
-    return _rows(lines, parsed, encoding, columns, misfit, numbers(columns, f"{_PARSED}."))
+    plain = {name: f"{_PARSED}.{quoted(name)}" for name in columns}
+    return _rows(lines, parsed, encoding, {**plain, **numbers(columns, f"{_PARSED}.")}, misfit)
 
 
 def holds_replacement(frame: DataFrame) -> Column:
@@ -102,8 +103,8 @@ def _rows(
     encoding: str,
     columns: Mapping[str, str],
     unfit: Column,
-    decimals: Mapping[str, str] = MappingProxyType({}),
 ) -> DataFrame:
+    """The columns of lines, from the SQL of each over what was parsed, and CORRUPT."""
     if encoding == UTF8:
         whole = F.expr(f"is_valid_utf8({_VALUE})")
     else:
@@ -114,7 +115,7 @@ def _rows(
     found = lines.withColumn(_PARSED, parsed)
     broken = ~whole | F.col(_PARSED)[CORRUPT].isNotNull() | unfit
     return found.select(
-        *(F.expr(decimals.get(name, f"{_PARSED}.{quoted(name)}")).alias(name) for name in columns),
+        *(F.expr(sql).alias(name) for name, sql in columns.items()),
         F.when(broken, F.col(_VALUE)).alias(CORRUPT),
         *others,
     )

@@ -14,8 +14,9 @@ from latecomer.config.damage import DamagedFile
 from latecomer.config.parquet import ParquetColumns, parquet_columns
 from latecomer.decode.base import CORRUPT, FileDecoder, NewReader
 from latecomer.decode.files import SourceFile, grouped, together
+from latecomer.decode.nested import flattened, read_ddl
 from latecomer.decode.retrying import reading
-from latecomer.store.sql import ddl, quoted
+from latecomer.store.sql import quoted
 
 SETTINGS = {"spark.sql.legacy.parquet.nanosAsLong": "true"}
 """What the session that reads needs."""
@@ -48,7 +49,8 @@ class ParquetFiles(FileDecoder):
             stored = {name: "bigint" if name in in_nanos else kind for name, kind in self.columns.items()}
             converted = {name: F.expr(from_nanos(name, self.columns[name])) for name in sorted(in_nanos)}
             for paths in together(group):
-                part = reader().schema(ddl(stored)).parquet(*paths).withColumns(converted)
+                read = reader().schema(read_ddl(stored)).parquet(*paths)
+                part = flattened(read, stored).withColumns(converted)
                 parts.append(part.withColumn(CORRUPT, F.expr(not_text(self.columns))))
         return parts
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from latecomer.config.models import Pipeline
 from latecomer.decode.decimals import number
 from latecomer.model.ledger import WHOLE_DIGITS
+from latecomer.model.paths import ways_of
 from latecomer.model.sources import BETWEEN
 from latecomer.store.sql import ddl, quoted
 
@@ -51,6 +52,8 @@ def measure_in_raw(column: str) -> str:
     One that is larger than an event's may be is not read: it would stop the batch when the sum outgrew the ledger.
     """
     found = f"get_json_object(raw, \"$['{column}']\")"
+    if column in ways_of([column]):
+        found = f"coalesce({found}, get_json_object(raw, '$.{column}'))"
     if not re.fullmatch(r"[\w .-]+", column):  # there is no way to write it in a path
         shape = ddl({column: "string"}).replace("\\", "\\\\").replace("'", "\\'")
         found = f"from_json(raw, '{shape}').{quoted(column)}"

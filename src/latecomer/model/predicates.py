@@ -5,7 +5,8 @@ the words and functions of a condition are a list, and whatever is not on it is 
 file, in Python, and in a store, which may come from elsewhere. Wherever a definition is loaded, it is
 checked here, before Spark is started.
 
-The lexer follows Spark's, and gives up wherever the two could differ: no comments, no dots, no `$`.
+The lexer follows Spark's, and gives up wherever the two could differ: no comments, no `$`. A name with dots, such as
+`pricing.base`, is one column, and is put into backticks before Spark sees it (`with_paths_quoted`).
 """
 
 from __future__ import annotations
@@ -105,6 +106,8 @@ _LEXED = re.compile(
     | (?P<text>[rR]'[^']*' | [rR]"[^"]*" | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*")
     | (?P<quoted>`(?:[^`]|``)+`)
     | (?P<number>(?:\d+\.\d+|\.\d+|\d+)(?:[eE][+-]?\d+)?(?:[lLsSyYdDfF]|[bB][dD])?(?![\w.`]))
+    | (?P<path>[^\W\d\u017f\u0131\u0130\u212a](?:[^\W\u017f\u0131\u0130\u212a])*
+        (?:\.[^\W\d\u017f\u0131\u0130\u212a](?:[^\W\u017f\u0131\u0130\u212a])*)+)
     | (?P<word>(?:[^\W\u017f\u0131\u0130\u212a])+)
     | (?P<sign><=>|<=|>=|<>|!=|==|\|\||::|[-+*/%=<>&|^~!(),\[\]])""",
     re.VERBOSE | re.DOTALL,
@@ -137,6 +140,15 @@ functions that docs/where.md lists, or have it as a column of the source
     if not written.strip():
         raise ValueError("an empty predicate; write an SQL condition over the source's columns")
     _check(written, "where")
+
+
+def with_paths_quoted(written: str) -> str:
+    """A condition with its names that have dots in backticks: to Spark they would be fields of a column or a table.
+
+    >>> with_paths_quoted("pricing.base > 1.5 and note != 'a.b'")
+    "`pricing.base` > 1.5 and note != 'a.b'"
+    """
+    return "".join(f"`{token.text}`" if token.kind == "path" else token.text for token in _lexed(written))
 
 
 def check_fix(written: str) -> None:
@@ -176,7 +188,7 @@ def unknown_columns(written: str, columns: Iterable[str]) -> dict[str, str]:
     for token, after in pairwise(tokens):
         name = token.text[1:-1].replace("``", "`") if token.kind == "quoted" else token.text
         is_word = token.word in _NO_COLUMNS or (token.word in FUNCTIONS and after.text == "(")
-        if token.kind in ("word", "quoted") and not is_word and name not in known:
+        if token.kind in ("word", "quoted", "path") and not is_word and name not in known:
             found[name] = did_you_mean(name, known)
     return found
 
@@ -191,6 +203,10 @@ def column_mistake(written: str, columns: Iterable[str]) -> str | None:
 
 
 def _tokens(written: str) -> Iterator[_Token]:
+    return (token for token in _lexed(written) if token.kind != "space")
+
+
+def _lexed(written: str) -> Iterator[_Token]:
     at = 0
     while at < len(written):
         match = _LEXED.match(written, at)
@@ -202,8 +218,7 @@ def _tokens(written: str) -> Iterator[_Token]:
         kind = match.lastgroup or ""
         if kind == "comment":
             raise ValueError("holds a comment; write it in the pipeline file, after #")
-        if kind != "space":
-            yield _Token(kind, match[0])
+        yield _Token(kind, match[0])
         at = match.end()
 
 
@@ -227,7 +242,7 @@ def _check_brackets(tokens: Iterable[_Token]) -> None:
 def _check_token(before: _Token, token: _Token, after: _Token, what: str) -> None:
     called = after.text == "("
     word = token.word
-    if token.kind in ("quoted", "text") and called:
+    if token.kind in ("quoted", "text", "path") and called:
         raise ValueError(f"calls {token.text}; write the bare name of a function")
     if word in _QUERIES and before.text in ("", "("):
         raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 
 _ALIASES = {
     "long": "bigint",
@@ -20,6 +21,8 @@ _ALIASES = {
 INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 FLOATS = frozenset({"float", "double"})
 _PLAIN = INTEGERS | FLOATS | {"string", "boolean", "date", "timestamp", "timestamp_ntz", "binary"}
+_STRUCT = re.compile(r"\s*struct\s*<(.*)>\s*", re.IGNORECASE | re.DOTALL)
+_LISTED = re.compile(r"\s*(array|map)\s*<", re.IGNORECASE)
 _DECIMAL = re.compile(r"decimal\((\d{1,2}),\s*(\d{1,2})\)")
 
 
@@ -41,6 +44,47 @@ def normal_type(written: str) -> str:
     raise ValueError(
         f"unknown type {written!r}; there are {', '.join(sorted(_PLAIN))} and decimal(precision,scale)"
     )
+
+
+def flat_types(name: str, written: object) -> dict[str, str]:
+    """A declared column; of one with fields, these, under names with dots.
+
+    >>> flat_types("paise", "long"), flat_types("pricing", {"base": "long", "tax": {"rate": "double"}})
+    ({'paise': 'bigint'}, {'pricing.base': 'bigint', 'pricing.tax.rate': 'double'})
+    >>> flat_types("pricing", "struct<base: long, tax: struct<rate: double>>")
+    {'pricing.base': 'bigint', 'pricing.tax.rate': 'double'}
+    """
+    if isinstance(written, str) and (inside := _STRUCT.fullmatch(written)):
+        written = dict(_fields(inside[1]))
+    if isinstance(written, Mapping):
+        if not written:
+            raise ValueError(f"{name} has no fields; declare at least one, such as {name}: {{base: bigint}}")
+        fields = (flat_types(f"{name}.{field}", kind) for field, kind in written.items())
+        return {leaf: kind for each in fields for leaf, kind in each.items()}
+    if not isinstance(written, str):
+        raise ValueError(
+            f"{name}: a type is a word such as bigint, or the fields that it has and their types"
+        )
+    if _LISTED.match(written):
+        raise ValueError(
+            f"{name} is {written}, and lists and maps are kept as JSON text; declare {name}: string"
+        )
+    return {name: normal_type(written)}
+
+
+def _fields(inside: str) -> Iterator[tuple[str, str]]:
+    """The fields of a struct, and their types as they are written."""
+    depth, begin = 0, 0
+    for at, letter in enumerate(f"{inside},"):
+        depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and depth == 0:
+            name, between, kind = inside[begin:at].partition(":")
+            if not between or not name.strip() or not kind.strip():
+                raise ValueError(
+                    f"{inside[begin:at].strip()!r} is no field; write struct<name: type, name: type>"
+                )
+            yield name.strip().strip("`"), kind.strip()
+            begin = at + 1
 
 
 def is_decimal(kind: str) -> bool:

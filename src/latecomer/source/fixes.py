@@ -19,7 +19,7 @@ from latecomer.config.models import Pipeline
 from latecomer.config.sources import Unit
 from latecomer.decode.decimals import number
 from latecomer.errors import PipelineError, Problem, StoreMismatch, did_you_mean
-from latecomer.model.predicates import check_fix, check_where, column_mistake
+from latecomer.model.predicates import check_fix, check_where, column_mistake, with_paths_quoted
 from latecomer.model.types import is_decimal
 from latecomer.spark.errors import first_line
 from latecomer.spark.predicates import may_change
@@ -40,6 +40,9 @@ class Fix:
     """A pattern of Spark's, such as dd/MM/yyyy HH:mm."""
     time_unit: Unit | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", {name: _quoted(sql) for name, sql in self.columns.items()})
 
     @classmethod
     def restored(cls, written: Mapping[str, Any], pipeline: Pipeline, columns: Mapping[str, str]) -> Fix:
@@ -156,6 +159,14 @@ class Fix:
             )
             told.append(F.when(unread, words))
         return F.coalesce(*told) if told else F.lit(None).cast("string")
+
+
+def _quoted(expression: str) -> str:
+    """An expression with its names that have dots in backticks; what cannot be read is told by `mistakes`."""
+    try:
+        return with_paths_quoted(expression)
+    except (ValueError, TypeError):
+        return expression
 
 
 _MOMENTS = ("timestamp", "timestamp_ntz", "date")
