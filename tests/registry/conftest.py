@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from registry_kit import Asking, Server, fresh, serving
+from registry_kit import Asking, Server, beside, fresh, serving
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +31,6 @@ def subject() -> str:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Server]:
-    """A registry of the test's own, which it may change and kill."""
-    with serving(tmp_path / "registry.db") as running:
+    """A registry of the test's own, in which it may change everything."""
+    with beside(tmp_path / "registry.db") as running:
         yield running

@@ -1,4 +1,4 @@
-"""A real registry for the tests: the command line in a process of its own, on a port that was free."""
+"""A real registry for the tests: on a port that was free, in a process of its own or in a thread."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -108,11 +109,17 @@ class Asking:
 
 @dataclass
 class Server:
-    """The process of a registry."""
+    """A registry that runs."""
 
-    process: subprocess.Popen[str]
     url: str
     asking: Asking
+
+
+@dataclass
+class Process(Server):
+    """One in a process of its own."""
+
+    process: subprocess.Popen[str]
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
@@ -133,8 +140,8 @@ def environment(**more: str) -> dict[str, str]:
 
 
 @contextmanager
-def serving(store: str | Path, *options: object, token: str | None = None, **more: str) -> Iterator[Server]:
-    """A registry until the block ends."""
+def serving(store: str | Path, *options: object, token: str | None = None, **more: str) -> Iterator[Process]:
+    """The command line in a process of its own, until the block ends."""
     process = subprocess.Popen(
         command("serve", "--port", 0, "--store", store, *options),
         stdout=subprocess.PIPE,
@@ -151,7 +158,7 @@ def serving(store: str | Path, *options: object, token: str | None = None, **mor
             process.wait(20)
             raise AssertionError(f"no registry: {line!r} {process.stderr.read()!r}")
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        yield Server(process, found[1], Asking(found[1], headers))
+        yield Process(found[1], Asking(found[1], headers), process)
     finally:
         process.kill()
         process.wait(20)
@@ -159,11 +166,24 @@ def serving(store: str | Path, *options: object, token: str | None = None, **mor
         process.stderr.close()
 
 
-def refused_start(*arguments: object, **more: str) -> tuple[int, str]:
-    """The status and the words of a registry that does not start."""
-    done = subprocess.run(
-        command("serve", *arguments), capture_output=True, text=True, env=environment(**more), timeout=60
-    )
-    assert done.returncode != 0, done.stdout
-    assert "Traceback" not in done.stderr
-    return done.returncode, done.stderr
+@contextmanager
+def beside(store: str | Path, tokens: Path | None = None, token: str | None = None) -> Iterator[Server]:
+    """The same server in a thread, which starts sooner; until the block ends."""
+    from latecomer.registry import serving as real
+    from latecomer.registry.core import Registry
+    from latecomer.registry.databases import open_database
+    from latecomer.registry.tokens import Tokens
+
+    with (
+        closing(real.bound_socket("127.0.0.1", 0)) as listening,
+        closing(Registry(open_database(str(store)))) as registry,
+    ):
+        server = real.uvicorn_server(registry, None if tokens is None else Tokens.of_file(tokens))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        try:
+            yield Server(url, Asking(url, {} if token is None else {"Authorization": f"Bearer {token}"}))
+        finally:
+            server.should_exit = True
+            thread.join(30)

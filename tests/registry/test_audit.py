@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from registry_kit import Asking, Server, record, serving
+from registry_kit import Asking, Server, beside, record
 
 from latecomer.registry.tokens import Scope, add_token, new_token
 
@@ -65,7 +65,7 @@ def test_questions_that_cannot_be_answered(ask: Asking, query: str) -> None:
 def test_it_names_the_token(tmp_path: Path) -> None:
     secret, kept = new_token("ana@shop", Scope.ADMIN)
     add_token(tmp_path / "tokens", kept)
-    with serving(tmp_path / "registry.db", "--tokens", tmp_path / "tokens", token=secret) as server:
+    with beside(tmp_path / "registry.db", tmp_path / "tokens", token=secret) as server:
         server.asking("POST", "/subjects/a/versions", {"schema": ONE}, headers={"X-Forwarded-For": "6.6.6.6"})
         [entry] = server.asking.get("/audit")
     assert (entry["who"], entry["from"]) == ("ana@shop", "127.0.0.1")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from registry_kit import Server, fresh, record, serving
+from registry_kit import Server, beside, fresh, record
 
 pytest.importorskip("fastavro")
 pytest.importorskip("cachetools")
@@ -148,7 +148,7 @@ def test_what_it_may_ask_for_and_we_do_not_have_is_refused(
 def test_tokens(tmp_path: Path) -> None:
     secret, kept = new_token("ana", Scope.WRITE)
     add_token(tmp_path / "tokens", kept)
-    with serving(tmp_path / "r.db", "--tokens", tmp_path / "tokens") as server:
+    with beside(tmp_path / "r.db", tmp_path / "tokens") as server:
         bearer = {
             "bearer.auth.credentials.source": "STATIC_TOKEN",
             "bearer.auth.token": secret,

@@ -14,9 +14,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from registry_kit import SENT, Asking, Server, environment, record, refused_start, serving
+from registry_kit import SENT, Asking, Server, beside, environment, record, serving
+
+from latecomer.cli import main
 
 ONE = record("id:long")
+
+
+def refused_start(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+    """The status and the words of a registry that does not start."""
+    with pytest.raises(SystemExit) as ended:
+        main(["registry", "serve", *map(str, arguments)])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, capsys.readouterr().err
 
 
 def numbered(number: int) -> str:
@@ -107,17 +117,18 @@ def test_killed_it_has_lost_nothing_that_it_answered(tmp_path: Path, after: floa
     database.close()
 
 
-def test_asked_to_stop_it_stops(own: Server) -> None:
-    own.asking.register("a", ONE)
-    own.stop()
-    assert own.process.returncode in (0, -15)
+def test_asked_to_stop_it_stops(tmp_path: Path) -> None:
+    with serving(tmp_path / "r.db") as server:
+        server.asking.register("a", ONE)
+        server.stop()
+        assert server.process.returncode in (0, -15)
 
 
 # Starting
 
 
-def test_a_port_in_use(own: Server, tmp_path: Path) -> None:
-    status, said = refused_start("--store", tmp_path / "other.db", "--port", own.asking.port)
+def test_a_port_in_use(own: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, said = refused_start(capsys, "--store", tmp_path / "other.db", "--port", own.asking.port)
     assert status == 1
     assert f"port {own.asking.port} of 127.0.0.1 is in use" in said
     assert "--port" in said
@@ -127,7 +138,7 @@ def test_a_port_in_use(own: Server, tmp_path: Path) -> None:
     ("options", "word"),
     [
         (["--host", "no.such.host.invalid"], "cannot be served"),
-        (["--port", "70000"], "70000"),
+        (["--port", "70000"], "--port"),
         (["--store", "/no/such/folder/r.db"], "there is no folder /no/such/folder"),
         (["--tokens", "/no/such/file"], "the tokens cannot be read"),
         (["--tls-key", "key.pem"], "needs a certificate"),
@@ -135,35 +146,44 @@ def test_a_port_in_use(own: Server, tmp_path: Path) -> None:
         (["--store", "postgresql://ana:s3cret@127.0.0.1:1/none"], "refused"),
     ],
 )
-def test_what_stands_in_the_way(tmp_path: Path, options: list[str], word: str) -> None:
-    host = [] if "--host" in options else ["--host", "127.0.0.1"]
-    tokens = {"LATECOMER_REGISTRY_TOKENS": "ana read sha256:" + "a" * 64} if "--host" in options else {}
-    store = [] if "--store" in options else ["--store", str(tmp_path / "r.db")]
-    port = [] if "--port" in options else ["--port", "0"]
-    status, said = refused_start(*host, *store, *port, *options, **tokens)
+def test_what_stands_in_the_way(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    word: str,
+) -> None:
+    if "--host" in options:
+        monkeypatch.setenv("LATECOMER_REGISTRY_TOKENS", "ana read sha256:" + "a" * 64)
+    given = {"--host": "127.0.0.1", "--store": str(tmp_path / "r.db"), "--port": "0"}
+    given[options[0]] = options[1]
+    status, said = refused_start(capsys, *(part for pair in given.items() for part in pair))
     assert status in (1, 2)
     assert word in said
     assert "s3cret" not in said
 
 
-def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+def test_files_of_others_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "text.db").write_text("nothing of SQLite's " * 100)
     with sqlite3.connect(tmp_path / "other.db") as database:
         database.execute("CREATE TABLE theirs (x INTEGER)")
     database.close()
     before = (tmp_path / "other.db").read_bytes()
-    assert "no SQLite database" in refused_start("--port", 0, "--store", tmp_path / "text.db")[1]
-    assert "database of another program" in refused_start("--port", 0, "--store", tmp_path / "other.db")[1]
+    assert "no SQLite database" in refused_start(capsys, "--port", 0, "--store", tmp_path / "text.db")[1]
+    assert (
+        "database of another program"
+        in refused_start(capsys, "--port", 0, "--store", tmp_path / "other.db")[1]
+    )
     assert (tmp_path / "other.db").read_bytes() == before
 
 
-def test_a_later_version_is_refused(tmp_path: Path) -> None:
-    with serving(tmp_path / "r.db"):
+def test_a_later_version_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with beside(tmp_path / "r.db"):
         pass
     with sqlite3.connect(tmp_path / "r.db") as database:
         database.execute("UPDATE registry_format SET version = 2")
     database.close()
-    assert "later version" in refused_start("--port", 0, "--store", tmp_path / "r.db")[1]
+    assert "later version" in refused_start(capsys, "--port", 0, "--store", tmp_path / "r.db")[1]
 
 
 def test_a_file_that_is_gone_takes_nothing_with_it(own: Server, tmp_path: Path) -> None:

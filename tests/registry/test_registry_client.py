@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from registry_kit import Asking, Server, fresh, record, serving
+from registry_kit import Asking, Server, beside, fresh, record
 
 from latecomer.errors import RegistryError, RegistryOutage
 from latecomer.model.avro import Level
@@ -74,7 +74,7 @@ def test_a_deleted_version_can_be_read(client: Client, ask: Asking, subject: str
 def test_tokens_and_passwords(tmp_path: Path) -> None:
     secret, kept = new_token("ana", Scope.READ)
     add_token(tmp_path / "tokens", kept)
-    with serving(tmp_path / "r.db", "--tokens", tmp_path / "tokens") as server:
+    with beside(tmp_path / "r.db", tmp_path / "tokens") as server:
         assert Client(server.url, token=secret).subjects() == []
         assert Client(server.url.replace("//", f"//ana:{secret}@")).subjects() == []
         for client in (Client(server.url), Client(server.url.replace("//", "//ana:hunter22@"))):
@@ -108,7 +108,7 @@ def answering(status: int, body: bytes, **headers: str) -> Iterator[tuple[str, l
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}", asked

@@ -27,6 +27,8 @@ HEALTH = "/health"
 LARGEST_REST, LONGEST_REST = 16 * 2**20, 5.0
 """Bytes and seconds of a body that nobody wants any more."""
 LONGEST_PATH = 8192
+LARGEST_HEAD = 32 * 1024
+"""Bytes that the headers of a request may have."""
 NOBODY = "anonymous"
 """Who asks, where there are no tokens."""
 _LOOPBACK = re.compile(r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
@@ -45,6 +47,8 @@ class Gate:
         headers = headers_of(scope)
         rest = _Rest(receive, send, waits="expect" in headers)
         try:
+            if sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > LARGEST_HEAD:
+                raise Refused(431, 431, f"The headers have more than {LARGEST_HEAD} bytes.")
             if "transfer-encoding" in headers and "content-length" in headers:
                 # A proxy before us may take the end of the body for the next request, and we not, or the reverse.
                 raise Refused(400, 400, "The body has two lengths; send Content-Length or Transfer-Encoding.")

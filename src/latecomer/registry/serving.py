@@ -15,12 +15,11 @@ from typing import Any
 from latecomer.errors import MachineError, RegistryError
 from latecomer.registry.bodies import MEDIA
 from latecomer.registry.core import Registry
+from latecomer.registry.gate import LARGEST_HEAD
 from latecomer.registry.tokens import ENVIRONMENT, Tokens
 
 LOG = logging.getLogger(__name__)
 PORT = 8081
-LARGEST_HEAD = 32 * 1024
-"""Bytes that the line and the headers of a request may have."""
 KEEP_ALIVE_SECONDS = 15
 BACKLOG = 512
 
@@ -114,6 +113,14 @@ def serve(
     key: Path | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; requests under way are finished."""
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    uvicorn_server(registry, tokens, certificate, key).run(sockets=[listening])
+
+
+def uvicorn_server(
+    registry: Registry, tokens: Tokens | None, certificate: Path | None = None, key: Path | None = None
+) -> Any:
+    """Uvicorn, ready to run on a socket."""
     import uvicorn
 
     from latecomer.registry.app import build_app
@@ -133,8 +140,7 @@ def serve(
         ssl_certfile=None if certificate is None else os.fspath(certificate),
         ssl_keyfile=None if key is None else os.fspath(key),
     )
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    uvicorn.Server(settings).run(sockets=[listening])
+    return uvicorn.Server(settings)
 
 
 def _protocol() -> Any:
