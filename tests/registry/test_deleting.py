@@ -83,3 +83,13 @@ def test_a_name_that_came_to_mean_another_schema_makes_another_id(own: Server) -
         assert ask("DELETE", f"/subjects/{path}").status == 200
     ask.register("coin", record("paise:string", name="Coin"))
     assert ask.register("order", order, references=references) != before
+
+
+def test_a_subject_that_refers_to_itself_can_be_deleted_as_a_whole(ask: Asking, subject: str) -> None:
+    ask("PUT", f"/config/{subject}", {"compatibility": "NONE"})
+    ask.register(subject, record("paise:long", name="Coin"))
+    references = [{"name": "Coin", "subject": subject, "version": 1}]
+    ask.register(subject, record("paid:Coin", name="Purse"), references=references)
+    assert ask.refused("DELETE", f"/subjects/{subject}/versions/1").code == 42206
+    assert ask("DELETE", f"/subjects/{subject}").body == [1, 2]
+    assert ask("DELETE", f"/subjects/{subject}?permanent=true").body == [1, 2]

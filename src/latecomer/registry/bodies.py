@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from latecomer.model.avro import SchemaError, written_path
 from latecomer.model.avro.json_input import read_json
+from latecomer.model.avro.mistakes import shown_value
 from latecomer.registry.names import LARGEST, LATEST, Naming, NamingRule, subject_of
 from latecomer.registry.policy import level_of
 from latecomer.registry.records import Definition, Reference
@@ -172,5 +173,13 @@ def read_body(raw: bytes, shape: type[B]) -> B:
         return shape.model_validate({key: value[key] for key in value if key in known})
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        place = written_path(first["loc"])
-        raise unusable(f"{place}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None
+        said = first["msg"]
+        raise unusable(f"{written_path(first['loc'])}: {said[:1].lower()}{said[1:]}{_fix(first)}") from None
+
+
+def _fix(problem: Mapping[str, Any]) -> str:
+    """What to write instead, where the message does not say it."""
+    if problem["loc"] == ("schema",) and isinstance(problem["input"], dict | list):
+        return '; a schema is sent as text, its quotes escaped: {"schema": "{\\"type\\": \\"string\\"}"}'
+    shown = shown_value(problem["input"])
+    return "" if problem["type"] == "missing" else f" (value: {shown})"

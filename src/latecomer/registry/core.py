@@ -257,7 +257,11 @@ class Registry:
         # Who refers to it and was deleted can still be looked up by its id, and needs what it refers to.
         whose = Deleted.INCLUDED if permanent else Deleted.LEFT_OUT
         for place in places:
-            others = tables.referring_ids(session, place.subject, place.version, whose)
+            others = [
+                number
+                for number in tables.referring_ids(session, place.subject, place.version, whose)
+                if not set(tables.places_of_id(session, number, whose)) <= set(places)
+            ]
             if others:
                 raise refusals.referenced(place.subject, place.version, others)
         for place in places:

@@ -173,7 +173,7 @@ def answer_kind(accept: str | None) -> str:
 
 
 def error_body(refusal: Refused) -> bytes:
-    return json.dumps({"error_code": refusal.code, "message": str(refusal)}).encode()
+    return json.dumps({"error_code": refusal.code, "message": str(refusal)}, separators=(",", ":")).encode()
 
 
 async def send_refusal(send: Send, refusal: Refused, kind: str) -> None:

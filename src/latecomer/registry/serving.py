@@ -7,6 +7,7 @@ import ipaddress
 import json
 import logging
 import os
+import signal
 import socket
 import ssl
 from pathlib import Path
@@ -112,9 +113,15 @@ def serve(
     certificate: Path | None = None,
     key: Path | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; requests under way are finished."""
+    """Serve until SIGINT or SIGTERM; requests under way are finished, and the database is closed."""
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    # Uvicorn ends in good order, and then raises the signal again: that would end the process on the spot.
+    signal.signal(signal.SIGTERM, _end)
     uvicorn_server(registry, tokens, certificate, key).run(sockets=[listening])
+
+
+def _end(*_: object) -> None:
+    raise SystemExit(0)
 
 
 def uvicorn_server(
