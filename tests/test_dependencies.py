@@ -8,7 +8,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-WRITTEN = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["postgres"]]
+WRITTEN = [
+    *PROJECT["dependencies"],
+    *PROJECT["optional-dependencies"]["postgres"],
+    *PROJECT["optional-dependencies"]["registry"],
+]
 
 
 def _numbers(version: str) -> list[int]:

@@ -19,6 +19,8 @@ OTHERS = {
     "decode/": "the files of a source",
     "demo/": "the files of a source that the demo makes up",
     "errors/system.py": "asks which disk has refused, or is full",
+    "postgres.py": "duplicates a socket's number, to cut a line that is silent",
+    "registry/": "the registry's own database, its tokens, and schemas of the user's",
     "sink/": "a sink's target, and a sink's own `open`",
     "source/checkpoint.py": "Spark writes its checkpoint itself; it is synced and repaired on a disk",
     "source/files.py": "the files of a source",

@@ -25,6 +25,7 @@ from latecomer.cli import (
     panes,
     rebuild,
     reconcile,
+    registry,
     replay,
     results,
     run,
@@ -102,6 +103,7 @@ app.command("replay")(replay.replay)
 app.command("reconcile")(reconcile.reconcile)
 app.command("certify")(certify.certify)
 app.command("compact")(compact.compact)
+app.add_typer(registry.registry, name="registry")
 app.command("validate")(validate.validate)
 app.command("test")(test.verify)
 app.command("schema")(schema.schema)

@@ -13,6 +13,8 @@
     │   └── NotCovered       retention has removed what would be needed
     ├── SinkError            a sink refused; the next run continues with it
     │   └── SinkOutage       it is down for a reason that may pass
+    ├── RegistryError        a schema registry refused, or cannot be asked as it is
+    │   └── RegistryOutage   it is down for a reason that may pass
     └── LedgerError          received and accounted for differ
 
 The command line prints the message alone; `--debug` adds the trace.
@@ -158,6 +160,18 @@ class SinkOutage(SinkError):
     def __init__(self, reason: str, sentence: str | None = None) -> None:
         self.reason = without_secrets(reason)
         super().__init__(self.reason if sentence is None else sentence)
+
+
+class RegistryError(LatecomerError):
+    """A schema registry refused. `code` is its error code, such as 40403 for an id that it does not know."""
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+class RegistryOutage(RegistryError):
+    """A schema registry cannot be asked for a reason that may pass: ask again."""
 
 
 class LedgerError(LatecomerError):

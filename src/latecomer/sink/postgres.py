@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from latecomer import postgres as server
 from latecomer.config.contract import Shape
 from latecomer.config.sinks import LONGEST_NAME, PostgresSink
 from latecomer.errors import SinkError
 from latecomer.model.panes import Op, Timing
-from latecomer.sink import postgres_connection as server
 from latecomer.sink.base import BuiltInLogic, differing
 from latecomer.sink.postgres_rows import declared, pieces, place_digests, rounds
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import double_quoted, listed
 
 if TYPE_CHECKING:
-    from latecomer.sink.postgres_connection import Connection
+    from latecomer.postgres import Connection
 
 PROGRESS = "latecomer_progress"
 PLACE = "_lc_place"

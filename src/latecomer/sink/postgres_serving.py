@@ -16,7 +16,7 @@ from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import text_literal
 
 if TYPE_CHECKING:
-    from latecomer.sink.postgres_connection import Connection
+    from latecomer.postgres import Connection
 
 SERVING = "_serving"
 

@@ -26,10 +26,10 @@ class _Repeating(dict[str, Any]):
     twice = ""
 
 
-def read_json(text: str) -> Any:
-    """The value that a JSON text holds."""
-    if len(text) > MOST_CHARACTERS:
-        raise SchemaError((), f"has {len(text)} characters", f"write at most {MOST_CHARACTERS}")
+def read_json(text: str, most: int = MOST_CHARACTERS) -> Any:
+    """The value that a JSON text of at most so many characters holds."""
+    if len(text) > most:
+        raise SchemaError((), f"has {len(text)} characters", f"write at most {most}")
     _require_shallow(text)
     try:
         value = json.loads(

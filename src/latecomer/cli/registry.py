@@ -1,0 +1,301 @@
+"""`latecomer registry`: a schema registry of one's own, and questions to any registry."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from latecomer.cli.options import Format, Formatted, Limit, WrongUsage
+from latecomer.errors import RegistryError
+
+if TYPE_CHECKING:
+    from latecomer.model.avro import Level
+    from latecomer.registry.client import Client
+
+TOKEN = "LATECOMER_REGISTRY_TOKEN"  # noqa: S105
+STORE = "registry.db"
+
+registry = typer.Typer(
+    help="Serve a schema registry that speaks Confluent's REST interface, or hold schemas against one.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+token = typer.Typer(
+    help="Make the tokens that a registry lets in.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+registry.add_typer(token, name="token")
+
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        help="The registry to ask, such as http://127.0.0.1:8081.",
+        metavar="URL",
+        envvar="LATECOMER_REGISTRY_URL",
+        show_envvar=True,
+        show_default=False,
+    ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        help=f"A file that holds the token to send; else the variable {TOKEN} is asked.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        help="The registry's own database instead: a file, or a URL of Postgres.",
+        metavar="FILE|URL",
+        show_default=False,
+    ),
+]
+
+
+@registry.command("serve")
+def serve(
+    store: Annotated[
+        str,
+        typer.Option(
+            help="Where schemas are kept: a SQLite file, or a URL of Postgres such as "
+            "postgresql://ana:${env:PASSWORD}@db/schemas.",
+            metavar="FILE|URL",
+        ),
+    ] = STORE,
+    host: Annotated[
+        str, typer.Option(help="The address to serve; one that others reach needs tokens.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="The port to serve; 0 for one that is free.", min=0, max=65535)
+    ] = 8081,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            help="The file of tokens that are let in; else the variable LATECOMER_REGISTRY_TOKENS.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(help="Serve HTTPS with this certificate.", metavar="FILE", show_default=False),
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(help="The key of the certificate.", metavar="FILE", show_default=False)
+    ] = None,
+) -> None:
+    """Serve a schema registry until it is stopped. What it has answered is on the disk."""
+    from latecomer.cli.steps import current
+    from latecomer.registry import serving
+    from latecomer.registry.core import Registry
+    from latecomer.registry.databases import open_database
+    from latecomer.registry.tokens import tokens_of
+
+    serving.require_packages()
+    known = tokens_of(tokens)
+    serving.require_safe(host, known)
+    serving.require_certificate(tls_cert, tls_key)
+    with (
+        closing(serving.bound_socket(host, port)) as listening,
+        closing(Registry(open_database(store))) as kept,
+    ):
+        place = f"{'https' if tls_cert else 'http'}://{_shown_host(host)}:{listening.getsockname()[1]}"
+        current().rest()
+        print(f"registry at {place}, kept in {kept.shown}", flush=True)
+        if known is None:
+            note("there are no tokens: whoever can reach this port on this machine may change everything")
+        elif tls_cert is None and not serving.is_loopback(host):
+            note("tokens go over the network as they are; give --tls-cert, or put a proxy with TLS before it")
+        serving.serve(kept, known, listening, tls_cert, tls_key)
+
+
+def note(text: str) -> None:
+    """A remark beside the answer; `render.note` would load Arrow for it."""
+    print(f"note: {text}", file=sys.stderr)
+
+
+def _shown_host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+@token.command("new")
+def new_token(
+    name: Annotated[str, typer.Option(help="Whose it is; the audit names it.", show_default=False)],
+    scope: Annotated[str, typer.Option(help="What it allows: read, write or admin.")] = "read",
+    tokens: Annotated[
+        Path | None,
+        typer.Option(help="Add it to this file of tokens.", metavar="FILE", show_default=False),
+    ] = None,
+) -> None:
+    """Make a token. It is printed once; what is kept is its hash."""
+    from latecomer.registry.tokens import Scope, add_token, new_token
+
+    try:
+        secret, kept = new_token(name, Scope.of(scope))
+    except RegistryError as error:
+        raise WrongUsage("--name/--scope", f"{name} {scope}", "cannot be used", str(error)) from None
+    if tokens is not None:
+        add_token(tokens, kept)
+        print(secret)
+        note(f"{tokens} has the hash of it; the token itself is nowhere else")
+    else:
+        print(secret)
+        print(kept.line)
+        note("the first line is the token, for whoever uses it; put the second into the file of tokens")
+
+
+@registry.command("check")
+def check(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder of the schemas.", show_default=False)
+    ],
+    url: Url = None,
+    token_file: TokenFile = None,
+) -> None:
+    """Hold the schemas of a folder against a registry, for CI. Nothing is registered.
+
+    A file is named after its subject, such as orders-value.avsc. One line a problem; exit 1 if there is any.
+    """
+    from latecomer.registry.checking import check_folder
+
+    if not folder.is_dir():
+        raise WrongUsage("DIR", str(folder), "is no folder", "give the folder that holds the schemas")
+    found = check_folder(folder, _client(url, token_file))
+    for problem in found.problems:
+        print(problem)
+    print(
+        f"{_counted(len(found.problems), 'problem')}; {found.registered} registered already, "
+        f"{_counted(found.new_versions, 'new version')}, {_counted(found.new_subjects, 'new subject')}",
+        file=sys.stderr,
+    )
+    if not (found.problems or found.registered or found.new_versions or found.new_subjects):
+        raise WrongUsage("DIR", str(folder), "has no schema", "schemas are files such as orders-value.avsc")
+    if found.problems:
+        raise typer.Exit(1)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+@registry.command("dry-run")
+def dry_run(
+    level: Annotated[str, typer.Option(help="The level to suppose, such as FULL.", show_default=False)],
+    url: Url = None,
+    store: Store = None,
+    token_file: TokenFile = None,
+    prefix: Annotated[str, typer.Option(help="Only subjects that begin so.", show_default=False)] = "",
+) -> None:
+    """Print which versions of the history a level would have refused. Exit 1 if it would have refused any."""
+    from latecomer.registry import checking
+    from latecomer.registry.core import Registry
+    from latecomer.registry.databases import open_database
+
+    supposed = _level(level)
+    refused = set()
+
+    def print_all(history: checking.History) -> None:
+        for each in checking.dry_run(history, supposed, prefix):
+            refused.add((each.subject, each.version))
+            print(f"{each.subject} version {each.version} (id {each.id}): {each.complaint.text}")
+
+    if store is not None and url is not None:
+        raise WrongUsage("--store", store, "stands beside --url", "give one of them")
+    if store is not None:
+        with closing(Registry(open_database(store, create=False))) as kept:
+            print_all(kept)
+    else:
+        print_all(_client(url, token_file))
+    print(f"{supposed} would have refused {_counted(len(refused), 'version')}", file=sys.stderr)
+    if refused:
+        raise typer.Exit(1)
+
+
+def _level(written: str) -> Level:
+    from latecomer.registry.policy import level_of
+
+    try:
+        return level_of(written)
+    except RegistryError as error:
+        raise WrongUsage("--level", written, "is no level", str(error)) from None
+
+
+@registry.command("audit")
+def audit(
+    url: Url = None,
+    store: Store = None,
+    token_file: TokenFile = None,
+    subject: Annotated[
+        str | None, typer.Option(help="Only changes of this subject.", show_default=False)
+    ] = None,
+    after: Annotated[int, typer.Option(help="Only changes after this number.", min=0)] = 0,
+    form: Formatted = Format.TABLE,
+    limit: Limit = None,
+) -> None:
+    """Print every change: who, when, from where, what it was before and after. It takes the scope admin."""
+    import pyarrow as pa
+
+    from latecomer.cli.render import show
+    from latecomer.registry.core import Registry
+    from latecomer.registry.databases import open_database
+
+    if store is not None and url is not None:
+        raise WrongUsage("--store", store, "stands beside --url", "give one of them")
+    if store is not None:
+        with closing(Registry(open_database(store, create=False))) as kept:
+            found = list(
+                _pages(lambda last: [each.body() for each in kept.audit(last, _PAGE, subject)], after)
+            )
+    else:
+        client = _client(url, token_file)
+        found = list(_pages(lambda last: client.audit(last, _PAGE, subject), after))
+    texts = [
+        {**each, "before": json.dumps(each["before"]), "after": json.dumps(each["after"])} for each in found
+    ]
+    kinds = pa.schema([(name, pa.int64() if name in _NUMBERS else pa.string()) for name in _COLUMNS])
+    show(pa.Table.from_pylist(texts, kinds), form, "nothing was changed yet", limit)
+
+
+_PAGE = 1000
+_COLUMNS = ("number", "at", "who", "from", "action", "subject", "version", "before", "after")
+_NUMBERS = ("number", "version")
+
+
+def _pages(ask: Callable[[int], list[dict[str, Any]]], after: int) -> Iterator[dict[str, Any]]:
+    """Every entry, some at a time."""
+    while found := ask(after):
+        yield from found
+        after = found[-1]["number"]
+
+
+def _client(url: str | None, token_file: Path | None) -> Client:
+    from latecomer.registry.client import Client
+
+    if url is None:
+        raise WrongUsage("--url", "", "is missing", "say which registry to ask: --url http://127.0.0.1:8081")
+    return Client(url, token=_token(token_file))
+
+
+def _token(file: Path | None) -> str | None:
+    if file is None:
+        return os.environ.get(TOKEN) or None
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise WrongUsage(
+            "--token-file", str(file), f"cannot be read ({reason})", "correct the path"
+        ) from None

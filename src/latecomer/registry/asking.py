@@ -1,0 +1,130 @@
+"""A request, read: who asks, what for, with which parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+from latecomer.registry.bodies import Body
+from latecomer.registry.core import Registry
+from latecomer.registry.names import id_of, subject_of, version_of
+from latecomer.registry.records import Actor, Deleted
+from latecomer.registry.refusals import Refused, invalid_subject, unusable
+from latecomer.registry.tokens import Scope
+
+_FLAGS = {"true": True, "false": False}
+_NOTHING = ("", "false")
+MOST_PARAMETERS = 50
+LARGEST_NUMBER = 2**31 - 1
+ALL_CONTEXTS = ":*:"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a route is given."""
+
+    actor: Actor
+    scope: Scope
+    path: dict[str, str]
+    query: dict[str, str]
+    body: Any = None
+
+    @property
+    def subject(self) -> str:
+        return subject_of(self.path["subject"])
+
+    @property
+    def version(self) -> int:
+        return version_of(self.path["version"])
+
+    @property
+    def id(self) -> int:
+        return id_of(self.path["id"])
+
+    @property
+    def prefix(self) -> str:
+        """Which subjects are meant. There is one context, so all contexts are that one."""
+        written = self.query.get("subjectPrefix", "")
+        if written.startswith(":.") or (written.startswith(":*:") and written != ALL_CONTEXTS):
+            raise invalid_subject(
+                "subjectPrefix names a context; contexts are not supported, so leave it out"
+            )
+        return "" if written == ALL_CONTEXTS else written
+
+    @property
+    def deleted(self) -> Deleted:
+        if self.flag("deletedOnly") or self.flag("deleted_only"):
+            return Deleted.ONLY
+        return Deleted.INCLUDED if self.flag("deleted") else Deleted.LEFT_OUT
+
+    def flag(self, name: str) -> bool:
+        written = self.query.get(name, "").lower()
+        if written and written not in _FLAGS:
+            raise unusable(f"{name}={written[:40]!r} is neither true nor false")
+        return _FLAGS.get(written, False)
+
+    def number(self, name: str, default: int) -> int:
+        written = self.query.get(name, "")
+        if not written:
+            return default
+        digits = written.removeprefix("-")
+        if not (digits.isascii() and digits.isdecimal()) or len(digits) > 10:
+            raise unusable(f"{name}={written[:40]!r} is no whole number")
+        return int(written)
+
+    def page(self, found: Sequence[T]) -> list[T]:
+        """The part of a list that was asked for: from `offset` on, at most `limit`; all where that is negative."""
+        offset, limit = self.number("offset", 0), self.number("limit", -1)
+        if offset < 0:
+            raise unusable(f"offset={offset} is negative; write 0 or more")
+        return list(found[offset:] if limit < 0 else found[offset : offset + limit])
+
+    def require(self, scope: Scope, what: str) -> None:
+        if self.scope < scope:
+            raise Refused(
+                403,
+                403,
+                f"To {what} takes the scope {scope.word}, and the token {self.actor.name} has {self.scope.word}.",
+            )
+
+
+@dataclass(frozen=True)
+class Route:
+    """A path, what it takes, and what answers it."""
+
+    method: str
+    path: str
+    scope: Scope
+    answer: Callable[[Registry, Asked], Any]
+    what: str
+    """What it does: to …"""
+    parameters: tuple[str, ...] = ()
+    body: type[Body] | None = None
+    as_it_is: bool = field(default=False)
+    """Whether the answer is a text, and not a value to be written as JSON."""
+
+
+def read_query(raw: bytes, known: Sequence[str]) -> dict[str, str]:
+    """Parameters by name. One that is not known is refused, unless it asks for nothing."""
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
+        )
+    except ValueError:
+        raise Refused(
+            400,
+            400,
+            f"The parameters after ? are not UTF-8 as percent-encoded, or more than {MOST_PARAMETERS}.",
+        ) from None
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name not in known and value.lower() not in _NOTHING:
+            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise unusable(f"the parameter {name[:60]!r} is not supported on this path; {takes}")
+        if name in found:
+            raise unusable(f"the parameter {name[:60]!r} stands there twice; write it once")
+        found[name] = value
+    return found

@@ -1,0 +1,185 @@
+"""Bodies of requests: their size and kind, then JSON within limits, then their shape.
+
+A key that is not known is refused, unless what stands there is null, empty or false: that asks for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from latecomer.model.avro import SchemaError, written_path
+from latecomer.model.avro.json_input import read_json
+from latecomer.model.avro.mistakes import shown_value
+from latecomer.registry.names import LARGEST, LATEST, Naming, NamingRule, subject_of
+from latecomer.registry.policy import level_of
+from latecomer.registry.records import Definition, Reference
+from latecomer.registry.refusals import Refused, invalid_level, invalid_schema, too_large, unusable
+
+MEDIA = (
+    "application/vnd.schemaregistry.v1+json",
+    "application/vnd.schemaregistry+json",
+    "application/json",
+)
+"""Kinds of content, the usual one first."""
+LARGEST_BODY = 4 * 2**20
+_UTF8 = ("utf-8", "utf8")
+_NOTHING: tuple[Any, ...] = (None, False, "", [], {})
+
+Text = Annotated[str, Field(max_length=1000)]
+
+
+class Body(BaseModel):
+    """What a body may hold."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class ReferenceBody(Body):
+    name: Annotated[str, Field(min_length=1, max_length=1000)]
+    subject: str
+    version: int = LATEST
+
+    def reference(self) -> Reference:
+        if self.version != LATEST and not 1 <= self.version <= LARGEST:
+            raise invalid_schema(
+                f"references.{self.name}: {self.version} is no version; write a number from 1 on, or -1 for the latest"
+            )
+        return Reference(self.name, subject_of(self.subject), self.version)
+
+
+class SchemaBody(Body):
+    """A schema, to be registered, looked up or tested."""
+
+    text: Annotated[str | None, Field(alias="schema")] = None
+    type: Annotated[str | None, Field(alias="schemaType")] = None
+    references: list[ReferenceBody] | None = None
+    id: int | None = None
+    version: int | None = None
+
+    def definition(self) -> Definition:
+        if self.text is None or not self.text.strip():
+            raise invalid_schema('there is none; write it as text: {"schema": "{\\"type\\": …}"}')
+        references = tuple(each.reference() for each in self.references or ())
+        return Definition(self.text, self.type or "AVRO", references)
+
+    @property
+    def asked_id(self) -> int | None:
+        return _number("id", self.id, nothing=(None, -1))
+
+    @property
+    def asked_version(self) -> int | None:
+        return _number("version", self.version, nothing=(None, -1, 0))
+
+
+class ConfigBody(Body):
+    compatibility: str | None = None
+    level: Annotated[str | None, Field(alias="compatibilityLevel")] = None
+    normalize: bool | None = None
+
+    def change(self) -> dict[str, Any]:
+        levels = {level_of(each) for each in (self.compatibility, self.level) if each is not None}
+        if len(levels) > 1:
+            raise invalid_level("compatibility and compatibilityLevel say two things; write one of them")
+        change: dict[str, Any] = {"compatibility": str(levels.pop())} if levels else {}
+        if self.normalize is not None:
+            change["normalize"] = self.normalize
+        if not change:
+            raise invalid_level(
+                'the body says nothing; write {"compatibility": "BACKWARD"}, or another level'
+            )
+        return change
+
+
+class ModeBody(Body):
+    mode: str
+
+
+class AboutBody(Body):
+    """Who is asked about a subject, and what else is to be known of it."""
+
+    owner: Annotated[str | None, Field(min_length=1, max_length=300)] = None
+    metadata: Annotated[dict[Text, Text], Field(max_length=100, default_factory=dict)]
+
+    def value(self) -> dict[str, Any]:
+        return {"owner": self.owner, "metadata": self.metadata}
+
+
+class RuleBody(Body):
+    subjects: Annotated[str, Field(min_length=1, max_length=500)]
+    owner: Annotated[str | None, Field(min_length=1, max_length=300)] = None
+
+
+class NamingBody(Body):
+    rules: Annotated[list[RuleBody], Field(max_length=1000)]
+    others: Literal["allow", "refuse"] = "allow"
+
+    def naming(self) -> Naming:
+        rules = tuple(NamingRule(each.subjects, each.owner) for each in self.rules)
+        return Naming(rules, self.others == "refuse")
+
+
+def _number(name: str, value: int | None, nothing: tuple[int | None, ...]) -> int | None:
+    if value in nothing:
+        return None
+    if value is None or not 1 <= value <= LARGEST:
+        raise unusable(f"{name}: {value} is none; write a whole number from 1 to {LARGEST}, or leave it out")
+    return value
+
+
+# Reading
+
+B = TypeVar("B", bound=Body)
+
+
+def require_json(headers: Mapping[str, str]) -> None:
+    """Refuse a body that does not say that it is JSON. Web pages cannot send such a body to another's server."""
+    kind, _, settings = headers.get("content-type", "").lower().partition(";")
+    name, _, charset = settings.strip().partition("=")
+    if kind.strip() not in MEDIA:
+        raise Refused(415, 415, f"The content type is {kind[:60]!r}; send JSON, as {' or '.join(MEDIA)}.")
+    if name.strip() == "charset" and charset.strip().strip('"') not in _UTF8:
+        raise Refused(415, 415, f"The charset is {charset[:40]!r}; send UTF-8.")
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refused(415, 415, "The body is compressed; send it as it is.")
+    if (length := headers.get("content-length", "")).isdecimal() and int(length[:20]) > LARGEST_BODY:
+        raise body_too_large()
+
+
+def body_too_large() -> Refused:
+    return too_large(f"The body is larger than {LARGEST_BODY} bytes; send a smaller one.")
+
+
+def read_body(raw: bytes, shape: type[B]) -> B:
+    """What a body holds, by its shape."""
+    try:
+        value = read_json(raw.decode(), LARGEST_BODY)
+    except UnicodeDecodeError as error:
+        raise Refused(400, 400, f"The body is not UTF-8, from byte {error.start} on.") from None
+    except SchemaError as error:
+        place = written_path(error.path) if error.path else "the body"
+        raise Refused(400, 400, f"{place}: {error.message}; {error.fix}") from None
+    if not isinstance(value, dict):
+        raise unusable("the body is no JSON object; write {…}")
+    known = [field.alias or name for name, field in shape.model_fields.items()]
+    for key in value:
+        if key not in known and value[key] not in _NOTHING:
+            raise unusable(
+                f"{key[:60]!r} is not supported by this registry; leave it out. Known are {', '.join(known)}."
+            )
+    try:
+        return shape.model_validate({key: value[key] for key in value if key in known})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        said = first["msg"]
+        raise unusable(f"{written_path(first['loc'])}: {said[:1].lower()}{said[1:]}{_fix(first)}") from None
+
+
+def _fix(problem: Mapping[str, Any]) -> str:
+    """What to write instead, where the message does not say it."""
+    if problem["loc"] == ("schema",) and isinstance(problem["input"], dict | list):
+        return '; a schema is sent as text, its quotes escaped: {"schema": "{\\"type\\": \\"string\\"}"}'
+    shown = shown_value(problem["input"])
+    return "" if problem["type"] == "missing" else f" (value: {shown})"

@@ -1,0 +1,529 @@
+"""The registry itself. Each operation is one transaction that reads, decides, writes and audits.
+
+Nothing that may change is kept in memory, so several processes may share a database. What is kept are parsed schemas:
+an id never means another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from latecomer.errors import RegistryError
+from latecomer.model.avro import Level
+from latecomer.registry import policy, refusals, tables
+from latecomer.registry.databases import Database, Session
+from latecomer.registry.kinds import Complaint, Parsed, complaints, identity, parsed, require_kind
+from latecomer.registry.names import LARGEST, LATEST, Naming
+from latecomer.registry.recent import Recent
+from latecomer.registry.records import Actor, Definition, Deleted, Entry, Mode, Reference, Version
+from latecomer.registry.tables import EVERYWHERE, Place
+
+CONFIG, MODE, ABOUT, NAMING = "config", "mode", "about", "naming"
+MOST_REFERENCES = 200
+DEEPEST_REFERENCES = 50
+_REMEMBERED = 500
+
+
+def utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+class Registry:
+    """What can be asked of a registry, and done to it. What is refused is a `Refused`."""
+
+    def __init__(self, database: Database, clock: Callable[[], str] = utc_now) -> None:
+        self._database = database
+        self._clock = clock
+        self._schemas: Recent[int, _Kept] = Recent(_REMEMBERED)
+
+    @property
+    def shown(self) -> str:
+        return self._database.shown
+
+    def close(self) -> None:
+        self._database.close()
+
+    # Reading
+
+    def check_health(self) -> None:
+        """Fail if the database cannot be read."""
+        with self._database.reading() as session:
+            session.rows("SELECT version FROM registry_format")
+
+    def subjects(self, prefix: str = "", deleted: Deleted = Deleted.LEFT_OUT) -> list[str]:
+        """The names of subjects. One is deleted where all of its versions are."""
+        with self._database.reading() as session:
+            every = {place.subject for place in tables.places(session, Deleted.INCLUDED)}
+            live = {place.subject for place in tables.places(session, Deleted.LEFT_OUT)}
+        return sorted(s for s in every if s.startswith(prefix) and deleted.takes(s not in live))
+
+    def versions(self, subject: str, deleted: Deleted = Deleted.LEFT_OUT) -> list[int]:
+        """The numbers of a subject's versions."""
+        with self._database.reading() as session:
+            found = tables.places(session, Deleted.INCLUDED, subject)
+        chosen = [place.version for place in found if deleted.takes(place.deleted)]
+        if not chosen:
+            raise refusals.subject_not_found(subject)
+        return chosen
+
+    def version(self, subject: str, which: int = LATEST, deleted: Deleted = Deleted.LEFT_OUT) -> Version:
+        """One version of a subject."""
+        with self._database.reading() as session:
+            return tables.filled(session, _chosen(session, subject, which, deleted))
+
+    def parsed(self, version: Version) -> Parsed:
+        """The schema of a version, with all that it refers to."""
+        with self._database.reading() as session:
+            return self._parsed_id(session, version.id, {}).parsed
+
+    def all_versions(
+        self, prefix: str = "", deleted: Deleted = Deleted.LEFT_OUT, latest_only: bool = False
+    ) -> list[Version]:
+        """Every version of every subject, by subject and number."""
+        with self._database.reading() as session:
+            found = [p for p in tables.places(session, deleted) if p.subject.startswith(prefix)]
+            if latest_only:
+                found = list({place.subject: place for place in found}.values())
+            return [tables.filled(session, place) for place in found]
+
+    def definition(self, number: int) -> Definition:
+        """The schema of an id; also where it was deleted, but not for good."""
+        with self._database.reading() as session:
+            found = tables.definition(session, number)
+        if found is None:
+            raise refusals.schema_not_found(number)
+        return found
+
+    def largest_id(self) -> int:
+        with self._database.reading() as session:
+            return tables.largest_id(session)
+
+    def places_of_id(self, number: int, deleted: Deleted = Deleted.LEFT_OUT) -> list[Place]:
+        """Which versions of which subjects have an id."""
+        with self._database.reading() as session:
+            if tables.definition(session, number) is None:
+                raise refusals.schema_not_found(number)
+            return tables.places_of_id(session, number, deleted)
+
+    def referring_ids(
+        self, subject: str, which: int = LATEST, deleted: Deleted = Deleted.LEFT_OUT
+    ) -> list[int]:
+        """The ids of schemas that refer to a version."""
+        with self._database.reading() as session:
+            place = _chosen(session, subject, which, Deleted.INCLUDED)
+            return tables.referring_ids(session, subject, place.version, deleted)
+
+    def look_up(self, subject: str, schema: Definition, deleted: Deleted = Deleted.LEFT_OUT) -> Version:
+        """The version of a subject that is this schema. Layout makes no difference."""
+        with self._database.reading() as session:
+            found = tables.places(session, deleted, subject)
+            if not found:
+                raise refusals.subject_not_found(subject)
+            number = tables.id_of_identity(session, self._parsed(session, schema).identity)
+            place = next((place for place in reversed(found) if place.id == number), None)
+            if place is None:
+                raise refusals.schema_not_found()
+            return tables.filled(session, place)
+
+    def complaints(
+        self, subject: str, schema: Definition, which: int | None = None
+    ) -> tuple[Level, list[Complaint]]:
+        """Why a schema could not be registered: against one version, or those that the level wants."""
+        with self._database.reading() as session:
+            level = self._level(session, subject)
+            new = self._parsed(session, schema).parsed
+            try:
+                if which is not None:
+                    places = [_chosen(session, subject, which, Deleted.LEFT_OUT)]
+                else:
+                    places = tables.places(session, Deleted.LEFT_OUT, subject)
+            except refusals.Refused:
+                if which != LATEST:
+                    raise
+                places = []  # what would be the first version is compatible with those before it
+            return level, self._complaints(session, new, places, level)
+
+    # Registering
+
+    def register(
+        self,
+        actor: Actor,
+        subject: str,
+        schema: Definition,
+        *,
+        normalize: bool = False,
+        number: int | None = None,
+        version: int | None = None,
+    ) -> Version:
+        """The version of a subject that is this schema from now on. One that is there already is not made again."""
+        with self._database.reading() as session:
+            new = self._parsed(session, schema)
+            found = _registered(session, subject, new.identity, number, version)
+            if found is not None:
+                return found
+        with self._database.writing() as session:
+            if schema.references:  # what they lead to may have changed
+                new = self._parsed(session, schema)
+            found = _registered(session, subject, new.identity, number, version)
+            if found is not None:  # another was quicker
+                return found
+            return self._register(session, actor, subject, new, normalize, number, version)
+
+    def _register(
+        self,
+        session: Session,
+        actor: Actor,
+        subject: str,
+        new: _Sent,
+        normalize: bool,
+        number: int | None,
+        version: int | None,
+    ) -> Version:
+        mode = self._mode(session, subject)
+        policy.require_registrable(mode, subject, number, version)
+        every = tables.places(session, Deleted.INCLUDED, subject)
+        live = [place for place in every if not place.deleted]
+        if not every and (problem := self._naming(session).problem(subject)):
+            raise problem
+        if mode is not Mode.IMPORT:
+            self._require_compatible(session, subject, new.parsed, live)
+        own, everywhere = self._settings(session, CONFIG, subject)
+        kept = new.definition
+        if normalize or policy.normalizes(own, everywhere):
+            kept = replace(kept, text=new.parsed.normalized)
+        chosen = _id_for(session, new.identity, number)
+        place = Place(subject, _version_for(every, version), chosen, False, self._clock())
+        tables.keep_schema(session, chosen, new.identity, kept)
+        tables.add_version(session, place)
+        after = {"version": place.version, "id": chosen, "schemaType": kept.type}
+        self._audit(session, actor, "register", subject, place.version, None, after)
+        return tables.filled(session, place)
+
+    def _require_compatible(self, session: Session, subject: str, new: Parsed, live: Sequence[Place]) -> None:
+        level = self._level(session, subject)
+        found = self._complaints(session, new, live, level)
+        if found:
+            about = tables.setting(session, ABOUT, subject)
+            owner = policy.owner_of(about, self._naming(session), subject)
+            raise policy.refused_registration(subject, level, found, owner)
+
+    def _complaints(
+        self, session: Session, new: Parsed, places: Sequence[Place], level: Level
+    ) -> list[Complaint]:
+        wanted = places if level.against_all else places[-1:]
+        if level is Level.NONE:
+            return []
+        found: _Found = {}
+        olds = {place.version: self._parsed_id(session, place.id, found).parsed for place in wanted}
+        return complaints(new, olds, level)
+
+    # Deleting
+
+    def delete_version(self, actor: Actor, subject: str, which: int, *, permanent: bool = False) -> int:
+        """Delete a version. Its id can still be looked up, unless it is deleted for good, which comes second."""
+        with self._database.writing() as session:
+            policy.require_writable(self._mode(session, subject), subject)
+            chosen = Deleted.INCLUDED if permanent or which != LATEST else Deleted.LEFT_OUT
+            place = _chosen(session, subject, which, chosen)
+            if permanent and not place.deleted:
+                raise refusals.version_not_deleted(subject, place.version)
+            if not permanent and place.deleted:
+                raise refusals.version_deleted(subject, place.version)
+            self._delete(session, actor, [place], permanent)
+            return place.version
+
+    def delete_subject(self, actor: Actor, subject: str, *, permanent: bool = False) -> list[int]:
+        """Delete all versions of a subject, and its level and mode with them."""
+        with self._database.writing() as session:
+            policy.require_writable(self._mode(session, subject), subject)
+            every = tables.places(session, Deleted.INCLUDED, subject)
+            live = [place for place in every if not place.deleted]
+            if not every:
+                raise refusals.subject_not_found(subject)
+            if permanent and live:
+                raise refusals.subject_not_deleted(subject)
+            if not permanent and not live:
+                raise refusals.subject_deleted(subject)
+            doomed = every if permanent else live
+            self._delete(session, actor, doomed, permanent)
+            for kind in (CONFIG, MODE, *((ABOUT,) if permanent else ())):
+                self._change(session, actor, kind, subject, None)
+            return [place.version for place in doomed]
+
+    def _delete(self, session: Session, actor: Actor, places: Sequence[Place], permanent: bool) -> None:
+        # Who refers to it and was deleted can still be looked up by its id, and needs what it refers to.
+        whose = Deleted.INCLUDED if permanent else Deleted.LEFT_OUT
+        for place in places:
+            others = [
+                number
+                for number in tables.referring_ids(session, place.subject, place.version, whose)
+                if not set(tables.places_of_id(session, number, whose)) <= set(places)
+            ]
+            if others:
+                raise refusals.referenced(place.subject, place.version, others)
+        for place in places:
+            before = {"id": place.id, "deleted": place.deleted}
+            if permanent:
+                tables.remove_version(session, place.subject, place.version)
+                action, after = "delete permanently", None
+            else:
+                tables.mark_deleted(session, place.subject, place.version)
+                action, after = "delete", {"id": place.id, "deleted": True}
+            self._audit(session, actor, action, place.subject, place.version, before, after)
+        if permanent:
+            tables.forget_unused(session, [place.id for place in places])
+
+    # Settings: levels, modes, owners, naming rules
+
+    def config(self, subject: str | None = None, in_force: bool = False) -> dict[str, Any]:
+        """The level of a subject or of the registry, and whether schemas are normalized."""
+        with self._database.reading() as session:
+            own, everywhere = self._settings(session, CONFIG, subject)
+            if subject is not None and own is None and not in_force:
+                raise refusals.no_level(subject)
+            found: dict[str, Any] = {"compatibility": policy.level_in_force(own, everywhere)}
+            if any(setting and "normalize" in setting for setting in (own, everywhere)):
+                found["normalize"] = policy.normalizes(own, everywhere)
+            return found
+
+    def set_config(self, actor: Actor, subject: str | None, change: Mapping[str, Any]) -> None:
+        """Change what is said, and leave the rest as it is."""
+        with self._database.writing() as session:
+            policy.require_writable(self._mode(session, subject), subject)
+            before = tables.setting(session, CONFIG, subject or EVERYWHERE) or {}
+            self._change(session, actor, CONFIG, subject, {**before, **change})
+
+    def unset_config(self, actor: Actor, subject: str | None) -> dict[str, Any]:
+        """Back to what holds everywhere, or to the default; what was in force before."""
+        with self._database.writing() as session:
+            policy.require_writable(self._mode(session, subject), subject)
+            own, everywhere = self._settings(session, CONFIG, subject)
+            if subject is not None and own is None:
+                raise refusals.no_level(subject)
+            before = {"compatibility": policy.level_in_force(own, everywhere)}
+            self._change(session, actor, CONFIG, subject, None)
+            return before
+
+    def mode(self, subject: str | None = None, in_force: bool = False) -> Mode:
+        """What may be changed in a subject or the registry."""
+        with self._database.reading() as session:
+            own, everywhere = self._settings(session, MODE, subject)
+            if subject is not None and own is None and not in_force:
+                raise refusals.no_mode(subject)
+            return policy.mode_in_force(own, everywhere)
+
+    def set_mode(self, actor: Actor, subject: str | None, mode: Mode, *, force: bool = False) -> None:
+        """Set what may be changed. Importing begins with nothing, unless it is forced."""
+        with self._database.writing() as session:
+            if mode is Mode.IMPORT and not force and tables.places(session, Deleted.INCLUDED, subject):
+                what = "The registry" if subject is None else f"Subject '{subject}'"
+                raise refusals.not_permitted(
+                    f"{what} has versions, and an import begins with none. Delete them for good, or say force=true."
+                )
+            self._change(session, actor, MODE, subject, str(mode))
+
+    def unset_mode(self, actor: Actor, subject: str | None) -> Mode:
+        """Back to what holds everywhere, or to the default; the mode that was set before."""
+        with self._database.writing() as session:
+            own, everywhere = self._settings(session, MODE, subject)
+            if subject is not None and own is None:
+                raise refusals.no_mode(subject)
+            self._change(session, actor, MODE, subject, None)
+            return policy.mode_in_force(own, None if subject else everywhere)
+
+    def about(self, subject: str) -> dict[str, Any]:
+        """Who is asked about a subject, and what else is known of it."""
+        with self._database.reading() as session:
+            own = tables.setting(session, ABOUT, subject) or {}
+            naming = self._naming(session)
+        rule = naming.rule_for(subject)
+        return {
+            "subject": subject,
+            "owner": policy.owner_of(own, naming, subject),
+            "metadata": own.get("metadata", {}),
+            "namingRule": rule.subjects if rule else None,
+        }
+
+    def set_about(self, actor: Actor, subject: str, value: Mapping[str, Any] | None) -> None:
+        with self._database.writing() as session:
+            policy.require_writable(self._mode(session, subject), subject)
+            self._change(session, actor, ABOUT, subject, None if value is None else dict(value))
+
+    def naming(self) -> Naming:
+        with self._database.reading() as session:
+            return self._naming(session)
+
+    def set_naming(self, actor: Actor, naming: Naming | None) -> None:
+        """Rules for the names of new subjects, and who owns which. Subjects that are there stay."""
+        with self._database.writing() as session:
+            policy.require_writable(self._mode(session, None), None)
+            self._change(session, actor, NAMING, None, naming.body() if naming else None)
+
+    def audit(self, after: int = 0, limit: int = 1000, subject: str | None = None) -> list[Entry]:
+        """Changes after a number, the oldest first."""
+        with self._database.reading() as session:
+            return tables.entries(session, after, limit, subject)
+
+    # What the operations share
+
+    def _settings(self, session: Session, kind: str, subject: str | None) -> tuple[Any, Any]:
+        """What is set for the subject, and for the registry."""
+        own = None if subject is None else tables.setting(session, kind, subject)
+        return own, tables.setting(session, kind)
+
+    def _level(self, session: Session, subject: str) -> Level:
+        return policy.level_in_force(*self._settings(session, CONFIG, subject))
+
+    def _mode(self, session: Session, subject: str | None) -> Mode:
+        return policy.mode_in_force(*self._settings(session, MODE, subject))
+
+    def _naming(self, session: Session) -> Naming:
+        return policy.naming_of(tables.setting(session, NAMING))
+
+    def _change(self, session: Session, actor: Actor, kind: str, subject: str | None, value: Any) -> None:
+        place = subject or EVERYWHERE
+        before = tables.setting(session, kind, place)
+        if before == value:
+            return
+        if value is None:
+            tables.remove_setting(session, kind, place)
+        else:
+            tables.put_setting(session, kind, place, value)
+        action = f"{'remove' if value is None else 'set'} {kind}"
+        self._audit(session, actor, action, subject, None, before, value)
+
+    def _audit(
+        self,
+        session: Session,
+        actor: Actor,
+        action: str,
+        subject: str | None,
+        version: int | None,
+        before: Any,
+        after: Any,
+    ) -> None:
+        entry = Entry(0, self._clock(), actor.name, actor.address, action, subject, version, before, after)
+        tables.add_entry(session, entry)
+
+    def _parsed(self, session: Session, schema: Definition) -> _Sent:
+        """A schema that was sent, parsed; with the versions that its references lead to."""
+        require_kind(schema.type)
+        if len(schema.references) > MOST_REFERENCES:
+            raise refusals.invalid_schema(f"it has more than {MOST_REFERENCES} references")
+        ids: dict[Reference, int] = {}
+        known: dict[str, Parsed] = {}
+        found: _Found = {}
+        for each in schema.references:
+            if each.name in known:
+                raise refusals.invalid_schema(f"references.{each.name}: stands there twice; write it once")
+            place = _referred(session, each)
+            ids[replace(each, version=place.version)] = place.id
+            referred = self._parsed_id(session, place.id, found)
+            if referred.height >= DEEPEST_REFERENCES:
+                raise refusals.invalid_schema(
+                    f"references.{each.name}: leads through more than {DEEPEST_REFERENCES} schemas; refer to fewer"
+                )
+            known[each.name] = referred.parsed
+        full = replace(schema, references=tuple(ids))
+        result = parsed(full, known)
+        return _Sent(full, result, identity(result, ids))
+
+    def _parsed_id(self, session: Session, number: int, found: _Found) -> _Kept:
+        """A schema that is kept; `found` are those of this transaction, each of which is looked at once."""
+        known = found.get(number) or self._schemas.get(number)
+        if known is None:
+            schema = tables.definition(session, number)
+            if schema is None:
+                raise RegistryError(f"the schema {number} is not there, although it is referred to")
+            below = {
+                each.name: self._parsed_id(session, _exact(session, each).id, found)
+                for each in schema.references
+            }
+            height = 1 + max((each.height for each in below.values()), default=-1)
+            known = _Kept(parsed(schema, {name: each.parsed for name, each in below.items()}), height)
+            self._schemas.put(number, known)
+        found[number] = known
+        return known
+
+
+class _Sent(NamedTuple):
+    """A schema from outside, and what it is known by."""
+
+    definition: Definition
+    parsed: Parsed
+    identity: str
+
+
+class _Kept(NamedTuple):
+    """A schema of an id, and through how many others its references lead."""
+
+    parsed: Parsed
+    height: int
+
+
+_Found = dict[int, _Kept]
+
+
+def _chosen(session: Session, subject: str, which: int, deleted: Deleted) -> Place:
+    every = tables.places(session, Deleted.INCLUDED, subject)
+    found = [place for place in every if deleted.takes(place.deleted)]
+    if not found:
+        raise refusals.subject_not_found(subject)
+    if which == LATEST:
+        return found[-1]
+    place = next((place for place in found if place.version == which), None)
+    if place is None:
+        raise refusals.version_not_found(which)
+    return place
+
+
+def _registered(
+    session: Session, subject: str, key: str, number: int | None, version: int | None
+) -> Version | None:
+    """The version of a subject that is this schema already, by the id and version that were asked for."""
+    known = tables.id_of_identity(session, key)
+    for place in reversed(tables.places(session, Deleted.LEFT_OUT, subject)):
+        if place.id == known and number in (None, known) and version in (None, place.version):
+            return tables.filled(session, place)
+    return None
+
+
+def _referred(session: Session, reference: Reference) -> Place:
+    """The version that a new schema refers to; it must not be deleted."""
+    try:
+        return _chosen(session, reference.subject, reference.version, Deleted.LEFT_OUT)
+    except refusals.Refused:
+        version = "latest" if reference.version == LATEST else reference.version
+        raise refusals.invalid_schema(
+            f"references.{reference.name}: there is no version {version} of '{reference.subject}'; register it first"
+        ) from None
+
+
+def _exact(session: Session, reference: Reference) -> Place:
+    return _chosen(session, reference.subject, reference.version, Deleted.INCLUDED)
+
+
+def _id_for(session: Session, key: str, asked: int | None) -> int:
+    """The id that a schema has, was given by hand, or gets."""
+    known = tables.id_of_identity(session, key)
+    if asked is None:
+        chosen = known if known is not None else tables.largest_id(session) + 1
+        if chosen > LARGEST:
+            raise refusals.not_permitted("every id is taken; an id has four bytes.")
+        return chosen
+    if known is not None and known != asked:
+        raise refusals.other_id(f"The schema has the id {known} here, and cannot get the id {asked} too.")
+    if tables.identity_of_id(session, asked) not in (None, key):
+        raise refusals.other_id(f"The id {asked} is that of another schema here.")
+    return asked
+
+
+def _version_for(every: Sequence[Place], asked: int | None) -> int:
+    if asked is None:
+        return every[-1].version + 1 if every else 1
+    if any(place.version == asked for place in every):
+        raise refusals.not_permitted(f"Version {asked} is there already, or was deleted and not for good.")
+    return asked

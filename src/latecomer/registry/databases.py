@@ -1,0 +1,76 @@
+"""A database as the registry needs one: transactions that read, and transactions that write, one at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from latecomer.errors import RegistryError
+
+Row = tuple[Any, ...]
+FORMAT = 1
+"""Of the tables. What a later version wrote is refused."""
+_POSTGRES = re.compile(r"postgres(ql)?://|\$\{|.*\b(host|dbname|service)\s*=", re.IGNORECASE)
+
+
+class StorageError(RegistryError):
+    """The database refused, or cannot be reached. It may pass."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, 50001)
+
+
+class Session(Protocol):
+    """A transaction. Values stand for the question marks of a statement."""
+
+    def rows(self, sql: str, *values: Any) -> list[Row]: ...
+
+    def run(self, sql: str, *values: Any) -> None: ...
+
+
+class Database(Protocol):
+    """Where a registry keeps what it knows."""
+
+    shown: str
+    """What people may be told of where it is."""
+
+    def reading(self) -> AbstractContextManager[Session]:
+        """A transaction that sees one moment."""
+        ...
+
+    def writing(self) -> AbstractContextManager[Session]:
+        """A transaction that no other write runs beside. It is on the disk once the block has ended."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def open_database(where: str, *, create: bool = True) -> Database:
+    """The database at a path, or at the server that a URL names."""
+    if is_server(where):
+        from latecomer.registry.postgres_store import PostgresDatabase
+
+        return PostgresDatabase(where)
+    from latecomer.registry.sqlite import SqliteDatabase
+
+    return SqliteDatabase(Path(where), create=create)
+
+
+def is_server(where: str) -> bool:
+    """
+    >>> is_server("postgresql://db/schemas"), is_server("host=db dbname=schemas"), is_server("registry.db")
+    (True, True, False)
+    """
+    return _POSTGRES.match(where) is not None
+
+
+def require_format(found: Sequence[Row], shown: str) -> None:
+    """Refuse tables of a later version."""
+    if found and found[0][0] != FORMAT:
+        raise RegistryError(
+            f"{shown} was written by a later version of latecomer (format {found[0][0]}, and this one knows {FORMAT}); "
+            "install that version"
+        )

@@ -1,0 +1,116 @@
+"""The seam between the registry and what it registers: what it needs to know of each type of schema.
+
+A type of schema is one line in `KINDS`. Its `breaches` have a version, a problem with a rule, and a sentence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from latecomer.errors import LatecomerError
+from latecomer.model import avro
+from latecomer.model.avro import Level
+from latecomer.registry.records import Definition, Reference
+from latecomer.registry.refusals import Refused, invalid_schema
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What can be done with the schemas of a type."""
+
+    parse: Callable[[str, Mapping[str, Any]], Any]
+    """A text and the schemas it refers to, by name → the schema, or an error with place, value and fix."""
+    normalized: Callable[[Any], str]
+    """One text for schemas that differ in layout alone."""
+    breaches: Callable[[Any, Mapping[int, Any], Level], Sequence[Any]]
+    """Why a schema may not follow the versions of a subject under a level."""
+    suffix: str
+    """How files end that hold such a schema."""
+
+
+KINDS: dict[str, Kind] = {
+    "AVRO": Kind(avro.parse_schema, avro.normalized, avro.breaches, ".avsc"),
+}
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A schema with its type."""
+
+    type: str
+    schema: Any
+
+    @property
+    def normalized(self) -> str:
+        return KINDS[self.type].normalized(self.schema)
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """Why a schema may not follow a version of its subject, in a sentence."""
+
+    version: int
+    rule: str
+    text: str
+
+
+def require_kind(name: str) -> str:
+    """The type of a schema, if there is such a type here."""
+    if name not in KINDS:
+        raise invalid_schema(
+            f"schemas of the type {name[:40]!r} are not supported; this registry takes {', '.join(sorted(KINDS))}"
+        )
+    return name
+
+
+def parsed(definition: Definition, references: Mapping[str, Parsed]) -> Parsed:
+    """The schema that a definition holds; `references` are those that it refers to, by name."""
+    kind = KINDS[require_kind(definition.type)]
+    for name, each in references.items():
+        if each.type != definition.type:
+            raise invalid_schema(
+                f"references.{name}: a schema of the type {each.type} is referred to from one of the type "
+                f"{definition.type}; refer to schemas of the same type"
+            )
+    try:
+        return Parsed(
+            definition.type, kind.parse(definition.text, {n: p.schema for n, p in references.items()})
+        )
+    except Refused:
+        raise
+    except LatecomerError as error:
+        raise invalid_schema(str(error)) from None
+
+
+def identity(schema: Parsed, references: Mapping[Reference, int]) -> str:
+    """What makes two schemas one: type, normalized form and references, with the id that each leads to."""
+    named = sorted((each.name, each.subject, each.version, number) for each, number in references.items())
+    text = json.dumps([schema.type, schema.normalized, named], ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def complaints(new: Parsed, versions: Mapping[int, Parsed], level: Level) -> list[Complaint]:
+    """Why a schema may not follow the versions of a subject under a level, the latest version first."""
+    if level is Level.NONE or not versions:
+        return []
+    looked_at = versions if level.against_all else {max(versions): versions[max(versions)]}
+    changed = [version for version, old in looked_at.items() if old.type != new.type]
+    found = [
+        Complaint(
+            version,
+            "TYPE_CHANGED",
+            f"version {version} is of the type {looked_at[version].type}, and the new schema of the type {new.type} "
+            "(TYPE_CHANGED); keep the type, or register the schema under another subject",
+        )
+        for version in sorted(changed, reverse=True)
+    ]
+    alike = {version: old.schema for version, old in looked_at.items() if old.type == new.type}
+    try:
+        breaches = KINDS[new.type].breaches(new.schema, alike, level)
+    except LatecomerError as error:  # it takes too many steps to compare
+        raise invalid_schema(str(error)) from None
+    return found + [Complaint(each.version, str(each.problem.rule), str(each)) for each in breaches]

@@ -1,0 +1,129 @@
+"""What the registry decides, without touching anything: modes, levels, names, whom to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from latecomer.errors import did_you_mean
+from latecomer.model.avro import Level
+from latecomer.registry.kinds import Complaint
+from latecomer.registry.names import Naming, NamingRule
+from latecomer.registry.records import Mode
+from latecomer.registry.refusals import Refused, incompatible, invalid_level, invalid_mode, not_permitted
+
+DEFAULT_LEVEL = Level.BACKWARD
+_MOST_COMPLAINTS = 20
+_READONLY = (Mode.READONLY, Mode.READONLY_OVERRIDE)
+
+
+# Levels
+
+
+def level_of(written: object) -> Level:
+    """A level as it is written in a body or an option."""
+    if isinstance(written, str) and written.upper() in Level.__members__:
+        return Level[written.upper()]
+    fix = did_you_mean(str(written)[:40].upper(), Level.__members__)
+    raise invalid_level(f"{str(written)[:40]!r} is no compatibility level; {fix}")
+
+
+def level_in_force(own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> Level:
+    """The level of a subject: its own, else that of the registry."""
+    for setting in (own, everywhere):
+        if setting and "compatibility" in setting:
+            return Level(setting["compatibility"])
+    return DEFAULT_LEVEL
+
+
+def normalizes(own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> bool:
+    """Whether schemas are normalized although nobody asks for it."""
+    for setting in (own, everywhere):
+        if setting and "normalize" in setting:
+            return bool(setting["normalize"])
+    return False
+
+
+def refused_registration(
+    subject: str, level: Level, complaints: Sequence[Complaint], owner: str | None
+) -> Refused:
+    """Why a schema is not registered: every problem, what would pass, and whom to ask."""
+    shown = [f"({number}) {each.text}" for number, each in enumerate(complaints[:_MOST_COMPLAINTS], 1)]
+    if len(complaints) > _MOST_COMPLAINTS:
+        shown.append(f"and {len(complaints) - _MOST_COMPLAINTS} more")
+    problems = "1 problem" if len(complaints) == 1 else f"{len(complaints)} problems"
+    return incompatible(
+        f"The schema may not become a version of '{subject}' under {level}, for {problems}: {'. '.join(shown)}. "
+        f"{asked(subject, owner)}"
+    )
+
+
+def asked(subject: str, owner: str | None) -> str:
+    """Whom to ask about a subject."""
+    if owner is None:
+        return f"'{subject}' has no owner on record; ask an admin of the registry."
+    return f"Ask the owner of '{subject}': {owner}."
+
+
+# Modes
+
+
+def mode_of(written: object, subject: str | None) -> Mode:
+    """A mode as it is written in a body."""
+    if not isinstance(written, str) or written.upper() not in Mode.__members__:
+        fix = did_you_mean(str(written)[:40].upper(), Mode.__members__)
+        raise invalid_mode(f"{str(written)[:40]!r} is no mode that this registry has; {fix}")
+    mode = Mode[written.upper()]
+    if mode is Mode.READONLY_OVERRIDE and subject is not None:
+        raise invalid_mode(
+            "READONLY_OVERRIDE is for the whole registry: it overrides the modes of subjects. Set READONLY for one."
+        )
+    return mode
+
+
+def mode_in_force(own: str | None, everywhere: str | None) -> Mode:
+    """The mode of a subject: its own, unless that of the registry overrides it."""
+    if everywhere == Mode.READONLY_OVERRIDE:
+        return Mode.READONLY_OVERRIDE
+    return Mode(own or everywhere or Mode.READWRITE)
+
+
+def require_writable(mode: Mode, subject: str | None) -> None:
+    """Refuse a change where only reading is allowed."""
+    if mode in _READONLY:
+        what = "The registry" if subject is None else f"Subject '{subject}'"
+        raise not_permitted(f"{what} is in the mode {mode}, in which nothing may be changed.")
+
+
+def require_registrable(mode: Mode, subject: str, number: int | None, version: int | None) -> None:
+    """Refuse a registration that the mode does not allow. Ids and versions are given by hand in IMPORT alone."""
+    require_writable(mode, subject)
+    if mode is Mode.IMPORT and number is None:
+        raise not_permitted(
+            f"Subject '{subject}' is in the mode IMPORT, in which a schema is registered with the id that it had "
+            "elsewhere. Give an id, or set the mode READWRITE."
+        )
+    if mode is not Mode.IMPORT and (number is not None or version is not None):
+        raise not_permitted(
+            f"Subject '{subject}' is in the mode {mode}, in which the registry gives ids and versions. "
+            "Leave id and version out, or set the mode IMPORT."
+        )
+
+
+# Owners
+
+
+def owner_of(about: Mapping[str, Any] | None, naming: Naming, subject: str) -> str | None:
+    """Who is asked about a subject: its own owner, else that of the naming rule that it fits."""
+    if about and about.get("owner"):
+        return str(about["owner"])
+    rule = naming.rule_for(subject)
+    return rule.owner if rule else None
+
+
+def naming_of(setting: Mapping[str, Any] | None) -> Naming:
+    """Naming rules as they are kept."""
+    if setting is None:
+        return Naming()
+    rules = tuple(NamingRule(each["subjects"], each.get("owner")) for each in setting["rules"])
+    return Naming(rules, setting["others"] == "refuse")

@@ -1,0 +1,131 @@
+"""What the registry refuses: an HTTP status, Confluent's error code, and a sentence."""
+
+from __future__ import annotations
+
+from latecomer.errors import RegistryError
+
+
+class Refused(RegistryError):
+    """A request that cannot be granted as it is."""
+
+    def __init__(self, status: int, code: int, message: str) -> None:
+        self.status = status
+        super().__init__(message, code)
+
+
+def unusable(message: str) -> Refused:
+    """A request whose form is wrong."""
+    return Refused(422, 422, message)
+
+
+# 404
+
+
+def subject_not_found(subject: str) -> Refused:
+    return Refused(404, 40401, f"Subject '{subject}' not found.")
+
+
+def version_not_found(version: object) -> Refused:
+    return Refused(404, 40402, f"Version {version} not found.")
+
+
+def schema_not_found(number: object = None) -> Refused:
+    return Refused(404, 40403, "Schema not found" if number is None else f"Schema {number} not found")
+
+
+def subject_deleted(subject: str) -> Refused:
+    return Refused(
+        404, 40404, f"Subject '{subject}' was deleted already. Say permanent=true to delete it for good."
+    )
+
+
+def subject_not_deleted(subject: str) -> Refused:
+    return Refused(
+        404,
+        40405,
+        f"Subject '{subject}' has versions that were not deleted. Delete the subject first, and then for good.",
+    )
+
+
+def version_deleted(subject: str, version: int) -> Refused:
+    return Refused(
+        404,
+        40406,
+        f"Subject '{subject}' Version {version} was deleted already. Say permanent=true to delete it for good.",
+    )
+
+
+def version_not_deleted(subject: str, version: int) -> Refused:
+    return Refused(
+        404,
+        40407,
+        f"Subject '{subject}' Version {version} was not deleted. Delete it first, and then for good.",
+    )
+
+
+def no_level(subject: str) -> Refused:
+    return Refused(
+        404,
+        40408,
+        f"Subject '{subject}' has no compatibility level of its own. Say defaultToGlobal=true for the one in force.",
+    )
+
+
+def no_mode(subject: str) -> Refused:
+    return Refused(
+        404,
+        40409,
+        f"Subject '{subject}' has no mode of its own. Say defaultToGlobal=true for the one in force.",
+    )
+
+
+# 409 and 422
+
+
+def incompatible(message: str) -> Refused:
+    return Refused(409, 409, message)
+
+
+def invalid_schema(message: str) -> Refused:
+    return Refused(422, 42201, f"Invalid schema: {message}")
+
+
+def invalid_version(written: str) -> Refused:
+    return Refused(
+        422,
+        42202,
+        f"{written[:60]!r} is no version. Write a whole number from 1 to 2147483647, latest, or -1 for the latest.",
+    )
+
+
+def invalid_level(message: str) -> Refused:
+    return Refused(422, 42203, message)
+
+
+def invalid_mode(message: str) -> Refused:
+    return Refused(422, 42204, message)
+
+
+def not_permitted(message: str) -> Refused:
+    return Refused(422, 42205, message)
+
+
+def referenced(subject: str, version: int, by: list[int]) -> Refused:
+    ids = ", ".join(map(str, by[:10])) + (f" and {len(by) - 10} more" if len(by) > 10 else "")
+    return Refused(
+        422,
+        42206,
+        f"Subject '{subject}' Version {version} is referred to by the schemas with the ids {ids}. Delete those first.",
+    )
+
+
+def other_id(message: str) -> Refused:
+    return Refused(422, 42207, message)
+
+
+def invalid_subject(message: str) -> Refused:
+    return Refused(422, 42208, message)
+
+
+def too_large(message: str) -> Refused:
+    return Refused(413, 413, message)

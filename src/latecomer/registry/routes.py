@@ -1,0 +1,221 @@
+"""Confluent's paths. Each route reads what was asked, asks the registry, and answers as Confluent's does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from latecomer.registry import policy
+from latecomer.registry.asking import Asked, Route
+from latecomer.registry.bodies import ConfigBody, ModeBody, SchemaBody
+from latecomer.registry.core import Registry
+from latecomer.registry.kinds import KINDS
+from latecomer.registry.names import subject_of
+from latecomer.registry.tokens import Scope
+
+_PAGE = ("offset", "limit")
+_DELETED = ("deleted", "deletedOnly", "deleted_only")
+
+
+# Schemas
+
+
+def _root(registry: Registry, asked: Asked) -> Any:
+    return {}
+
+
+def _contexts(registry: Registry, asked: Asked) -> Any:
+    return asked.page(["."])
+
+
+def _types(registry: Registry, asked: Asked) -> Any:
+    return sorted(KINDS)
+
+
+def _schemas(registry: Registry, asked: Asked) -> Any:
+    found = registry.all_versions(asked.prefix, asked.deleted, asked.flag("latestOnly"))
+    return [each.body() for each in asked.page(found)]
+
+
+def _schema(registry: Registry, asked: Asked) -> Any:
+    _check_subject(asked)
+    found = registry.definition(asked.id).body()
+    return {**found, "maxId": registry.largest_id()} if asked.flag("fetchMaxId") else found
+
+
+def _schema_text(registry: Registry, asked: Asked) -> Any:
+    _check_subject(asked)
+    return registry.definition(asked.id).text
+
+
+def _subjects_of_id(registry: Registry, asked: Asked) -> Any:
+    found = _places(registry, asked)
+    return asked.page(sorted({subject for subject, _ in found}))
+
+
+def _versions_of_id(registry: Registry, asked: Asked) -> Any:
+    return asked.page(
+        [{"subject": subject, "version": version} for subject, version in _places(registry, asked)]
+    )
+
+
+def _places(registry: Registry, asked: Asked) -> list[tuple[str, int]]:
+    only = _check_subject(asked)
+    found = registry.places_of_id(asked.id, asked.deleted)
+    return [(each.subject, each.version) for each in found if only in (None, each.subject)]
+
+
+def _check_subject(asked: Asked) -> str | None:
+    """The subject that a client may name beside an id. An id means the same under every subject."""
+    written = asked.query.get("subject")
+    return subject_of(written) if written else None
+
+
+# Subjects
+
+
+def _subjects(registry: Registry, asked: Asked) -> Any:
+    return asked.page(registry.subjects(asked.prefix, asked.deleted))
+
+
+def _look_up(registry: Registry, asked: Asked) -> Any:
+    found = registry.look_up(asked.subject, asked.body.definition(), asked.deleted)
+    return found.body()
+
+
+def _delete_subject(registry: Registry, asked: Asked) -> Any:
+    permanent = _is_permanent(asked)
+    return registry.delete_subject(asked.actor, asked.subject, permanent=permanent)
+
+
+def _versions(registry: Registry, asked: Asked) -> Any:
+    return asked.page(registry.versions(asked.subject, asked.deleted))
+
+
+def _register(registry: Registry, asked: Asked) -> Any:
+    body: SchemaBody = asked.body
+    found = registry.register(
+        asked.actor,
+        asked.subject,
+        body.definition(),
+        normalize=asked.flag("normalize"),
+        number=body.asked_id,
+        version=body.asked_version,
+    )
+    return {"id": found.id}
+
+
+def _version(registry: Registry, asked: Asked) -> Any:
+    return registry.version(asked.subject, asked.version, asked.deleted).body()
+
+
+def _version_text(registry: Registry, asked: Asked) -> Any:
+    return registry.version(asked.subject, asked.version, asked.deleted).definition.text
+
+
+def _delete_version(registry: Registry, asked: Asked) -> Any:
+    permanent = _is_permanent(asked)
+    return registry.delete_version(asked.actor, asked.subject, asked.version, permanent=permanent)
+
+
+def _referring(registry: Registry, asked: Asked) -> Any:
+    return asked.page(registry.referring_ids(asked.subject, asked.version, asked.deleted))
+
+
+def _is_permanent(asked: Asked) -> bool:
+    if asked.flag("permanent"):
+        asked.require(Scope.ADMIN, "delete for good")
+        return True
+    return False
+
+
+# Compatibility
+
+
+def _compatible(registry: Registry, asked: Asked) -> Any:
+    which = asked.version if "version" in asked.path else None
+    _, found = registry.complaints(asked.subject, asked.body.definition(), which)
+    messages = {"messages": [each.text for each in found]} if asked.flag("verbose") else {}
+    return {"is_compatible": not found, **messages}
+
+
+# Levels and modes, of the registry and of a subject
+
+
+def _whose(asked: Asked) -> str | None:
+    return asked.subject if "subject" in asked.path else None
+
+
+def _config(registry: Registry, asked: Asked) -> Any:
+    return _config_body(registry.config(_whose(asked), asked.flag("defaultToGlobal")))
+
+
+def _config_body(found: dict[str, Any]) -> dict[str, Any]:
+    rest = {key: value for key, value in found.items() if key != "compatibility"}
+    return {"compatibilityLevel": found["compatibility"], **rest}
+
+
+def _set_config(registry: Registry, asked: Asked) -> Any:
+    change = asked.body.change()
+    registry.set_config(asked.actor, _whose(asked), change)
+    return change
+
+
+def _unset_config(registry: Registry, asked: Asked) -> Any:
+    return _config_body(registry.unset_config(asked.actor, _whose(asked)))
+
+
+def _mode(registry: Registry, asked: Asked) -> Any:
+    return {"mode": registry.mode(_whose(asked), asked.flag("defaultToGlobal"))}
+
+
+def _set_mode(registry: Registry, asked: Asked) -> Any:
+    subject = _whose(asked)
+    mode = policy.mode_of(asked.body.mode, subject)
+    registry.set_mode(asked.actor, subject, mode, force=asked.flag("force"))
+    return {"mode": mode}
+
+
+def _unset_mode(registry: Registry, asked: Asked) -> Any:
+    return {"mode": registry.unset_mode(asked.actor, _whose(asked))}
+
+
+_ID, _SUBJECT = "/schemas/ids/{id}", "/subjects/{subject}"
+_VERSION = f"{_SUBJECT}/versions/{{version}}"
+_TEST = "/compatibility/subjects/{subject}/versions"
+R, W, A = Scope.READ, Scope.WRITE, Scope.ADMIN
+
+ROUTES = (
+    Route("GET", "/", R, _root, "see that the registry is there"),
+    Route("GET", "/contexts", R, _contexts, "list the contexts, of which there is one", _PAGE),
+    Route("GET", "/schemas", R, _schemas, "list schemas", ("subjectPrefix", "latestOnly", *_DELETED, *_PAGE)),
+    Route("GET", "/schemas/types", R, _types, "list the types of schemas"),
+    Route("GET", _ID, R, _schema, "read the schema of an id", ("subject", "fetchMaxId")),
+    Route("GET", f"{_ID}/schema", R, _schema_text, "read the text of an id", ("subject",), as_it_is=True),
+    Route("GET", f"{_ID}/subjects", R, _subjects_of_id, "list who has an id", ("subject", "deleted", *_PAGE)),
+    Route("GET", f"{_ID}/versions", R, _versions_of_id, "list who has an id", ("subject", "deleted", *_PAGE)),
+    Route("GET", "/subjects", R, _subjects, "list subjects", ("subjectPrefix", *_DELETED, *_PAGE)),
+    Route("POST", _SUBJECT, R, _look_up, "look a schema up", ("normalize", "deleted"), SchemaBody),
+    Route("DELETE", _SUBJECT, W, _delete_subject, "delete a subject", ("permanent",)),
+    Route("GET", f"{_SUBJECT}/versions", R, _versions, "list versions", (*_DELETED, *_PAGE)),
+    Route("POST", f"{_SUBJECT}/versions", W, _register, "register a schema", ("normalize",), SchemaBody),
+    Route("GET", _VERSION, R, _version, "read a version", ("deleted",)),
+    Route("DELETE", _VERSION, W, _delete_version, "delete a version", ("permanent",)),
+    Route("GET", f"{_VERSION}/schema", R, _version_text, "read its text", ("deleted",), as_it_is=True),
+    Route("GET", f"{_VERSION}/referencedby", R, _referring, "list who refers to it", ("deleted", *_PAGE)),
+    Route("POST", _TEST, R, _compatible, "test a schema", ("verbose", "normalize"), SchemaBody),
+    Route(
+        "POST", f"{_TEST}/{{version}}", R, _compatible, "test a schema", ("verbose", "normalize"), SchemaBody
+    ),
+    *(
+        route
+        for place in ("", "/{subject}")
+        for route in (
+            Route("GET", f"/config{place}", R, _config, "read the level", ("defaultToGlobal",)),
+            Route("PUT", f"/config{place}", A, _set_config, "set the level", (), ConfigBody),
+            Route("DELETE", f"/config{place}", A, _unset_config, "unset the level"),
+            Route("GET", f"/mode{place}", R, _mode, "read the mode", ("defaultToGlobal",)),
+            Route("PUT", f"/mode{place}", A, _set_mode, "set the mode", ("force",), ModeBody),
+            Route("DELETE", f"/mode{place}", A, _unset_mode, "unset the mode"),
+        )
+    ),
+)

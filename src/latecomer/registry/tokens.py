@@ -1,0 +1,193 @@
+"""Who may do what. A token is random; what is kept of it is its hash.
+
+A file has one token a line: its name, its scope and the hash of it. Lines that begin with # are for people.
+
+    ana-laptop write sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import os
+import re
+import secrets
+import stat
+import threading
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+
+from latecomer.errors import RegistryError
+
+LOG = logging.getLogger(__name__)
+ENVIRONMENT = "LATECOMER_REGISTRY_TOKENS"
+MOST_TOKENS = 10_000
+_NAME = re.compile(r"[A-Za-z0-9._@-]{1,100}")
+_HASH = re.compile(r"sha256:([0-9a-f]{64})")
+
+
+class Scope(IntEnum):
+    """What a token allows. Each has what the ones before it have."""
+
+    READ = 1
+    WRITE = 2
+    ADMIN = 3
+
+    @classmethod
+    def of(cls, written: str) -> Scope:
+        if written.upper() not in cls.__members__:
+            raise RegistryError(f"{written[:40]!r} is no scope; write read, write or admin")
+        return cls[written.upper()]
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True)
+class Token:
+    """What is kept of a token."""
+
+    name: str
+    scope: Scope
+    digest: bytes = field(repr=False)
+
+    @property
+    def line(self) -> str:
+        """The line that lets it in."""
+        return f"{self.name} {self.scope.word} sha256:{self.digest.hex()}"
+
+
+def new_token(name: str, scope: Scope) -> tuple[str, Token]:
+    """A token, which is shown once, and what is kept of it."""
+    if not _NAME.fullmatch(name):
+        raise RegistryError(
+            f"{name[:40]!r} cannot be a token's name; write letters, digits, dots, @, - or _, at most 100"
+        )
+    secret = f"lcr_{secrets.token_urlsafe(32)}"
+    return secret, Token(name, scope, _digest(secret))
+
+
+def add_token(path: Path, token: Token) -> None:
+    """Add a token to a file, which is made if it is not there, for its user alone."""
+    try:
+        if path.exists() and any(each.name == token.name for each in _read_file(path, empty=True)):
+            raise RegistryError(f"{path} has a token called {token.name}; choose another name")
+        number = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise RegistryError(f"{path} cannot be written ({error.strerror}); correct --tokens") from None
+    with os.fdopen(number, "a", encoding="utf-8") as file:
+        file.write(f"{token.line}\n")
+
+
+def read_tokens(text: str, place: str, *, empty: bool = False) -> tuple[Token, ...]:
+    """The tokens of a file or of the environment. The place is named in errors; what stands there is not."""
+    found: dict[str, Token] = {}
+    for number, line in enumerate(re.split(r"[\n;]", text), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        token = _read_line(line, f"{place}, line {number}")
+        if token.name in found:
+            raise RegistryError(
+                f"{place}, line {number}: the name {token.name} is there already; choose another"
+            )
+        found[token.name] = token
+    if not found and not empty:
+        raise RegistryError(f"{place}: there is no token; make one: latecomer registry token new --name NAME")
+    if len(found) > MOST_TOKENS:
+        raise RegistryError(
+            f"{place}: there are more than {MOST_TOKENS} tokens; remove those that nobody uses"
+        )
+    return tuple(found.values())
+
+
+def _read_line(line: str, place: str) -> Token:
+    parts = line.split()
+    digest = _HASH.fullmatch(parts[-1])
+    if len(parts) != 3 or digest is None or not _NAME.fullmatch(parts[0]):
+        raise RegistryError(
+            f"{place}: this is no token; write NAME SCOPE sha256:HASH, as latecomer registry token new prints it"
+        )
+    try:
+        scope = Scope.of(parts[1])
+    except RegistryError:
+        raise RegistryError(f"{place}: the scope is none; write read, write or admin") from None
+    return Token(parts[0], scope, bytes.fromhex(digest[1]))
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
+
+
+class Tokens:
+    """The tokens that are let in now. A file is read again when it changes, so that one can be taken back."""
+
+    def __init__(self, tokens: tuple[Token, ...], path: Path | None = None) -> None:
+        self._tokens, self._path = tokens, path
+        self._lock = threading.Lock()
+        self._seen = None if path is None else _stamp(path)
+
+    @classmethod
+    def of_file(cls, path: Path) -> Tokens:
+        return cls(_read_file(path), path)
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def found(self, secret: str) -> Token | None:
+        """The token of a secret. How long this takes says nothing about it."""
+        self._read_again()
+        digest, found = _digest(secret), None
+        for token in self._tokens:
+            if hmac.compare_digest(token.digest, digest):
+                found = token
+        return found
+
+    def _read_again(self) -> None:
+        if self._path is None:
+            return
+        with self._lock:
+            now = _stamp(self._path)
+            if now == self._seen:
+                return
+            self._seen = now
+            try:
+                self._tokens = _read_file(self._path)
+            except RegistryError as error:
+                self._tokens = ()
+                LOG.warning("nobody is let in until the tokens can be read again: %s", error)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _read_file(path: Path, *, empty: bool = False) -> tuple[Token, ...]:
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise RegistryError(
+            f"{path}: the tokens cannot be read ({error.strerror}); correct --tokens"
+        ) from None
+    except UnicodeDecodeError:
+        raise RegistryError(f"{path}: the tokens are no text; correct --tokens") from None
+    if stat.S_IMODE(mode) & 0o022:
+        raise RegistryError(
+            f"{path}: others may write to this file, and let themselves in; take that back: chmod go-w {path}"
+        )
+    return read_tokens(text, str(path), empty=empty)
+
+
+def tokens_of(path: Path | None) -> Tokens | None:
+    """The tokens of a file, else of the environment, else none: then whoever asks is let in."""
+    if path is not None:
+        return Tokens.of_file(path)
+    text = os.environ.get(ENVIRONMENT)
+    return None if text is None else Tokens(read_tokens(text, ENVIRONMENT))

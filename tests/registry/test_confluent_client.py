@@ -1,0 +1,162 @@
+"""Confluent's own client, unmodified, against our server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from registry_kit import Server, beside, fresh, record
+
+pytest.importorskip("fastavro")
+pytest.importorskip("cachetools")
+
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from latecomer.registry.tokens import Scope, add_token, new_token
+
+ONE, TWO = record("id:long"), record("id:long", 'note:string=""')
+
+
+@pytest.fixture
+def client(server: Server) -> SchemaRegistryClient:
+    return SchemaRegistryClient({"url": server.url})
+
+
+def fresh_client(server: Server) -> SchemaRegistryClient:
+    """One that remembers nothing."""
+    return SchemaRegistryClient({"url": server.url})
+
+
+def test_registering_and_looking_up(server: Server, client: SchemaRegistryClient, subject: str) -> None:
+    number = client.register_schema(subject, Schema(ONE, "AVRO"))
+    assert client.register_schema(subject, Schema(TWO, "AVRO"), normalize_schemas=True) > number
+    other = fresh_client(server)
+    assert json.loads(other.get_schema(number).schema_str) == json.loads(ONE)
+    found = other.lookup_schema(subject, Schema(ONE, "AVRO"), normalize_schemas=True)
+    assert (found.subject, found.version, found.schema_id) == (subject, 1, number)
+    latest = other.get_latest_version(subject)
+    assert (latest.version, json.loads(latest.schema.schema_str)) == (2, json.loads(TWO))
+    assert other.get_version(subject, 1).schema_id == number
+    assert other.get_versions(subject) == [1, 2]
+    assert subject in other.get_subjects(subject_prefix=subject[:6])
+    assert subject in other.get_subjects_by_schema_id(number)
+    assert (subject, 1) in [(each.subject, each.version) for each in other.get_schema_versions(number)]
+    assert other.get_schema_types() == ["AVRO"]
+    assert other.get_contexts() == ["."]
+
+
+def test_testing_compatibility(client: SchemaRegistryClient, subject: str) -> None:
+    client.register_schema(subject, Schema(ONE, "AVRO"))
+    breaking = Schema(record("id:long", "note:string"), "AVRO")
+    assert client.test_compatibility(subject, Schema(TWO, "AVRO"))
+    assert not client.test_compatibility(subject, breaking)
+    assert not client.test_compatibility(subject, breaking, version=1, verbose=True)
+    assert client.test_compatibility_all_versions(subject, Schema(TWO, "AVRO"))
+    with pytest.raises(SchemaRegistryError) as caught:
+        client.register_schema(subject, breaking)
+    assert (caught.value.http_status_code, caught.value.error_code) == (409, 409)
+    assert "give it a default" in caught.value.error_message
+
+
+def test_levels_and_modes(client: SchemaRegistryClient, subject: str) -> None:
+    assert client.get_compatibility() == "BACKWARD"
+    assert client.set_compatibility(subject, "FULL_TRANSITIVE") == {"compatibility": "FULL_TRANSITIVE"}
+    assert client.get_compatibility(subject) == "FULL_TRANSITIVE"
+    assert client.get_config(subject).compatibility_level.value == "FULL_TRANSITIVE"
+    assert client.delete_config(subject).compatibility_level.value == "FULL_TRANSITIVE"
+    with pytest.raises(SchemaRegistryError) as caught:
+        client.get_compatibility(subject)
+    assert caught.value.error_code == 40408
+    assert client.update_mode(subject, "READONLY") == "READONLY"
+    assert client.get_mode(subject) == "READONLY"
+    assert client.delete_mode(subject) == "READONLY"
+    assert client.get_global_mode() == "READWRITE"
+
+
+def test_deleting(client: SchemaRegistryClient, subject: str) -> None:
+    client.register_schema(subject, Schema(ONE, "AVRO"))
+    client.register_schema(subject, Schema(TWO, "AVRO"))
+    assert client.delete_version(subject, 1) == 1
+    assert client.get_versions(subject) == [2]
+    assert client.get_versions(subject, deleted=True) == [1, 2]
+    assert client.get_versions(subject, deleted_only=True) == [1]
+    assert client.delete_subject(subject) == [2]
+    assert client.delete_subject(subject, permanent=True) == [1, 2]
+    with pytest.raises(SchemaRegistryError) as caught:
+        client.get_latest_version(subject)
+    assert (caught.value.http_status_code, caught.value.error_code) == (404, 40401)
+
+
+def test_references(client: SchemaRegistryClient, subject: str) -> None:
+    coin = fresh("coin")
+    client.register_schema(coin, Schema(record("paise:long", name="Coin"), "AVRO"))
+    order = Schema(record("paid:Coin"), "AVRO", [SchemaReference("Coin", coin, 1)])
+    number = client.register_schema(subject, order)
+    assert client.get_referenced_by(coin, 1) == [number]
+    write = AvroSerializer(client, order, conf={"auto.register.schemas": False})
+    read = AvroDeserializer(client)
+    topic = SerializationContext(subject.removesuffix("-value"), MessageField.VALUE)
+    value = {"paid": {"paise": 5}}
+    assert read(write(value, topic), topic) == value
+
+
+@pytest.mark.parametrize("options", [{}, {"normalize.schemas": True}, {"use.latest.version": True}])
+def test_a_record_there_and_back(server: Server, subject: str, options: dict[str, Any]) -> None:
+    topic = SerializationContext(subject.removesuffix("-value"), MessageField.VALUE)
+    old = AvroSerializer(fresh_client(server), ONE)
+    written = old({"id": 7}, topic)
+    if "use.latest.version" in options:
+        options = {**options, "auto.register.schemas": False}
+        fresh_client(server).register_schema(subject, Schema(TWO, "AVRO"))
+    new = AvroSerializer(fresh_client(server), TWO, conf=options)
+    also = new({"id": 8, "note": "late"}, topic)
+    assert written[:1] == also[:1] == b"\x00"
+    assert written[1:5] != also[1:5]
+    read = AvroDeserializer(fresh_client(server), TWO)
+    assert read(written, topic) == {"id": 7, "note": ""}
+    assert read(also, topic) == {"id": 8, "note": "late"}
+
+
+def test_subjects_with_odd_names(client: SchemaRegistryClient) -> None:
+    name = fresh("a/b c%2F ü")
+    number = client.register_schema(name, Schema(ONE, "AVRO"))
+    assert client.get_latest_version(name).schema_id == number
+    assert client.delete_subject(name) == [1]
+
+
+def test_what_it_may_ask_for_and_we_do_not_have_is_refused(
+    client: SchemaRegistryClient, subject: str
+) -> None:
+    from confluent_kafka.schema_registry.schema_registry_client import Metadata, MetadataProperties
+
+    for schema in (
+        Schema("syntax = 'proto3';", "PROTOBUF"),
+        Schema(ONE, "AVRO", metadata=Metadata(None, MetadataProperties({"owner": "ana"}), None)),
+    ):
+        with pytest.raises(SchemaRegistryError) as caught:
+            client.register_schema(subject, schema)
+        assert caught.value.http_status_code == 422
+    with pytest.raises(SchemaRegistryError):
+        client.register_schema(":.other:" + subject, Schema(ONE, "AVRO"))
+
+
+def test_tokens(tmp_path: Path) -> None:
+    secret, kept = new_token("ana", Scope.WRITE)
+    add_token(tmp_path / "tokens", kept)
+    with beside(tmp_path / "r.db", tmp_path / "tokens") as server:
+        bearer = {
+            "bearer.auth.credentials.source": "STATIC_TOKEN",
+            "bearer.auth.token": secret,
+            "bearer.auth.logical.cluster": "none",
+        }
+        for number, auth in enumerate((bearer, {"basic.auth.user.info": f"ana:{secret}"})):
+            client = SchemaRegistryClient({"url": server.url, **auth})
+            assert client.register_schema(f"s{number}", Schema(ONE, "AVRO")) == 1
+        with pytest.raises(SchemaRegistryError) as caught:
+            SchemaRegistryClient({"url": server.url}).get_subjects()
+        assert caught.value.http_status_code == 401

@@ -1,0 +1,166 @@
+"""Levels, modes, owners and naming rules: of the registry, and of a subject."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from registry_kit import Asking, Server, record
+
+ONE, OTHER = record("id:long"), record("id:string")
+
+
+def test_levels_of_the_registry_and_of_a_subject(own: Server) -> None:
+    ask = own.asking
+    assert ask.get("/config") == {"compatibilityLevel": "BACKWARD"}
+    assert ask("PUT", "/config", {"compatibility": "none"}).body == {"compatibility": "NONE"}
+    assert ask.get("/config") == {"compatibilityLevel": "NONE"}
+    assert ask.get("/config/a?defaultToGlobal=true") == {"compatibilityLevel": "NONE"}
+    ask.register("a", ONE)
+    ask.register("a", OTHER)
+    assert ask("PUT", "/config/a", {"compatibilityLevel": "FULL"}).body == {"compatibility": "FULL"}
+    assert ask.get("/config/a") == {"compatibilityLevel": "FULL"}
+    assert ask.refused("POST", "/subjects/a/versions", {"schema": record("id:double")}).code == 409
+    assert ask("DELETE", "/config/a").body == {"compatibilityLevel": "FULL"}
+    assert ask("DELETE", "/config").body == {"compatibilityLevel": "NONE"}
+    assert ask.get("/config") == {"compatibilityLevel": "BACKWARD"}
+
+
+def test_a_subject_may_normalize_always(ask: Asking, subject: str) -> None:
+    assert ask("PUT", f"/config/{subject}", {"normalize": True}).body == {"normalize": True}
+    assert ask.get(f"/config/{subject}") == {"compatibilityLevel": "BACKWARD", "normalize": True}
+    ask("PUT", f"/config/{subject}", {"compatibility": "FULL"})
+    assert ask.get(f"/config/{subject}") == {"compatibilityLevel": "FULL", "normalize": True}
+    number = ask.register(subject, '{"type":  "fixed", "size": 3,  "name": "Three"}')
+    assert ask.get(f"/schemas/ids/{number}")["schema"] == '{"type":"fixed","name":"Three","size":3}'
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "word"),
+    [
+        ({"compatibility": "BACKWRD"}, 42203, "did you mean BACKWARD"),
+        ({"compatibility": "FULL", "compatibilityLevel": "NONE"}, 42203, "two things"),
+        ({}, 42203, "says nothing"),
+        ({"compatibility": 3}, 422, "compatibility"),
+        ({"compatibility": "FULL", "alias": "other"}, 422, "alias"),
+        ({"compatibility": "FULL", "compatibilityGroup": "g"}, 422, "compatibilityGroup"),
+        ({"compatibility": "FULL", "defaultRuleSet": {"a": 1}}, 422, "defaultRuleSet"),
+    ],
+)
+def test_levels_that_are_none(ask: Asking, subject: str, body: Any, code: int, word: str) -> None:
+    found = ask.refused("PUT", f"/config/{subject}", body)
+    assert (found.code, word in found.message) == (code, True)
+    assert ask.refused("GET", f"/config/{subject}").code == 40408
+
+
+# Modes
+
+
+def test_readonly(ask: Asking, subject: str) -> None:
+    number = ask.register(subject, ONE)
+    assert ask("PUT", f"/mode/{subject}", {"mode": "READONLY"}).body == {"mode": "READONLY"}
+    assert ask.get(f"/mode/{subject}") == {"mode": "READONLY"}
+    assert ask.register(subject, ONE) == number, "it is there already"
+    for method, path, body in (
+        ("POST", f"/subjects/{subject}/versions", {"schema": OTHER}),
+        ("DELETE", f"/subjects/{subject}", None),
+        ("DELETE", f"/subjects/{subject}/versions/1", None),
+        ("PUT", f"/config/{subject}", {"compatibility": "NONE"}),
+        ("PUT", f"/about/{subject}", {"owner": "ana"}),
+    ):
+        found = ask.refused(method, path, body)
+        assert (found.status, found.code) == (422, 42205)
+        assert "READONLY" in found.message
+    assert ask("DELETE", f"/mode/{subject}").body == {"mode": "READONLY"}
+    assert ask("DELETE", f"/subjects/{subject}").body == [1]
+
+
+def test_modes_of_the_registry(own: Server) -> None:
+    ask = own.asking
+    ask.register("a", ONE)
+    assert ask.get("/mode") == {"mode": "READWRITE"}
+    ask("PUT", "/mode", {"mode": "READONLY"})
+    ask("PUT", "/mode/a", {"mode": "READWRITE"})
+    assert ask.refused("POST", "/subjects/b/versions", {"schema": ONE}).code == 42205
+    ask.register("a", record("id:long", "x:int=0"))
+    ask("PUT", "/mode", {"mode": "READONLY_OVERRIDE"})
+    assert ask.refused("POST", "/subjects/a/versions", {"schema": record("id:long", "y:int=0")}).code == 42205
+    assert ask.get("/mode/b?defaultToGlobal=true") == {"mode": "READONLY_OVERRIDE"}
+    assert ask("DELETE", "/mode").body == {"mode": "READONLY_OVERRIDE"}
+    assert ask.get("/mode") == {"mode": "READWRITE"}
+
+
+def test_import_keeps_the_ids_of_elsewhere(own: Server) -> None:
+    ask = own.asking
+    ask.register("there", ONE)
+    assert ask.refused("PUT", "/mode", {"mode": "IMPORT"}).code == 42205
+    assert ask.refused("PUT", "/mode/there", {"mode": "IMPORT"}).code == 42205
+    assert ask("PUT", "/mode/there?force=true", {"mode": "IMPORT"}).body == {"mode": "IMPORT"}
+    ask("PUT", "/mode/a", {"mode": "IMPORT"})
+    first = {"schema": OTHER, "id": 1000, "version": 5}
+    assert ask("POST", "/subjects/a/versions", first).body == {"id": 1000}
+    assert ask("POST", "/subjects/a/versions", first).body == {"id": 1000}
+    assert ask.get("/subjects/a/versions/5")["id"] == 1000
+    incompatible = {"schema": record("x:bytes"), "id": 900}
+    assert ask("POST", "/subjects/a/versions", incompatible).body == {"id": 900}
+    assert ask.get("/subjects/a/versions") == [5, 6]
+    for body, code in (
+        ({"schema": record("y:int")}, 42205),
+        ({"schema": record("y:int"), "id": 1000}, 42207),
+        ({"schema": OTHER, "id": 1001}, 42207),
+        ({"schema": record("y:int"), "id": 7, "version": 5}, 42205),
+    ):
+        assert ask.refused("POST", "/subjects/a/versions", body).code == code
+    assert ask.register("later", record("z:int")) == 1001
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "word"),
+    [
+        ({"mode": "FORWARD"}, 42204, "no mode that this registry has"),
+        ({"mode": "READONLY_OVERRIDE"}, 42204, "whole registry"),
+        ({"mode": ""}, 42204, "no mode"),
+        ({}, 422, "mode"),
+    ],
+)
+def test_modes_that_are_none(ask: Asking, subject: str, body: Any, code: int, word: str) -> None:
+    found = ask.refused("PUT", f"/mode/{subject}", body)
+    assert (found.code, word in found.message) == (code, True)
+
+
+# Owners and naming rules
+
+
+def test_who_owns_a_subject(ask: Asking, subject: str) -> None:
+    nobody = {"subject": subject, "owner": None, "metadata": {}, "namingRule": None}
+    assert ask.get(f"/about/{subject}") == nobody
+    about = {"owner": "fares@shop.example", "metadata": {"domain": "rides"}}
+    assert ask("PUT", f"/about/{subject}", about).body == {**nobody, **about}
+    assert ask("DELETE", f"/about/{subject}").body == nobody
+    assert "owner" in ask.refused("PUT", f"/about/{subject}", {"owner": ""}).message
+    assert ask.refused("PUT", f"/about/{subject}", {"metadata": {"a": 1}}).status == 422
+
+
+def test_naming_rules(own: Server) -> None:
+    ask = own.asking
+    ask.register("old", ONE)
+    rules = [{"subjects": "pay.*-value", "owner": "pay@shop.example"}, {"subjects": "*-key"}]
+    naming = {"rules": rules, "others": "refuse"}
+    assert ask.get("/naming") == {"rules": [], "others": "allow"}
+    assert ask("PUT", "/naming", naming).body == naming
+    ask.register("pay.orders-value", ONE)
+    ask.register("orders-key", ONE)
+    ask.register("old", record("id:long", "x:int=0"))
+    refused = ask.refused("POST", "/subjects/orders-value/versions", {"schema": ONE})
+    assert refused.code == 42208
+    assert "pay.*-value, *-key" in refused.message
+    assert ask.get("/about/pay.orders-value") == {
+        "subject": "pay.orders-value",
+        "owner": "pay@shop.example",
+        "metadata": {},
+        "namingRule": "pay.*-value",
+    }
+    broken = ask.refused("POST", "/subjects/pay.orders-value/versions", {"schema": OTHER})
+    assert broken.message.endswith("Ask the owner of 'pay.orders-value': pay@shop.example.")
+    ask("DELETE", "/naming")
+    ask.register("orders-value", ONE)
