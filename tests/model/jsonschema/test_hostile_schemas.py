@@ -43,7 +43,7 @@ TEXTS = [
     ('{"items":' * 100_000, "is nested too deeply"),
     ('{"items":' * 150 + "{}" + "}" * 150, "is nested too deeply"),
     ('{"enum":[' + "[" * 150 + "]" * 150 + "]}", "is nested too deeply"),
-    ('{"enum":[' + "0," * 250_000 + "0]}", "holds too many values"),
+    ('{"enum":[' + "0," * 215_000 + "0]}", "holds too many values"),
     ('{"type":"string","type":"null"}', "has the key type twice"),
     ('{"minimum":' + "9" * 100_000 + "}", "holds a number that is too long"),
     ('{"minimum":1e999}', "is beyond all numbers"),
@@ -90,7 +90,7 @@ def test_the_deepest_schema_is_compared_and_used() -> None:
 
 def test_a_long_chain_of_definitions_is_compared() -> None:
     def chain(last: Any) -> Any:
-        names = [f"d{index}" for index in range(3000)]
+        names = [f"d{index}" for index in range(1500)]
         inner = {
             name: {"properties": {"f": {"$ref": f"#/definitions/{after}"}}} for name, after in pairwise(names)
         }
@@ -99,7 +99,7 @@ def test_a_long_chain_of_definitions_is_compared() -> None:
     assert answer(chain({"type": "number"}), chain(INT)) == []
     found = answer(chain(INT), chain({"type": "number"}))
     assert isinstance(found, list)
-    assert [len(each.path) for each in found] == [2 * 2999 + 1]
+    assert [len(each.path) for each in found] == [2 * 1499 + 1]
 
 
 def test_a_long_chain_of_references_to_one_value_is_refused() -> None:
@@ -129,7 +129,7 @@ def test_what_takes_too_many_steps_to_compare_is_refused() -> None:
 
 
 EXPENSIVE: list[tuple[str, Any, Any]] = [
-    ("many values", {"enum": list(range(20_000))}, {"enum": list(range(20_001))}),
+    ("many values", {"enum": list(range(9_000))}, {"enum": list(range(9_001))}),
     (
         "many values of lists",
         {"enum": [[each] * 10 for each in range(3000)]},
@@ -137,15 +137,15 @@ EXPENSIVE: list[tuple[str, Any, Any]] = [
     ),
     (
         "many properties",
-        {"properties": {f"p{each}": INT for each in range(20_000)}},
-        {"properties": {f"p{each}": INT for each in range(20_001)}},
+        {"properties": {f"p{each}": INT for each in range(8_000)}},
+        {"properties": {f"p{each}": INT for each in range(8_001)}},
     ),
     (
         "many patterns",
         {"patternProperties": {f"(a+)+{each}": INT for each in range(300)}},
         {"properties": {"a" * each: INT for each in range(300)}},
     ),
-    ("many items", {"items": [INT] * 50_000}, {"items": [{"type": "number"}] * 50_000}),
+    ("many items", {"items": [INT] * 15_000}, {"items": [{"type": "number"}] * 15_000}),
     (
         "many branches",
         {"oneOf": [{"required": [f"p{each}"]} for each in range(300)]},
@@ -153,8 +153,8 @@ EXPENSIVE: list[tuple[str, Any, Any]] = [
     ),
     (
         "many of all",
-        {"allOf": [{"minimum": each} for each in range(20_000)]},
-        {"allOf": [{"minimum": each} for each in range(1, 20_000)]},
+        {"allOf": [{"minimum": each} for each in range(4_000)]},
+        {"allOf": [{"minimum": each} for each in range(1, 4_000)]},
     ),
     ("not not not", nested_not := {"not": {"not": {"not": {"not": {"not": INT}}}}}, {"not": nested_not}),
     (

@@ -33,6 +33,8 @@ from latecomer.model.schemas.levels import Breach, Level, breaches_by
 from latecomer.model.schemas.mistakes import Path, Work
 
 FALSE = Node(types=frozenset())
+_GOAL = 15
+"""Steps that a goal takes, with the facts of its case."""
 
 
 def incompatibilities(reader: Schema, writer: Schema) -> list[Incompatibility]:
@@ -100,6 +102,7 @@ class _Comparison:
         self.work.spend()
         key: _Key = (kind, index, reader, case)
         if key not in self.goals:
+            self.work.spend(_GOAL)
             self.goals[key] = goal = _Goal(reader, case, kind, index)
             self.new.append(goal)
         return key

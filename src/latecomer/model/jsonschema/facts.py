@@ -73,7 +73,7 @@ class Facts:
     def __init__(self, case: Case, work: Work) -> None:
         self.case, self.work = case, work
         self.nodes = self._closure()
-        work.spend(1 + len(self.nodes))
+        work.spend(5 + len(self.nodes))
         self.fails = _unique(
             (*case.fails, *(each.negated for each in self.nodes if each.negated is not None))
         )

@@ -28,7 +28,7 @@ class Knowledge:
         """Whether it is certain that no value fits a case."""
         key = (case, depth)
         if key not in self.answers:
-            self.work.spend()
+            self.work.spend(5)
             self.answers[key] = False  # as long as it is not known better
             self.answers[key] = self._is_impossible(self.facts(case), depth)
         return self.answers[key]

@@ -52,7 +52,7 @@ def parse_schema(text: str, references: Mapping[str, Schema] | None = None) -> S
     >>> parse_schema('{"type": "strng"}')
     Traceback (most recent call last):
     latecomer.model.schemas.mistakes.SchemaError: type: is no type (value: "strng"); did you mean string? there are \
-null, boolean, integer, string, array, object, number
+array, boolean, integer, null, object, string, number
     """
     return _schema(read_json(text), references or {})
 

@@ -15,8 +15,8 @@ from latecomer.model.jsonschema.parsing import Schema
 from latecomer.model.jsonschema.values import NUMBERS, TooDeep, key_of, number_of, type_of, written_types
 from latecomer.model.schemas.mistakes import Path, SchemaError, Work, listed, shown_value, written_path
 
-MOST_STEPS = 1_000_000
-"""Steps that one value may take: a second or two. A million characters of JSON take about as many."""
+MOST_STEPS = 500_000
+"""Steps that one value may take: a second or two. An event that people sent takes some hundreds."""
 DEEPEST_CHECK = 150
 """How far values and references within a schema may lead together. Python's stack is shared with whoever calls."""
 _MOST_FAULTS = 20

@@ -10,7 +10,7 @@ from typing import Any
 ALL_TYPES = frozenset(("null", "boolean", "integer", "fraction", "string", "array", "object"))
 """Every value is of one of these. An integer is a number without fractional part, 1.0 included."""
 NUMBERS = frozenset(("integer", "fraction"))
-TYPES = {each: frozenset((each,)) for each in ALL_TYPES - {"fraction"}} | {"number": NUMBERS}
+TYPES = {each: frozenset((each,)) for each in sorted(ALL_TYPES - {"fraction"})} | {"number": NUMBERS}
 """Types as schemas name them."""
 DEEPEST_VALUE = 100
 
