@@ -43,7 +43,7 @@ TEXTS = [
     ('{"items":' * 100_000, "is nested too deeply"),
     ('{"items":' * 150 + "{}" + "}" * 150, "is nested too deeply"),
     ('{"enum":[' + "[" * 150 + "]" * 150 + "]}", "is nested too deeply"),
-    ('{"enum":[' + "0," * 215_000 + "0]}", "holds too many values"),
+    ('{"enum":[' + "0," * 250_000 + "0]}", "holds too many values"),
     ('{"type":"string","type":"null"}', "has the key type twice"),
     ('{"minimum":' + "9" * 100_000 + "}", "holds a number that is too long"),
     ('{"minimum":1e999}', "is beyond all numbers"),
@@ -121,15 +121,15 @@ def branches(count: int, size: int) -> Any:
 
 
 def test_what_takes_too_many_steps_to_compare_is_refused() -> None:
-    found = answer(branches(12, 6), {**branches(12, 6), "title": "x", "maxProperties": 100})
+    found = answer(branches(10, 5), {**branches(10, 5), "title": "x", "maxProperties": 100})
     assert isinstance(found, SchemaError | list)
-    found = answer({"required": ["z"]}, branches(12, 6))
+    found = answer({"required": ["z"]}, branches(10, 5))
     assert isinstance(found, SchemaError)
     assert "takes too many steps to compare" in str(found)
 
 
 EXPENSIVE: list[tuple[str, Any, Any]] = [
-    ("many values", {"enum": list(range(9_000))}, {"enum": list(range(9_001))}),
+    ("many values", {"enum": list(range(4_000))}, {"enum": list(range(4_001))}),
     (
         "many values of lists",
         {"enum": [[each] * 10 for each in range(3000)]},
@@ -137,15 +137,15 @@ EXPENSIVE: list[tuple[str, Any, Any]] = [
     ),
     (
         "many properties",
-        {"properties": {f"p{each}": INT for each in range(8_000)}},
-        {"properties": {f"p{each}": INT for each in range(8_001)}},
+        {"properties": {f"p{each}": INT for each in range(3_000)}},
+        {"properties": {f"p{each}": INT for each in range(3_001)}},
     ),
     (
         "many patterns",
         {"patternProperties": {f"(a+)+{each}": INT for each in range(300)}},
         {"properties": {"a" * each: INT for each in range(300)}},
     ),
-    ("many items", {"items": [INT] * 15_000}, {"items": [{"type": "number"}] * 15_000}),
+    ("many items", {"items": [INT] * 5_000}, {"items": [{"type": "number"}] * 5_000}),
     (
         "many branches",
         {"oneOf": [{"required": [f"p{each}"]} for each in range(300)]},
@@ -153,8 +153,8 @@ EXPENSIVE: list[tuple[str, Any, Any]] = [
     ),
     (
         "many of all",
-        {"allOf": [{"minimum": each} for each in range(4_000)]},
-        {"allOf": [{"minimum": each} for each in range(1, 4_000)]},
+        {"allOf": [{"minimum": each} for each in range(2_000)]},
+        {"allOf": [{"minimum": each} for each in range(1, 2_000)]},
     ),
     ("not not not", nested_not := {"not": {"not": {"not": {"not": {"not": INT}}}}}, {"not": nested_not}),
     (
