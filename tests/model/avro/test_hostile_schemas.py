@@ -20,7 +20,7 @@ from latecomer.model.avro import (
     parse_schema,
     schema_of,
 )
-from latecomer.model.avro.mistakes import DEEPEST_TYPE
+from latecomer.model.schemas.mistakes import DEEPEST_TYPE
 
 SOON = 20.0  # seconds, on a machine that does ten other things
 

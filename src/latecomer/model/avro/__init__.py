@@ -6,13 +6,12 @@ incompatibilities            why one schema cannot read what another wrote
 Level, breaches              the seven levels of a registry
 """
 
-from latecomer.model.avro.compatibility import Incompatibility, Rule, incompatibilities
+from latecomer.model.avro.compatibility import Incompatibility, Rule, breaches, incompatibilities
 from latecomer.model.avro.forms import canonical_form, fingerprint, normalized, sha256
-from latecomer.model.avro.levels import Breach, Level, breaches
 from latecomer.model.avro.logical import Logical, logical_type
-from latecomer.model.avro.mistakes import SchemaError, written_path
 from latecomer.model.avro.parsing import parse_schema, schema_of
 from latecomer.model.avro.types import Schema
+from latecomer.model.schemas import Breach, Level, SchemaError, written_path
 
 __all__ = [
     "Breach",

@@ -8,11 +8,11 @@ guess: what is never refuted can be read.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from latecomer.model.avro import sentences
-from latecomer.model.avro.mistakes import Path, Work, written_path
 from latecomer.model.avro.naming import simple_name
 from latecomer.model.avro.types import (
     Array,
@@ -27,6 +27,8 @@ from latecomer.model.avro.types import (
     Type,
     Union,
 )
+from latecomer.model.schemas.levels import Breach, Level, breaches_by
+from latecomer.model.schemas.mistakes import Path, Work, written_path
 
 
 class Rule(StrEnum):
@@ -70,6 +72,11 @@ def incompatibilities(reader: Schema, writer: Schema) -> list[Incompatibility]:
     the schema: long is written, and int is read (TYPE_MISMATCH); read long, float or double
     """
     return _Comparison(reader, writer).problems()
+
+
+def breaches(new: Schema, versions: Mapping[int, Schema], level: Level) -> list[Breach[Incompatibility]]:
+    """Why a schema may not follow the versions of a subject under a level, the latest version first."""
+    return breaches_by(incompatibilities, new, versions, level)
 
 
 _Key = tuple[int, int]

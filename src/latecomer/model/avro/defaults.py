@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
-from latecomer.model.avro.mistakes import Path, SchemaError, Step, Work
 from latecomer.model.avro.types import (
     Array,
     Enum,
@@ -23,6 +22,7 @@ from latecomer.model.avro.types import (
     Type,
     Union,
 )
+from latecomer.model.schemas.mistakes import Path, SchemaError, Step, Work
 
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 

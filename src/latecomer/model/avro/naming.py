@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from latecomer.model.avro.mistakes import Path, SchemaError
+from latecomer.model.schemas.mistakes import Path, SchemaError
 
 Space = str
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

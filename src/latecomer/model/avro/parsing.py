@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 
 from latecomer.errors import did_you_mean
 from latecomer.model.avro.defaults import Defaults
-from latecomer.model.avro.json_input import read_json, require_plain
-from latecomer.model.avro.mistakes import DEEPEST_TYPE, Path, SchemaError, too_deep
 from latecomer.model.avro.naming import Space, alias_name, full_name, require_name
 from latecomer.model.avro.references import known_types, require_shallow, within_reach
 from latecomer.model.avro.types import (
@@ -28,6 +26,8 @@ from latecomer.model.avro.types import (
     Type,
     Union,
 )
+from latecomer.model.schemas.json_input import read_json, require_plain
+from latecomer.model.schemas.mistakes import DEEPEST_TYPE, Path, SchemaError, too_deep
 
 _T = TypeVar("_T", Record, Enum, Fixed)
 LARGEST_FIXED = 2**31 - 9

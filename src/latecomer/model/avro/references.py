@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from latecomer.model.avro.mistakes import DEEPEST_TYPE, SchemaError, too_deep
 from latecomer.model.avro.types import Named, Reference, Schema, Type, children, parts
+from latecomer.model.schemas.mistakes import DEEPEST_TYPE, SchemaError, too_deep
 
 
 def known_types(references: Mapping[str, Schema]) -> dict[str, Named]:

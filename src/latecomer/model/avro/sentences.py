@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from latecomer.model.avro.naming import simple_name
 from latecomer.model.avro.types import Defined, Enum, Field, Fixed, Named, Record, Reference, Type, Union
+from latecomer.model.schemas.mistakes import Words, listed
 
 READ_BY: dict[str, tuple[str, ...]] = {
     "null": ("null",),
@@ -23,9 +24,6 @@ READ_BY: dict[str, tuple[str, ...]] = {
     "record": ("record",),
 }
 """Kind of the reader's type → the writer's kinds that it can read."""
-_MOST = 10
-Words = tuple[str, str]
-"""What is wrong, and what would pass."""
 
 
 def named(found: Type) -> str:
@@ -43,16 +41,6 @@ def named(found: Type) -> str:
         case Record() | Enum() | Fixed():
             return f"{found.kind} {found.name}"
     return found.kind
-
-
-def listed(names: Sequence[str], last: str = ", ") -> str:
-    """
-    >>> listed(["a", "b", "c"], " or "), listed([])
-    ('a, b or c', 'nothing')
-    """
-    if len(names) > _MOST:
-        return f"{', '.join(names[:_MOST])} and {len(names) - _MOST} more"
-    return last.join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or "nothing"
 
 
 def type_mismatch(reader: Defined, writer: Defined) -> Words:

@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any, NoReturn
 
-from latecomer.model.avro.mistakes import Path, SchemaError, Step
+from latecomer.model.schemas.mistakes import Path, SchemaError, Step
 
 MOST_CHARACTERS = 1_000_000
 MOST_VALUES = 200_000

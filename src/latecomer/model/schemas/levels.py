@@ -16,12 +16,15 @@ under BACKWARD a new schema must be readable by old readers. In Confluent's regi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Generic, TypeVar
 
-from latecomer.model.avro.compatibility import Incompatibility, incompatibilities
-from latecomer.model.avro.types import Schema
+S = TypeVar("S")
+P = TypeVar("P")
+Compare = Callable[[S, S], Sequence[P]]
+"""Reader's and writer's schema → why the one cannot read what the other wrote."""
 
 
 class Level(StrEnum):
@@ -49,12 +52,12 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True)
-class Breach:
+class Breach(Generic[P]):
     """Why a new schema is refused: with which version it does not go together, and which of the two reads."""
 
     version: int
     new_reads_old: bool
-    problem: Incompatibility
+    problem: P
 
     def __str__(self) -> str:
         who = f"the new schema cannot read data of version {self.version}"
@@ -63,14 +66,14 @@ class Breach:
         return f"{who}: {self.problem}"
 
 
-def breaches(new: Schema, versions: Mapping[int, Schema], level: Level) -> list[Breach]:
+def breaches_by(compare: Compare[S, P], new: S, versions: Mapping[int, S], level: Level) -> list[Breach[P]]:
     """Why a schema may not follow the versions of a subject under a level, the latest version first."""
     numbers = sorted(versions, reverse=True)
     found = []
     for version in numbers if level.against_all else numbers[:1]:
         old = versions[version]
         if level.new_reads_old:
-            found += [Breach(version, True, problem) for problem in incompatibilities(new, old)]
+            found += [Breach(version, True, problem) for problem in compare(new, old)]
         if level.old_reads_new:
-            found += [Breach(version, False, problem) for problem in incompatibilities(old, new)]
+            found += [Breach(version, False, problem) for problem in compare(old, new)]
     return found

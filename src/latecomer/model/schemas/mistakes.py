@@ -1,4 +1,4 @@
-"""What is wrong with an Avro schema, and where."""
+"""What is wrong with a schema, and where."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ Path = tuple[Step, ...]
 MOST_WORK = 300_000
 """Steps that one question about schemas may take: seconds. A schema that people wrote needs some thousands."""
 DEEPEST_TYPE = 100
+Words = tuple[str, str]
+"""What is wrong, and what would pass."""
 _SHOWN = 80
+_MOST_LISTED = 10
 _NOTHING = object()
 
 
@@ -50,8 +53,22 @@ def written_path(path: Sequence[Step]) -> str:
     >>> written_path(("fields", 2, "type")), written_path(()), written_path((1, "items"))
     ('fields[2].type', 'the schema', '[1].items')
     """
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{_cut(step)}" for step in path)
     return text.removeprefix(".") or "the schema"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def listed(names: Sequence[str], last: str = ", ") -> str:
+    """
+    >>> listed(["a", "b", "c"], " or "), listed([])
+    ('a, b or c', 'nothing')
+    """
+    if len(names) > _MOST_LISTED:
+        return f"{', '.join(names[:_MOST_LISTED])} and {len(names) - _MOST_LISTED} more"
+    return last.join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or "nothing"
 
 
 def shown_value(value: object) -> str:
@@ -62,4 +79,4 @@ def shown_value(value: object) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         text = type(value).__name__
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return _cut(text)

@@ -1,0 +1,127 @@
+"""What holds of every schema, with the `jsonschema` library as the judge of values.
+
+A seed stands for schemas and values: `tests/jsonschema_kit.py` makes them.
+"""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from examples_kit import drawn
+from jsonschema_kit import DRAFTS, anything, changed, judge, value_for, whole_schema
+from latecomer.model.jsonschema import (
+    Level,
+    Validator,
+    breaches,
+    incompatibilities,
+    normalized,
+    parse_schema,
+    schema_of,
+    sha256,
+)
+
+pytestmark = pytest.mark.drawn
+seeds = st.integers(0, 2**64)
+
+
+def written_alike(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+@drawn(400)
+@given(seeds, st.sampled_from(list(DRAFTS)))
+def test_our_validator_answers_as_the_library_does(seed: int, draft: str) -> None:
+    rng = Random(seed)
+    schema = whole_schema(rng, draft)
+    ours, theirs = Validator(schema_of(schema)), judge(schema)
+    for _ in range(12):
+        value = value_for(rng, schema, schema) if rng.random() < 0.8 else anything(rng)
+        faults = ours.faults(value)
+        assert (not faults) == theirs.is_valid(value), (
+            f"{written_alike(schema)} {written_alike(value)} {faults}"
+        )
+
+
+def test_compatible_means_that_every_value_of_the_writer_is_valid_for_the_reader() -> None:
+    compatible = tried = 0
+
+    @drawn(600)
+    @given(seeds, st.sampled_from(list(DRAFTS)))
+    def holds(seed: int, draft: str) -> None:
+        nonlocal compatible, tried
+        rng = Random(seed)
+        one = whole_schema(rng, draft)
+        pair = [one, changed(rng, one)]
+        rng.shuffle(pair)
+        reader, writer = pair
+        if incompatibilities(schema_of(reader), schema_of(writer)):
+            return
+        compatible += 1
+        takes, writes = judge(reader), judge(writer)
+        for _ in range(40):
+            value = value_for(rng, rng.choice(pair), writer)
+            if writes.is_valid(value):
+                tried += 1
+                told = f"reader {written_alike(reader)} writer {written_alike(writer)} value {written_alike(value)}"
+                assert takes.is_valid(value), told
+
+    holds()
+    assert compatible > 100, "too few pairs are compatible for this test to say much"
+    assert tried > 10 * compatible, "too few values are valid for this test to say much"
+
+
+@drawn(300)
+@given(seeds, st.sampled_from(list(DRAFTS)))
+def test_a_schema_reads_itself(seed: int, draft: str) -> None:
+    schema = whole_schema(Random(seed), draft)
+    assert incompatibilities(schema_of(schema), schema_of(json.loads(json.dumps(schema)))) == []
+
+
+def shuffled(value: Any) -> Any:
+    """The same JSON with the keys of every object the other way round."""
+    if isinstance(value, dict):
+        return {key: shuffled(value[key]) for key in reversed(value)}
+    return [shuffled(each) for each in value] if isinstance(value, list) else value
+
+
+@drawn(100)
+@given(seeds, st.sampled_from((None, 1, 4)))
+def test_layout_is_of_no_importance(seed: int, indent: int | None) -> None:
+    schema = whole_schema(Random(seed))
+    one, other = schema_of(schema), parse_schema(json.dumps(shuffled(schema), indent=indent))
+    assert other == one
+    assert normalized(other) == normalized(one)
+    assert sha256(other) == sha256(one)
+    assert parse_schema(normalized(one)) == one
+
+
+@drawn(100)
+@given(seeds)
+def test_full_is_backward_and_forward(seed: int) -> None:
+    rng = Random(seed)
+    one = whole_schema(rng)
+    new, versions = schema_of(one), {1: schema_of(changed(rng, one))}
+    backward, forward, full = (
+        breaches(new, versions, level) for level in (Level.BACKWARD, Level.FORWARD, Level.FULL)
+    )
+    assert full == backward + forward
+    assert [each.problem for each in backward] == incompatibilities(new, versions[1])
+    assert [each.problem for each in forward] == incompatibilities(versions[1], new)
+
+
+@drawn(200)
+@given(seeds)
+def test_every_problem_has_a_place_a_rule_and_a_fix(seed: int) -> None:
+    rng = Random(seed)
+    one = whole_schema(rng)
+    for problem in incompatibilities(schema_of(one), schema_of(changed(rng, one))):
+        assert problem.message
+        assert problem.fix
+        assert problem.location.startswith("#")
+        assert str(problem.rule) in str(problem)
