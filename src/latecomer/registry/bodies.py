@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from latecomer.model.avro import SchemaError, written_path
-from latecomer.model.avro.json_input import read_json
-from latecomer.model.avro.mistakes import shown_value
+from latecomer.model.schemas.json_input import read_json
+from latecomer.model.schemas.mistakes import shown_value
 from latecomer.registry.names import LARGEST, LATEST, Naming, NamingRule, subject_of
 from latecomer.registry.policy import level_of
 from latecomer.registry.records import Definition, Reference

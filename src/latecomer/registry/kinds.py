@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from latecomer.errors import LatecomerError
-from latecomer.model import avro
-from latecomer.model.avro import Level
+from latecomer.model import avro, jsonschema
+from latecomer.model.schemas import Level
 from latecomer.registry.records import Definition, Reference
 from latecomer.registry.refusals import Refused, invalid_schema
 
@@ -34,6 +34,7 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "AVRO": Kind(avro.parse_schema, avro.normalized, avro.breaches, ".avsc"),
+    "JSON": Kind(jsonschema.parse_schema, jsonschema.normalized, jsonschema.breaches, ".schema.json"),
 }
 
 
