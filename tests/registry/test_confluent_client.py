@@ -46,7 +46,7 @@ def test_registering_and_looking_up(server: Server, client: SchemaRegistryClient
     assert subject in other.get_subjects(subject_prefix=subject[:6])
     assert subject in other.get_subjects_by_schema_id(number)
     assert (subject, 1) in [(each.subject, each.version) for each in other.get_schema_versions(number)]
-    assert other.get_schema_types() == ["AVRO"]
+    assert other.get_schema_types() == ["AVRO", "JSON"]
     assert other.get_contexts() == ["."]
 
 

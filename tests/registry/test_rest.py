@@ -77,7 +77,7 @@ def test_small_things(ask: Asking) -> None:
     assert ask.get("/") == {}
     assert ask.get("/health") == {"status": "ok"}
     assert ask.get("/contexts") == ["."]
-    assert ask.get("/schemas/types") == ["AVRO"]
+    assert ask.get("/schemas/types") == ["AVRO", "JSON"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import hmac
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,6 +103,7 @@ def test_scopes(guarded: Server) -> None:
         SECRETS[Scope.ADMIN][0],
         "Bearer é",
     ],
+    ids=itertools.count(),  # tokens are other ones in each test process, and so would be the names
 )
 def test_who_is_not_let_in(guarded: Server, authorization: str | None) -> None:
     headers = {} if authorization is None else {"Authorization": authorization}
