@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-import itertools
 import hmac
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
