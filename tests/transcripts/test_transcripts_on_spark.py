@@ -1,13 +1,14 @@
 """The same transcripts through the engine: what they state, and everything the oracle says besides.
 
-`make test` has one or two of each kind of rule, and those that are about the engine itself. All others, every row its
-own batch, all rows in one, and a replay of each log are in `make test-long`. What a transcript says of the pure model
-is in `make test` for all of them, and tests/engine and tests/properties hold each window, trigger, policy and strategy
-on Spark against the oracle.
+`make test` has one or two of each kind of rule, and those that are about the engine itself. All others are in
+`make test-long`, with each once more under another cut (every row its own batch, or all rows in one) and a replay of
+the log of every third. What a transcript says of the pure model is in `make test` for all of them, and tests/engine and
+tests/properties hold each window, trigger, policy and strategy on Spark against the oracle.
 """
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,10 @@ AS_WRITTEN = [
     pytest.param(file, marks=[pytest.mark.long] * (file.stem not in SOON), id=file.stem)
     for file in TRANSCRIPTS
 ]
-every_transcript = pytest.mark.parametrize("file", TRANSCRIPTS, ids=lambda file: file.stem)
+CUTS = [
+    pytest.param(file, cut, id=f"{file.stem}-{cut}")
+    for file, cut in zip(TRANSCRIPTS, itertools.cycle(("one by one", "all in one")), strict=False)
+]
 
 
 def holds(file: Path, spark: SparkSession, cut: str, replayed: bool = False) -> None:
@@ -64,13 +68,12 @@ def test_spark_says_so(file: Path, spark: SparkSession) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("cut", ["one by one", "all in one"])
-@every_transcript
-def test_spark_says_so_under_another_cut(file: Path, spark: SparkSession, cut: str) -> None:
+@pytest.mark.parametrize(("file", "cut"), CUTS)
+def test_spark_says_so_under_another_cut(file: Path, cut: str, spark: SparkSession) -> None:
     holds(file, spark, cut)
 
 
 @pytest.mark.long
-@every_transcript
+@pytest.mark.parametrize("file", TRANSCRIPTS[::3], ids=lambda file: file.stem)
 def test_a_replay_in_one_shot_says_the_same(file: Path, spark: SparkSession) -> None:
     holds(file, spark, "as written", replayed=True)
