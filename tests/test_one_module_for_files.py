@@ -26,6 +26,8 @@ OTHERS = {
     "source/files.py": "the files of a source",
     "source/kafka_settings.py": "certificates that the user names",
     "spark/packages.py": "jars, in the cache of the user",
+    "spark/archive.py": "archives of classes, likewise",
+    "spark/java.py": "the Java that is installed",
     "spark/session.py": "the logs and the warehouse of the JVM, on the machine where it runs",
     "testing/": "a folder for a test, and a sink's own `open`",
 }
