@@ -98,7 +98,7 @@ def _leaves(row: dict[str, object], around: str = "", depth: int = 1) -> Iterato
 
 
 def _named(columns: dict[str, str]) -> dict[str, str]:
-    """The columns with dots in their names. What is an object in one row and a value in another is text.
+    r"""The columns with dots in their names. What is an object in one row and a value in another is text.
 
     >>> _named({"a\0b": "bigint", "a": "null", "c\0d": "bigint", "c": "double", "e.f": "string"})
     {'a.b': 'bigint', 'c': 'string', 'e.f': 'string'}
