@@ -16,7 +16,7 @@ from latecomer.config.models import Output
 from latecomer.model.verdicts import Fate, Verdict, fate_of
 from latecomer.model.windows import Session
 from latecomer.store.layout import EventLayout
-from latecomer.store.sql import quoted
+from latecomer.store.sql import holds, quoted
 from latecomer.windowing.assign import END, FIRST_END, LEADING, TIME, with_windows
 
 ARRIVAL = f"{PRIVATE}arrival"
@@ -85,7 +85,7 @@ def with_watermark(seen: DataFrame, timeline: DataFrame) -> DataFrame:
 
 def kept_sql(output: Output) -> str:
     """Whether an output's `where` keeps an event."""
-    return "true" if output.where is None else f"coalesce({output.where}, false)"
+    return "true" if output.where is None else holds(output.where, BATCH)
 
 
 def fate_sql(output: Output, end: str = END) -> str:
