@@ -224,7 +224,7 @@ class Store:
         pinned = read_pins(self.root)
         if pinned is not None:
             for name in self.pipeline.outputs:
-                _require_definitions(self.pipeline, name, pinned)
+                _require_definitions(self.pipeline, name, pinned, {**pinned["columns"], **self.columns})
         return pinned
 
     def pinned_definition(self, name: str) -> dict[str, Any] | None:
@@ -367,14 +367,33 @@ def _columns_of(
     differs = [
         column
         for column, kind in (found or {}).items()
-        if pinned.get(column) not in (kind, written.get(column))
+        if column in pinned and pinned[column] not in (kind, written.get(column))
     ]
     if differs:
         raise StoreMismatch(
             f"{place_in(name, 'source.schema')} differs from the columns pinned in the store: {', '.join(differs)}; "
             "restore the declared types, or start a new store"
         )
-    return dict(pinned)
+    return _widened(name, pipeline, pinned, found or {})
+
+
+def _widened(
+    name: str, pipeline: Pipeline, pinned: Mapping[str, str], found: Mapping[str, str]
+) -> dict[str, str]:
+    """The pinned columns, and after them those that the source declares since. Events that came before have none of
+    these."""
+    columns = {**pinned, **{column: kind for column, kind in found.items() if column not in pinned}}
+    before, after = (layout.EventLayout(pipeline, each) for each in (pinned, columns))
+    moved = [column for column in pinned if before.view[column] != after.view[column]]
+    if before.first_arrival != after.first_arrival:
+        moved.append(before.first_arrival)
+    if moved:
+        new = ", ".join(column for column in found if column not in pinned)
+        raise StoreMismatch(
+            f"{place_in(name, 'source.schema')} has a new column ({new}) with a name that the store uses for "
+            f"{moved[0]}; rename it on the way in, with columns"
+        )
+    return columns
 
 
 def _inferred(name: str, pipeline: Pipeline) -> dict[str, str]:
@@ -474,9 +493,11 @@ def policy_of(output: Output) -> dict[str, Any]:
     return {key: written[key] for key in policy}
 
 
-def _require_definitions(pipeline: Pipeline, name: str, pinned: Mapping[str, Any]) -> None:
+def _require_definitions(
+    pipeline: Pipeline, name: str, pinned: Mapping[str, Any], columns: Mapping[str, str]
+) -> None:
     """What was written down of an output must be what a pipeline file could say; every `where` above all."""
-    seen = seen_types(pipeline, pinned["columns"])
+    seen = seen_types(pipeline, columns)
     entries = [{"definition": pinned["outputs"].get(name, {})}, *pinned["policies"].get(name, [])]
     for entry in entries:
         try:
