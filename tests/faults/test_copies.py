@@ -152,3 +152,26 @@ def test_panes_that_are_behind_the_ledger_are_not_read(filmed: Filmed, tmp_path:
             (file.parent / path).write_bytes(written)
     with pytest.raises(StoreError, match=r"ledger says that outputs/totals/panes has batch 3.*copy it again"):
         Reader(load_pipeline(file)).results("totals")
+
+
+@pytest.mark.parametrize("kept", ["partials", "panes"])
+def test_tables_that_are_ahead_of_what_they_rest_on_are_not_run(
+    filmed: Filmed, tmp_path: Path, kept: str
+) -> None:
+    """Open states of a later moment beside the panes of an earlier one: the next panes would be short. And panes that
+    are two batches ahead of the ledger."""
+    file = filmed.copied(tmp_path / "copy", 0)
+    shutil.rmtree(file.parent / "store", ignore_errors=True)
+    folder, last = Path("store", "outputs", "totals", kept), filmed.film.views[-1]
+    ledger = Path("store", "ledger", "_delta_log", "00000000000000000001.json")
+    early = next(view for view in filmed.film.views if ledger in view)
+    for path, content in {
+        **{path: content for path, content in early.items() if folder not in path.parents},
+        **{path: content for path, content in last.items() if folder in path.parents},
+    }.items():
+        (file.parent / path).parent.mkdir(parents=True, exist_ok=True)
+        (file.parent / path).write_bytes(content)
+    store = open_store(load_pipeline(file))
+    missing = "panes" if kept == "partials" else "ledger"
+    with pytest.raises(StoreError, match=rf"of totals and not in the {missing}; if this is a copy"):
+        require_unbroken(store)

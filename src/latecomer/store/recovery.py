@@ -80,6 +80,7 @@ def require_unbroken(store: Store) -> None:
     _require_reached(store, store.events, _ASIDE)
     for output in store.pipeline.outputs:
         require_output(store, output)
+        _require_not_ahead(store, output)
     for table in _tables(store.root):
         if (file := Table(table, None).missing_file()) is not None:
             raise StoreError(f"table {table}: the file {file.path} is missing, or not whole; {RESTORE}")
@@ -97,6 +98,22 @@ def require_unbroken(store: Store) -> None:
 def require_output(store: Store, output: str) -> None:
     """Refuse what an output has published where it is behind the ledger."""
     _require_reached(store, store.ledger, [f"outputs/{output}/{name}" for name in _PUBLISHED])
+
+
+def _require_not_ahead(store: Store, output: str) -> None:
+    """Refuse an output whose tables are further than what is committed before them, or than the batch under way.
+
+    A batch commits panes, then the open states, then the ledger. States without the panes that were made of them
+    would make the panes of that batch short when it is run again.
+    """
+    states, panes = (Table(store.root / "outputs" / output / name, None) for name in ("partials", "panes"))
+    ahead = states.last_batch() if states.exists else -1
+    published = panes.last_batch() if panes.exists else -1
+    if ahead > published:
+        raise StoreError(_lacks(store, ahead, f"open states of {output}", "panes"))
+    store.ledger.refresh()
+    if published > store.ledger.last_batch() + 1:
+        raise StoreError(_lacks(store, published - 1, f"panes of {output}", "ledger"))
 
 
 def _require_reached(store: Store, witness: Table, names: Iterable[str]) -> None:
