@@ -12,6 +12,7 @@ from latecomer.cli.options import (
     File,
     Format,
     Formatted,
+    WrongUsage,
     Zoned,
     choose_zone,
     hush_spark,
@@ -21,6 +22,8 @@ from latecomer.cli.options import (
 from latecomer.errors import MachineError
 
 if TYPE_CHECKING:
+    from latecomer.config.models import Pipeline
+    from latecomer.observe.serving import Served
     from latecomer.pipeline import BatchReport
 
 
@@ -30,6 +33,16 @@ def run(
     drain: Annotated[
         bool, typer.Option("--drain", help="Likewise, and close every window: the input has ended.")
     ] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics",
+            metavar="[HOST:]PORT",
+            help="Serve /metrics, /healthz and /readyz there meanwhile; 0 is a free port. Another host than this "
+            "machine needs LATECOMER_METRICS_TOKEN.",
+            show_default=False,
+        ),
+    ] = None,
     form: Formatted = Format.TABLE,
     zone: Zoned = None,
 ) -> None:
@@ -37,6 +50,7 @@ def run(
     choose_zone(zone, file)
     pipeline = load(file)
     print_warnings(pipeline, file)
+    serving = None if metrics is None else _served(pipeline, metrics)
     from latecomer.cli.progress import Totals, out_of_step_in_words, print_summary, progress
     from latecomer.cli.steps import current
 
@@ -54,6 +68,8 @@ def run(
     def watch(report: BatchReport) -> None:
         nonlocal warned
         totals.add(report)
+        if serving is not None:
+            serving.figures.batch(report)
         tell(report)
         warning = out_of_step_in_words(report, None if pipeline.sources else pipeline.source.files)
         if warning is not None and not warned:
@@ -61,10 +77,27 @@ def run(
             current().line(warning)
 
     options = {"once": once, "drain": drain, "watch": watch, "stop": stop, "file": file}
-    left = beside_a_run(run_pipeline, pipeline, **options)
+    if serving is None:
+        left = beside_a_run(run_pipeline, pipeline, **options)
+    else:
+        with serving:
+            current().line(f"metrics: {serving.url}")
+            left = beside_a_run(run_pipeline, pipeline, begin=serving.figures.begin, **options)
     current().rest()
     if stop.is_set():
         when = "before the first batch" if totals.last_batch is None else f"after batch {totals.last_batch}"
         print(f"stopped {when}; the store is consistent", file=sys.stderr)
     if form is Format.TABLE:
         print_summary(totals, left)
+
+
+def _served(pipeline: Pipeline, written: str) -> Served:
+    """Where metrics are served. What cannot be is told before Spark starts."""
+    from latecomer.observe.serving import Served, address_of
+
+    try:
+        host, port = address_of(written)
+    except ValueError as error:
+        fix = "write a port such as 9464, or a host and a port such as 0.0.0.0:9464"
+        raise WrongUsage("--metrics", written, str(error), fix) from None
+    return Served(pipeline, host, port)
