@@ -14,6 +14,7 @@ import typer
 
 from latecomer.cli import (
     certify,
+    check,
     compact,
     correct,
     dead_letters,
@@ -22,6 +23,7 @@ from latecomer.cli import (
     gaps,
     late,
     ledger,
+    metrics,
     panes,
     rebuild,
     reconcile,
@@ -96,6 +98,7 @@ app.command("gaps")(gaps.gaps)
 app.command("watermarks")(watermarks.watermarks)
 app.command("ledger")(ledger.ledger)
 app.command("status")(status.status)
+app.command("check")(check.check)
 app.command("correct")(correct.correct)
 app.command("serving")(serving.serving)
 app.add_typer(rebuild.rebuild, name="rebuild")
@@ -107,6 +110,7 @@ app.add_typer(registry.registry, name="registry")
 app.command("validate")(validate.validate)
 app.command("test")(test.verify)
 app.command("schema")(schema.schema)
+app.command("metrics")(metrics.metrics)
 app.command("doctor")(doctor.doctor)
 if importlib.util.find_spec("latecomer.cli.demo") is not None:
     app.command("demo")(importlib.import_module("latecomer.cli.demo").demo)

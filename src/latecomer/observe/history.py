@@ -150,8 +150,8 @@ def average_lag(steps: Sequence[WatermarkStep], since: int, until: int) -> float
     5.0
     """
     weighed = length = 0.0
-    ends = [step.at for step in steps[1:]] + [until]
-    for step, end in zip(steps, ends, strict=True):
+    ends = [*(step.at for step in steps[1:]), until]
+    for step, end in zip(steps, ends, strict=False):
         begin, stop = max(step.at, since), min(end, until)
         if begin < stop and step.watermark is not None:
             weighed += (stop - begin) * ((begin + stop) / 2 - step.watermark)
