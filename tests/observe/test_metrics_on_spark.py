@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from cli.cli_kit import Cli
 from latecomer import Pipeline, Reader, load_pipeline, run
+from latecomer.observe import sizes
 from latecomer.observe.figures import Figures
 from latecomer.observe.inventory import METRICS
 from latecomer.observe.serving import Served
@@ -74,7 +75,10 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.5)
 
 
-def test_a_run_is_read_while_it_follows(spark: SparkSession, pipeline: Pipeline) -> None:
+def test_a_run_is_read_while_it_follows(
+    spark: SparkSession, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizes, "EVERY_SECONDS", 0.5)
     land(pipeline, "0.json", (600, 599, "a"), (590, 588, "b"), (480, 479, "a"), (470, 400, "b"))
     stop, failed = threading.Event(), []
 

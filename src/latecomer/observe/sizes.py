@@ -12,7 +12,7 @@ from latecomer.store.store import Store
 from latecomer.store.table import Table
 
 LOG = logging.getLogger(__name__)
-EVERY_SECONDS = 30.0
+EVERY_SECONDS = 10.0
 _SHARED = ("events", "duplicates", "dead_letters", "repairs", "watermarks", "ledger", "publications")
 _OF_OUTPUT = ("panes", "partials", "late")
 
