@@ -38,6 +38,7 @@ from latecomer.cli import (
     validate,
     watermarks,
 )
+from latecomer.cli.json_log import is_wanted
 from latecomer.cli.options import WrongUsage
 from latecomer.cli.steps import reporting
 from latecomer.cli.terminal import escape_formulas, shielded_terminal
@@ -125,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = "--debug" in given or os.environ.get("LATECOMER_DEBUG") == "1"
     quiet = "--quiet" in given or "-q" in given
     escape_formulas(FORMULAS in given)
-    with shielded_terminal(), reporting(quiet) as display:
+    with shielded_terminal(), reporting(quiet, is_wanted(given)) as display:
         display.show("starting")
         status = _status([argument for argument in given if argument not in _EVERYWHERE], debug)
     sys.exit(status)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from latecomer.cli.json_log import JsonDisplay, LogFormat
 from latecomer.cli.options import (
     File,
     Format,
@@ -22,6 +23,7 @@ from latecomer.cli.options import (
 from latecomer.errors import MachineError
 
 if TYPE_CHECKING:
+    from latecomer.cli.progress import Progress
     from latecomer.config.models import Pipeline
     from latecomer.observe.serving import Served
     from latecomer.pipeline import BatchReport
@@ -43,6 +45,9 @@ def run(
             show_default=False,
         ),
     ] = None,
+    log: Annotated[
+        LogFormat, typer.Option("--log", help="How to say on standard error what is being done.")
+    ] = LogFormat.TEXT,
     form: Formatted = Format.TABLE,
     zone: Zoned = None,
 ) -> None:
@@ -63,7 +68,10 @@ def run(
         raise MachineError(f"Spark cannot be imported ({error}); latecomer doctor says why") from error
 
     totals, stop = Totals(), threading.Event()
+    display = current()
     tell, warned = progress(form, totals), False
+    if isinstance(display, JsonDisplay):
+        tell = _as_json(display, tell if form is not Format.TABLE else None)
 
     def watch(report: BatchReport) -> None:
         nonlocal warned
@@ -81,7 +89,7 @@ def run(
         left = beside_a_run(run_pipeline, pipeline, **options)
     else:
         with serving:
-            current().line(f"metrics: {serving.url}")
+            display.line(f"metrics: {serving.url}")
             left = beside_a_run(run_pipeline, pipeline, begin=serving.figures.begin, **options)
     current().rest()
     if stop.is_set():
@@ -89,6 +97,18 @@ def run(
         print(f"stopped {when}; the store is consistent", file=sys.stderr)
     if form is Format.TABLE:
         print_summary(totals, left)
+
+
+def _as_json(display: JsonDisplay, also: Progress | None) -> Progress:
+    """Tell of each batch in the log, and besides as the rows on standard output do."""
+    from latecomer.cli.progress import as_json
+
+    def tell(report: BatchReport) -> None:
+        display.say("info", "batch", **as_json(report))
+        if also is not None:
+            also(report)
+
+    return tell
 
 
 def _served(pipeline: Pipeline, written: str) -> Served:
