@@ -12,6 +12,7 @@ class Document(StrEnum):
     """What can be printed."""
 
     DOCS = "docs"
+    ALERTS = "alerts"
     GRAFANA = "grafana"
     RULES = "rules"
 
@@ -20,8 +21,8 @@ def metrics(
     what: Annotated[
         Document,
         typer.Argument(
-            metavar="docs|grafana|rules",
-            help="The table of all metrics, a dashboard for Grafana, or alert rules for Prometheus.",
+            metavar="[docs|alerts|grafana|rules]",
+            help="The table of all metrics or alerts, a dashboard for Grafana, or rules for Prometheus.",
         ),
     ] = Document.DOCS,
 ) -> None:
@@ -30,6 +31,7 @@ def metrics(
 
     print_of = {
         Document.DOCS: documents.metrics_table,
+        Document.ALERTS: documents.alerts_table,
         Document.GRAFANA: documents.dashboard,
         Document.RULES: documents.rules,
     }

@@ -85,6 +85,8 @@ def _described(
         yield f"profile    {pipeline.profile} sets, unless written: {settings(pipeline.profile, sessions)}"
     if pipeline.ledger:
         yield f"ledger     also sums {', '.join(pipeline.ledger)}"
+    if pipeline.alerts.lag is not None:
+        yield f"alerts     the watermark is {format_duration(pipeline.alerts.lag)} behind the wall clock"
     if kept := _retention(pipeline.retention):
         yield f"retention  {kept}"
     marks = [view.watermark.needs.where for view in pipeline.views.values()]
