@@ -13,12 +13,27 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cli.cli_kit import Cli
-from latecomer import Pipeline, Reader, load_pipeline, run
+from latecomer import (
+    Bounded,
+    Output,
+    Pipeline,
+    Reader,
+    Tumbling,
+    check_alerts,
+    load_pipeline,
+    plan_rebuild,
+    run,
+)
+from latecomer.model.arrivals import Arrival
 from latecomer.observe import sizes
 from latecomer.observe.figures import Figures
+from latecomer.observe.history import HOUR, History, Sums
 from latecomer.observe.inventory import METRICS
+from latecomer.observe.recorded import read_history
 from latecomer.observe.serving import Served
-from observe.observe_kit import Samples, get, samples, value
+from latecomer.store.publications import wall_clock
+from observe.observe_kit import Samples, get, read, samples, value
+from spark_kit import Bench
 
 FILE = """
 name: live
@@ -40,6 +55,7 @@ outputs:
     sinks: [{sqlite: results.db}]
 """
 NOW = datetime.now(UTC).replace(microsecond=0)
+NOON, SECOND = 1_777_118_400_000_000, 1_000_000
 
 
 @pytest.fixture
@@ -188,3 +204,37 @@ def test_the_verb_serves_while_it_runs(
     assert value(seen[-1], "rows_total") == 3
     with pytest.raises(OSError, match="refused"):
         get(kept[0].url)
+
+
+def test_a_rebuild_counts_as_corrections(spark: SparkSession, tmp_path: Path) -> None:
+    def paid(second: int, came: int) -> Arrival:
+        return Arrival(NOON + second * SECOND, NOON + came * SECOND, payload={"paise": 1})
+
+    output = Output(window=Tumbling("1m"), aggregates={"paise": "sum(paise)"}, late="side_output")
+    bench = Bench(
+        spark, tmp_path, Bounded("1s"), {"one": output}, {"paise": "bigint"}, measures=(), ids=False
+    )
+    engine = bench.engine()
+    figures = Figures(bench.pipeline)
+    figures.begin(engine)
+    engine.watch = figures.batch
+    try:
+        engine.data(0, bench.write(0, [paid(5, 5), paid(200, 200), paid(10, 210)]))
+        engine.rebuild(plan_rebuild(bench.pipeline, "one", last="4m", spark=spark))
+        found = read(figures)
+    finally:
+        engine.close()
+        figures.close()
+    assert value(found, "events_total", output="one", fate="side_output") == 1
+    assert value(found, "corrections_total", output="one", kind="rebuilt") == 1
+    assert value(found, "corrections_total", output="one", kind="late_pane") == 0
+    assert value(found, "backfill_under_way", kind="rebuild") == 1
+    assert value(found, "batches_total", kind="rebuild") == 1
+
+    # The store alone says the same.
+    history = History()
+    now = wall_clock()
+    read_history(engine.store, now, engine.last, history.add)
+    assert history.total("one", now - HOUR, now + HOUR) == Sums(received=3, side_output=1, rebuilt=1)
+    states = {row["alert"]: row["state"] for row in check_alerts(bench.pipeline).to_pylist()}
+    assert states["ledger"] == "ok"

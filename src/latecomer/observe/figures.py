@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 SECOND = 1_000_000
+TRENDS_EVERY = 60 * SECOND
+"""What is seen over days is not computed whenever somebody reads."""
 Labels = tuple[str, ...]
 _KINDS = ("data", "heartbeat", "drain", "rebuild", "repair")
 
@@ -91,6 +93,7 @@ class Figures(Collector):
         self._names = PartitionNames()
         self._marks: dict[str, int] = {}
         self._watermark = self._newest_arrival = BEGIN_OF_TIME
+        self._trends_at = -TRENDS_EVERY
         self._failed = False
         self._begin_at_zero()
 
@@ -136,6 +139,8 @@ class Figures(Collector):
         """Read what became of events before this run."""
         with self._excused("what came before this run cannot be read for the metrics"):
             read_history(store, self.clock(), last, self._remember)
+        with self._lock:
+            self._trends_at = -TRENDS_EVERY
 
     def _remember(self, output: str, at: int, sums: Sums) -> None:
         with self._lock:
@@ -267,6 +272,9 @@ class Figures(Collector):
             self._set("sink_down", float(worker.outage is not None), *named)
 
     def _measure_trends(self, now: int) -> None:
+        if now - self._trends_at < TRENDS_EVERY:
+            return
+        self._trends_at = now
         for output in self.pipeline.outputs:
             for name, value in (
                 ("side_output_baseline_ratio", self.history.baseline(output, now)),
