@@ -36,7 +36,6 @@ from latecomer.ledger.book import (
     require_balance,
     with_duplicates,
 )
-from latecomer.log.delays import Delays
 from latecomer.log.events import NOTHING, EventLog, Received
 from latecomer.log.repairs import RepairLog
 from latecomer.log.repeats import repeats_in
@@ -89,8 +88,8 @@ class BatchReport:
     """Seconds by stage of the flow; `waiting` is for the batch before this one."""
     partitions: Mapping[str, int] = field(default_factory=dict)
     """How far each partition is by itself that is not idle, where somebody asked for that."""
-    delays: Delays | None = None
-    """How long after their event time events came, where somebody asked for that."""
+    events: Sequence[DataFile] = ()
+    """The files of events that were logged."""
     panes: Mapping[str, Sequence[DataFile]] = field(default_factory=dict)
     """The files of panes that each output published."""
 
@@ -120,7 +119,7 @@ class Accepted:
     holding: Sequence[Holding] = ()
     unread: int | None = None
     partitions: Mapping[str, int] = field(default_factory=dict)
-    delays: Delays | None = None
+    events: Sequence[DataFile] = ()
     watch: Stopwatch = field(default_factory=lambda: Stopwatch())
 
 
@@ -168,7 +167,7 @@ class Engine:
         self.started = False
         """Whether what an interrupted run left undone is done."""
         self.measured = False
-        """Whether reports have what only metrics need: the delays of events, and how far each partition is."""
+        """Whether reports have what only metrics need: how far each partition is."""
 
     @property
     def pipeline(self) -> Pipeline:
@@ -215,7 +214,7 @@ class Engine:
         received = self.log.write(number, piece, self.keeper.timeline)
         stopwatch.end("log")
         events = self.log.batch(number)
-        heads = self.log.heads(events, piece.source, self.measured)
+        heads = self.log.heads(events, piece.source)
         taken = intake(received, heads.measures, *self.log.sums_aside(number, received))
         stopwatch.end("timeline")
         self.settle()
@@ -234,7 +233,7 @@ class Engine:
             out_of_step=out_of_step,
             holding=holding,
             unread=piece.unread,
-            delays=heads.delays,
+            events=self.log.written(number),
             watch=stopwatch,
         )
         self._under_way = self._completing.submit(self._complete, accepted, self.outputs)
@@ -502,7 +501,7 @@ class Engine:
                 published_at,
                 accepted.watch.seconds,
                 accepted.partitions,
-                accepted.delays,
+                accepted.events,
                 panes,
             )
         )

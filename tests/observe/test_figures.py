@@ -5,18 +5,21 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from latecomer.log.delays import BOUNDS, Delays
 from latecomer.log.events import Received
 from latecomer.model.ledger import Entry
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.observe.figures import Figures
 from latecomer.observe.inventory import METRICS, full_name
 from latecomer.observe.labels import REST, PartitionNames
+from latecomer.observe.lateness import BOUNDS, delays_in
 from latecomer.pipeline import BatchReport
+from latecomer.store.layout import TIMESTAMP
+from latecomer.store.table import Table, moments
 from observe.observe_kit import read, value, watched_shop
 
 NOW = 1_780_000_000_000_000
@@ -34,7 +37,6 @@ def report(batch: int = 0, **more: object) -> BatchReport:
         "entries": [Entry(batch, "totals", "events", Decimal(10), fates, late_at_source=4)],
         "published_at": NOW,
         "stages": {"log": 0.7, "windowing": 1.2},
-        "delays": Delays(tuple(min(9, nth) for nth in range(len(BOUNDS))), 9, 100.5),
         "partitions": {"a": NOW - 90 * SECOND, "b": NOW - 10 * SECOND},
         "unread": 7,
     }
@@ -95,9 +97,19 @@ def test_what_a_batch_reports(figures: Figures) -> None:
     assert value(found, "batch_seconds_sum", stage="windowing") == 2.4
     assert value(found, "batch_seconds_bucket", stage="log", le="0.5") == 0
     assert value(found, "batch_seconds_bucket", stage="log", le="1.0") == 2
-    assert value(found, "lateness_seconds_count") == 18
-    assert value(found, "lateness_seconds_sum") == 201
-    assert value(found, "lateness_seconds_bucket", le="5.0") == 2
+
+
+def test_delays_are_counted_in_the_files_of_the_log(tmp_path: Path) -> None:
+    events = Table(tmp_path / "events", pa.schema([("event_time", TIMESTAMP), ("arrival_time", TIMESTAMP)]))
+    delays = [-5 * SECOND, 0, SECOND, SECOND + 1, 59 * SECOND, 60 * SECOND, 100_000 * SECOND]
+    rows = {"event_time": [NOW] * len(delays), "arrival_time": [NOW + delay for delay in delays]}
+    events.append(0, pa.table({name: moments(each) for name, each in rows.items()}))
+    found = delays_in(events, events.files())
+    assert dict(zip(BOUNDS, found.within, strict=True)) == {
+        bound: sum(delay <= bound * SECOND for delay in delays) for bound in BOUNDS
+    }
+    assert found.events == 7
+    assert found.seconds == pytest.approx(0 + 0 + 1 + 1.000001 + 59 + 60 + 100_000)
 
 
 def test_an_unbalanced_line_shows(figures: Figures) -> None:

@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 
 from latecomer.log import envelope
 from latecomer.log.dead_letters import Filing
-from latecomer.log.delays import Delays, delay_counts
 from latecomer.log.duplicates import set_aside
 from latecomer.log.envelope import decoded
 from latecomer.log.ids import IdIndex
@@ -76,7 +75,6 @@ class Heads:
     earliest: int
     latest: int
     measures: dict[str, Decimal]
-    delays: Delays | None = None
 
 
 class EventLog:
@@ -139,6 +137,10 @@ class EventLog:
         files = self._files_of(self.store.events, batch)
         return _only(self._read(files), files, batch)
 
+    def written(self, batch: int) -> Sequence[DataFile]:
+        """The files of events that this run wrote for its last batch; none of any other."""
+        return self._files.get(batch, ())
+
     def aside(self, table: Table, batch: int) -> DataFrame:
         """A batch's duplicates or dead letters."""
         files = self._files_of(table, batch)
@@ -175,9 +177,8 @@ class EventLog:
         """The events in some of the log's files."""
         return self._read(files)
 
-    def heads(self, events: DataFrame, source: str | None = None, delays: bool = False) -> Heads:
-        """What each tick brought from each partition: one small row for each, on the driver. With `delays` also
-        how long after their event time events came.
+    def heads(self, events: DataFrame, source: str | None = None) -> Heads:
+        """What each tick brought from each partition: one small row for each, on the driver.
 
         It is told as much as the strategy of the events' source needs, and no more than that where no strategy is to
         hear of them. Where one needs a histogram there is a row for each of its bars.
@@ -193,7 +194,6 @@ class EventLog:
             "events": "count(1)",
             **({"arrived": "max(arrival_time)"} if every == "event" else {}),
             **({"marked": f"max({MARK})"} if needs.marks else {}),
-            **(delay_counts() if delays else {}),
             **self._measure_sums(),
         }
         found = (
@@ -209,7 +209,7 @@ class EventLog:
         }
         earliest = min((to_micros(row["earliest"]) for row in found), default=END_OF_TIME)
         latest = max((head.max_event_time for head in heads), default=BEGIN_OF_TIME)
-        return Heads(heads, earliest, latest, sums, Delays.added_up(found) if delays else None)
+        return Heads(heads, earliest, latest, sums)
 
     def _measure_sums(self) -> dict[str, str]:
         """The measures' sums. Whole numbers are summed in two halves: exact, and without the cost of

@@ -23,7 +23,6 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from latecomer.config.models import Pipeline
-from latecomer.log.delays import Delays
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.panes import Op, Timing
 from latecomer.model.publications import lag
@@ -42,6 +41,7 @@ from latecomer.observe.inventory import (
     full_name,
 )
 from latecomer.observe.labels import PartitionNames, label
+from latecomer.observe.lateness import Delays, delays_in
 from latecomer.observe.recorded import pane_counts, read_history
 from latecomer.observe.sizes import SizeWatch
 from latecomer.store.publications import wall_clock
@@ -149,9 +149,11 @@ class Figures(Collector):
     def batch(self, report: BatchReport) -> None:
         """A batch is complete."""
         with self._excused("a batch could not be counted for the metrics"):
-            panes = self._published(report)
+            panes, delays = self._published(report), self._delays(report)
             with self._lock:
                 self._count(report, panes)
+                if delays is not None:
+                    self._histograms["lateness_seconds"][()].add(delays)
 
     def close(self) -> None:
         """The run is over."""
@@ -168,6 +170,11 @@ class Figures(Collector):
             if files and output in tables
         }
 
+    def _delays(self, report: BatchReport) -> Delays | None:
+        if self._engine is None or not report.events:
+            return None
+        return delays_in(self._engine.store.events, report.events)
+
     def _count(self, report: BatchReport, panes: Mapping[str, Mapping[tuple[str, str], int]]) -> None:
         published = report.published_at or self.clock()
         self._watermark = report.watermark
@@ -182,8 +189,6 @@ class Figures(Collector):
             self._set("rows_per_second", report.received.rows / report.seconds if report.seconds > 0 else 0)
         if report.unread is not None:
             self._set("source_unread_rows", report.unread)
-        if report.delays is not None:
-            self._histograms["lateness_seconds"][()].add(report.delays)
         for stage, seconds in report.stages.items():
             self._histograms["batch_seconds"][(stage,)].observe(seconds)
         for output in self.pipeline.outputs:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from latecomer.log.delays import BOUNDS
+from latecomer.observe.lateness import BOUNDS
 
 PREFIX = "latecomer_"
 
