@@ -86,7 +86,8 @@ def _described(
     if pipeline.ledger:
         yield f"ledger     also sums {', '.join(pipeline.ledger)}"
     if pipeline.alerts.lag is not None:
-        yield f"alerts     the watermark is {format_duration(pipeline.alerts.lag)} behind the wall clock"
+        budget = format_duration(pipeline.alerts.lag)
+        yield f"alerts     a watermark more than {budget} behind the wall clock, on average over five minutes"
     if kept := _retention(pipeline.retention):
         yield f"retention  {kept}"
     marks = [view.watermark.needs.where for view in pipeline.views.values()]

@@ -237,6 +237,8 @@ class Figures(Collector):
 
     def _measure_now(self) -> None:
         now = self.clock()
+        self._set("ready", float(self.is_ready))
+        self._set("run_info", 1, _version())
         self._measure_watermark(now)
         self._measure_sinks()
         self._measure_trends(now)
@@ -246,8 +248,6 @@ class Figures(Collector):
         working = self.backfills.under_way(now)
         for kind in BACKFILLS:
             self._set("backfill_under_way", float(kind in working), kind)
-        self._set("ready", float(self.is_ready))
-        self._set("run_info", 1, _version())
 
     def _measure_watermark(self, now: int) -> None:
         for name, moment in (("watermark", self._watermark), ("source", self._newest_arrival)):
