@@ -155,9 +155,8 @@ def explain(
     _require("explain", pipeline, output)
     require_key("explain", key)
     moment = _moment("explain", "window", pipeline, output, window)
-    return explaining.explain(
-        Reader(pipeline), output, moment, key, _choice("explain", "clock", Clock, clock)
-    )
+    chosen = _choice("explain", "clock", Clock, clock)
+    return explaining.explain(Reader(pipeline), output, moment, key, chosen, _by_spark)
 
 
 def reconcile(
@@ -344,3 +343,9 @@ def _choice(call: str, name: str, kind: type[_Choice], given: str) -> _Choice:
         return kind(given)
     except ValueError:
         raise _refused(call, name, "is not known", given, f"choose one of {', '.join(kind)}") from None
+
+
+def _by_spark(*asked: Any) -> Any:
+    from latecomer.windowing.derived import derived_values  # Spark is loaded only where it is needed
+
+    return derived_values(*asked)

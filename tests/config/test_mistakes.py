@@ -132,14 +132,14 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
             "sum(paise * 2)",
             13,
             "outputs.totals.aggregates.paise",
-            "write sum(paise), or give the source a column with paise * 2",
+            'write sum(paise), or name what is computed: columns: {NAME: "paise * 2"}',
         ),
         (
             "count(*)",
             "count(distinct tower + 1)",
             13,
             "outputs.totals.aggregates.payments",
-            "write count(distinct tower), or give",
+            "write count(distinct tower), or name",
         ),
         (
             "sum(paise)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 from examples_kit import drawn
 from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError, StoreMismatch
+from latecomer.ledger.check import check_ledger
 from latecomer.model.predicates import FUNCTIONS, check_where
 from latecomer.model.windows import Calendar
 from latecomer.running import run
@@ -22,7 +24,7 @@ from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import no_rows, own_session
 from latecomer.store.pins import write_pins
 from latecomer.store.sql import quoted
-from latecomer.store.store import Store
+from latecomer.store.store import Store, open_store
 
 WAVERING = {
     "literal": "at < timestamp'now'",
@@ -75,6 +77,54 @@ def test_a_predicate_that_may_say_otherwise_when_asked_again_is_refused(
 def test_a_predicate_over_the_columns_alone_is_taken(spark: SparkSession, tmp_path: Path) -> None:
     wheres = {f"o{nth}": where for nth, where in enumerate(STEADY)}
     run(pipeline_with(tmp_path, **wheres), once=True, spark=spark)
+
+
+FAILING = {
+    "division": "100 / paise > 1",
+    "division twice": "100 / paise + 100 / paise > 1",
+    "text that is no number": "note > 5",
+    "cast": "cast(note as bigint) > 5 or paise = 50",
+    "overflow": "paise + 9223372036854775800 > 0 or paise = 50",
+}
+"""Conditions of which Spark cannot say what some event has: the event with 50 paise passes those that can."""
+
+
+def test_a_condition_that_fails_for_an_event_does_not_keep_it_and_stops_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    names = {what.replace(" ", "_"): where for what, where in FAILING.items()}
+    pipeline = pipeline_with(tmp_path, **names)
+    sessions = {"session": "1m"}
+    asked = {
+        **pipeline.model_dump(mode="json", by_alias=True, exclude={"profile"}),
+        "base": tmp_path,
+        "watermark": {"strategy": "punctuated", "where": "100 / paise > 1"},
+    }
+    asked["outputs"]["visits"] = {**asked["outputs"]["division"], "window": sessions}
+    asked["outputs"]["sliding"] = {
+        **asked["outputs"]["division_twice"],
+        "window": {"sliding": "2m", "every": "1m"},
+    }
+    rows = [(0, "abc"), (50, "9"), (9223372036854775807, "12")]
+    lines = [
+        json.dumps({"at": f"2026-11-08T14:00:0{nth}Z", "paise": paise, "note": note})
+        for nth, (paise, note) in enumerate(rows)
+    ]
+    (tmp_path / "in" / "a.json").write_text("\n".join(lines))
+    pipeline = Pipeline.model_validate(asked)
+    run(pipeline, drain=True, spark=spark)
+    store = open_store(pipeline)
+    kept = store.ledger.query("select output, sum(on_time) as n from t where unit = 'events' group by output")
+    assert {row["output"]: int(row["n"]) for row in kept.to_pylist()} == {
+        "division": 1,
+        "division_twice": 1,
+        "text_that_is_no_number": 2,
+        "cast": 2,
+        "overflow": 1,
+        "visits": 1,
+        "sliding": 1,
+    }
+    assert check_ledger(pipeline, spark) == []
 
 
 @pytest.mark.parametrize(

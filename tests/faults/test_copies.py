@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from random import Random
 
@@ -35,6 +36,7 @@ class Filmed:
     text: str
     film: Film
     whole: dict[str, list[str]]
+    times: Mapping[int, datetime]
 
     def copied(self, folder: Path, seed: int) -> Path:
         folder.mkdir()
@@ -46,7 +48,7 @@ class Filmed:
 
 @pytest.fixture(scope="module")
 def filmed(watched: Watched) -> Filmed:
-    return Filmed(watched.text, watched.film, watched.whole)
+    return Filmed(watched.text, watched.film, watched.whole, watched.times)
 
 
 @pytest.mark.long
@@ -135,7 +137,7 @@ def _run_copy(spark: SparkSession, filmed: Filmed, folder: Path, seed: int) -> N
     if told:
         assert any(fix in told for fix in FIXES), (seed, told)
     else:
-        assert left_without_sqlite(file) == filmed.whole, seed
+        assert left_without_sqlite(file, filmed.times) == filmed.whole, seed
 
 
 def test_panes_that_are_behind_the_ledger_are_not_read(filmed: Filmed, tmp_path: Path) -> None:

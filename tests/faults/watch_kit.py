@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 import pytest
 from pyspark.sql import SparkSession
 
 from faults.copy_kit import Film
-from faults.faults_kit import PIPELINE, left_without_sqlite, write_pipeline
+from faults.faults_kit import PIPELINE, left_without_sqlite, publication_times, write_pipeline
 from faults.power_kit import Cut, Disk
 from latecomer.config.load import load_pipeline
 from latecomer.running import run
@@ -22,6 +24,8 @@ class Watched:
     cuts: list[Cut]
     film: Film
     whole: dict[str, list[str]]
+    times: Mapping[int, datetime]
+    """When each batch was published."""
 
 
 def watch(spark: SparkSession, folders: pytest.TempPathFactory) -> Watched:
@@ -33,4 +37,4 @@ def watch(spark: SparkSession, folders: pytest.TempPathFactory) -> Watched:
     disk, film = Disk(file.parent), Film(file.parent)
     with pytest.MonkeyPatch.context() as patched, film.shooting(patched), disk.listening(patched):
         run(load_pipeline(file), drain=True, spark=spark)
-    return Watched(text, disk.cuts, film, left_without_sqlite(file))
+    return Watched(text, disk.cuts, film, left_without_sqlite(file), publication_times(load_pipeline(file)))

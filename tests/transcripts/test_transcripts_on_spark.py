@@ -20,6 +20,7 @@ HERE = Path(__file__).parent
 TRANSCRIPTS = sorted(HERE.glob("*.yaml"))
 
 SOON = {
+    "a_derived_column_is_computed_from_the_event",
     "a_drain_closes_every_window",
     "a_heartbeat_that_fires_nothing_leaves_no_trace",
     "a_partition_with_more_to_read_is_never_idle",

@@ -68,7 +68,7 @@ def explain(
     choose_zone(zone, file, output)
     most = _most(events)
     moment, named = moment_of("--window", window), key_of(key or [])
-    found = explained(open_reader(file), output, moment, named, clock)
+    found = explained(open_reader(file), output, moment, named, clock, _by_spark)
     if svg is not None:
         _draw(found, svg)
     if form is Format.JSON:
@@ -81,6 +81,12 @@ def explain(
         _Page(found, most).print()
     if svg is not None:
         print(f"note: the picture is in {svg}", file=sys.stderr)
+
+
+def _by_spark(*asked: Any) -> Any:
+    from latecomer.windowing.derived import derived_values  # Spark is loaded only where it is needed
+
+    return derived_values(*asked)
 
 
 def _most(text: str) -> int | None:

@@ -9,6 +9,7 @@ import typer
 
 from latecomer.cli.options import File, load, print_warnings
 from latecomer.cli.terminal import harmless
+from latecomer.config.derived import derived_types, seen_types
 from latecomer.config.encodings import UTF8
 from latecomer.config.own import Decoder
 from latecomer.config.profiles import settings
@@ -67,10 +68,13 @@ def _described(
         else:
             listed = ", ".join(f"{column} {kind}" for column, kind in columns.read_from(name).items())
             yield f"columns    {listed} ({_origin(view, files[name], pinned)})"
-            for new, made_from in view.columns.items():
+            for new, made_from in view.renames.items():
                 yield f"           {new} is the source's {made_from}"
         yield f"event      {_event(view)}"
         yield f"watermark  {_watermark(view.watermark, _partition(view))}"
+    kinds = {} if columns is None else derived_types(pipeline.derived, seen_types(pipeline, columns))
+    for name, kind in kinds.items():
+        yield f"derived    {name} {kind} is computed from the log: {pipeline.derived[name]}"
     if pipeline.sources:
         yield "sources    each event says in the column source which one it is of; the slowest of them decides"
     for name, output in pipeline.outputs.items():

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from latecomer.config.columns import clashing_names
+from latecomer.config.derived import derived_problems, not_from_the_log, output_types, seen_types
 from latecomer.config.merged import Columns, differing
 from latecomer.config.models import NAME, Output, Pipeline
 from latecomer.config.places import check_places, unusable_paths
@@ -73,12 +74,12 @@ def _of_source(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def _common_renames(pipeline: Pipeline) -> Iterator[Problem]:
-    if pipeline.sources and pipeline.columns:
+    if pipeline.sources and pipeline.renames:
         first = next(iter(pipeline.sources))
         yield Problem(
             "columns",
             "each of several sources has its own names",
-            ", ".join(pipeline.columns),
+            ", ".join(pipeline.renames),
             f"move them to the sources: sources: {{{first}: {{columns: {{…}}}}}}",
         )
 
@@ -86,8 +87,8 @@ def _common_renames(pipeline: Pipeline) -> Iterator[Problem]:
 def check_renames(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Problem]:
     """Problems with `columns`: what the source does not have, and names that it has already."""
     problems = []
-    renamed = {made_from.name for made_from in pipeline.columns.values()}
-    for new, made_from in pipeline.columns.items():
+    renamed = {made_from.name for made_from in pipeline.renames.values()}
+    for new, made_from in pipeline.renames.items():
         if made_from.name not in columns:
             problems.append(_unknown_column(f"columns.{new}", made_from.name, columns))
         elif new in columns and new not in renamed:
@@ -99,19 +100,30 @@ def check_renames(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Proble
 def check_columns(pipeline: Pipeline, found: Mapping[str, str]) -> list[Problem]:
     """Problems with columns that there are not, that have the wrong type, or a name that cannot be used."""
     columns = Columns.of(found)
+    seen = seen_types(pipeline, columns)
     problems = [*differing(pipeline, columns)]
     problems += [
         in_source(name, problem)
         for name, view in pipeline.views.items()
         for problem in _read_columns(view, columns.of_source(name))
     ]
-    used = list(_computed_columns(pipeline))
-    problems += _unusable(used, columns)
-    problems += _where_columns(pipeline, columns)
-    problems += _aggregated_columns(pipeline, columns)
+    problems += derived_problems(pipeline, columns)
     problems += _measures(pipeline, columns)
-    problems += _aggregate_types(pipeline, columns)
+    for name, output in pipeline.outputs.items():
+        problems += _output_columns(f"outputs.{name}", output, {**columns, **output_types(output, seen)})
     return problems
+
+
+def _output_columns(place: str, output: Output, columns: Mapping[str, str]) -> Iterator[Problem]:
+    """Problems with the columns that an output is computed from; its derived ones are among them."""
+    known = {
+        **dict.fromkeys(output.columns, ""),
+        **columns,
+    }  # one that has a mistake is told where it is written
+    yield from _unusable(((f"{place}.by.{nth}", column) for nth, column in enumerate(output.by)), known)
+    yield from _misread({f"{place}.where": output.where}, known)
+    yield from _aggregated_columns(place, output, known)
+    yield from _aggregate_types(place, output, columns)
 
 
 def _read_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Problem]:
@@ -131,10 +143,12 @@ def _read_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Proble
         for column in columns
         if _is_private(column) or not column
     ]
+    named = list(_read_for_events(pipeline))
+    problems += not_from_the_log(pipeline, named)
     problems += [
         _unknown_column(field, column, columns)
-        for field, column in _read_for_events(pipeline)
-        if column not in columns
+        for field, column in named
+        if column not in columns and column not in pipeline.derived
     ]
     problems += _misread({"watermark.where": pipeline.watermark.needs.where}, columns)
     problems += _time_columns(pipeline, columns)
@@ -149,12 +163,6 @@ def _unusable(used: Iterable[tuple[str, str]], columns: Mapping[str, str]) -> It
         elif UNSTORABLE.search(column):
             fix = fix_by_renaming(column, columns)
             yield Problem(field, "a table cannot have a column of this name", column, fix)
-
-
-def _where_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
-    """What the conditions of outputs name as columns and are none."""
-    written = {f"outputs.{name}.where": output.where for name, output in pipeline.outputs.items()}
-    return _misread(written, columns)
 
 
 def _misread(written: Mapping[str, str | None], columns: Mapping[str, str]) -> Iterator[Problem]:
@@ -172,12 +180,12 @@ def _is_private(column: str) -> bool:
 def _renames(pipeline: Pipeline) -> Iterator[Problem]:
     """What is wrong with `columns`, whatever the source has."""
     seen: dict[str, str] = {}
-    for new, made_from in pipeline.columns.items():
-        field = f"columns.{new}"
+    for new in pipeline.columns:
         if not new or _is_private(new):
-            yield Problem(
-                field, "is not a usable name", new, f"choose a name that does not begin with {PRIVATE}"
-            )
+            fix = f"choose a name that does not begin with {PRIVATE}"
+            yield Problem(f"columns.{new}", "is not a usable name", new, fix)
+    for new, made_from in pipeline.renames.items():
+        field = f"columns.{new}"
         if _is_private(made_from.name):
             fix = "leave it out, and declare source.schema without it"
             yield Problem(field, "names beginning with _lc_ are latecomer's own", str(made_from), fix)
@@ -212,23 +220,15 @@ def _read_for_events(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     )
 
 
-def _computed_columns(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
-    """The columns that outputs and ledger are computed from."""
-    yield from ((f"ledger.{index}", column) for index, column in enumerate(pipeline.ledger))
-    for name, output in pipeline.outputs.items():
-        yield from ((f"outputs.{name}.by.{index}", column) for index, column in enumerate(output.by))
-
-
-def _aggregated_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
-    for name, output in pipeline.outputs.items():
-        for aggregate_name, aggregate in output.aggregates.items():
-            column, field = aggregate.column, f"outputs.{name}.aggregates.{aggregate_name}"
-            if column is None or column in columns:
-                continue
-            if is_expression(column):
-                yield _expression(field, aggregate, columns)
-            else:
-                yield _unknown_column(field, column, columns)
+def _aggregated_columns(place: str, output: Output, columns: Mapping[str, str]) -> Iterator[Problem]:
+    for name, aggregate in output.aggregates.items():
+        column, field = aggregate.column, f"{place}.aggregates.{name}"
+        if column is None or column in columns:
+            continue
+        if is_expression(column):
+            yield _expression(field, aggregate, columns)
+        else:
+            yield _unknown_column(field, column, columns)
 
 
 def _expression(field: str, aggregate: Aggregate, columns: Iterable[str]) -> Problem:
@@ -240,7 +240,7 @@ def _expression(field: str, aggregate: Aggregate, columns: Iterable[str]) -> Pro
         field,
         f"{aggregate.called} takes one column, not an expression",
         written,
-        f"write {plain}, or give the source a column with {written} and name that one",
+        f'write {plain}, or name what is computed: columns: {{NAME: "{written}"}}',
     )
 
 
@@ -283,6 +283,9 @@ def _sequence_column(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator
 
 
 def _measures(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
+    measures = [(f"ledger.{index}", column) for index, column in enumerate(pipeline.ledger)]
+    yield from not_from_the_log(pipeline, measures)
+    yield from _unusable([each for each in measures if each[1] not in pipeline.derived], columns)
     for index, column in enumerate(pipeline.ledger):
         kind = columns.get(column)
         if column in (EVENTS, ASSIGNMENTS):
@@ -304,25 +307,24 @@ def _measures(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Proble
             )
 
 
-def _aggregate_types(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
-    for name, output in pipeline.outputs.items():
-        for aggregate_name, aggregate in output.aggregates.items():
-            kind = columns.get(aggregate.column or "")
-            if kind is not None and aggregate.function in NUMERIC and not types.is_numeric(kind):
-                yield Problem(
-                    f"outputs.{name}.aggregates.{aggregate_name}",
-                    f"{aggregate.called} needs a number, and {aggregate.column} is {kind}",
-                    str(aggregate),
-                    "declare the column as a number in source.schema, or use count, min or max",
-                )
-            elif aggregate.function == "median" and kind is not None and _digits(kind) > 35:
-                yield Problem(
-                    f"outputs.{name}.aggregates.{aggregate_name}",
-                    f"the mean of two values of {kind} may need more than 38 digits",
-                    str(aggregate),
-                    "declare the column with 35 digits or fewer in source.schema, or use "
-                    f"approx_percentile({aggregate.column}, 0.5)",
-                )
+def _aggregate_types(place: str, output: Output, columns: Mapping[str, str]) -> Iterator[Problem]:
+    for name, aggregate in output.aggregates.items():
+        kind, field = columns.get(aggregate.column or ""), f"{place}.aggregates.{name}"
+        if kind is not None and aggregate.function in NUMERIC and not types.is_numeric(kind):
+            yield Problem(
+                field,
+                f"{aggregate.called} needs a number, and {aggregate.column} is {kind}",
+                str(aggregate),
+                "declare the column as a number in source.schema, or use count, min or max",
+            )
+        elif aggregate.function == "median" and kind is not None and _digits(kind) > 35:
+            yield Problem(
+                field,
+                f"the mean of two values of {kind} may need more than 38 digits",
+                str(aggregate),
+                "declare the column with 35 digits or fewer in source.schema, or use "
+                f"approx_percentile({aggregate.column}, 0.5)",
+            )
 
 
 def _digits(kind: str) -> int:

@@ -27,7 +27,14 @@ from latecomer.config import profiles
 from latecomer.config.custom import load_own, load_strategy
 from latecomer.config.own import Decoder
 from latecomer.config.paths import escaped
-from latecomer.config.renames import WrittenColumn, seen_columns, source_name
+from latecomer.config.renames import (
+    DerivedColumn,
+    SourceColumn,
+    WrittenEither,
+    WrittenExpression,
+    seen_columns,
+    source_name,
+)
 from latecomer.config.schedule import Schedule
 from latecomer.config.sinks import AnySink, FileSink, ListedSink, OwnSink, Sink, Stream
 from latecomer.config.sources import Files, NamedSource, Source, Unit, any_strategy, loaded_source
@@ -35,7 +42,7 @@ from latecomer.model.aggregates import WrittenAggregate
 from latecomer.model.base import Model
 from latecomer.model.durations import Duration, PositiveDuration
 from latecomer.model.panes import Accumulation
-from latecomer.model.predicates import check_where, with_paths_quoted
+from latecomer.model.predicates import check_where, named_columns, with_paths_quoted
 from latecomer.model.sources import BySource, split_partition
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
 from latecomer.model.triggers import Trigger
@@ -99,6 +106,10 @@ class Output(Model):
     by: tuple[str, ...] = ()
     where: str | None = Field(None, description="an SQL predicate; what it excludes is counted as filtered")
     aggregates: Annotated[dict[str, WrittenAggregate], BeforeValidator(_aggregates_as_mapping)]
+    columns: dict[str, WrittenExpression] = Field(
+        default_factory=dict,
+        description="derived columns of this output alone: SQL over the source's columns",
+    )
     allowed_lateness: Duration = 0
     late: LatePolicy = LatePolicy.SIDE_OUTPUT
     too_late: TooLatePolicy = Field(
@@ -140,6 +151,23 @@ class Output(Model):
             return None
         check_where(where)
         return with_paths_quoted(where)
+
+    @property
+    def counted(self) -> list[str]:
+        """The derived columns that its keys and aggregates are."""
+        used = {*self.by, *(each.column for each in self.aggregates.values())}
+        return [name for name in self.columns if name in used]
+
+    def with_columns(self, columns: Mapping[str, DerivedColumn]) -> Output:
+        """The output with those of the pipeline's derived columns that it names; its own come first."""
+        named = {*self.by, *(each.column for each in self.aggregates.values())}
+        named |= set(named_columns(self.where or "", columns))
+        given = {name: each for name, each in columns.items() if name in named}
+        return (
+            self
+            if given.keys() <= self.columns.keys()
+            else self.model_copy(update={"columns": {**given, **self.columns}})
+        )
 
     @property
     def sets_aside(self) -> bool:
@@ -285,9 +313,10 @@ class Pipeline(Model):
     )
     outputs: dict[str, Output] = Field(min_length=1)
     dead_letters_to: tuple[AnySink, ...] = Field((), description="sinks for the dead letters")
-    columns: dict[str, WrittenColumn] = Field(
+    columns: dict[str, WrittenEither] = Field(
         default_factory=dict,
-        description="new name: the source's column, in backticks where its name is no plain word",
+        description="new name: the source's column, in backticks where its name is no plain word; or an SQL expression "
+        "over its columns, computed from the log",
     )
     ledger: tuple[str, ...] = Field((), description="exact numeric columns that the ledger sums up")
     retention: Retention = Retention()
@@ -349,6 +378,24 @@ class Pipeline(Model):
     def _own_dead_letter_sinks(cls, sinks: tuple[Sink, ...], info: ValidationInfo) -> tuple[Sink, ...]:
         return _loaded_sinks(sinks, info.data.get("base", Path()))
 
+    @model_validator(mode="after")
+    def _hand_out_columns(self) -> Pipeline:
+        """Each output has the derived columns that it names."""
+        outputs = {name: output.with_columns(self.derived) for name, output in self.outputs.items()}
+        if outputs != self.outputs:
+            object.__setattr__(self, "outputs", outputs)  # the model is frozen once it is made
+        return self
+
+    @property
+    def renames(self) -> dict[str, SourceColumn]:
+        """Columns of the source under other names."""
+        return {name: each for name, each in self.columns.items() if isinstance(each, SourceColumn)}
+
+    @property
+    def derived(self) -> dict[str, DerivedColumn]:
+        """Columns that are computed from the log."""
+        return {name: each for name, each in self.columns.items() if isinstance(each, DerivedColumn)}
+
     @property
     def views(self) -> dict[str, Pipeline]:
         """The pipeline as each of its sources sees it: that source is the only one. Of one source, which has no name,
@@ -402,11 +449,11 @@ class Pipeline(Model):
     @property
     def declared_columns(self) -> dict[str, str] | None:
         """The columns that the source declares, under the names that the pipeline has for them."""
-        return None if self.source.columns is None else seen_columns(self.source.columns, self.columns)
+        return None if self.source.columns is None else seen_columns(self.source.columns, self.renames)
 
     def source_name(self, column: str) -> str:
         """What the source calls a column."""
-        return source_name(column, self.columns)
+        return source_name(column, self.renames)
 
     def listed_sinks(self) -> Iterator[ListedSink]:
         """Every sink there is, in the order of the file."""

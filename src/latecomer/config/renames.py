@@ -1,8 +1,7 @@
-"""Columns as the pipeline names them: the source's own, or renamed on the way in.
+"""Columns as the pipeline names them: the source's own, renamed on the way in, or computed from the log.
 
-`columns: {net_amount: "`net amount`"}` gives a column of the source another name. What stands on the right is
-the beginning of an SQL expression over the source's columns: today a single column, in backticks where its
-name is no plain word. Everything else in the pipeline knows the new name alone.
+`columns: {net_amount: "`net amount`"}` gives a column of the source another name; everything else in the pipeline
+knows the new name alone. `columns: {rupees: "paise / 100"}` is an SQL expression, and makes a derived column.
 """
 
 from __future__ import annotations
@@ -14,9 +13,11 @@ from typing import Annotated
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from latecomer.model.base import Model
+from latecomer.model.predicates import check_fix, is_names_alone, with_paths_quoted
 
 _QUOTED = re.compile(r"`((?:[^`]|``)+)`", re.DOTALL)
 _PLAIN = re.compile(r"[^\W\d]\w*")
+_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 
 
 class SourceColumn(Model):
@@ -26,6 +27,15 @@ class SourceColumn(Model):
 
     def __str__(self) -> str:
         return written_column(self.name)
+
+
+class DerivedColumn(Model):
+    """An SQL expression that a column is computed by."""
+
+    sql: str
+
+    def __str__(self) -> str:
+        return self.sql
 
 
 def written_column(name: str) -> str:
@@ -49,7 +59,7 @@ def parse_column(written: object) -> SourceColumn:
         text = written.strip()
         if quoted := _QUOTED.fullmatch(text):
             return SourceColumn(name=quoted[1].replace("``", "`"))
-        if _PLAIN.fullmatch(text):
+        if _PLAIN.fullmatch(text) or _PATH.fullmatch(text):
             return SourceColumn(name=text)
         if "`" not in text and text:
             raise ValueError(
@@ -67,6 +77,48 @@ WrittenColumn = Annotated[
     WithJsonSchema({"type": "string", "examples": ["net_amount", "`net amount`"]}),
 ]
 Renames = Mapping[str, SourceColumn]
+
+
+def parse_expression(written: object) -> DerivedColumn:
+    """Read an expression.
+
+    >>> parse_expression("pricing.base / 100").sql
+    '`pricing.base` / 100'
+    """
+    if isinstance(written, DerivedColumn):
+        return written
+    if not isinstance(written, str):
+        raise ValueError('is not an expression; write SQL over the source\'s columns: "paise / 100"')
+    check_fix(written, "column")
+    return DerivedColumn(sql=with_paths_quoted(written.strip()))
+
+
+def parse_either(written: object) -> SourceColumn | DerivedColumn:
+    """Read a column of the source, or an expression.
+
+    >>> type(parse_either("pricing.base")).__name__, type(parse_either("paise / 100")).__name__
+    ('SourceColumn', 'DerivedColumn')
+    """
+    if isinstance(written, SourceColumn | DerivedColumn):
+        return written
+    text = written.strip() if isinstance(written, str) else ""
+    is_column = not text or any(rule.fullmatch(text) for rule in (_QUOTED, _PLAIN, _PATH))
+    return parse_column(written) if is_column or is_names_alone(text) else parse_expression(written)
+
+
+WrittenExpression = Annotated[
+    DerivedColumn,
+    BeforeValidator(parse_expression),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["paise / 100", "hour(at)"]}),
+]
+WrittenEither = Annotated[
+    SourceColumn | DerivedColumn,
+    BeforeValidator(parse_either),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["net_amount", "`net amount`", "paise / 100"]}),
+]
+Derived = Mapping[str, DerivedColumn]
 
 
 def source_name(column: str, renames: Renames) -> str:

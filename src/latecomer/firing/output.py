@@ -122,7 +122,9 @@ class OutputLogic:
         return [file for file in self.open_states if file.window_ends[0] <= stretch.fires_at]
 
     def _judged(self, batch: Batch, events: DataFrame) -> DataFrame:
-        return judged(as_seen(events, self.store.layout), batch.timeline(self.spark), self.output)
+        return judged(
+            as_seen(events, self.store.layout, self.output), batch.timeline(self.spark), self.output
+        )
 
     def _read(self, files: Sequence[DataFile]) -> DataFrame:
         return self.spark.read.schema(self.merger.ddl()).parquet(*self.tables.partials.paths(files))
@@ -284,7 +286,7 @@ class OutputLogic:
         the policies that it has had."""
         if batch.events is None:
             return {}
-        seen = as_seen(batch.events, self.store.layout)
+        seen = as_seen(batch.events, self.store.layout, self.output)
         timeline = batch.stretch.frame(self.spark, with_batch=True)
         found: dict[int, Counts] = {}
         for since, under in periods or [(0, self.output)]:  # a later policy has the last word

@@ -36,7 +36,7 @@ def overflow_in_words(name: str, layout: PaneLayout, measures: Collection[str]) 
 
 
 def _problem(name: str, layout: PaneLayout, measures: Collection[str]) -> Problem:
-    kinds = layout.events.types
+    kinds = layout.types
     sums = {
         aggregate.column: str(aggregate)
         for aggregate in layout.output.aggregates.values()

@@ -242,7 +242,7 @@ class SessionLogic(OutputLogic):
             return None
         panes = self.spark.read.schema(self.merger.ddl()).parquet(*self.tables.panes.paths(files))
         layout = self.store.layout
-        wanted = as_seen(self._files(found, suspects_ddl(layout)), layout).select(
+        wanted = as_seen(self._files(found, suspects_ddl(layout)), layout, self.output).select(
             *map(quoted, self.output.by)
         )
         panes = _same_key(panes, wanted, self.output.by, "left_semi")
@@ -286,11 +286,11 @@ class SessionLogic(OutputLogic):
         assert batch.events is not None  # noqa: S101
         layout = self.store.layout
         timeline = batch.timeline(self.spark)
-        prompt = judged(as_seen(batch.events, layout, *more), timeline, self.output)
+        prompt = judged(as_seen(batch.events, layout, self.output, *more), timeline, self.output)
         if not verdicts:
             return prompt
         logged = self._files(verdicts, suspects_ddl(layout, judged=True))
-        seen = as_seen(logged, layout, *more, WATERMARK, JUDGED_START, JUDGED_END)
+        seen = as_seen(logged, layout, self.output, *more, WATERMARK, JUDGED_START, JUDGED_END)
         return prompt.unionByName(judged_suspects(seen, periods))
 
     def _of_published(self, panes: DataFrame, states: DataFrame) -> list[DataFrame]:

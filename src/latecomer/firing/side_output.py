@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
 from latecomer.model.verdicts import Fate, Verdict
-from latecomer.store.layout import EventLayout
+from latecomer.store.layout import EventLayout, PaneLayout
 from latecomer.store.sql import quoted
 from latecomer.windowing.assign import END, START
 from latecomer.windowing.judge import CODES, FATE, WATERMARK, as_seen, judged
@@ -18,7 +18,8 @@ _ROW = f"{PRIVATE}row"
 
 def side_output(events: DataFrame, timeline: DataFrame, output: Output, layout: EventLayout) -> DataFrame:
     """Events with the fate side output, each with the window it missed and the watermark it met."""
-    return missed(judged(as_seen(events, layout, whole_event(layout)), timeline, output), output, layout)
+    seen = as_seen(events, layout, output, whole_event(layout))
+    return missed(judged(seen, timeline, output), output, layout)
 
 
 def whole_event(layout: EventLayout) -> str:
@@ -36,7 +37,9 @@ def missed(judged: DataFrame, output: Output, layout: EventLayout) -> DataFrame:
         "watermark": F.timestamp_micros(WATERMARK),
         "verdict": F.expr(f"if({late}, '{Verdict.LATE}', '{Verdict.TOO_LATE}')"),
     }
+    columns = PaneLayout(output, layout).late_columns
     return aside.select(
         *(column.alias(name) for name, column in extra.items()),
         *(F.col(f"{_ROW}.{quoted(stored)}").alias(name) for stored, name in layout.late_names.items()),
+        *(F.col(quoted(name)).alias(columns[name]) for name in output.counted),
     )

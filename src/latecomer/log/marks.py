@@ -9,7 +9,7 @@ from latecomer.log.envelope import micros
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.strategies import Needs
 from latecomer.store.layout import Reading
-from latecomer.store.sql import quoted
+from latecomer.store.sql import holds, quoted
 
 MARK = f"{PRIVATE}mark"
 _TIME, _ARRIVAL = f"unix_micros({PRIVATE}event_time)", f"unix_micros({PRIVATE}arrival_time)"
@@ -22,9 +22,10 @@ def with_marks(events: DataFrame, reading: Reading, needs: Needs) -> DataFrame:
         *(f"{quoted(stored)} as {quoted(column)}" for column, stored in layout.view.items()),
         *(f"{quoted(stored)} as {quoted(PRIVATE + stored)}" for stored in layout.stored),
     )
-    mark = f"case when ({needs.where}) then {_TIME} end"
     if needs.marker is not None:
         mark = _marker(needs.marker, reading)
+    else:
+        mark = f"case when {holds(str(needs.where), f'{PRIVATE}batch')} then {_TIME} end"
     return seen.selectExpr(
         *(f"{quoted(PRIVATE + stored)} as {quoted(stored)}" for stored in layout.stored), f"{mark} as {MARK}"
     )

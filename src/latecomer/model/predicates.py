@@ -115,7 +115,9 @@ _LEXED = re.compile(
 
 
 @dataclass(frozen=True)
-class _Token:
+class Token:
+    """A word, number, text, name or sign of an expression."""
+
     kind: str
     text: str
 
@@ -125,7 +127,7 @@ class _Token:
         return self.text.lower() if self.kind == "word" else ""
 
 
-_EDGE = _Token("edge", "")
+_EDGE = Token("edge", "")
 
 
 def check_where(written: str) -> None:
@@ -151,8 +153,9 @@ def with_paths_quoted(written: str) -> str:
     return "".join(f"`{token.text}`" if token.kind == "path" else token.text for token in _lexed(written))
 
 
-def check_fix(written: str) -> None:
-    """Refuse an expression that makes a column anew, unless it is made of what a `where` may hold.
+def check_fix(written: str, what: str = "fix") -> None:
+    """Refuse an expression that makes a column, unless it is made of what a `where` may hold. `what` is what the
+    message calls it.
 
     >>> check_fix("cast(replace(paise, ',', '') as bigint)")
     >>> check_fix("rand()")
@@ -162,7 +165,7 @@ lists
     """
     if not written.strip():
         raise ValueError("an empty expression; write SQL over the record's columns")
-    _check(written, "fix")
+    _check(written, what)
 
 
 def _check(written: str, what: str) -> None:
@@ -170,9 +173,9 @@ def _check(written: str, what: str) -> None:
         raise ValueError(
             "holds ${, with which Spark puts in settings and environment variables; write the value itself"
         )
-    tokens = list(_tokens(written))
-    _check_brackets(tokens)
-    for before, token, after in zip([_EDGE, *tokens], tokens, [*tokens[1:], _EDGE], strict=False):
+    found = tokens(written)
+    _check_brackets(found)
+    for before, token, after in zip([_EDGE, *found], found, [*found[1:], _EDGE], strict=False):
         _check_token(before, token, after, what)
 
 
@@ -183,14 +186,37 @@ def unknown_columns(written: str, columns: Iterable[str]) -> dict[str, str]:
     {'stats': 'did you mean status? there are status, paise'}
     """
     known = dict.fromkeys(columns)
-    tokens = [*_tokens(written), _EDGE]
-    found = {}
-    for token, after in pairwise(tokens):
-        name = token.text[1:-1].replace("``", "`") if token.kind == "quoted" else token.text
+    return {name: did_you_mean(name, known) for name in _names(written) if name not in known}
+
+
+def named_columns(written: str, columns: Iterable[str]) -> list[str]:
+    """The columns, of those that there are, that an expression names, each once.
+
+    >>> named_columns("rupees > 5 and hour(at) = 3", ["at", "rupees", "hour"])
+    ['rupees', 'at']
+    """
+    known = set(columns)
+    return list(dict.fromkeys(name for name in _names(written) if name in known))
+
+
+def is_names_alone(written: str) -> bool:
+    """Whether it has nothing but names in it: no expression, but a name that should be in backticks.
+
+    >>> is_names_alone("net amount"), is_names_alone("not paid"), is_names_alone("-")
+    (True, False, False)
+    """
+    try:
+        return len(tokens(written)) == len(list(_names(written))) > 0
+    except ValueError:
+        return False
+
+
+def _names(written: str) -> Iterator[str]:
+    """What an expression names as columns."""
+    for token, after in pairwise([*tokens(written), _EDGE]):
         is_word = token.word in _NO_COLUMNS or (token.word in FUNCTIONS and after.text == "(")
-        if token.kind in ("word", "quoted", "path") and not is_word and name not in known:
-            found[name] = did_you_mean(name, known)
-    return found
+        if token.kind in ("word", "quoted", "path") and not is_word:
+            yield token.text[1:-1].replace("``", "`") if token.kind == "quoted" else token.text
 
 
 def column_mistake(written: str, columns: Iterable[str]) -> str | None:
@@ -202,11 +228,12 @@ def column_mistake(written: str, columns: Iterable[str]) -> str | None:
     return None
 
 
-def _tokens(written: str) -> Iterator[_Token]:
-    return (token for token in _lexed(written) if token.kind != "space")
+def tokens(written: str) -> list[Token]:
+    """The tokens of an expression, in order."""
+    return [token for token in _lexed(written) if token.kind != "space"]
 
 
-def _lexed(written: str) -> Iterator[_Token]:
+def _lexed(written: str) -> Iterator[Token]:
     at = 0
     while at < len(written):
         match = _LEXED.match(written, at)
@@ -218,11 +245,11 @@ def _lexed(written: str) -> Iterator[_Token]:
         kind = match.lastgroup or ""
         if kind == "comment":
             raise ValueError("holds a comment; write it in the pipeline file, after #")
-        yield _Token(kind, match[0])
+        yield Token(kind, match[0])
         at = match.end()
 
 
-def _check_brackets(tokens: Iterable[_Token]) -> None:
+def _check_brackets(tokens: Iterable[Token]) -> None:
     """Brackets pair up, and a comma stands within some: the condition is put into a longer expression."""
     opened: list[str] = []
     pairs = {")": "(", "]": "["}
@@ -239,7 +266,7 @@ def _check_brackets(tokens: Iterable[_Token]) -> None:
         raise ValueError(f"has a {opened[-1]} that is not closed; close each bracket that was opened")
 
 
-def _check_token(before: _Token, token: _Token, after: _Token, what: str) -> None:
+def _check_token(before: Token, token: Token, after: Token, what: str) -> None:
     called = after.text == "("
     word = token.word
     if token.kind in ("quoted", "text", "path") and called:

@@ -10,13 +10,16 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from latecomer.config.models import Output, Pipeline
 from latecomer.config.views import place_in
 from latecomer.errors import PipelineError, Problem, StoreMismatch
 from latecomer.spark.errors import first_line
 from latecomer.spark.session import no_rows
+from latecomer.store.layout import PaneLayout
 from latecomer.store.pins import PINS
 from latecomer.store.store import Store
 
+_WAVERS = "may say otherwise of the same event when it is asked again"
 _NOW = re.compile(r"""\b(date|timestamp\w*)\s*['"]\s*(now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
 
 
@@ -28,16 +31,23 @@ def check_predicates(spark: SparkSession, store: Store, file: str | Path | None 
     """
     empty = no_rows(spark, store.layout.types)
     pipeline, seen = store.pipeline, set()
-    written = {f"outputs.{name}.where": output.where for name, output in pipeline.outputs.items()}
+    _check_derived(empty, pipeline, file)
+    written = {
+        f"outputs.{name}.where": (output.where, _of_output(spark, store, output))
+        for name, output in pipeline.outputs.items()
+    }
     for name, view in pipeline.views.items():
-        written[place_in(name, "watermark.where")] = view.watermark.needs.where
-    for field, where in written.items():
-        if where is not None and (reason := _mistake(empty, where)) is not None:
-            fix = f"write an SQL condition over {', '.join(store.columns)} alone"
+        written[place_in(name, "watermark.where")] = view.watermark.needs.where, empty
+    for field, (where, rows) in written.items():
+        if where is not None and (reason := _mistake(rows, where)) is not None:
+            fix = f"write an SQL condition over {', '.join(rows.columns)} alone"
             raise PipelineError([Problem(field, reason, where, fix, str(file) if file else None)])
         seen.add(where)
-    for name, where in _pinned(store):
-        if where not in seen and (reason := _mistake(empty, where)) is not None:
+    for name, then in _pinned(store):
+        where = str(then.where)
+        if where in seen:
+            continue
+        if (reason := _mistake(_of_output(spark, store, then), where)) is not None:
             raise StoreMismatch(
                 f"store {store.root}: {PINS} has a definition of output {name} that cannot be used: where {where!r} "
                 f"{reason}; restore the file, or give the output a new name, and it is computed from the log"
@@ -45,9 +55,29 @@ def check_predicates(spark: SparkSession, store: Store, file: str | Path | None 
         seen.add(where)
 
 
-def _pinned(store: Store) -> Iterator[tuple[str, str]]:
+def _of_output(spark: SparkSession, store: Store, output: Output) -> DataFrame:
+    """No rows, with the columns that an output's condition may name."""
+    return no_rows(spark, PaneLayout(output, store.layout).types)
+
+
+def _pinned(store: Store) -> Iterator[tuple[str, Output]]:
     for name in store.pipeline.outputs:
-        yield from ((name, then.where) for _, then in store.policies(name) if then.where is not None)
+        yield from ((name, then) for _, then in store.policies(name) if then.where is not None)
+
+
+def _check_derived(empty: DataFrame, pipeline: Pipeline, file: str | Path | None) -> None:
+    """Each derived column must be an expression that Spark understands and that means the same each time."""
+    for name, output in pipeline.outputs.items():
+        for column, made in output.columns.items():
+            try:
+                reason = _WAVERS if may_change(empty.selectExpr(f"({made.sql}) as made"), made.sql) else None
+            except PySparkException as error:
+                reason = f"Spark cannot use this expression: {first_line(error)}"
+            if reason is not None:
+                place = "columns" if pipeline.derived.get(column) == made else f"outputs.{name}.columns"
+                fix = f"write an SQL expression over {', '.join(empty.columns)} alone"
+                problem = Problem(f"{place}.{column}", reason, made.sql, fix, str(file) if file else None)
+                raise PipelineError([problem])
 
 
 def _mistake(empty: DataFrame, where: str) -> str | None:
@@ -56,9 +86,7 @@ def _mistake(empty: DataFrame, where: str) -> str | None:
         kind = asked.schema[0].dataType.simpleString()
         if kind != "boolean":
             return f"is not a predicate: it yields {kind}"
-        return (
-            "may say otherwise of the same event when it is asked again" if may_change(asked, where) else None
-        )
+        return _WAVERS if may_change(asked, where) else None
     except PySparkException as error:
         return f"Spark cannot use this predicate: {first_line(error)}"
 

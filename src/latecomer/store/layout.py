@@ -14,6 +14,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from latecomer.config.checks import UNSTORABLE
+from latecomer.config.derived import derived_types, seen_types
 from latecomer.config.models import Output, Pipeline
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
@@ -193,12 +194,7 @@ class EventLayout:
     @cached_property
     def types(self) -> dict[str, str]:
         """Source column → type as outputs see it: times are timestamps, whatever they were written as."""
-        return {
-            column: "timestamp"
-            if self.view[column] in ("event_time", "arrival_time") or kind == "timestamp_ntz"
-            else kind
-            for column, kind in self.columns.items()
-        }
+        return seen_types(self.pipeline, self.columns)
 
     @cached_property
     def payload(self) -> dict[str, str]:
@@ -255,8 +251,28 @@ class PaneLayout:
     events: EventLayout
 
     @cached_property
+    def types(self) -> dict[str, str]:
+        """Column → type, for those of the source and the derived ones."""
+        return {**self.events.types, **derived_types(self.output.columns, self.events.types)}
+
+    @cached_property
     def keys(self) -> dict[str, str]:
-        return {column: self.events.types[column] for column in self.output.by}
+        return {column: self.types[column] for column in self.output.by}
+
+    @cached_property
+    def late_schema(self) -> pa.Schema:
+        """The side output: the event as logged, what it was late for, and the derived columns that it counts in."""
+        made = [(self.late_columns[name], arrow_type(self.types[name])) for name in self.output.counted]
+        return pa.schema([*self.events.late_schema, *made])
+
+    @cached_property
+    def late_columns(self) -> dict[str, str]:
+        """Column → column of the side output."""
+        names = self.events.late_names
+        found = {column: names[stored] for column, stored in self.events.view.items()}
+        for name in self.output.counted:
+            found[name] = stored_name(name, [*self.events.late_schema.names, *found.values()])
+        return found
 
     @cached_property
     def values(self) -> dict[str, str]:
@@ -269,7 +285,7 @@ class PaneLayout:
 
     def value_type(self, aggregate: Aggregate) -> str:
         """The type of an aggregate's result."""
-        kind = self.events.types.get(aggregate.column or "", "bigint")
+        kind = self.types.get(aggregate.column or "", "bigint")
         match aggregate.function:
             case "count" | "count_distinct" | "approx_count_distinct":
                 return "bigint"

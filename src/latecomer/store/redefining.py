@@ -24,6 +24,10 @@ def _fits_its_tables(before: Output, after: Output, events: EventLayout) -> bool
     with the name, the type and the state it had."""
     if (before.window, before.by) != (after.window, after.by) or after.window.merges:
         return False
+    if before.counted != after.counted:
+        return False
+    if any(before.columns.get(name) != after.columns.get(name) for name in after.by):
+        return False
     if Accumulation.DISCARDING in (before.accumulation, after.accumulation):
         return False
     if PaneLayout(before, events).values != PaneLayout(after, events).values:

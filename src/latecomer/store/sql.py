@@ -55,6 +55,17 @@ def ddl(columns: Mapping[str, str]) -> str:
     return ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
 
 
+def holds(condition: str, row: str) -> str:
+    """Whether a condition holds, in Spark SQL: not where it is null, and not where it cannot be computed.
+
+    A division by zero, a text that is no number or an overflow would stop the query. `try_to_binary` gives null for
+    whatever goes wrong within it. `row` is a column that is never null: behind it Spark cannot tell that the
+    condition is always asked, and so does not compute parts of it outside, where they would stop the query again.
+    """
+    asked = f"cast(if({row} is not null, ({condition}), null) as string)"
+    return f"coalesce(try_to_binary({asked}, 'utf-8') = x'{b'true'.hex()}', false)"
+
+
 def some_bytes(text: str, first: int, count: str | None = None) -> str:
     """Part of a text, counted in bytes from 1: Spark SQL that need not look for where characters begin.
 

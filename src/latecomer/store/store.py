@@ -27,6 +27,7 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from latecomer.config.columns import infer_columns
+from latecomer.config.derived import mistake_of, seen_types
 from latecomer.config.load import check_renames
 from latecomer.config.merged import Columns, merged
 from latecomer.config.models import Output, Pipeline
@@ -136,7 +137,7 @@ class Store:
         return OutputTables(
             Table(root / "partials", schema),
             Table(root / "panes", schema),
-            Table(root / "late", self.layout.late_schema),
+            Table(root / "late", layout.PaneLayout(self.pipeline.outputs[name], self.layout).late_schema),
         )
 
     def reached(self, tables: Iterable[Table]) -> dict[str, int]:
@@ -222,8 +223,8 @@ class Store:
         """What is written down, once it is known to be harmless: a store may come from elsewhere."""
         pinned = read_pins(self.root)
         if pinned is not None:
-            for name, output in self.pipeline.outputs.items():
-                _require_definitions(self.root, name, output, pinned)
+            for name in self.pipeline.outputs:
+                _require_definitions(self.pipeline, name, pinned, {**pinned["columns"], **self.columns})
         return pinned
 
     def pinned_definition(self, name: str) -> dict[str, Any] | None:
@@ -305,7 +306,7 @@ def _read_definition(pipeline: Pipeline) -> dict[str, Any]:
         "zone": pipeline.event.zone,
         "unit": pipeline.event.unit,
         "arrival_unit": pipeline.arrival_unit,
-        "columns": {new: str(made_from) for new, made_from in pipeline.columns.items()} or None,
+        "columns": {new: str(made_from) for new, made_from in pipeline.renames.items()} or None,
     }
 
 
@@ -359,21 +360,40 @@ def _columns_of(
         found = _inferred(name, pipeline)
     if found is not None:
         check_renames(pipeline, found, file, name)
-        found = _as_read(pipeline, seen_columns(found, pipeline.columns))
+        found = _as_read(pipeline, seen_columns(found, pipeline.renames))
     if pinned is None:
         return found or {}
-    written = seen_columns(pipeline.source.columns or {}, pipeline.columns)
+    written = seen_columns(pipeline.source.columns or {}, pipeline.renames)
     differs = [
         column
         for column, kind in (found or {}).items()
-        if pinned.get(column) not in (kind, written.get(column))
+        if column in pinned and pinned[column] not in (kind, written.get(column))
     ]
     if differs:
         raise StoreMismatch(
             f"{place_in(name, 'source.schema')} differs from the columns pinned in the store: {', '.join(differs)}; "
             "restore the declared types, or start a new store"
         )
-    return dict(pinned)
+    return _widened(name, pipeline, pinned, found or {})
+
+
+def _widened(
+    name: str, pipeline: Pipeline, pinned: Mapping[str, str], found: Mapping[str, str]
+) -> dict[str, str]:
+    """The pinned columns, and after them those that the source declares since. Events that came before have none of
+    these."""
+    columns = {**pinned, **{column: kind for column, kind in found.items() if column not in pinned}}
+    before, after = (layout.EventLayout(pipeline, each) for each in (pinned, columns))
+    moved = [column for column in pinned if before.view[column] != after.view[column]]
+    if before.first_arrival != after.first_arrival:
+        moved.append(before.first_arrival)
+    if moved:
+        new = ", ".join(column for column in found if column not in pinned)
+        raise StoreMismatch(
+            f"{place_in(name, 'source.schema')} has a new column ({new}) with a name that the store uses for "
+            f"{moved[0]}; rename it on the way in, with columns"
+        )
+    return columns
 
 
 def _inferred(name: str, pipeline: Pipeline) -> dict[str, str]:
@@ -428,6 +448,8 @@ def definition_of(output: Output) -> dict[str, Any]:
     """What an output's numbers mean; policies and sinks may change, these may not."""
     written = output.model_dump(mode="json")
     meaning = {key: written[key] for key in ("window", "by", "where", "aggregates")}
+    if output.columns:
+        meaning["columns"] = written["columns"]
     if isinstance(output.window, Tumbling) and output.window.within_days:
         meaning["clock"] = WALL_CLOCK
     # Panes that add up cannot follow panes that replace one another.
@@ -471,28 +493,36 @@ def policy_of(output: Output) -> dict[str, Any]:
     return {key: written[key] for key in policy}
 
 
-def _require_definitions(root: Location, name: str, output: Output, pinned: Mapping[str, Any]) -> None:
+def _require_definitions(
+    pipeline: Pipeline, name: str, pinned: Mapping[str, Any], columns: Mapping[str, str]
+) -> None:
     """What was written down of an output must be what a pipeline file could say; every `where` above all."""
+    seen = seen_types(pipeline, columns)
     entries = [{"definition": pinned["outputs"].get(name, {})}, *pinned["policies"].get(name, [])]
     for entry in entries:
         try:
-            then = under(output, entry.get("definition", {}), entry.get("policy"))
-            mistake = then.where and column_mistake(then.where, pinned["columns"])
+            then = under(pipeline.outputs[name], entry.get("definition", {}), entry.get("policy"))
+            mistake = then.where and column_mistake(then.where, {**seen, **then.columns})
             reason = f"where: {mistake}" if mistake else None
+            for made in then.columns.values():
+                mistake = mistake_of(made.sql, (), seen)
+                reason = reason or (f"columns: {mistake}" if mistake else None)
         except ValidationError as error:
             first = error.errors()[0]
             reason = f"{'.'.join(map(str, first['loc']))}: {in_own_words(first)[0]}"
         if reason is not None:
             raise StoreMismatch(
-                f"store {root}: {PINS} has a definition of output {name} that cannot be used: {reason}; restore "
-                "the file, or give the output a new name and what you want it to mean, and it is computed from "
-                "the log"
+                f"store {pipeline.store_path}: {PINS} has a definition of output {name} that cannot be used: {reason}; "
+                "restore the file, or give the output a new name and what you want it to mean, and it is computed "
+                "from the log"
             )
 
 
 def under(output: Output, definition: Mapping[str, Any], policy: Mapping[str, Any] | None = None) -> Output:
     """An output as it was when it meant this, and had that policy."""
     meaning = {key: value for key, value in definition.items() if key not in ("clock", "discarding")}
+    if definition:
+        meaning = {"columns": {}, **meaning}
     return Output.model_validate({**dict(output), **(policy or policy_of(output)), **meaning})
 
 

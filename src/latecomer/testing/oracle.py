@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 
+from latecomer.config.derived import seen_types
 from latecomer.model.arrivals import Arrival, Drain, Heartbeat, Judged, Partitions, Watermark
+from latecomer.model.expressions import Expression, expression
 from latecomer.model.interpreter import interpret
 from latecomer.model.panes import Pane
-from latecomer.model.simple_predicates import predicate
+from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.model.types import scale_of
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.model.written_numbers import fits
@@ -28,13 +30,16 @@ def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
     outputs, watermark = pipeline.outputs, pipeline.watermark
     reach = max(output.allowed_lateness + output.window.reach for output in outputs.values())
     marks = {view.watermark.needs.where for view in pipeline.views.values()} - {None}
-    items = list(_items(shape, steps))
+    made = _derived(shape)
+    items = [(_with_columns(item, made), step) for item, step in _items(shape, steps)]
     interpreted = interpret(
         [item for item, _ in items],
         watermark,
         outputs,
         where={
-            name: predicate(output.where, shape.columns)
+            name: predicate(
+                output.where, {**shape.columns, **{name: each.kind for name, each in made.items()}}
+            )
             for name, output in outputs.items()
             if output.where is not None
         },
@@ -82,15 +87,39 @@ def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
     return Outcome(pipeline, shape.times, rows, told, fates)
 
 
+def _derived(shape: Shape) -> dict[str, Expression]:
+    """The derived columns of all outputs."""
+    seen = seen_types(shape.pipeline, shape.columns)
+    found: dict[str, Expression] = {}
+    for output in shape.pipeline.outputs.values():
+        for name, each in output.columns.items():
+            made = expression(each.sql, seen)
+            if made.value is None or (output.columns[name] != shape.pipeline.derived.get(name, each)):
+                raise NeedsSpark(f"column {name} ({each.sql}) can only be computed by Spark; run it on Spark")
+            found[name] = made
+    return found
+
+
+def _with_columns(item: Item, made: Mapping[str, Expression]) -> Item:
+    if not made or not isinstance(item, list):
+        return item
+    return [
+        replace(
+            each, payload={**each.payload, **{name: column.of(each.payload) for name, column in made.items()}}
+        )
+        for each in item
+    ]
+
+
 def _as_published(pane: Pane, output: str, shape: Shape) -> Pane:
     """The pane as its columns hold it: averages of decimals rounded, and no sum of more than 38 digits."""
     values = dict(pane.values)
     for name, aggregate in shape.pipeline.outputs[output].aggregates.items():
         if isinstance(values[name], Decimal) and aggregate.function == "sum":
-            whole_digits = 38 - scale_of(shape.columns[aggregate.column or ""])
+            whole_digits = 38 - scale_of(shape.columns.get(aggregate.column or "", "bigint"))
             values[name] = values[name] if fits(values[name], whole_digits) else None
         if isinstance(values[name], Decimal) and aggregate.function == "avg":
-            digits = min(scale_of(shape.columns[aggregate.column or ""]) + 4, 20)
+            digits = min(scale_of(shape.columns.get(aggregate.column or "", "bigint")) + 4, 20)
             with localcontext(prec=60):
                 values[name] = values[name].quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
     return replace(pane, values=values)

@@ -12,11 +12,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
+from latecomer.config.derived import derived_types
 from latecomer.config.models import Output
 from latecomer.model.verdicts import Fate, Verdict, fate_of
 from latecomer.model.windows import Session
+from latecomer.spark.trying import tried
 from latecomer.store.layout import EventLayout
-from latecomer.store.sql import quoted
+from latecomer.store.sql import holds, quoted
 from latecomer.windowing.assign import END, FIRST_END, LEADING, TIME, with_windows
 
 ARRIVAL = f"{PRIVATE}arrival"
@@ -43,12 +45,13 @@ Periods = Sequence[tuple[int, Output]]
 """An output under each policy it has had, and the batch since which that was in force."""
 
 
-def as_seen(events: DataFrame, layout: EventLayout, *more: str) -> DataFrame:
-    """The log under the source's own column names, with the envelope's times in microseconds.
+def as_seen(events: DataFrame, layout: EventLayout, output: Output | None, *more: str) -> DataFrame:
+    """The log under the source's own column names, with the envelope's times in microseconds, and with the derived
+    columns of an output.
 
     What a plan does not use, Spark does not read.
     """
-    return events.selectExpr(
+    seen = events.selectExpr(
         *(f"{quoted(stored)} as {quoted(column)}" for column, stored in layout.view.items()),
         f"unix_micros(event_time) as {TIME}",
         f"unix_micros(arrival_time) as {ARRIVAL}",
@@ -58,6 +61,12 @@ def as_seen(events: DataFrame, layout: EventLayout, *more: str) -> DataFrame:
         f"position as {POSITION}",
         *more,
     )
+    derived = {} if output is None else output.columns
+    if not derived:
+        return seen
+    kinds = derived_types(derived, layout.types)
+    made = {name: tried(seen.sparkSession, each.sql, kinds[name], BATCH) for name, each in derived.items()}
+    return seen.withColumns(made)
 
 
 def judged(seen: DataFrame, timeline: DataFrame, output: Output) -> DataFrame:
@@ -85,7 +94,7 @@ def with_watermark(seen: DataFrame, timeline: DataFrame) -> DataFrame:
 
 def kept_sql(output: Output) -> str:
     """Whether an output's `where` keeps an event."""
-    return "true" if output.where is None else f"coalesce({output.where}, false)"
+    return "true" if output.where is None else holds(output.where, BATCH)
 
 
 def fate_sql(output: Output, end: str = END) -> str:

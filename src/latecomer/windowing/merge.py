@@ -121,7 +121,7 @@ class Merger:
 
     def of_nothing(self, places: DataFrame, more: Sequence[str] = ()) -> DataFrame:
         """Windows and keys as inputs of no event at all; `places` has START, END, the keys and `more`."""
-        none = {column: f"cast(null as {kind})" for column, kind in self.layout.events.types.items()}
+        none = {column: f"cast(null as {kind})" for column, kind in self.layout.types.items()}
         none |= dict.fromkeys((TIME, ARRIVAL, POSITION, WATERMARK), "cast(null as bigint)")
         none |= {ORIGIN: "cast(null as string)"}
         none |= {LEADING: "false", PARTLY: "false", FATE: f"cast({CODES[Fate.ON_TIME]} as tinyint)"}

@@ -119,7 +119,7 @@ def judged_suspects(seen: DataFrame, periods: Periods) -> DataFrame:
 def suspects(events: DataFrame, timeline: DataFrame, output: Output, layout: EventLayout) -> DataFrame:
     """The suspects as they were logged, with a number and the watermark that each met."""
     whole = f"struct({', '.join(map(quoted, layout.stored))}) as {_ROW}"
-    seen = with_watermark(as_seen(events, layout, whole), timeline)
+    seen = with_watermark(as_seen(events, layout, output, whole), timeline)
     return seen.where(_suspect(output)).selectExpr(
         f"{_ROW}.*", WATERMARK, f"monotonically_increasing_id() as {NTH}"
     )
@@ -146,11 +146,11 @@ def with_verdicts(
     output = periods[-1][1]
     window, keys = _session(output), [quoted(key) for key in output.by]
     bound = _by_period(periods, _bound)
-    ours = with_stretches(as_seen(suspected, layout, WATERMARK, NTH), window)
+    ours = with_stretches(as_seen(suspected, layout, output, WATERMARK, NTH), window)
     ours = ours.selectExpr(
         *keys, *_ORDER, START, END, NTH, f"{bound} as {_BOUND}", f"cast(null as bigint) as {CELL}"
     )
-    prompt = with_watermark(as_seen(events, layout), timeline)
+    prompt = with_watermark(as_seen(events, layout, output), timeline)
     prompt = prompt.where(f"not ({_behind(output)}) and {kept_sql(output)}")
     others = with_stretches(_of_keys(prompt, ours, output.by), window)
     none = f"cast(null as bigint) as {NTH}", f"cast(null as bigint) as {_BOUND}"

@@ -181,7 +181,7 @@ def _together(first: StateLogic, second: StateLogic) -> StateLogic:
 
 
 def _state(name: str, aggregate: Aggregate, layout: PaneLayout) -> StateLogic:
-    kind = layout.events.types.get(aggregate.column or "", "bigint")
+    kind = layout.types.get(aggregate.column or "", "bigint")
     value_type = layout.values[name]
     column = "1" if aggregate.column is None else quoted(aggregate.column)
     match aggregate.function:

@@ -253,7 +253,7 @@ def _excluded(layout: PaneLayout) -> dict[str, str]:
     """The aggregates whose last digits depend on the order in which events were added."""
     excluded = {}
     for name, each in layout.output.aggregates.items():
-        kind = layout.events.types.get(each.column or "", "bigint")
+        kind = layout.types.get(each.column or "", "bigint")
         if each.function in SKETCHED:
             excluded[name] = "an approximation"
         elif kind in types.FLOATS and each.function not in _IN_ANY_ORDER:

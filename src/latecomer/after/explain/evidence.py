@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.after.explain.derived import DerivedValues
 from latecomer.after.explain.fates import Event
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
@@ -33,14 +34,20 @@ _ENVELOPE = (
 )
 
 
+_DERIVED = "derived"
+
+
 class Evidence:
     """Reads what the log, the duplicates and the timeline hold of one key."""
 
-    def __init__(self, store: Store, key: Mapping[str, Any], columns: Sequence[str]) -> None:
+    def __init__(
+        self, store: Store, key: Mapping[str, Any], columns: Sequence[str], derived: DerivedValues
+    ) -> None:
         self.store = store
         self.key = key
         self.columns = columns
         """The source columns that are wanted beside the envelope."""
+        self.derived = derived
         self.files = 0
         self.read: set[str] = set()
         """How many files the log has, and those that were looked into."""
@@ -68,11 +75,21 @@ class Evidence:
         stored = list(dict.fromkeys([*_ENVELOPE, first, *(view[column] for column in self.columns)]))
         low, high = (_moment(at) for at in stretch)
         chosen = (pc.field("event_time") >= low) & (pc.field("event_time") < high)
+        names = self.derived.names
         for column, value in self.key.items():
-            chosen &= _is(view[column], value, schema.field(view[column]).type)
+            if column not in names:
+                chosen &= _is(view[column], value, schema.field(view[column]).type)
         found = table.dataset(files, schema).to_table(stored, chosen)
         listed: list[dict[str, Any]] = found.to_pylist()
-        return listed
+        if not names:
+            return listed
+        made = self.derived.of(listed, table.paths(files), stretch)
+        key = {column: value for column, value in self.key.items() if column in names}
+        return [
+            {**row, _DERIVED: values}
+            for row, values in zip(listed, made, strict=True)
+            if all(values[column] == value for column, value in key.items())
+        ]
 
     def _judgeable(self, rows: Sequence[Mapping[str, Any]]) -> list[Event]:
         ticks = self._watermarks({row["batch"] for row in rows})
@@ -109,7 +126,7 @@ class Evidence:
             row["origin"],
             row["position"],
             row["event_id"],
-            {column: row[view[column]] for column in self.columns},
+            {column: row[view[column]] for column in self.columns} | row.get(_DERIVED, {}),
             first_arrival=None if first is None else to_micros(first),
         )
 

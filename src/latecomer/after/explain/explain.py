@@ -15,6 +15,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from latecomer.after.explain.derived import Compute, DerivedValues
 from latecomer.after.explain.evidence import Evidence
 from latecomer.after.explain.fates import (
     ACCEPTED,
@@ -151,14 +152,16 @@ def explain(
     window: datetime,
     key: Mapping[str, str | None] | None = None,
     clock: Clock = Clock.PUBLISHED,
+    compute: Compute | None = None,
 ) -> Explanation:
     """The life of the number that an output has for a key in the window that holds a moment.
 
     `clock` says when its panes were known: when their batch was published, or when what fired them had arrived.
+    `compute` is asked for derived columns that only Spark can compute.
     """
     finder = Finder(reader, output)
     place = finder.find(window, key or {})
-    case = _Case(finder, place, to_micros(window))
+    case = _Case(finder, place, to_micros(window), compute)
     found = replace(case.explained(), clock=clock)
     empty = not (found.panes or found.untold or any(found.left_out.values()))
     if empty and not place.told:
@@ -169,7 +172,7 @@ def explain(
 class _Case:
     """One question, and the tables it is answered from."""
 
-    def __init__(self, finder: Finder, place: Place, moment: int) -> None:
+    def __init__(self, finder: Finder, place: Place, moment: int, compute: Compute | None) -> None:
         self.finder = finder
         self.moment = moment
         self.store = finder.store
@@ -177,8 +180,9 @@ class _Case:
         self.place = place
         self.notes: list[str] = []
         self.covered = True
-        self.filters = Filters(self._periods, self.store.layout.types)
-        self.evidence = Evidence(self.store, place.key, self._columns())
+        self.filters = Filters(self._periods, self.finder.book.layout.types)
+        derived = DerivedValues(self.store, self.output, compute)
+        self.evidence = Evidence(self.store, place.key, self._columns(), derived)
 
     def explained(self) -> Explanation:
         self._note_coverage()
@@ -339,16 +343,16 @@ class _Case:
         return left_out
 
     def _side_output(self) -> set[tuple[Any, ...]]:
-        table, layout = self.finder.book.tables.late, self.store.layout
+        table = self.finder.book.tables.late
         if not table.exists:
             return set()
         start, end = map(moment_literal, self.place.window)
         chosen = f"window_start = {start} and window_end = {end}"
         if self._session:
             chosen = f"window_start < {end} and window_end > {start}"
-        names = layout.late_names
+        names = self.finder.book.layout.late_columns
         rows = table.query(f"select * from t where {chosen}").to_pylist()
-        key = {names[layout.view[column]]: value for column, value in self.place.key.items()}
+        key = {names[column]: value for column, value in self.place.key.items()}
         return {
             (row["batch"], row["origin"], row["position"])
             for row in rows
@@ -386,7 +390,7 @@ class _Case:
     def _rules(self, batch: int) -> Rules:
         """What the output was when a batch ran."""
         under = in_force(self._periods, batch)
-        types, measures = self.store.layout.types, list(self.store.measures())
+        types, measures = self.finder.book.layout.types, list(self.store.measures())
         return Rules(under.aggregates, types, under.accumulation, self._session, measures)
 
     def _passes(self, judged: Judged, batch: int) -> bool | None:
@@ -394,7 +398,7 @@ class _Case:
 
     def _columns(self) -> list[str]:
         """The source columns that have to be read; what a predicate looks at may be any of them."""
-        if self.filters.any:
+        if self.filters.any or self.output.columns:
             return list(self.store.layout.columns)
         aggregates = [each for _, output in self._periods for each in output.aggregates.values()]
         summed = [each.column for each in aggregates if each.column is not None]

@@ -129,9 +129,8 @@ class Accounts:
 
     def side_output(self) -> pa.Table:
         """What the events of the side output would have added, for each window and key."""
-        late, stored = self.tables.late, self.layout.events.schema.names
-        names = dict(zip(stored, late.schema.names[-len(stored) :], strict=True))
-        view = {column: double_quoted(names[name]) for column, name in self.layout.events.view.items()}
+        late = self.tables.late
+        view = {column: double_quoted(name) for column, name in self.layout.late_columns.items()}
         inputs = {name: self._of_event(each, view) for name, each in self.additive.items()}
         keys = {key: view[key] for key in self.layout.keys}
         if not looks_for_repeats(self.store):
@@ -225,7 +224,7 @@ class Accounts:
             if windows is None:
                 unplaced += 1
                 continue
-            renames = views[pipeline.source_of(row["source_partition"])].columns
+            renames = views[pipeline.source_of(row["source_partition"])].renames
             for name in tally.add(row["raw"], windows, renames):
                 unread[name] += 1
         notes = []
@@ -273,7 +272,7 @@ class Accounts:
 
     def _wide(self, aggregate: Aggregate, column: str) -> str:
         """A number in a type in which a sum of many has room."""
-        kind = self.layout.events.types.get(aggregate.column or "", "bigint")
+        kind = self.layout.types.get(aggregate.column or "", "bigint")
         if aggregate.function == "count":
             kind = "bigint"
         if not types.is_exact(kind):

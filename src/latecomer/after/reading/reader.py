@@ -448,7 +448,7 @@ def _open_windows(book: _Book, notes: list[str], chosen: str = "true") -> pa.Tab
 
 
 def _parts(book: _Book, aggregate: Aggregate) -> dict[str, str]:
-    return state_parts(aggregate, book.layout.events.types.get(aggregate.column or "", "bigint"))
+    return state_parts(aggregate, book.layout.types.get(aggregate.column or "", "bigint"))
 
 
 def _finished(
@@ -468,7 +468,7 @@ def _finished(
         for index in several:
             values[index] = None
     else:
-        states, column = rows[PRIVATE + name].to_pylist(), book.layout.events.types[aggregate.column or ""]
+        states, column = rows[PRIVATE + name].to_pylist(), book.layout.types[aggregate.column or ""]
         for index in several:
             values[index] = folded(aggregate, states[index], column, kind)
     return pa.chunked_array([pa.array(values, kind)])

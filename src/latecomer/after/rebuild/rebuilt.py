@@ -128,7 +128,7 @@ def computed(range_: Range, events: DataFrame) -> DataFrame:
     output, merger = logic.output, logic.merger
     kept = events.where(range_.events_sql).where(f"batch <= {range_.through}")
     once = repeats_in(kept, logic.store.pipeline, range_.through).left_out_of(kept)
-    seen = as_seen(once, logic.store.layout).where(kept_sql(output))
+    seen = as_seen(once, logic.store.layout, output).where(kept_sql(output))
     window = output.window
     fate = f"cast({CODES[Fate.ON_TIME]} as tinyint)"
     if isinstance(window, Session):

@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.after.reading.accounts import Accounts
+from latecomer.config.models import Output
 from latecomer.firing.batch import Batch
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import OutputLogic
@@ -100,7 +101,7 @@ class _Computing:
         """Every aggregate over all events: judged by a timeline on which nothing is ever late."""
         rows = [(batch, replace(row, watermark=BEGIN_OF_TIME)) for batch, row in self.stretch.rows]
         timeline = Stretch(rows).frame(self.spark, with_batch=True)
-        seen, merger = as_seen(self.events, self.store.layout), logic.merger
+        seen, merger = as_seen(self.events, self.store.layout, logic.output), logic.merger
         window = logic.output.window
         if isinstance(window, Session):
             inputs = merger.of_events(sessions.judged(seen, timeline, logic.output))
@@ -115,21 +116,21 @@ class _Computing:
         """What the dropped events would have added, judged by the watermarks and policies of their time."""
         gone = self._judged(logic, periods).where(F.col(FATE) == CODES[Fate.DROPPED])
         keys = [quoted(key) for key in logic.layout.keys]
-        sums = [
-            F.expr(_summed(each, logic.layout.events.types)).alias(name) for name, each in additive.items()
-        ]
+        sums = [F.expr(_summed(each, logic.layout.types)).alias(name) for name, each in additive.items()]
         grouped = gone.groupBy(START, END, *keys).agg(*(sums or [F.lit(0).alias("_lc_none")]))
         return grouped.select(*_place(logic), *map(quoted, additive))
+
+    def _seen(self, output: Output) -> DataFrame:
+        return as_seen(self.events, self.store.layout, output)
 
     def _judged(self, logic: OutputLogic, periods: Periods) -> DataFrame:
         if isinstance(logic, SessionLogic):
             log = Batch(self.last, self.stretch, self.events, history=True)
             return logic.judged(log, self.folder / "suspects", periods)
         timeline = self.stretch.frame(self.spark, with_batch=True)
-        seen = as_seen(self.events, self.store.layout)
         untils = [since for since, _ in periods[1:]] + [self.last + 1]
         parts = [
-            judged(seen.where(f"{BATCH} >= {since} and {BATCH} < {until}"), timeline, under)
+            judged(self._seen(under).where(f"{BATCH} >= {since} and {BATCH} < {until}"), timeline, under)
             for (since, under), until in zip(periods, untils, strict=True)
         ]
         whole, *more = parts

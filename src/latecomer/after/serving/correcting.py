@@ -326,7 +326,7 @@ def _input(ours: Corrections, aggregate: Aggregate) -> str:
     if aggregate.column is None:
         return "1"
     column = _late_column(ours, aggregate.column)
-    kind = ours.layout.events.types[aggregate.column]
+    kind = ours.layout.types[aggregate.column]
     if aggregate.function == "count":
         return f"case when {column} is null then 0 else 1 end"
     if aggregate.function == "sum":
@@ -348,8 +348,7 @@ def wide(column: str, kind: str) -> str:
 
 def _late_column(ours: Corrections, column: str) -> str:
     """Where the side output keeps a source column."""
-    events = ours.layout.events
-    return double_quoted(events.late_names[events.view[column]])
+    return double_quoted(ours.layout.late_columns[column])
 
 
 def fitted(ours: Corrections, rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -87,4 +87,4 @@ def merged(layout: PaneLayout, name: str, states: Sequence[State]) -> Any:
 
 
 def _kind(layout: PaneLayout, name: str) -> str:
-    return layout.events.types.get(layout.output.aggregates[name].column or "", "bigint")
+    return layout.types.get(layout.output.aggregates[name].column or "", "bigint")

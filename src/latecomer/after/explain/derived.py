@@ -1,0 +1,50 @@
+"""The derived columns of events that are being explained: simple ones are computed here, others by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from latecomer.config.models import Output
+from latecomer.errors import LatecomerError
+from latecomer.model.expressions import Expression, expression
+from latecomer.model.windows import Window
+from latecomer.store.store import Store
+
+Row = Mapping[str, Any]
+Places = Mapping[tuple[int, str, int], Mapping[str, Any]]
+"""Batch, origin and position of an event → its derived columns."""
+Compute = Callable[[Store, Output, Sequence[str], Window], Places]
+"""Has Spark compute the derived columns of an output, for the events of a stretch in some files of the log."""
+
+
+@dataclass(frozen=True)
+class DerivedValues:
+    """Computes the derived columns of an output."""
+
+    store: Store
+    output: Output
+    compute: Compute | None = None
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.output.columns)
+
+    def of(self, rows: Sequence[Row], paths: Sequence[str], stretch: Window) -> list[dict[str, Any]]:
+        """The derived columns of rows of the log, which come from these files and this stretch of event time."""
+        made = {
+            name: expression(each.sql, self.store.layout.types) for name, each in self.output.columns.items()
+        }
+        if all(each.value is not None for each in made.values()):
+            return [self._computed(row, made) for row in rows]
+        if self.compute is None:
+            raise LatecomerError(
+                f"only Spark can compute {', '.join(made)}; ask with latecomer explain, or latecomer.explain"
+            )
+        known = self.compute(self.store, self.output, paths, stretch) if rows else {}
+        return [dict(known[row["batch"], row["origin"], row["position"]]) for row in rows]
+
+    def _computed(self, row: Row, made: Mapping[str, Expression]) -> dict[str, Any]:
+        seen = {column: row[stored] for column, stored in self.store.layout.view.items()}
+        return {name: each.of(seen) for name, each in made.items()}

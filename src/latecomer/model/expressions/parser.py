@@ -1,0 +1,452 @@
+"""Reads an expression: its type, and how its value is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from latecomer.model import types
+from latecomer.model.expressions.functions import (
+    ARRAY,
+    COMMON,
+    FUNCTION_TYPES,
+    IRREGULAR,
+    SAME_AS_FIRST,
+    TRIED,
+    UNITS,
+)
+from latecomer.model.expressions.values import (
+    BITS,
+    COMPARED,
+    COMPUTED,
+    NULL,
+    WIDTHS,
+    Expression,
+    Row,
+    both,
+    comparison,
+    computed,
+    divided,
+    either,
+    fitting,
+    joined_text,
+    negative,
+    number,
+    of_both,
+    same,
+)
+from latecomer.model.predicates import Token, check_fix, tokens
+from latecomer.model.types import normal_type
+
+INTERVAL = "interval"
+_UNKNOWN = Expression("unknown")
+"""An expression, or part of one, whose type is not known here; a cast around it may say it."""
+
+
+class UnknownType(ValueError):
+    """Only Spark could tell which type an expression has."""
+
+
+def expression(written: str, columns: Mapping[str, str]) -> Expression:
+    """An expression over columns of these types.
+
+    >>> expression("paise / 100", {"paise": "bigint"}).kind
+    'double'
+    >>> expression("paise / 100", {"paise": "bigint"}).of({"paise": 250})
+    2.5
+    >>> expression("hour(at)", {"at": "timestamp"}).kind
+    'int'
+    """
+    check_fix(written, "column")
+    found = _Parser(written, columns).whole()
+    if found.kind in (NULL, INTERVAL, _UNKNOWN.kind) or found.kind.startswith(ARRAY):
+        raise UnknownType(f"its type is not known here; say it: cast({written.strip()} as TYPE)")
+    return found
+
+
+def _element(found: Expression) -> Expression:
+    """What a list is made of."""
+    if not found.kind.startswith(ARRAY):
+        return _UNKNOWN
+    return Expression(found.kind.removeprefix(ARRAY).removesuffix(">"))
+
+
+class _Parser:
+    """Reads an expression by recursive descent, from the loosest operator to the tightest."""
+
+    def __init__(self, written: str, columns: Mapping[str, str]) -> None:
+        self.written = written
+        self.columns = columns
+        self.tokens = tokens(written)
+        self.at = 0
+
+    def whole(self) -> Expression:
+        found = self._either()
+        if self.at < len(self.tokens):
+            raise self._unexpected()
+        return found
+
+    # Tokens
+
+    def _next(self, ahead: int = 0) -> Token | None:
+        place = self.at + ahead
+        return self.tokens[place] if place < len(self.tokens) else None
+
+    def _text(self, ahead: int = 0) -> str:
+        token = self._next(ahead)
+        return "" if token is None or token.kind == "text" else token.word or token.text
+
+    def _take(self, *texts: str) -> str:
+        """The next token if it is one of these, and go on; else nothing."""
+        if self._text() in texts:
+            self.at += 1
+            return self._text(-1)
+        return ""
+
+    def _expect(self, text: str) -> None:
+        if not self._take(text):
+            raise self._unexpected()
+
+    def _unexpected(self) -> ValueError:
+        token = self._next()
+        where = "ends too early" if token is None else f"has {token.text} where it was not expected"
+        return ValueError(f"{where}; write an SQL expression over the source's columns")
+
+    # Conditions
+
+    def _either(self) -> Expression:
+        found = self._both()
+        while self._take("or"):
+            found = either(found, self._both())
+        return found
+
+    def _both(self) -> Expression:
+        found = self._negated()
+        while self._take("and"):
+            found = both(found, self._negated())
+        return found
+
+    def _negated(self) -> Expression:
+        if self._take("not", "!"):
+            return computed([self._negated()], "boolean", lambda a: None if a is None else not a)
+        return self._compared()
+
+    def _compared(self) -> Expression:
+        left = self._bits()
+        while True:
+            sign = self._text()
+            if sign in COMPARED:
+                self.at += 1
+                left = comparison(sign, left, self._bits())
+            elif sign == "<=>":
+                self.at += 1
+                self._bits()
+                left = Expression("boolean")
+            elif sign == "is":
+                left = self._is(left)
+            elif sign in ("in", "between", "like", "ilike", "rlike", "regexp", "not"):
+                left = self._matched()
+            else:
+                return left
+
+    def _is(self, left: Expression) -> Expression:
+        self._expect("is")
+        negated = bool(self._take("not"))
+        if self._take("distinct"):
+            self._expect("from")
+            self._bits()
+            return Expression("boolean")
+        word = self._take("null", "true", "false")
+        if not word:
+            raise self._unexpected()
+        wanted = {"null": None, "true": True, "false": False}[word]
+        value = left.value
+        if value is None:
+            return Expression("boolean")
+        return Expression("boolean", lambda row: (value(row) is wanted) is not negated)
+
+    def _matched(self) -> Expression:
+        """`in`, `between` and what compares text with a pattern."""
+        self._take("not")
+        word = self._take("in", "between", "like", "ilike", "rlike", "regexp")
+        if word == "in":
+            self._arguments()
+        elif word == "between":
+            self._bits()
+            self._expect("and")
+            self._bits()
+        elif word:
+            self._take("any", "all", "some")
+            self._bits()
+            if self._take("escape"):
+                self._bits()
+        else:
+            raise self._unexpected()
+        return Expression("boolean")
+
+    # Values
+
+    def _bits(self) -> Expression:
+        found = self._sum()
+        while self._take("&", "|", "^"):
+            found = self._wider(found, self._sum())
+        return found
+
+    def _sum(self) -> Expression:
+        found = self._product()
+        while sign := self._take("+", "-", "||"):
+            other = self._product()
+            found = joined_text([found, other]) if sign == "||" else self._arithmetic(sign, found, other)
+        return found
+
+    def _product(self) -> Expression:
+        found = self._unary()
+        while sign := self._take("*", "/", "%", "div"):
+            found = self._arithmetic(sign, found, self._unary())
+        return found
+
+    def _unary(self) -> Expression:
+        if sign := self._take("-", "+", "~"):
+            found = self._unary()
+            if not types.is_numeric(found.kind):
+                return _UNKNOWN
+            if sign == "+":
+                return found
+            least = -(1 << BITS[found.kind]) if found.kind in BITS else None
+            if sign == "~" or found.kind == "float":
+                return Expression(found.kind)
+            return computed([found], found.kind, lambda a: None if a is None else negative(a, least))
+        return self._indexed()
+
+    def _indexed(self) -> Expression:
+        found = self._primary()
+        while True:
+            if self._take("["):
+                self._either()
+                self._expect("]")
+                found = _element(found)
+            elif self._take("::"):
+                found = self._as(found)
+            else:
+                return found
+
+    def _primary(self) -> Expression:
+        token = self._next()
+        if token is None:
+            raise self._unexpected()
+        self.at += 1
+        if token.text == "(":
+            found = self._either()
+            self._expect(")")
+            return found
+        if token.kind == "number":
+            return number(token.text)
+        if token.kind == "text":
+            plain = token.text[0] == "'" and not {"\\", "'"} & set(token.text[1:-1])
+            text = token.text[1:-1]
+            return Expression("string", (lambda _: text) if plain else None)
+        if token.kind in ("quoted", "path"):
+            return self._column(token.text[1:-1].replace("``", "`") if token.kind == "quoted" else token.text)
+        return self._word(token)
+
+    def _word(self, token: Token) -> Expression:
+        word = token.word
+        following = self._next()
+        if following is not None and following.text == "(" and word not in ("in",):
+            return self._call(word)
+        if word in ("null", "true", "false"):
+            constant = {"null": None, "true": True, "false": False}[word]
+            return Expression(NULL if constant is None else "boolean", lambda _: constant)
+        if word == "case":
+            return self._case()
+        if word in ("date", "timestamp") and following is not None and following.kind == "text":
+            self.at += 1
+            return Expression(word)
+        if word == "interval":
+            return self._interval()
+        if not word:
+            self.at -= 1
+            raise self._unexpected()
+        return self._column(token.text)
+
+    def _interval(self) -> Expression:
+        """A stretch of time: `interval 1 day`, `interval '1' hour`. It has no type of a column."""
+        while (token := self._next()) is not None and (
+            token.kind in ("number", "text") or token.word.rstrip("s") in UNITS or token.word == "to"
+        ):
+            self.at += 1
+        return Expression(INTERVAL)
+
+    def _column(self, name: str) -> Expression:
+        kind = self.columns.get(name)
+        if kind is None:
+            return _UNKNOWN
+        simple = kind in types.INTEGERS or kind in ("double", "string", "boolean")
+        return Expression(kind, (lambda row: row.get(name)) if simple else None)
+
+    def _case(self) -> Expression:
+        subject = None if self._text() == "when" else self._either()
+        branches: list[tuple[Expression, Expression]] = []
+        while self._take("when"):
+            asked = self._either()
+            condition = asked if subject is None else comparison("=", subject, asked)
+            self._expect("then")
+            branches.append((condition, self._either()))
+        otherwise = self._either() if self._take("else") else Expression(NULL, lambda _: None)
+        self._expect("end")
+        if not branches:
+            raise self._unexpected()
+        return self._chosen(branches, otherwise)
+
+    def _chosen(self, branches: Sequence[tuple[Expression, Expression]], otherwise: Expression) -> Expression:
+        kind = self._common([*(value for _, value in branches), otherwise])
+        parts = [part for branch in branches for part in branch] + [otherwise]
+        if not all(same(part, kind) for part in (*(value for _, value in branches), otherwise)):
+            return Expression(kind)
+        if any(part.value is None for part in parts):
+            return Expression(kind)
+        asked = [(condition.value, value.value) for condition, value in branches]
+
+        def chosen(row: Row) -> object:
+            for condition, value in asked:
+                if condition is not None and value is not None and condition(row) is True:
+                    return value(row)
+            return None if otherwise.value is None else otherwise.value(row)
+
+        return Expression(kind, chosen)
+
+    def _arguments(self) -> list[Expression]:
+        self._expect("(")
+        found: list[Expression] = []
+        if self._take(")"):
+            return found
+        found.append(self._either())
+        while self._take(","):
+            found.append(self._either())
+        self._expect(")")
+        return found
+
+    def _call(self, name: str) -> Expression:
+        if name in ("cast", "try_cast"):
+            self._expect("(")
+            found = self._either()
+            self._expect("as")
+            found = self._as(found)
+            self._expect(")")
+            return found
+        if name in IRREGULAR:
+            self._skip_brackets()
+            return Expression(IRREGULAR[name])
+        given = self._arguments()
+        if name in FUNCTION_TYPES:
+            return joined_text(given) if name == "concat" and given else Expression(FUNCTION_TYPES[name])
+        if name == "if" and len(given) == 3:
+            return self._chosen([(given[0], given[1])], given[2])
+        if name == "nvl2" and len(given) == 3:
+            return Expression(self._common(given[1:]))
+        if name in COMMON and given:
+            return self._first_of(given) if name == "coalesce" else Expression(self._common(given))
+        if name in ("mod", "pmod", "try_mod") and len(given) == 2:
+            return self._wider(*given)
+        if name in SAME_AS_FIRST and given:
+            return Expression(given[0].kind)
+        if name in TRIED and len(given) == 2:
+            return Expression(self._arithmetic(TRIED[name], *given).kind)
+        if name in ("round", "bround") and given and not types.is_decimal(given[0].kind):
+            return Expression(given[0].kind)
+        if name in ("ceil", "ceiling", "floor") and len(given) == 1 and not types.is_decimal(given[0].kind):
+            return Expression("bigint")
+        if name in ("shiftleft", "shiftright") and given:
+            return Expression("bigint" if given[0].kind == "bigint" else "int")
+        if name == "array" and given:
+            return Expression(f"{ARRAY}{self._common(given)}>")
+        if name in ("element_at", "get", "try_element_at") and given:
+            return _element(given[0])
+        return _UNKNOWN
+
+    def _skip_brackets(self) -> None:
+        """Go behind the brackets that open here: what is in them is not a list of expressions."""
+        depth = 0
+        while (token := self._next()) is not None:
+            self.at += 1
+            depth += (token.text == "(") - (token.text == ")")
+            if depth == 0:
+                return
+
+    def _first_of(self, given: Sequence[Expression]) -> Expression:
+        kind = self._common(given)
+        if not all(same(each, kind) for each in given):
+            return Expression(kind)
+        values = [each.value for each in given if each.value is not None]
+
+        def first(row: Row) -> object:
+            return next((found for value in values if (found := value(row)) is not None), None)
+
+        return Expression(kind, first if len(values) == len(given) else None)
+
+    def _as(self, found: Expression) -> Expression:
+        """A value as the type that is written next."""
+        written = self._text()
+        self.at += 1
+        if self._take("("):
+            inside = []
+            while not self._take(")"):
+                inside.append(self._text())
+                self.at += 1
+                if self.at > len(self.tokens):
+                    raise self._unexpected()
+            written += f"({''.join(inside)})"
+        kind = normal_type({"dec": "decimal", "numeric": "decimal", "real": "float"}.get(written, written))
+        if kind == found.kind:
+            return found
+        if kind == "string" and found.kind in types.INTEGERS:
+            return computed([found], kind, lambda a: None if a is None else str(a))
+        if kind in WIDTHS and found.kind in WIDTHS:
+            return computed([found], kind, lambda a: None if a is None else fitting(a, kind))
+        if kind == "double" and found.kind in types.INTEGERS:
+            return computed([found], kind, lambda a: None if a is None else float(a))
+        return Expression(kind)
+
+    # Types
+
+    def _arithmetic(self, sign: str, left: Expression, right: Expression) -> Expression:
+        kinds = (left.kind, right.kind)
+        if INTERVAL in kinds:
+            return self._moved(sign, left, right)
+        if "date" in kinds and sign in "+-" and right.kind in types.INTEGERS:
+            return Expression("date")
+        if not all(types.is_numeric(kind) for kind in kinds) or any(map(types.is_decimal, kinds)):
+            return _UNKNOWN
+        if sign == "/":
+            if types.FLOATS & set(kinds) - {"double"}:
+                return Expression("double")
+            return computed([left, right], "double", divided)
+        if sign == "div":
+            return Expression("bigint")
+        wider = self._wider(left, right)
+        compute = COMPUTED.get(sign)
+        if compute is None or wider.kind == "float" or "float" in kinds:
+            return wider
+        if wider.kind == "double":
+            return computed([left, right], "double", lambda a, b: of_both(compute, a, b, float))
+        kind = wider.kind
+        return computed([left, right], kind, lambda a, b: fitting(of_both(compute, a, b), kind))
+
+    def _moved(self, sign: str, left: Expression, right: Expression) -> Expression:
+        moment = left if right.kind == INTERVAL else right
+        if sign not in ("+", "-") or moment.kind not in ("timestamp", "timestamp_ntz"):
+            return _UNKNOWN
+        return Expression(moment.kind)
+
+    def _wider(self, left: Expression, right: Expression) -> Expression:
+        return Expression(self._common([left, right]))
+
+    def _common(self, given: Sequence[Expression]) -> str:
+        """The type that holds all of these."""
+        kinds = {each.kind for each in given} - {NULL}
+        if len(kinds) <= 1:
+            return kinds.pop() if kinds else NULL
+        if kinds <= types.INTEGERS:
+            return max(kinds, key=WIDTHS.index)
+        if kinds <= types.INTEGERS | types.FLOATS:
+            return "double"
+        return _UNKNOWN.kind

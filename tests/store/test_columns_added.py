@@ -1,0 +1,84 @@
+"""Columns that a source declares after its first run: the log is widened, and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import latecomer
+from latecomer.config.models import Pipeline
+from latecomer.errors import StoreMismatch
+from latecomer.ledger.check import check_ledger
+from latecomer.running import run
+from latecomer.store.store import source_columns
+
+SCHEMA = {"at": "string", "paise": "bigint"}
+TOTALS = {"window": {"tumbling": "1m"}, "aggregates": {"total": "sum(paise)"}}
+
+
+def pipeline_in(folder: Path, schema: dict[str, Any], **outputs: dict[str, Any]) -> Pipeline:
+    (folder / "in").mkdir(exist_ok=True)
+    return Pipeline.model_validate(
+        {
+            "name": "added",
+            "store": "store",
+            "base": folder,
+            "source": {"files": {"path": "in"}, "schema": schema},
+            "event": {"time": "at", "id": "at"},
+            "watermark": {"delay": "1h"},
+            "outputs": {"totals": TOTALS, **outputs},
+        }
+    )
+
+
+def write(folder: Path, name: str, *rows: dict[str, Any]) -> None:
+    (folder / "in").mkdir(exist_ok=True)
+    (folder / "in" / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_a_column_that_is_declared_later_is_there_from_then_on(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path, "a.json", {"at": "2026-11-08T14:00:00Z", "paise": 1, "tower": "A", "fee": {"tax": 1}})
+    first = pipeline_in(tmp_path, SCHEMA)
+    run(first, once=True, spark=spark)
+    reader = latecomer.Reader(first)
+
+    by_tower = {
+        "window": {"tumbling": "1m"},
+        "by": ["tower"],
+        "where": "tower is null or tower != 'C'",
+        "aggregates": {"tax": "sum(fee.tax)", "n": "count(*)"},
+    }
+    wider = pipeline_in(tmp_path, {**SCHEMA, "tower": "string", "fee": {"tax": "bigint"}}, towers=by_tower)
+    write(tmp_path, "b.json", {"at": "2026-11-08T14:00:01Z", "paise": 2, "tower": "B", "fee": {"tax": 7}})
+    run(wider, drain=True, spark=spark)
+
+    rows = latecomer.Reader(wider).results("towers").to_pylist()
+    assert {(row["tower"], row["tax"], row["n"]) for row in rows} == {(None, None, 1), ("B", 7, 1)}
+    assert [row["total"] for row in latecomer.Reader(wider).results("totals").to_pylist()] == [3]
+    assert [row["total"] for row in reader.results("totals").to_pylist()] == [3]
+    assert check_ledger(wider, spark) == []
+    assert latecomer.replay(wider, spark=spark).equal
+    told = latecomer.explain(wider, "towers", "2026-11-08T14:00Z", {"tower": "B"})
+    assert told.reconciled
+
+    assert source_columns(pipeline_in(tmp_path, SCHEMA)).keys() == {*SCHEMA, "tower", "fee.tax"}
+    with pytest.raises(StoreMismatch, match="differs from the columns pinned in the store: tower"):
+        source_columns(pipeline_in(tmp_path, {**SCHEMA, "tower": "bigint"}))
+
+
+@pytest.mark.parametrize(
+    ("first", "later"), [("batch", "payload_batch"), ("first_arrival", "first_arrival_time")]
+)
+def test_a_new_name_must_not_be_one_that_the_store_uses(
+    spark: SparkSession, tmp_path: Path, first: str, later: str
+) -> None:
+    write(tmp_path, "a.json", {"at": "2026-11-08T14:00:00Z", "paise": 1})
+    run(pipeline_in(tmp_path, {**SCHEMA, first: "string"}), once=True, spark=spark)
+    with pytest.raises(
+        StoreMismatch, match=rf"has a new column \({later}\) with a name that the store uses for"
+    ):
+        source_columns(pipeline_in(tmp_path, {**SCHEMA, first: "string", later: "string"}))
