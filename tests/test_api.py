@@ -130,8 +130,9 @@ def test_every_call_is_tried() -> None:
     elsewhere = {
         "run",
         "sink_status",
+        "check_alerts",
         "replay_dead_letters",
         "gaps",
-    }  # in test_wrong_arguments.py and cli/test_gaps.py
+    }  # in test_wrong_arguments.py, cli/test_gaps.py and observe/test_check.py
     tried = {call.__name__ for call, _, _ in WRONG} | elsewhere
     assert {name for name in made if not name.startswith("_")} == tried

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from latecomer.config.load import load_pipeline
-from latecomer.config.models import Event, Output, Pipeline, Retention
+from latecomer.config.models import Alerts, Event, Output, Pipeline, Retention
 from latecomer.config.own import Decoder, PolledSource
 from latecomer.config.sinks import (
     DeltaSink,
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from latecomer.api import (
         apply_rebuild,
         certify,
+        check_alerts,
         check_certificate,
         correct,
         explain,
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Adaptive",
+    "Alerts",
     "Applied",
     "Ascending",
     "BatchReport",
@@ -151,6 +153,7 @@ __all__ = [
     "Tumbling",
     "apply_rebuild",
     "certify",
+    "check_alerts",
     "check_certificate",
     "compact",
     "correct",
@@ -183,6 +186,7 @@ _WITH_SPARK_OR_DELTA = {
     "SinkLogic": "config.contract",
     "apply_rebuild": "api",
     "certify": "api",
+    "check_alerts": "api",
     "check_certificate": "api",
     "compact": "after.upkeep.compacting",
     "correct": "api",

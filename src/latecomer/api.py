@@ -30,6 +30,7 @@ from latecomer.config.zoned import read
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.durations import DURATION_FIX, parse_duration, to_micros, to_moment
 from latecomer.model.windows import zone_of
+from latecomer.observe import check as checking
 from latecomer.sink import keeper
 from latecomer.store.store import open_store
 
@@ -131,6 +132,12 @@ def sink_status(pipeline: Pipeline) -> pa.Table:
     """How far each sink is behind, since when and why; a run may be at work meanwhile."""
     require_pipeline("sink_status", pipeline)
     return keeper.sink_status(open_store(pipeline))
+
+
+def check_alerts(pipeline: Pipeline) -> pa.Table:
+    """Whether an alert fires, from the store alone; a run may be at work meanwhile. docs/metrics.md has the columns."""
+    require_pipeline("check_alerts", pipeline)
+    return checking.as_table(checking.check(pipeline))
 
 
 def explain(

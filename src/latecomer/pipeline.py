@@ -58,6 +58,7 @@ from latecomer.store.recovery import require_unbroken
 from latecomer.store.repairs import Repair, kept_repair, moved_letters
 from latecomer.store.sql import quoted
 from latecomer.store.store import Store, as_received_sql, definition_of
+from latecomer.store.table import DataFile
 from latecomer.timeline.keeper import Origin, Stretch, TimelineKeeper
 from latecomer.windowing.merge import Counts
 
@@ -83,6 +84,14 @@ class BatchReport:
     """How many rows the source had beyond this batch, where it knows that."""
     published_at: int | None = None
     """The wall clock when the batch was published."""
+    stages: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by stage of the flow; `waiting` is for the batch before this one."""
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    """How far each partition is by itself that is not idle, where somebody asked for that."""
+    events: Sequence[DataFile] = ()
+    """The files of events that were logged."""
+    panes: Mapping[str, Sequence[DataFile]] = field(default_factory=dict)
+    """The files of panes that each output published."""
 
     @property
     def lag(self) -> int | None:
@@ -109,6 +118,23 @@ class Accepted:
     out_of_step: OutOfStep | None = None
     holding: Sequence[Holding] = ()
     unread: int | None = None
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    events: Sequence[DataFile] = ()
+    watch: Stopwatch = field(default_factory=lambda: Stopwatch())
+
+
+class Stopwatch:
+    """Seconds by stage: a stage ends where the next one begins."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._since = time.monotonic()
+
+    def end(self, stage: str) -> None:
+        """What was done since the last call belongs to this stage."""
+        now = time.monotonic()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._since
+        self._since = now
 
 
 class Engine:
@@ -138,6 +164,10 @@ class Engine:
         self.computed: dict[str, float] = {}
         """The outputs that were computed from the log, and how many seconds each took."""
         self._warned_of: set[str] = set()
+        self.started = False
+        """Whether what an interrupted run left undone is done."""
+        self.measured = False
+        """Whether reports have what only metrics need: how far each partition is."""
 
     @property
     def pipeline(self) -> Pipeline:
@@ -162,6 +192,7 @@ class Engine:
         self._catch_up()
         LOG.info("bringing the sinks up to batch %d", self.last)
         self.sinks.start(self.last)
+        self.started = True
 
     def data(self, source_batch: int, piece: Slice) -> None:
         """One batch of data, from its source to the sinks."""
@@ -178,13 +209,16 @@ class Engine:
 
     def take(self, source_batch: int, piece: Slice) -> None:
         """Accept a slice, whatever the source has handed in before."""
-        began, number = time.monotonic(), self.last + 1
+        began, number, stopwatch = time.monotonic(), self.last + 1, Stopwatch()
         scheduled(self.spark, "accepting")
         received = self.log.write(number, piece, self.keeper.timeline)
+        stopwatch.end("log")
         events = self.log.batch(number)
         heads = self.log.heads(events, piece.source)
         taken = intake(received, heads.measures, *self.log.sums_aside(number, received))
+        stopwatch.end("timeline")
         self.settle()
+        stopwatch.end("waiting")
         out_of_step = self.keeper.timeline.out_of_step(heads.heads)
         origin = Origin(source_batch, piece.source, received.clocks.in_words)
         stretch = self.keeper.extend(number, origin, heads.heads, piece.partitions)
@@ -193,11 +227,14 @@ class Engine:
         self.last = number
         holding = self.keeper.timeline.holding()
         self._warn_of(holding)
+        stopwatch.end("timeline")
         accepted = replace(
             self._accepted(batch, "data", began, received, taken),
             out_of_step=out_of_step,
             holding=holding,
             unread=piece.unread,
+            events=self.log.written(number),
+            watch=stopwatch,
         )
         self._under_way = self._completing.submit(self._complete, accepted, self.outputs)
 
@@ -300,8 +337,10 @@ class Engine:
         stretch = self.keeper.advance(number, row)
         failpoint("watermarks.committed", number)
         self.last = number
-        publish_rebuild(logic, number, rebuild, stretch)
-        self._finish(self._accepted(Batch(number, stretch), "rebuild", began), [])
+        accepted = self._accepted(Batch(number, stretch), "rebuild", began)
+        published = publish_rebuild(logic, number, rebuild, stretch)
+        accepted.watch.end("firing")
+        self._finish(accepted, [], {logic.name: published})
         rebuild.tidy()
 
     def require_whole_log(self, what: str) -> None:
@@ -397,7 +436,16 @@ class Engine:
         taken: Intake | None = None,
     ) -> Accepted:
         timeline, now = self.keeper.timeline, time.monotonic()
-        return Accepted(batch, kind, received, taken, began or now, timeline.watermark, timeline.last_at)
+        return Accepted(
+            batch,
+            kind,
+            received,
+            taken,
+            began or now,
+            timeline.watermark,
+            timeline.last_at,
+            partitions=timeline.marks() if self.measured else {},
+        )
 
     def _interrupted(self, number: int) -> Accepted:
         """The batch that a run before this one accepted and did not complete, from log and timeline."""
@@ -417,18 +465,23 @@ class Engine:
         batch = accepted.batch
         with ThreadPoolExecutor(2) as pool:
             prepared = list(pool.map(lambda output: self._prepared(output, batch), outputs))
+            accepted.watch.end("windowing")
             entries = _balanced(accepted, outputs, prepared)
-            list(
-                pool.map(
-                    lambda pair: self._publish(pair[0], batch, pair[1]), zip(outputs, prepared, strict=True)
-                )
+            accepted.watch.end("ledger")
+            published = pool.map(
+                lambda pair: self._publish(pair[0], batch, pair[1]), zip(outputs, prepared, strict=True)
             )
-        self._finish(accepted, entries)
+            panes = {output.name: files for output, files in zip(outputs, published, strict=True)}
+            accepted.watch.end("firing")
+        self._finish(accepted, entries, panes)
 
-    def _finish(self, accepted: Accepted, entries: Sequence[Entry]) -> None:
+    def _finish(
+        self, accepted: Accepted, entries: Sequence[Entry], panes: Mapping[str, Sequence[DataFile]]
+    ) -> None:
         """Close a batch in the ledger, announce it to the sinks, and tell whoever watches."""
         batch = accepted.batch
         published_at = self.publications.close(batch.number, as_table(entries), self._reached())
+        accepted.watch.end("ledger")
         self.sinks.announce(batch.number)
         now = time.monotonic()
         seconds = now - max(accepted.began, self._completed_at)
@@ -446,6 +499,10 @@ class Engine:
                 accepted.holding,
                 accepted.unread,
                 published_at,
+                accepted.watch.seconds,
+                accepted.partitions,
+                accepted.events,
+                panes,
             )
         )
 
@@ -466,10 +523,10 @@ class Engine:
         with overflow_in_words(output.name, output.layout, self.store.measures()):
             return output.prepare(batch)
 
-    def _publish(self, output: OutputLogic, batch: Batch, prepared: Prepared) -> None:
+    def _publish(self, output: OutputLogic, batch: Batch, prepared: Prepared) -> Sequence[DataFile]:
         scheduled(self.spark, "completing")
         with overflow_in_words(output.name, output.layout, self.store.measures()):
-            output.publish(batch, prepared)
+            return output.publish(batch, prepared)
 
     def _known_outputs(self) -> list[OutputLogic]:
         """The outputs that the batches before had; all of them where there were none."""

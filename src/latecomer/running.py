@@ -64,11 +64,13 @@ def run(
     watch: Callable[[BatchReport], None] = lambda _: None,
     stop: threading.Event | None = None,
     file: str | Path | None = None,
+    begin: Callable[[Engine], None] = lambda _: None,
 ) -> RunReport:
     """Run the pipeline: until stopped; `once`, all that is there; `drain`, likewise and close every window.
 
     Bring your own `spark`, or a local one is started. `watch` is called after every batch. `stop` ends a
-    continuous run after the batch under way; so do SIGINT and SIGTERM in the main thread.
+    continuous run after the batch under way; so do SIGINT and SIGTERM in the main thread. `begin` is handed the engine
+    before it starts.
     """
     require_pipeline("run", pipeline)
     require_flags("run", once=once, drain=drain)
@@ -76,6 +78,7 @@ def run(
     require_kind("run", (threading.Event, type(None)), "a threading.Event", stop=stop)
     require_kind("run", (SparkSession, type(None)), "a SparkSession, or leave it out", spark=spark)
     require_kind("run", (str, Path, type(None)), "the path of the pipeline file", file=file)
+    require_kind("run", Callable, "a function of one Engine", begin=begin)  # type: ignore[arg-type]
     LOG.info("checking the pipeline and its store")
     problems = checks.check(pipeline)
     if problems:
@@ -99,7 +102,9 @@ def run(
             LOG.info("preparing the run")
             check_zones(session, pipeline, file)
             check_predicates(session, store, file)
-            return _run(Engine(session, store, watch), session, stopping, once or drain, drain)
+            engine = Engine(session, store, watch)
+            begin(engine)
+            return _run(engine, session, stopping, once or drain, drain)
 
 
 def check_store(store: Store, drain: bool = False) -> None:

@@ -194,6 +194,7 @@ VERBS = {
     "watermarks": ["watermarks", "FILE"],
     "gaps": ["gaps", "FILE"],
     "ledger": ["ledger", "FILE"],
+    "alerts": ["check", "FILE"],
     "removals": ["ledger", "FILE", "--removals"],
     "correct": ["correct", "FILE", "minute_totals"],
     "serving": ["serving", "FILE", "minute_totals", "--sql", "duckdb"],

@@ -32,6 +32,7 @@ def test_reading_needs_no_spark(lake: Lake) -> None:
         ["watermarks", lake.file],
         ["gaps", lake.file],
         ["ledger", lake.file],
+        ["check", lake.file],
         ["validate", lake.file],
         ["schema"],
     ]

@@ -14,6 +14,7 @@ import typer
 
 from latecomer.cli import (
     certify,
+    check,
     compact,
     correct,
     dead_letters,
@@ -22,6 +23,7 @@ from latecomer.cli import (
     gaps,
     late,
     ledger,
+    metrics,
     panes,
     rebuild,
     reconcile,
@@ -36,6 +38,7 @@ from latecomer.cli import (
     validate,
     watermarks,
 )
+from latecomer.cli.json_log import is_wanted
 from latecomer.cli.options import WrongUsage
 from latecomer.cli.steps import reporting
 from latecomer.cli.terminal import escape_formulas, shielded_terminal
@@ -96,6 +99,7 @@ app.command("gaps")(gaps.gaps)
 app.command("watermarks")(watermarks.watermarks)
 app.command("ledger")(ledger.ledger)
 app.command("status")(status.status)
+app.command("check")(check.check)
 app.command("correct")(correct.correct)
 app.command("serving")(serving.serving)
 app.add_typer(rebuild.rebuild, name="rebuild")
@@ -107,6 +111,7 @@ app.add_typer(registry.registry, name="registry")
 app.command("validate")(validate.validate)
 app.command("test")(test.verify)
 app.command("schema")(schema.schema)
+app.command("metrics")(metrics.metrics)
 app.command("doctor")(doctor.doctor)
 if importlib.util.find_spec("latecomer.cli.demo") is not None:
     app.command("demo")(importlib.import_module("latecomer.cli.demo").demo)
@@ -121,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = "--debug" in given or os.environ.get("LATECOMER_DEBUG") == "1"
     quiet = "--quiet" in given or "-q" in given
     escape_formulas(FORMULAS in given)
-    with shielded_terminal(), reporting(quiet) as display:
+    with shielded_terminal(), reporting(quiet, is_wanted(given)) as display:
         display.show("starting")
         status = _status([argument for argument in given if argument not in _EVERYWHERE], debug)
     sys.exit(status)

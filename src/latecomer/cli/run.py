@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from latecomer.cli.json_log import JsonDisplay, LogFormat
 from latecomer.cli.options import (
     File,
     Format,
     Formatted,
+    WrongUsage,
     Zoned,
     choose_zone,
     hush_spark,
@@ -21,6 +23,9 @@ from latecomer.cli.options import (
 from latecomer.errors import MachineError
 
 if TYPE_CHECKING:
+    from latecomer.cli.progress import Progress
+    from latecomer.config.models import Pipeline
+    from latecomer.observe.serving import Served
     from latecomer.pipeline import BatchReport
 
 
@@ -30,6 +35,19 @@ def run(
     drain: Annotated[
         bool, typer.Option("--drain", help="Likewise, and close every window: the input has ended.")
     ] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics",
+            metavar="[HOST:]PORT",
+            help="Serve /metrics, /healthz and /readyz there meanwhile; 0 is a free port. Another host than this "
+            "machine needs LATECOMER_METRICS_TOKEN.",
+            show_default=False,
+        ),
+    ] = None,
+    log: Annotated[
+        LogFormat, typer.Option("--log", help="How to say on standard error what is being done.")
+    ] = LogFormat.TEXT,
     form: Formatted = Format.TABLE,
     zone: Zoned = None,
 ) -> None:
@@ -37,6 +55,7 @@ def run(
     choose_zone(zone, file)
     pipeline = load(file)
     print_warnings(pipeline, file)
+    serving = None if metrics is None else _served(pipeline, metrics)
     from latecomer.cli.progress import Totals, out_of_step_in_words, print_summary, progress
     from latecomer.cli.steps import current
 
@@ -49,11 +68,16 @@ def run(
         raise MachineError(f"Spark cannot be imported ({error}); latecomer doctor says why") from error
 
     totals, stop = Totals(), threading.Event()
+    display = current()
     tell, warned = progress(form, totals), False
+    if isinstance(display, JsonDisplay):
+        tell = _as_json(display, tell if form is not Format.TABLE else None)
 
     def watch(report: BatchReport) -> None:
         nonlocal warned
         totals.add(report)
+        if serving is not None:
+            serving.figures.batch(report)
         tell(report)
         warning = out_of_step_in_words(report, None if pipeline.sources else pipeline.source.files)
         if warning is not None and not warned:
@@ -61,10 +85,39 @@ def run(
             current().line(warning)
 
     options = {"once": once, "drain": drain, "watch": watch, "stop": stop, "file": file}
-    left = beside_a_run(run_pipeline, pipeline, **options)
+    if serving is None:
+        left = beside_a_run(run_pipeline, pipeline, **options)
+    else:
+        with serving:
+            display.line(f"metrics: {serving.url}")
+            left = beside_a_run(run_pipeline, pipeline, begin=serving.figures.begin, **options)
     current().rest()
     if stop.is_set():
         when = "before the first batch" if totals.last_batch is None else f"after batch {totals.last_batch}"
         print(f"stopped {when}; the store is consistent", file=sys.stderr)
     if form is Format.TABLE:
         print_summary(totals, left)
+
+
+def _as_json(display: JsonDisplay, also: Progress | None) -> Progress:
+    """Tell of each batch in the log, and besides as the rows on standard output do."""
+    from latecomer.cli.progress import as_json
+
+    def tell(report: BatchReport) -> None:
+        display.say("info", "batch", **as_json(report))
+        if also is not None:
+            also(report)
+
+    return tell
+
+
+def _served(pipeline: Pipeline, written: str) -> Served:
+    """Where metrics are served. What cannot be is told before Spark starts."""
+    from latecomer.observe.serving import Served, address_of
+
+    try:
+        host, port = address_of(written)
+    except ValueError as error:
+        fix = "write a port such as 9464, or a host and a port such as 0.0.0.0:9464"
+        raise WrongUsage("--metrics", written, str(error), fix) from None
+    return Served(pipeline, host, port)

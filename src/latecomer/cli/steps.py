@@ -34,13 +34,18 @@ STILL = 60.0
 
 
 @contextmanager
-def reporting(quiet: bool = False) -> Iterator[Display]:
+def reporting(quiet: bool = False, as_json: bool = False) -> Iterator[Display]:
     """For a whole command: steps are shown and warnings printed; where `quiet`, warnings alone."""
     with ExitStack() as stack:
         stream = stack.enter_context(_own_stderr())
         display = Display(stream, quiet)
+        if as_json:
+            from latecomer.cli.json_log import JsonDisplay, as_stderr
+
+            display = as_lines = JsonDisplay(stream, quiet)
+            stack.enter_context(redirect_stderr(as_stderr(as_lines)))
         stack.callback(display.rest)
-        if stream.isatty():
+        if not as_json and stream.isatty():
             stack.enter_context(redirect_stdout(_giving_way(sys.stdout, display)))
             stack.enter_context(redirect_stderr(_giving_way(sys.stderr, display)))
         handler, level = _Handler(display), LOGGER.level
@@ -66,7 +71,7 @@ class _Handler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING:
-            self.display.line(f"warning: {record.getMessage()}")
+            self.display.warn(record.getMessage(), **getattr(record, "latecomer", {}))
         else:
             self.display.show(record.getMessage(), str(record.msg))
 
@@ -111,6 +116,10 @@ class Display:
                 print(text, file=self.stream, flush=True)
             else:
                 self.live.console.print(harmless_lines(text), markup=False, highlight=False, soft_wrap=True)
+
+    def warn(self, message: str, **_: Any) -> None:
+        """A warning. What else is known of it is for programs."""
+        self.line(f"warning: {message}")
 
     def rest(self) -> None:
         """Show nothing until the next step."""

@@ -89,6 +89,9 @@ def _described(
         yield f"profile    {pipeline.profile} sets, unless written: {settings(pipeline.profile, sessions)}"
     if pipeline.ledger:
         yield f"ledger     also sums {', '.join(pipeline.ledger)}"
+    if pipeline.alerts.lag is not None:
+        budget = format_duration(pipeline.alerts.lag)
+        yield f"alerts     a watermark more than {budget} behind the wall clock, on average over five minutes"
     if kept := _retention(pipeline.retention):
         yield f"retention  {kept}"
     marks = [view.watermark.needs.where for view in pipeline.views.values()]

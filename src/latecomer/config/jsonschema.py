@@ -26,7 +26,7 @@ def _duration(pattern: str, *others: dict[str, Any]) -> dict[str, Any]:
 
 
 _POSITIVE = f"^(?=.*[1-9]){_PARTS}$"
-_EMPTY = ({"early": None, "late": "batch"}, {"events": None, "late": None})
+_EMPTY = ({"early": None, "late": "batch"}, {"events": None, "late": None}, {"lag": None})
 """What models are where nothing is said."""
 _OFF = ({"enum": ["off", False]}, {"type": "null"})
 _DURATIONS: dict[str, dict[str, Any]] = {
@@ -65,11 +65,12 @@ def pipeline_schema() -> dict[str, Any]:
             strategy["required"] = sorted({*strategy.get("required", []), "strategy"})
         if "delays" in strategy["properties"]:
             strategy["properties"]["delays"]["additionalProperties"] = _DURATIONS["delay"]
-    for name, kept in definitions["Retention"]["properties"].items():
-        definitions["Retention"]["properties"][name] = {
-            **{key: kept[key] for key in ("description",) if key in kept},
-            **_duration(_POSITIVE, {"type": "null"}),
-        }
+    for model in ("Retention", "Alerts"):
+        for name, kept in definitions[model]["properties"].items():
+            definitions[model]["properties"][name] = {
+                **{key: kept[key] for key in ("description",) if key in kept},
+                **_duration(_POSITIVE, {"type": "null"}),
+            }
     for kind in ("Source", "NamedSource"):
         definitions[kind] = _source(definitions[kind])
     for place in ("source", "watermark"):

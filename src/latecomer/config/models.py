@@ -206,6 +206,15 @@ class Retention(Model):
     )
 
 
+class Alerts(Model):
+    """What somebody is to be told of; `latecomer check` and the alert rules go by it."""
+
+    lag: PositiveDuration | None = Field(
+        default=None,
+        description="the budget: how far the watermark may be behind the wall clock, on average over five minutes",
+    )
+
+
 def _strategy(
     written: object, validated: ValidatorFunctionWrapHandler, info: ValidationInfo
 ) -> Strategy | None:
@@ -311,6 +320,7 @@ class Pipeline(Model):
     )
     ledger: tuple[str, ...] = Field((), description="exact numeric columns that the ledger sums up")
     retention: Retention = Retention()
+    alerts: Alerts = Alerts()
     private: bool = Field(
         False, description="store, logs and sinks are for this user alone: modes 0700 and 0600"
     )

@@ -134,24 +134,25 @@ class OutputLogic:
 
     # Published: each step visible at once, and once
 
-    def publish(self, batch: Batch, prepared: Prepared) -> None:
-        """Panes, then the side output, then the open states.
+    def publish(self, batch: Batch, prepared: Prepared) -> Sequence[DataFile]:
+        """Panes, then the side output, then the open states. Gives the files of panes that came of it.
 
         The open states come last: until they are committed, the ones they replace are still there for
         an attempt that has to start over.
         """
         lanes, number = prepared.lanes, batch.number
+        published: Sequence[DataFile] = ()
         if lanes is None and self.known_keys is None and not self.closes:
-            return
+            return published
         if not self.tables.panes.holds(number):
             files, folded = self._panes(batch, lanes)
             failpoint(f"{self.name}.panes.written", number)
-            added = self.tables.panes.commit(number, files, folded)
-            self.outgrown.warn(self.tables.panes, added)
-            self._remember_panes(batch, added, folded)
+            published = self.tables.panes.commit(number, files, folded)
+            self.outgrown.warn(self.tables.panes, published)
+            self._remember_panes(batch, published, folded)
             failpoint(f"{self.name}.panes.committed", number)
         if lanes is None:
-            return
+            return published
         aside = prepared.counts.fates[ASSIGNMENTS].get(Fate.SIDE_OUTPUT, Decimal(0))
         if aside and batch.events is not None and not self.tables.late.holds(number):
             folder = self.tables.late.new_folder(number)
@@ -163,6 +164,7 @@ class OutputLogic:
             added = self.tables.partials.commit(number, self._states(number, lanes), prepared.consumed)
             self._remember_states(added, prepared.consumed)
             failpoint(f"{self.name}.partials.committed", number)
+        return published
 
     def _panes(self, batch: Batch, lanes: Lanes | None) -> tuple[list[Location], list[DataFile]]:
         """The panes of a batch, and those of earlier batches that are folded into them."""

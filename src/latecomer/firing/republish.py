@@ -39,14 +39,18 @@ def changed_since(logic: OutputLogic, record: Record) -> bool:
     return bool(logic.store.events.query(came).num_rows or (panes.exists and panes.query(published).num_rows))
 
 
-def publish_rebuild(logic: OutputLogic, number: int, rebuild: Rebuild, stretch: Stretch) -> None:
-    """Make a rebuild's panes visible in one step, then replace the open states that it has taken in."""
+def publish_rebuild(
+    logic: OutputLogic, number: int, rebuild: Rebuild, stretch: Stretch
+) -> Sequence[DataFile]:
+    """Make a rebuild's panes visible in one step, then replace the open states that it has taken in. Gives the files
+    of panes that came of it."""
     panes, partials = logic.tables.panes, logic.tables.partials
+    published: Sequence[DataFile] = ()
     if not panes.holds(number):
         folder = panes.new_folder(number, REBUILT)
         files = [_filled(file, folder, logic, number, stretch) for file in rebuild.panes]
         failpoint(f"{logic.name}.panes.written", number)
-        panes.commit(number, files)
+        published = panes.commit(number, files)
         failpoint(f"{logic.name}.panes.committed", number)
     if not partials.holds(number):
         if rebuild.record.definition is not None:
@@ -57,6 +61,7 @@ def publish_rebuild(logic: OutputLogic, number: int, rebuild: Rebuild, stretch: 
             partials.commit(number, added, gone)
             failpoint(f"{logic.name}.partials.committed", number)
     logic.remember()
+    return published
 
 
 def _filled(file: Location, folder: Location, logic: OutputLogic, number: int, stretch: Stretch) -> Location:

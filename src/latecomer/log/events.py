@@ -137,6 +137,10 @@ class EventLog:
         files = self._files_of(self.store.events, batch)
         return _only(self._read(files), files, batch)
 
+    def written(self, batch: int) -> Sequence[DataFile]:
+        """The files of events that this run wrote for its last batch; none of any other."""
+        return self._files.get(batch, ())
+
     def aside(self, table: Table, batch: int) -> DataFrame:
         """A batch's duplicates or dead letters."""
         files = self._files_of(table, batch)

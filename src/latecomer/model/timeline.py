@@ -159,6 +159,11 @@ class Timeline:
         ]
         return sorted(held, key=lambda each: (each.since, each.partition))
 
+    def marks(self) -> dict[str, int]:
+        """How far each partition is by itself that is not idle; BEGIN_OF_TIME where nothing is known of one. The
+        watermark waits for the slowest."""
+        return {name: mark for mark, name in self._marks(self.last_at)}
+
     def _patience(self, name: str) -> int:
         return max(PATIENCE, lag_of(self.strategy, self.partitions[name].state, name))
 

@@ -189,6 +189,7 @@ class SinkWorker:
                 self.name,
                 _how_long(self, over),
                 self.complete,
+                extra=self._in_the_log("sink_back"),
             )
         self._on_change(self)
 
@@ -205,8 +206,17 @@ class SinkWorker:
         with self._changed:
             self.outage = Outage(since, at_batch, attempts, now + seconds_before(attempts), error.reason)
         if before is None:
-            LOG.warning("%s: %s. The run goes on without it, and tries again", self.name, error.reason)
+            LOG.warning(
+                "%s: %s. The run goes on without it, and tries again",
+                self.name,
+                error.reason,
+                extra=self._in_the_log("sink_down", reason=error.reason),
+            )
         self._on_change(self)
+
+    def _in_the_log(self, event: str, **more: str) -> dict[str, object]:
+        """What a log for programs has besides the sentence."""
+        return {"latecomer": {"event": event, "sink": self.feed.listed.field, "kind": self.sink.kind, **more}}
 
     def _fail(self, error: BaseException) -> None:
         with self._changed:

@@ -1,0 +1,115 @@
+"""`run --log json`: what a run says on standard error, as one JSON object a line for programs that collect logs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import UTC, datetime
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any, TextIO, cast
+
+from latecomer.cli.steps import Display
+from latecomer.errors.redacting import without_secrets
+
+
+class LogFormat(StrEnum):
+    """How a run says what it does."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+_LEVELS = {"error: ": "error", "unexpected: ": "error", "warning: ": "warning", "note: ": "info"}
+
+
+def is_wanted(arguments: list[str]) -> bool:
+    """Whether a command line asks for JSON: known before anything can go wrong.
+
+    >>> is_wanted(["run", "file", "--log", "json"]), is_wanted(["run", "file", "--log=json"]), is_wanted(["run"])
+    (True, True, False)
+    """
+    pairs = pairwise(arguments)
+    return "run" in arguments and ("--log=json" in arguments or ("--log", "json") in pairs)
+
+
+class JsonDisplay(Display):
+    """Says everything as JSON. Each object has `time`, `level` and `event`; most have a `message`."""
+
+    def __init__(self, stream: TextIO, quiet: bool = False) -> None:
+        super().__init__(stream, quiet)
+        self._writing = threading.Lock()
+        self._shown = ""
+
+    @property
+    def on_terminal(self) -> bool:
+        return False
+
+    def say(self, level: str, event: str, message: str | None = None, **fields: Any) -> None:
+        """One line."""
+        if self.quiet and level == "info":
+            return
+        told = {} if message is None else {"message": message}
+        said = {"time": _now(), "level": level, "event": event, **told, **fields}
+        line = json.dumps(_without_secrets(said), default=str)
+        with self._writing:
+            print(line, file=self.stream, flush=True)
+
+    def show(self, text: str, step: str | None = None) -> None:
+        """A step is told once, and not its news: batches tell those."""
+        if (step or text) != self._shown:
+            self._shown = step or text
+            self.say("info", "step", text)
+
+    def warn(self, message: str, **fields: Any) -> None:
+        self.say("warning", fields.pop("event", "warning"), message, **fields)
+
+    def line(self, text: str) -> None:
+        """A line that was meant for people."""
+        prefix = next((each for each in _LEVELS if text.startswith(each)), "")
+        level = _LEVELS.get(prefix, "info")
+        self.say(level, "message" if level == "info" else level, text.removeprefix(prefix))
+
+    def rest(self) -> None:
+        """There is nothing to take away."""
+
+
+class _Lines:
+    """Standard error, for whoever prints there: what one call prints is one object."""
+
+    encoding = "utf-8"
+
+    def __init__(self, display: JsonDisplay) -> None:
+        self._display = display
+        self._begun = ""
+
+    def write(self, text: str) -> int:
+        self._begun += text
+        if self._begun.endswith("\n"):
+            self.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        said, self._begun = self._begun.rstrip("\n"), ""
+        if said.strip():
+            self._display.line(said)
+
+    def isatty(self) -> bool:
+        return False
+
+
+def as_stderr(display: JsonDisplay) -> TextIO:
+    """A stream that makes JSON of what is printed."""
+    return cast(TextIO, _Lines(display))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, str):
+        return without_secrets(value)
+    if isinstance(value, dict):
+        return {key: _without_secrets(each) for key, each in value.items()}
+    return [_without_secrets(each) for each in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,275 @@
+"""What somebody should be told of: each signal as a rule for Prometheus, and as a question to what the store recorded.
+
+Both say the same, so that `latecomer check` needs no metrics server and a metrics server needs no store. A condition is
+asked every five minutes, and an alert fires where it held all along for as long as `hold` says. While a backfill works,
+a spike is shown as that, and nobody is woken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+
+from latecomer.model.durations import shown_duration
+from latecomer.observe.history import HOUR, MINUTE, STEP, History, WatermarkStep, average_lag
+
+SPIKE = 10
+"""So many times its baseline is a spike of side output."""
+LEAST_BASELINE = 0.001
+"""A baseline below this counts as this: a well pipeline sets aside 0.1 to 1 %."""
+SUSTAINED = 0.05
+"""Above this share of side output, for long, the allowed lateness is too short."""
+LEAST_EVENTS = 10
+"""Fewer events set aside say nothing about a share."""
+GROWTH = 0.5
+"""Corrections that have grown by this in four weeks are drifting."""
+QUARTER = 15 * MINUTE
+SECOND = 1_000_000
+
+
+class State(StrEnum):
+    """What is to be said of a signal."""
+
+    OK = "ok"
+    PENDING = "pending"
+    """It holds now, and not yet for long enough."""
+    FIRING = "firing"
+    BACKFILL = "backfill"
+    """It holds, and a backfill explains it."""
+    UNKNOWN = "unknown"
+    """Too little was recorded."""
+    OFF = "off"
+    """The pipeline file sets no limit."""
+
+
+class Severity(StrEnum):
+    """Who is to hear of it."""
+
+    PAGE = "page"
+    TICKET = "ticket"
+    INFO = "info"
+
+
+@dataclass
+class Recorded:
+    """What the store knows of a pipeline's last four weeks."""
+
+    outputs: Sequence[str]
+    budget: int | None
+    history: History = field(default_factory=History)
+    steps: Sequence[WatermarkStep] = ()
+    backfills: Sequence[tuple[int, str]] = ()
+    """When a batch of a backfill was published, and of which kind."""
+    working: Sequence[str] = ()
+    """The kinds of backfill that work now."""
+    differences: dict[tuple[str, str], Decimal] = field(default_factory=dict)
+    """Lines of the ledger that do not balance."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A figure at a moment, and its limit."""
+
+    value: float
+    limit: float
+    enough: bool = True
+    """Whether there is enough behind the figure."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.enough and self.value > self.limit
+
+
+Ask = Callable[[Recorded, str, int], Measured | None]
+"""Of an output at a moment; None where too little was recorded."""
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One signal. `holds` is PromQL, `ask` the same question to what was recorded."""
+
+    name: str
+    rule: str
+    holds: str
+    hold: int
+    severity: Severity
+    summary: str
+    advice: str
+    ask: Ask
+    in_words: Callable[[float], str]
+    of_outputs: bool = True
+    spike: bool = True
+    """Whether a backfill may explain it."""
+
+    @property
+    def expression(self) -> str:
+        """What Prometheus is to evaluate."""
+        return f"({self.holds}) unless on (pipeline) {BACKFILL}" if self.spike else self.holds
+
+
+BACKFILL = "(max by (pipeline) (max_over_time(latecomer_backfill_under_way[15m])) > 0)"
+
+
+def _set_aside(window: str) -> str:
+    return f'sum by (pipeline, output) (increase(latecomer_events_total{{fate="side_output"}}[{window}]))'
+
+
+def _share(window: str) -> str:
+    received = f"sum by (pipeline, output) (increase(latecomer_received_total[{window}]) > 0)"
+    return f"{_set_aside(window)} / {received}"
+
+
+def _lag(recorded: Recorded, _: str, at: int) -> Measured | None:
+    average = average_lag(recorded.steps, at - STEP, at)
+    if average is None or recorded.budget is None:
+        return None
+    return Measured(average / SECOND, recorded.budget / SECOND)
+
+
+def _spike(recorded: Recorded, output: str, at: int) -> Measured | None:
+    sums, baseline = recorded.history.total(output, at - QUARTER, at), recorded.history.baseline(output, at)
+    if sums.side_share is None or baseline is None:
+        return None
+    limit = SPIKE * max(baseline, LEAST_BASELINE)
+    return Measured(sums.side_share, limit, sums.side_output >= LEAST_EVENTS)
+
+
+def _sustained(recorded: Recorded, output: str, at: int) -> Measured | None:
+    hour = recorded.history.total(output, at - HOUR, at)
+    quarter = recorded.history.total(output, at - QUARTER, at)
+    if hour.side_share is None or quarter.side_share is None:
+        return None
+    lower = min(hour.side_share, quarter.side_share)
+    return Measured(lower, SUSTAINED, quarter.side_output >= LEAST_EVENTS)
+
+
+def _drift(recorded: Recorded, output: str, at: int) -> Measured | None:
+    growth = recorded.history.growth(output, at)
+    return None if growth is None else Measured(growth, GROWTH)
+
+
+def _ledger(recorded: Recorded, output: str, _: int) -> Measured | None:
+    off = [abs(amount) for (name, _), amount in recorded.differences.items() if name == output]
+    return Measured(float(max(off, default=Decimal(0))), 0.0)
+
+
+def _seconds(value: float) -> str:
+    return shown_duration(int(value * SECOND))
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.2f} %"
+
+
+ALERTS = (
+    Alert(
+        "lag",
+        "LatecomerWatermarkLag",
+        "avg_over_time(latecomer_watermark_lag_seconds[5m]) > latecomer_watermark_lag_budget_seconds",
+        2 * STEP,
+        Severity.PAGE,
+        "the watermark is behind the wall clock by more than its budget",
+        "the source stands still, or brings more than the run can read: look at source_lag_seconds, "
+        "source_unread_rows and partition_holds_watermark",
+        _lag,
+        _seconds,
+        of_outputs=False,
+    ),
+    Alert(
+        "side_output_spike",
+        "LatecomerSideOutputSpike",
+        f"{_share('15m')} > {SPIKE} * clamp_min(max by (pipeline, output) "
+        f"(latecomer_side_output_baseline_ratio), {LEAST_BASELINE}) and {_set_aside('15m')} >= {LEAST_EVENTS}",
+        STEP,
+        Severity.PAGE,
+        "ten times as many events as usual were set aside",
+        "somebody sends what was held back: expect more work of the next rebuild",
+        _spike,
+        _percent,
+    ),
+    Alert(
+        "side_output_sustained",
+        "LatecomerSideOutputSustained",
+        f"{_share('1h')} > {SUSTAINED} and {_share('15m')} > {SUSTAINED} "
+        f"and {_set_aside('15m')} >= {LEAST_EVENTS}",
+        30 * MINUTE,
+        Severity.TICKET,
+        "more than 5 % of the events were set aside, for long",
+        "allowed_lateness or watermark.delay is too short for this source: make it longer, or plan for rebuilds",
+        _sustained,
+        _percent,
+    ),
+    Alert(
+        "corrections_drift",
+        "LatecomerCorrectionsDrift",
+        f"max by (pipeline, output) (latecomer_corrections_growth_ratio) > {GROWTH}",
+        HOUR,
+        Severity.TICKET,
+        "numbers are corrected more and more often, week by week",
+        "the source behaves otherwise than when the watermark was chosen: look at lateness_seconds and choose again",
+        _drift,
+        _percent,
+        spike=False,
+    ),
+    Alert(
+        "ledger",
+        "LatecomerLedgerUnbalanced",
+        "latecomer_ledger_difference != 0",
+        0,
+        Severity.PAGE,
+        "received is not the sum of the fates",
+        "this is a fault of latecomer: run latecomer ledger FILE --check, and report it",
+        _ledger,
+        lambda value: f"{value:g}",
+        spike=False,
+    ),
+)
+DURING_BACKFILL = "LatecomerSpikeDuringBackfill"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is to be said of a signal now."""
+
+    alert: Alert
+    output: str | None
+    state: State
+    value: float | None
+    limit: float | None
+    reason: str
+
+
+def judge(recorded: Recorded, now: int) -> list[Verdict]:
+    """Every signal, as it is now."""
+    return [
+        _judged(alert, recorded, output, now)
+        for alert in ALERTS
+        for output in (recorded.outputs if alert.of_outputs else [None])
+    ]
+
+
+def _judged(alert: Alert, recorded: Recorded, output: str | None, now: int) -> Verdict:
+    if alert.name == "lag" and recorded.budget is None:
+        return Verdict(alert, output, State.OFF, None, None, "set alerts.lag in the pipeline file")
+    asked = [alert.ask(recorded, output or "", at) for at in range(now, now - alert.hold - 1, -STEP)]
+    measured = asked[0]
+    if measured is None:
+        return Verdict(alert, output, State.UNKNOWN, None, None, "too little was recorded to say")
+    over = f"{alert.in_words(measured.value)} of at most {alert.in_words(measured.limit)}"
+    if not measured.is_over:
+        return Verdict(alert, output, State.OK, measured.value, measured.limit, over)
+    explained = _backfill(recorded, now - alert.hold - QUARTER) if alert.spike else None
+    if explained is not None:
+        state, reason = State.BACKFILL, f"{over}, while a backfill works ({explained})"
+    elif all(each is not None and each.is_over for each in asked):
+        state, reason = State.FIRING, f"{alert.summary}: {over}; {alert.advice}"
+    else:
+        state, reason = State.PENDING, f"{over}, for less than {shown_duration(alert.hold)} so far"
+    return Verdict(alert, output, state, measured.value, measured.limit, reason)
+
+
+def _backfill(recorded: Recorded, since: int) -> str | None:
+    kinds = [*recorded.working, *(kind for at, kind in recorded.backfills if at > since)]
+    return kinds[0] if kinds else None

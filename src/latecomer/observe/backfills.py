@@ -1,0 +1,73 @@
+"""Whether a backfill works: then a spike is what was asked for, and nobody is woken.
+
+history  a new store reads what has been waiting: no older than a day, and not once within its budget of lag
+rebuild  windows are computed again, or such a computation is being published
+repair   dead letters are taken in again
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from latecomer.observe.history import DAY, MINUTE
+from latecomer.store.files import Location, names, written_at
+from latecomer.store.rebuilds import Rebuilds
+
+AFTERWARDS = 2 * MINUTE
+"""So long after it was published, a backfill is still shown: whoever reads the metrics must see it once."""
+ABANDONED = 3600
+"""A draft that is older, in seconds, was left by somebody who was killed."""
+LOAD = DAY
+"""For so long, the first load of a store is a backfill."""
+
+
+class Backfills:
+    """What a run and its store know of backfills."""
+
+    def __init__(self, root: Path, outputs: Sequence[str], budget: int | None) -> None:
+        self._root, self._outputs, self._budget = root, outputs, budget
+        self._last: dict[str, int] = {}
+        self._loading_since: int | None = None
+
+    def batch(self, kind: str, at: int, lag: int | None) -> None:
+        """A batch was published, with this lag of the watermark."""
+        if kind in ("rebuild", "repair"):
+            self._last[kind] = at
+        if self._loading_since is not None and lag is not None and self._is_within(lag):
+            self._loading_since = None
+
+    def begin_load(self, now: int) -> None:
+        """The store is new: what the source has was waiting."""
+        self._loading_since = now
+
+    def _is_within(self, lag: int) -> bool:
+        return self._budget is None or lag <= self._budget
+
+    def under_way(self, now: int) -> set[str]:
+        """The kinds of backfill that work now."""
+        found = {kind for kind, at in self._last.items() if now - at <= AFTERWARDS}
+        if self._loading_since is not None and now - self._loading_since <= LOAD:
+            found.add("history")
+        if rebuilding(self._root, self._outputs):
+            found.add("rebuild")
+        return found
+
+
+def rebuilding(root: Path, outputs: Sequence[str]) -> bool:
+    """Whether a rebuild is being computed, or waits to be published."""
+    return any(_is_rebuilt(root, output) for output in outputs)
+
+
+def _is_rebuilt(root: Path, output: str) -> bool:
+    rebuilds = Rebuilds(root, output)
+    drafts = [rebuilds.root / name for name in names(rebuilds.root) if name.startswith(".")]
+    return bool(rebuilds.asked()) or any(_is_young(draft) for draft in drafts)
+
+
+def _is_young(draft: Location) -> bool:
+    try:
+        return time.time() - written_at(draft) < ABANDONED
+    except OSError:
+        return False

@@ -1,0 +1,65 @@
+"""The signals of a pipeline from its store alone: for whoever has no metrics server, and for cron. No Spark."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from latecomer.config.models import Pipeline
+from latecomer.observe.alerts import Recorded, State, Verdict, judge
+from latecomer.observe.backfills import LOAD, rebuilding
+from latecomer.observe.history import HOUR, History
+from latecomer.observe.recorded import differences, read_history, read_recent, was_within
+from latecomer.store.publications import wall_clock
+from latecomer.store.store import Store, open_store
+
+SCHEMA = pa.schema(
+    [
+        ("alert", pa.string()),
+        ("output", pa.string()),
+        ("state", pa.string()),
+        ("severity", pa.string()),
+        ("value", pa.float64()),
+        ("limit", pa.float64()),
+        ("reason", pa.string()),
+    ]
+)
+
+
+def check(pipeline: Pipeline, now: int | None = None) -> list[Verdict]:
+    """Every signal of a pipeline as it is now, or was at a moment of the wall clock that its store reaches back to."""
+    moment = wall_clock() if now is None else now
+    return judge(recorded_by(open_store(pipeline), moment), moment)
+
+
+def recorded_by(store: Store, now: int) -> Recorded:
+    """What a store knows of its own past."""
+    outputs, budget, history = list(store.pipeline.outputs), store.pipeline.alerts.lag, History()
+    read_history(store, now, store.ledger.last_batch(), history.add)
+    recent = read_recent(store, now - 2 * HOUR)
+    working = ["rebuild"] if rebuilding(store.root, outputs) else []
+    new = recent.first_batch is not None and now - recent.first_batch <= LOAD
+    if new and budget is not None and not was_within(store, budget):
+        working.append("history")
+    return Recorded(outputs, budget, history, recent.steps, recent.backfills, working, differences(store))
+
+
+def as_table(verdicts: list[Verdict]) -> pa.Table:
+    """Verdicts as rows."""
+    rows = [
+        {
+            "alert": each.alert.name,
+            "output": each.output,
+            "state": each.state.value,
+            "severity": each.alert.severity.value,
+            "value": each.value,
+            "limit": each.limit,
+            "reason": each.reason,
+        }
+        for each in verdicts
+    ]
+    return pa.Table.from_pylist(rows, SCHEMA)
+
+
+def is_firing(verdicts: list[Verdict]) -> bool:
+    """Whether somebody has to be told."""
+    return any(each.state is State.FIRING for each in verdicts)

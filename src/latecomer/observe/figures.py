@@ -1,0 +1,351 @@
+"""The figures of a run, batch by batch, as Prometheus reads them.
+
+They come from what the engine knows after each batch: its report, and the files of panes that it wrote. No job of
+Spark's is started for them. What goes on between batches, the lag of the watermark and of sinks, is asked when it is
+read. Whatever goes wrong here is told once and does not stop the run.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+from prometheus_client.core import Metric as Family
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+from latecomer.config.models import Pipeline
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS
+from latecomer.model.panes import Op, Timing
+from latecomer.model.publications import lag
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+from latecomer.observe.backfills import Backfills
+from latecomer.observe.history import History, Sums
+from latecomer.observe.inventory import (
+    BACKFILLS,
+    BATCH_SECONDS,
+    BATCH_STAGES,
+    BY_NAME,
+    CORRECTIONS,
+    METRICS,
+    Kind,
+    Metric,
+    full_name,
+)
+from latecomer.observe.labels import PartitionNames, label
+from latecomer.observe.lateness import Delays, delays_in
+from latecomer.observe.recorded import pane_counts, read_history
+from latecomer.observe.sizes import SizeWatch
+from latecomer.store.publications import wall_clock
+from latecomer.store.store import Store
+
+if TYPE_CHECKING:
+    from latecomer.pipeline import BatchReport, Engine
+
+LOG = logging.getLogger(__name__)
+SECOND = 1_000_000
+TRENDS_EVERY = 60 * SECOND
+"""What is seen over days is not computed whenever somebody reads."""
+Labels = tuple[str, ...]
+_KINDS = ("data", "heartbeat", "drain", "rebuild", "repair")
+
+
+class Histogram:
+    """Counts by size."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.within = [0] * len(bounds)
+        self.count, self.sum = 0, 0.0
+
+    def observe(self, value: float) -> None:
+        self.count += 1
+        self.sum += value
+        for nth, bound in enumerate(self.bounds):
+            self.within[nth] += value <= bound
+
+    def add(self, delays: Delays) -> None:
+        self.count += delays.events
+        self.sum += delays.seconds
+        self.within = [sum(pair) for pair in zip(self.within, delays.within, strict=True)]
+
+
+class Figures(Collector):
+    """What a run shows of itself. `batch` is called after each batch, `collect` by whoever reads."""
+
+    def __init__(self, pipeline: Pipeline, clock: Callable[[], int] = wall_clock) -> None:
+        self.pipeline, self.clock = pipeline, clock
+        self.history = History()
+        self.backfills = Backfills(pipeline.store_path, list(pipeline.outputs), pipeline.alerts.lag)
+        self.sizes = SizeWatch()
+        self._engine: Engine | None = None
+        self._lock = threading.Lock()
+        self._values: dict[str, dict[Labels, float]] = {metric.name: {} for metric in METRICS}
+        self._histograms: dict[str, dict[Labels, Histogram]] = {}
+        self._names = PartitionNames()
+        self._marks: dict[str, int] = {}
+        self._watermark = self._newest_arrival = BEGIN_OF_TIME
+        self._trends_at = -TRENDS_EVERY
+        self._failed = False
+        self._begin_at_zero()
+
+    def _begin_at_zero(self) -> None:
+        """A counter that is there from the beginning: of one that begins with its first event, that event is lost."""
+        for kind in _KINDS:
+            self._add("batches_total", (kind,), 0)
+        self._add("rows_total", (), 0)
+        for output in self.pipeline.outputs:
+            self._add("received_total", (output,), 0)
+            self._add("late_at_source_total", (output,), 0)
+            for fate in Fate:
+                self._add("events_total", (output, fate.value), 0)
+            for timing in Timing:
+                for op in Op:
+                    self._add("panes_total", (output, timing.value, op.value), 0)
+            for kind in CORRECTIONS:
+                self._add("corrections_total", (output, kind), 0)
+            for unit in (EVENTS, ASSIGNMENTS, *self.pipeline.ledger):
+                self._set("ledger_difference", 0, output, unit)
+        self._histograms["lateness_seconds"] = {(): Histogram(BY_NAME["lateness_seconds"].buckets)}
+        self._histograms["batch_seconds"] = {(stage,): Histogram(BATCH_SECONDS) for stage in BATCH_STAGES}
+
+    # What the run tells
+
+    def begin(self, engine: Engine) -> None:
+        """The engine that is about to start. What came before is read from its store, beside the run."""
+        engine.measured = True
+        timeline = engine.keeper.timeline
+        with self._lock:
+            self._engine = engine
+            self._watermark, self._newest_arrival = timeline.watermark, timeline.newest_arrival
+            self._marks = timeline.marks()
+            self._set("last_batch", engine.last)
+            if engine.last < 0:
+                self.backfills.begin_load(self.clock())
+        self.sizes.start(engine.store)
+        threading.Thread(
+            target=self._recall, args=(engine.store, engine.last), name="latecomer-history", daemon=True
+        ).start()
+
+    def _recall(self, store: Store, last: int) -> None:
+        """Read what became of events before this run."""
+        with self._excused("what came before this run cannot be read for the metrics"):
+            read_history(store, self.clock(), last, self._remember)
+        with self._lock:
+            self._trends_at = -TRENDS_EVERY
+
+    def _remember(self, output: str, at: int, sums: Sums) -> None:
+        with self._lock:
+            self.history.add(output, at, sums)
+
+    def batch(self, report: BatchReport) -> None:
+        """A batch is complete."""
+        with self._excused("a batch could not be counted for the metrics"):
+            panes, delays = self._published(report), self._delays(report)
+            with self._lock:
+                self._count(report, panes)
+                if delays is not None:
+                    self._histograms["lateness_seconds"][()].add(delays)
+
+    def close(self) -> None:
+        """The run is over."""
+        self.sizes.stop()
+
+    def _published(self, report: BatchReport) -> dict[str, dict[tuple[str, str], int]]:
+        """The panes of a batch by output, timing and op, counted in the files that it wrote."""
+        if self._engine is None:
+            return {}
+        tables = {logic.name: logic.tables.panes for logic in self._engine.outputs}
+        return {
+            output: pane_counts(tables[output], files, report.batch)
+            for output, files in report.panes.items()
+            if files and output in tables
+        }
+
+    def _delays(self, report: BatchReport) -> Delays | None:
+        if self._engine is None or not report.events:
+            return None
+        return delays_in(self._engine.store.events, report.events)
+
+    def _count(self, report: BatchReport, panes: Mapping[str, Mapping[tuple[str, str], int]]) -> None:
+        published = report.published_at or self.clock()
+        self._watermark = report.watermark
+        if report.partitions:
+            self._marks = dict(report.partitions)
+        self._add("batches_total", (report.kind,), 1)
+        self._add("rows_total", (), report.received.rows)
+        self._set("last_batch", report.batch)
+        self._set("last_batch_timestamp_seconds", published / SECOND)
+        if report.kind == "data":
+            self._newest_arrival = max(self._newest_arrival, report.newest_arrival)
+            self._set("rows_per_second", report.received.rows / report.seconds if report.seconds > 0 else 0)
+        if report.unread is not None:
+            self._set("source_unread_rows", report.unread)
+        for stage, seconds in report.stages.items():
+            self._histograms["batch_seconds"][(stage,)].observe(seconds)
+        for output in self.pipeline.outputs:
+            self.history.add(output, published, self._count_panes(output, panes.get(output, {})))
+        for entry in report.entries:
+            key = (entry.output, entry.unit)
+            difference = self._values["ledger_difference"].get((self.pipeline.name, *key), 0)
+            self._set("ledger_difference", difference + float(entry.difference), *key)
+            if entry.unit != EVENTS:
+                continue
+            self._add("received_total", (entry.output,), float(entry.received))
+            self._add("late_at_source_total", (entry.output,), entry.late_at_source)
+            for fate, amount in entry.fates.items():
+                self._add("events_total", (entry.output, fate.value), float(amount))
+            aside = int(entry.fates.get(Fate.SIDE_OUTPUT, 0))
+            self.history.add(entry.output, published, Sums(int(entry.received), aside))
+        self.history.forget(published)
+        self.backfills.batch(report.kind, published, report.lag)
+
+    def _count_panes(self, output: str, counts: Mapping[tuple[str, str], int]) -> Sums:
+        for (timing, op), amount in counts.items():
+            self._add("panes_total", (output, timing, op), amount)
+        late = counts.get((Timing.LATE.value, Op.INSERT.value), 0)
+        rebuilt = counts.get((Timing.CORRECTION.value, Op.INSERT.value), 0)
+        self._add("corrections_total", (output, "late_pane"), late)
+        self._add("corrections_total", (output, "rebuilt"), rebuilt)
+        return Sums(late_panes=late, rebuilt=rebuilt)
+
+    def _excused(self, what: str) -> _Excused:
+        return _Excused(self, what)
+
+    # What is read
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the run reads its source."""
+        return self._engine is not None and self._engine.started
+
+    def collect(self) -> Iterator[Family]:
+        """Every metric of the inventory, as it is now."""
+        with self._excused("the metrics are not whole"), self._lock:
+            self._measure_now()
+        with self._lock:
+            families = [self._family(metric) for metric in METRICS]
+        yield from families
+
+    def _measure_now(self) -> None:
+        now = self.clock()
+        self._set("ready", float(self.is_ready))
+        self._set("run_info", 1, _version())
+        self._measure_watermark(now)
+        self._measure_sinks()
+        self._measure_trends(now)
+        for table, (size, count) in self.sizes.tables.items():
+            self._set("store_bytes", size, table)
+            self._set("store_files", count, table)
+        working = self.backfills.under_way(now)
+        for kind in BACKFILLS:
+            self._set("backfill_under_way", float(kind in working), kind)
+
+    def _measure_watermark(self, now: int) -> None:
+        for name, moment in (("watermark", self._watermark), ("source", self._newest_arrival)):
+            self._set_or_remove(f"{name}_lag_seconds", lag(moment, now))
+        known = self._watermark not in (BEGIN_OF_TIME, END_OF_TIME)
+        self._set_or_remove("watermark_timestamp_seconds", self._watermark if known else None)
+        self._set_or_remove("watermark_lag_budget_seconds", self.pipeline.alerts.lag)
+        self._set("partitions", len(self._marks))
+        for name in (
+            "partition_watermark_timestamp_seconds",
+            "partition_watermark_lag_seconds",
+            "partition_holds_watermark",
+        ):
+            self._values[name].clear()
+        for partition, mark in self._names.shown(self._marks).items():
+            if (behind := lag(mark, now)) is not None:
+                self._set("partition_watermark_timestamp_seconds", mark / SECOND, partition)
+                self._set("partition_watermark_lag_seconds", behind / SECOND, partition)
+        if self._marks:
+            slowest = min((mark, name) for name, mark in self._marks.items())[1]
+            self._set("partition_holds_watermark", 1, self._names.of(slowest))
+
+    def _measure_sinks(self) -> None:
+        for worker in () if self._engine is None else self._engine.sinks.workers:
+            named = (worker.feed.listed.field, worker.sink.kind)
+            self._set("sink_batches_behind", worker.behind, *named)
+            self._set("sink_down", float(worker.outage is not None), *named)
+
+    def _measure_trends(self, now: int) -> None:
+        if now - self._trends_at < TRENDS_EVERY:
+            return
+        self._trends_at = now
+        for output in self.pipeline.outputs:
+            for name, value in (
+                ("side_output_baseline_ratio", self.history.baseline(output, now)),
+                ("corrections_ratio", self.history.corrections(output, now)),
+                ("corrections_growth_ratio", self.history.growth(output, now)),
+            ):
+                if value is not None:
+                    self._set(name, value, output)
+
+    def _family(self, metric: Metric) -> Family:
+        name, labels = full_name(metric), metric.all_labels
+        if metric.kind is Kind.HISTOGRAM:
+            shown = HistogramMetricFamily(name, metric.help, labels=labels)
+            for key, histogram in self._histograms[metric.name].items():
+                bounds = [*map(floatToGoString, histogram.bounds), "+Inf"]
+                counts = [*histogram.within, histogram.count]
+                pairs = list(zip(bounds, map(float, counts), strict=True))
+                shown.add_metric([self.pipeline.name, *key], pairs, histogram.sum)
+            return shown
+        kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+        family = kind(name, metric.help, labels=labels)
+        for key, value in self._values[metric.name].items():
+            family.add_metric(list(key), value)
+        return family
+
+    # How values are kept
+
+    def _add(self, name: str, labels: Labels, amount: float) -> None:
+        values, key = self._values[name], self._key(name, labels)
+        values[key] = values.get(key, 0.0) + amount
+
+    def _set(self, name: str, value: float, *labels: str) -> None:
+        self._values[name][self._key(name, labels)] = value
+
+    def _set_or_remove(self, name: str, micros: int | None) -> None:
+        """A time in microseconds; where there is none, the metric has no value rather than a wrong one."""
+        if micros is None:
+            self._values[name].clear()
+        else:
+            self._set(name, micros / SECOND)
+
+    def _key(self, name: str, labels: Labels) -> Labels:
+        assert len(labels) == len(BY_NAME[name].labels), name  # noqa: S101
+        return (self.pipeline.name, *map(label, labels))
+
+
+class _Excused:
+    """Whatever goes wrong with the metrics is told once, and does not stop the run."""
+
+    def __init__(self, figures: Figures, what: str) -> None:
+        self._figures, self._what = figures, what
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        if not self._figures._failed:
+            self._figures._failed = True
+            LOG.warning("%s (%s: %s); the run goes on", self._what, type(error).__name__, error)
+        return True
+
+
+def _version() -> str:
+    try:
+        return version("latecomer")
+    except PackageNotFoundError:  # it runs from its sources
+        return "unknown"

@@ -1,0 +1,184 @@
+"""Every metric there is: its name, kind, labels, meaning and stage of the flow.
+
+This is the one list. What is served, the table in docs/metrics.md and the dashboard are made from it, and the alert
+rules may name nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from latecomer.observe.lateness import BOUNDS
+
+PREFIX = "latecomer_"
+
+
+class Kind(StrEnum):
+    """How a metric counts."""
+
+    GAUGE = "gauge"
+    """Goes up and down."""
+    COUNTER = "counter"
+    """Counts from the start of the run."""
+    HISTOGRAM = "histogram"
+    """Counts by size, from the start of the run."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric. Every one has the label `pipeline`; `labels` are the others."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+    stage: str
+    buckets: tuple[float, ...] = ()
+    """Of a histogram, its bounds in seconds."""
+
+    @property
+    def all_labels(self) -> tuple[str, ...]:
+        return ("pipeline", *self.labels)
+
+
+BATCH_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_G, _C, _H = Kind.GAUGE, Kind.COUNTER, Kind.HISTOGRAM
+_OUTPUT = ("output",)
+_PARTITION = ("partition",)
+_SINK = ("sink", "kind")
+_TABLE = ("table",)
+
+METRICS = (
+    Metric(
+        "source_unread_rows",
+        _G,
+        (),
+        "Rows that the source has beyond the last batch, where it knows that.",
+        "source",
+    ),
+    Metric("source_lag_seconds", _G, (), "Wall clock less the newest arrival that was read.", "source"),
+    Metric("rows_total", _C, (), "Rows that were read.", "log"),
+    Metric("rows_per_second", _G, (), "Rows of the last batch with data, by the time that it took.", "log"),
+    Metric(
+        "lateness_seconds",
+        _H,
+        (),
+        "How long after their event time events arrived.",
+        "log",
+        tuple(map(float, BOUNDS)),
+    ),
+    Metric(
+        "watermark_timestamp_seconds",
+        _G,
+        (),
+        "The watermark; none before the first and after a drain.",
+        "timeline",
+    ),
+    Metric("watermark_lag_seconds", _G, (), "Wall clock less the watermark.", "timeline"),
+    Metric(
+        "watermark_lag_budget_seconds",
+        _G,
+        (),
+        "The setting alerts.lag; none where it is not set.",
+        "timeline",
+    ),
+    Metric("partitions", _G, (), "Partitions that the watermark goes by.", "timeline"),
+    Metric(
+        "partition_watermark_timestamp_seconds",
+        _G,
+        _PARTITION,
+        "How far a partition is by itself. The slowest have their names; the slowest of all others is (rest).",
+        "timeline",
+    ),
+    Metric(
+        "partition_watermark_lag_seconds",
+        _G,
+        _PARTITION,
+        "Wall clock less how far a partition is.",
+        "timeline",
+    ),
+    Metric(
+        "partition_holds_watermark",
+        _G,
+        _PARTITION,
+        "1 for the partition that the watermark waits for.",
+        "timeline",
+    ),
+    Metric("panes_total", _C, ("output", "timing", "op"), "Panes that were published.", "firing"),
+    Metric(
+        "corrections_total",
+        _C,
+        ("output", "kind"),
+        "Numbers that were corrected after their window closed: late_pane, or rebuilt.",
+        "firing",
+    ),
+    Metric(
+        "corrections_ratio",
+        _G,
+        _OUTPUT,
+        "Corrections for each event received, of the last 7 days. From the store.",
+        "firing",
+    ),
+    Metric(
+        "corrections_growth_ratio",
+        _G,
+        _OUTPUT,
+        "By how much corrections for each event have grown in 28 days: 0.5 is half as many again. From the store.",
+        "firing",
+    ),
+    Metric("received_total", _C, _OUTPUT, "Rows that an output received.", "ledger"),
+    Metric("events_total", _C, ("output", "fate"), "Events by fate.", "ledger"),
+    Metric("late_at_source_total", _C, _OUTPUT, "Events behind the watermark when they arrived.", "ledger"),
+    Metric(
+        "side_output_baseline_ratio",
+        _G,
+        _OUTPUT,
+        "The usual share of side output: the median hour of the 7 days before the last hour. From the store.",
+        "ledger",
+    ),
+    Metric(
+        "ledger_difference",
+        _G,
+        ("output", "unit"),
+        "Received less all fates, in this run. Anything but 0 is a fault.",
+        "ledger",
+    ),
+    Metric(
+        "batches_total", _C, ("kind",), "Batches by kind: data, heartbeat, drain, rebuild, repair.", "batch"
+    ),
+    Metric(
+        "batch_seconds",
+        _H,
+        ("stage",),
+        "Seconds that a batch took, by stage; `waiting` is for the batch before it.",
+        "batch",
+        BATCH_SECONDS,
+    ),
+    Metric("last_batch", _G, (), "The number of the last complete batch.", "batch"),
+    Metric("last_batch_timestamp_seconds", _G, (), "When the last batch was published.", "batch"),
+    Metric("sink_batches_behind", _G, _SINK, "Complete batches that a sink does not have yet.", "sink"),
+    Metric("sink_down", _G, _SINK, "1 while a sink does not answer.", "sink"),
+    Metric("store_bytes", _G, _TABLE, "Bytes of a table's files.", "store"),
+    Metric("store_files", _G, _TABLE, "How many files a table is made of.", "store"),
+    Metric(
+        "backfill_under_way", _G, ("kind",), "1 while a backfill works: history, rebuild or repair.", "run"
+    ),
+    Metric("ready", _G, (), "1 once the run reads its source.", "run"),
+    Metric("run_info", _G, ("version",), "1, with the version of latecomer.", "run"),
+)
+"""Names without PREFIX, in the order of the flow."""
+
+BY_NAME = {metric.name: metric for metric in METRICS}
+STAGES = tuple(dict.fromkeys(metric.stage for metric in METRICS))
+BATCH_STAGES = ("log", "timeline", "waiting", "windowing", "firing", "ledger")
+BACKFILLS = ("history", "rebuild", "repair")
+CORRECTIONS = ("late_pane", "rebuilt")
+
+
+def full_name(metric: Metric) -> str:
+    """
+    >>> full_name(BY_NAME["ready"])
+    'latecomer_ready'
+    """
+    return PREFIX + metric.name

@@ -1,0 +1,52 @@
+"""How long after their event time events came: counted in the files of the log that a batch has written.
+
+Two columns of them are read on the driver, piece by piece, with Arrow. Spark makes no pass for it (ADR 0046).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from latecomer.store.layout import TIMESTAMP
+from latecomer.store.table import DataFile, Table
+
+BOUNDS = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 14_400, 86_400)
+"""Seconds. Whoever chooses `watermark.delay` looks for the elbow, which is between half a minute and ten minutes
+for most sources."""
+_COLUMNS = pa.schema([("event_time", TIMESTAMP), ("arrival_time", TIMESTAMP)])
+_MICROS = np.array([bound * 1_000_000 for bound in BOUNDS], np.int64)
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Events by how long after their event time they came."""
+
+    within: tuple[int, ...]
+    """For each of BOUNDS, how many came no later than that; each has what the ones before it have."""
+    events: int
+    seconds: float
+    """All delays added up. An event that was ahead of its arrival has none."""
+
+
+def delays_in(events: Table, files: Sequence[DataFile]) -> Delays:
+    """The delays of the events in some files of the log."""
+    counts, count, seconds = np.zeros(len(BOUNDS) + 1, np.int64), 0, 0.0
+    with events.explained():
+        for piece in events.dataset(files, _COLUMNS).to_batches():
+            happened, came = (_micros(piece.column(name)) for name in _COLUMNS.names)
+            delays = np.maximum(came - happened, 0)
+            counts += np.bincount(np.searchsorted(_MICROS, delays), minlength=len(BOUNDS) + 1)
+            count += len(delays)
+            seconds += float(delays.sum(dtype=np.float64)) / 1e6
+    return Delays(tuple(int(each) for each in counts[:-1].cumsum()), count, seconds)
+
+
+def _micros(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    micros: np.ndarray[tuple[int], np.dtype[np.int64]] = column.cast(pa.int64()).to_numpy(
+        zero_copy_only=False
+    )
+    return micros

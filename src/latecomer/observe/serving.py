@@ -1,0 +1,192 @@
+"""The page that a metrics server reads, and two that say how the run is: to this machine, or with a token."""
+
+from __future__ import annotations
+
+import errno
+import hmac
+import json
+import os
+import re
+import socket
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from latecomer.config.models import Pipeline
+from latecomer.errors import MachineError
+from latecomer.errors.redacting import conceal
+from latecomer.observe.figures import Figures
+from latecomer.registry.serving import is_loopback
+
+TOKEN = "LATECOMER_METRICS_TOKEN"  # noqa: S105
+LOOPBACK = "127.0.0.1"
+SHORTEST_TOKEN = 16
+PATIENCE_SECONDS = 10.0
+"""So long somebody may take to send a request."""
+_ADDRESS = re.compile(r"(?:(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]]+):)?([0-9]{1,5})")
+_HERE = re.compile(r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
+
+
+def address_of(written: str) -> tuple[str, int]:
+    """Host and port, as they are written in --metrics.
+
+    >>> address_of("9464"), address_of("0.0.0.0:9464"), address_of("[::1]:0")
+    (('127.0.0.1', 9464), ('0.0.0.0', 9464), ('::1', 0))
+    """
+    found = _ADDRESS.fullmatch(written.strip())
+    if found is None or int(found[2]) > 65535:
+        raise ValueError("is not a port")
+    return (found[1] or LOOPBACK).strip("[]"), int(found[2])
+
+
+def token_for(host: str) -> str | None:
+    """The token that whoever reads must send: needed where others reach this machine, else as one likes."""
+    token = os.environ.get(TOKEN) or None
+    if token is None and not is_loopback(host):
+        raise MachineError(
+            f"metrics are served to this machine alone unless there is a token, and {host!r} is not loopback; set "
+            f"{TOKEN} to a secret of at least {SHORTEST_TOKEN} characters, or write --metrics PORT"
+        )
+    if token is not None and len(token) < SHORTEST_TOKEN:
+        raise MachineError(f"{TOKEN} is shorter than {SHORTEST_TOKEN} characters; choose a longer secret")
+    return None if token is None else conceal(token)
+
+
+class MetricsServer:
+    """Serves /metrics, /healthz and /readyz from a thread of its own. Nobody can change anything through it."""
+
+    def __init__(self, figures: Figures, host: str, port: int, token: str | None) -> None:
+        registry = CollectorRegistry()
+        registry.register(figures)
+        self.failed = False
+        """Whether the run has ended with an error."""
+        try:
+            self._http = _Server((host, port), _handler(self, figures, registry, token))
+        except OSError as error:
+            raise MachineError(_bind_problem(error, host, port)) from None
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, args=(0.1,), name="latecomer-metrics", daemon=True
+        )
+
+    @property
+    def url(self) -> str:
+        host, port = self._http.server_address[:2]
+        shown = f"[{host!s}]" if ":" in str(host) else str(host)
+        return f"http://{shown}:{port}/metrics"
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        if self._thread.is_alive():
+            self._http.shutdown()
+        self._http.server_close()
+
+
+class Served:
+    """The metrics of one run, from before it starts until it has ended. The port is taken at once."""
+
+    def __init__(self, pipeline: Pipeline, host: str, port: int) -> None:
+        token = token_for(host)
+        self.figures = Figures(pipeline)
+        self._server = MetricsServer(self.figures, host, port, token)
+
+    @property
+    def url(self) -> str:
+        return self._server.url
+
+    def __enter__(self) -> Self:
+        self._server.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._server.failed = kind is not None
+        self.figures.close()
+        self._server.close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        family = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0][0]
+        self.address_family = family
+        super().__init__(address, handler)
+
+    def server_bind(self) -> None:
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whoever reads has gone: that is no news."""
+
+
+def _bind_problem(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port {port} of {host} is in use by another program; stop it, or write another port in --metrics"
+        )
+    if error.errno == errno.EACCES:
+        return f"port {port} may not be used by this user; write one above 1023 in --metrics"
+    return f"{host} port {port} cannot be served ({error.strerror or error}); correct --metrics"
+
+
+def _handler(
+    server: MetricsServer, figures: Figures, registry: CollectorRegistry, token: str | None
+) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = PATIENCE_SECONDS
+        server_version, sys_version = "latecomer", ""
+
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            if token is None and not _HERE.fullmatch(self.headers.get("Host", "")):
+                # A web page may have a name of its own point to this machine.
+                self._answer(HTTPStatus.MISDIRECTED_REQUEST, {"status": "this host is not served"})
+            elif path == "/healthz":
+                status = HTTPStatus.SERVICE_UNAVAILABLE if server.failed else HTTPStatus.OK
+                self._answer(status, {"status": "failed" if server.failed else "ok"})
+            elif path == "/readyz":
+                ready = figures.is_ready and not server.failed
+                status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
+                self._answer(status, {"status": "ready" if ready else "not ready"})
+            elif path != "/metrics":
+                self._answer(HTTPStatus.NOT_FOUND, {"status": "ask for /metrics, /healthz or /readyz"})
+            elif not self._is_let_in():
+                self._answer(HTTPStatus.UNAUTHORIZED, {"status": "send Authorization: Bearer TOKEN"})
+            else:
+                encode, kind = choose_encoder(self.headers.get("Accept", ""))
+                self._send(HTTPStatus.OK, encode(registry), kind)
+
+        do_HEAD = do_GET  # noqa: N815
+
+        def _is_let_in(self) -> bool:
+            if token is None:
+                return True
+            kind, _, sent = self.headers.get("Authorization", "").partition(" ")
+            return kind.lower() == "bearer" and hmac.compare_digest(sent.strip().encode(), token.encode())
+
+        def _answer(self, status: HTTPStatus, body: dict[str, str]) -> None:
+            self._send(status, json.dumps(body).encode() + b"\n", "application/json")
+
+        def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            if status is HTTPStatus.UNAUTHORIZED:
+                self.send_header("WWW-Authenticate", 'Bearer realm="metrics"')
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Who reads the metrics is not told."""
+
+    return Handler
