@@ -26,6 +26,7 @@ from latecomer.pipeline import BatchReport, Engine
 from latecomer.sink.keeper import check_sinks
 from latecomer.source.choose import sources_of
 from latecomer.spark.errors import SPARK_ERRORS, first_line, refusal
+from latecomer.spark.packages import joined
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.outputs import outputs_to_compute
@@ -88,9 +89,8 @@ def run(
     stopping = stop or threading.Event()
     with _refusals_in_words(store), held_for_run(store.root):
         check_store(store, drain)
-        needed: dict[str, str] = {}
-        for source in () if spark else sources_of(pipeline, columns).values():
-            needed |= source.session()
+        sources = () if spark else sources_of(pipeline, columns).values()
+        needed = joined(source.session() for source in sources)
         session = own_session(
             spark or build_session(pipeline.name, store.root / "logs" / "spark.log", **needed)
         )
