@@ -17,15 +17,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from itertools import count
 from typing import Any, Generic, TypeVar
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from latecomer.decode.retrying import waits
 from latecomer.errors import SchemaOutage, StoreError
-from latecomer.errors.redacting import without_secrets
 from latecomer.model.sources import named_partitions
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.pipeline import Engine
@@ -40,8 +39,6 @@ from latecomer.store.turns import take_turn, whose_turn
 
 LOG = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 1.0
-LONGEST_WAIT = 30.0
-"""Seconds between two questions for a schema that cannot be had."""
 _Followed = TypeVar("_Followed", bound=FollowedSource)
 
 
@@ -133,16 +130,15 @@ class Intake:
 
     def _patiently(self, source_batch: int, piece: Slice, part: int) -> bool:
         """Nothing of a batch is in the log before every schema that it needs can be had."""
-        for attempt in count(1):
+        for wait in waits():
             try:
                 self.engine.accept(source_batch, piece, part)
                 break
             except SchemaOutage as error:
-                wait = min(0.5 * 2.0 ** min(attempt - 1, 30), LONGEST_WAIT)
                 LOG.warning(
                     "batch %d waits: %s. Asking again in %g s",
                     self.engine.last + 1,
-                    without_secrets(str(error)),
+                    error,
                     wait,
                 )
                 if self.stopping.wait(wait):

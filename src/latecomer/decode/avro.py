@@ -37,7 +37,7 @@ from latecomer.model.avro import (
 from latecomer.model.avro.reading import MARK
 from latecomer.model.types import is_decimal
 from latecomer.spark.packages import avro_reader
-from latecomer.store.schemas import WriterSchemas, reader_of
+from latecomer.store.schemas import WriterSchemas, not_known, reader_of
 from latecomer.store.sql import quoted
 
 HEAD = 5
@@ -160,7 +160,7 @@ class AvroRecords(RecordDecoder):
             return f"{number} is no id that a registry gives a schema"
         writer = self.schemas.known.get(number)
         if writer is None:
-            return f"schema {number} is not known"
+            return not_known(number)
         if isinstance(writer, str):
             return writer
         for problem in incompatibilities(self.reader, writer):

@@ -155,6 +155,10 @@ def _of_files(view: Pipeline) -> Schema:
 # The schemas of writers
 
 
+def not_known(number: int) -> str:
+    return f"the registry does not know schema {number}"
+
+
 @dataclass
 class WriterSchemas:
     """The schemas that records were written with: in the store, or in the registry."""
@@ -199,26 +203,32 @@ class WriterSchemas:
                     f"the registry {client.shown} does not know schema {number} yet; register it, or write unknown_id: "
                     "dead_letter to go on without what was written with it"
                 ) from None
-            return f"the registry does not know schema {number}"
+            return not_known(number)
         if fetched.definition.type != AVRO_TYPE:
-            return f"schema {number} is of the type {fetched.definition.type}, not {AVRO_TYPE}"
+            return self._keep_problem(number, f"is of the type {fetched.definition.type}, not {AVRO_TYPE}")
         try:
             found: Schema = fetched.parsed().schema
         except LatecomerError as error:
-            return f"schema {number} cannot be used: {error}"
-        self._keep(number, self_contained(found))
+            return self._keep_problem(number, f"cannot be used: {error}")
+        self._keep(number, schema=self_contained(found))
         return found
 
-    def _kept(self, number: int) -> Schema | None:
+    def _kept(self, number: int) -> Schema | str | None:
         """A schema that the store has; one that is not as it was written is asked for again."""
         try:
-            return parse_schema(json.loads(files.read_text(self._file(number)))["schema"])
+            written = json.loads(files.read_text(self._file(number)))
+            return str(written["problem"]) if "problem" in written else parse_schema(written["schema"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def _keep(self, number: int, text: str) -> None:
+    def _keep_problem(self, number: int, words: str) -> str:
+        problem = f"schema {number} {words}"
+        self._keep(number, problem=problem)
+        return problem
+
+    def _keep(self, number: int, **said: str) -> None:
         files.make_folder(self._folder)
-        files.replace_text(self._file(number), json.dumps({"id": number, "schema": text}) + "\n")
+        files.replace_text(self._file(number), json.dumps({"id": number, **said}) + "\n")
 
     def _file(self, number: int) -> Path:
         return self._folder / f"{number}.json"
