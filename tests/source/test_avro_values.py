@@ -108,7 +108,7 @@ def test_every_type(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_each_writer_in_its_own_unit_and_what_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
-    """Also lengths that would fill the memory, and a record of nothing but nulls."""
+    """Also a record of nothing but nulls."""
     wide = {**DECIMAL, "scale": 4, "precision": 12}
     reader = record([{"name": "at", "type": ["null", MICROS]}, {"name": "paise", "type": ["null", wide]}])
     other = {"type": "long", "logicalType": "timestamp-millis"}
@@ -142,6 +142,23 @@ def test_each_writer_in_its_own_unit_and_what_cannot_be_read(spark: SparkSession
     assert said[0] == f"the {len(messages[4]) - 5} bytes after its id are no whole record of schema 3"
     assert "what schema 4 wrote cannot be read as the pipeline's schema" in said[1]
     assert said[3] == "the 0 bytes after its id are no whole record of schema 1"
+
+
+@pytest.mark.parametrize("length", [2**31 - 20, 100 << 20, -3, 1])
+def test_lengths_that_are_not_true_cost_no_memory(spark: SparkSession, tmp_path: Path, length: int) -> None:
+    reader = record(
+        [
+            {"name": "x", "type": ["null", "string"], "default": None},
+            {"name": "list", "type": ["null", {"type": "array", "items": "null"}], "default": None},
+        ]
+    )
+    text, many = (record([field]) for field in json.loads(reader)["fields"])
+    by = decoder(tmp_path, reader, {1: text, 2: many})
+    said = payload(
+        record([{"name": "branch", "type": "int"}, {"name": "n", "type": "long"}]), {"branch": 1, "n": length}
+    )
+    found = decoded(spark, by, [struct.pack(">bI", 0, number) + said for number in (1, 2)])
+    assert all(row[CORRUPT] is not None for row in found)
 
 
 def test_object_files_have_their_schemas_with_them(spark: SparkSession, tmp_path: Path) -> None:

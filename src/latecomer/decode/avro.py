@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import Any
 
 from py4j.java_gateway import JavaPackage
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -47,13 +48,23 @@ ROWS_A_BYTE = 2048
 """Deflate packs a thousand bytes into one at best, and a row has one, unless it has no fields."""
 _HEAD, _PARSED = f"{PRIVATE}head", f"{PRIVATE}as_"
 _OPTIONS = {"mode": "PERMISSIVE", "datetimeRebaseMode": "CORRECTED"}
+_LIMITS = {
+    "org.apache.avro.limits.string.maxLength": 64 << 20,
+    "org.apache.avro.limits.bytes.maxLength": 64 << 20,
+    "org.apache.avro.limits.collectionItems.maxLength": 4 << 20,
+}
+"""Java's own names for its limits, in bytes and items. It reads them once, with the first record."""
 _UUID = "regexp_replace(lower(hex({0})), '(.{{8}})(.{{4}})(.{{4}})(.{{4}})(.{{12}})', '$1-$2-$3-$4-$5')"
 
 
 def require_spark_avro(spark: SparkSession) -> None:
-    """Refuse a session that has no Avro."""
-    jvm = spark._jvm
-    if jvm is None or isinstance(jvm.org.apache.spark.sql.avro.functions, JavaPackage):
+    """Refuse a session that has no Avro. Have it refuse lengths that no record has: a damaged one may claim any, and
+    Java would make room for it first."""
+    jvm: Any = spark._jvm
+    for name, most in _LIMITS.items():
+        if jvm.java.lang.System.getProperty(name) is None:
+            jvm.java.lang.System.setProperty(name, str(most))
+    if isinstance(jvm.org.apache.spark.sql.avro.functions, JavaPackage):
         raise MachineError(
             f"this Spark session has no Avro; start it with {avro_reader().parts[0].coordinates} in "
             "spark.jars.packages, or leave the session to latecomer"
@@ -88,6 +99,10 @@ class AvroRecords(RecordDecoder):
     @cached_property
     def _settings(self) -> Avro:
         return self.schemas.avro
+
+    @property
+    def knows_nothing(self) -> bool:
+        return not self.schemas.known
 
     def prepare(self) -> bool:
         return self._have(sorted(self._missing), wait=True)
@@ -252,6 +267,7 @@ class AvroFiles(FileDecoder):
     def parts(self, reader: NewReader, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
         """Files grouped by the schema that they were written with."""
         parts = []
+        require_spark_avro(reader()._spark)
         for writer, group in grouped(files, _schema_of).items():
             found = reading(self.reader, writer)
             options = {"avroSchema": found.text, "datetimeRebaseMode": "CORRECTED", "ignoreExtension": "true"}

@@ -51,6 +51,11 @@ class RecordDecoder(ABC):
         """Whether something has to be learned before a record can be decoded; None if that is never so."""
         return None
 
+    @property
+    def knows_nothing(self) -> bool:
+        """Whether no record could be decoded before something is learned."""
+        return False
+
     def prepare(self) -> bool:
         """Learn what was not to be had when it was asked for last, if anything; `SchemaOutage` while it is not."""
         return False

@@ -79,6 +79,8 @@ class RecordSource(Source):
         """Where a record turns out to need what is not known yet, that is learned, and all of it is read again."""
 
         def attempt() -> _Written:
+            if self.decoder.knows_nothing:
+                self.decoder.learn(self.found(spark, piece))
             self.decoder.prepare()
             rows = self.rows(spark, piece)
             written = write(rows)

@@ -166,11 +166,15 @@ class WriterSchemas:
     root: Path
     avro: Avro
     base: Path
+    pinned: Mapping[int, Schema] = field(default_factory=dict)
+    """The one that the columns follow from, where it has an id."""
     _known: dict[int, Schema | str] | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, view: Pipeline) -> WriterSchemas:
-        return cls(view.store_path, _avro(view), view.base)
+        reader = (read_pins(view.store_path) or {}).get("schemas", {}).get(key_of(view), {})
+        pinned = {reader["id"]: reader_of(view)} if type(reader.get("id")) is int else {}
+        return cls(view.store_path, _avro(view), view.base, pinned)
 
     @property
     def known(self) -> dict[int, Schema | str]:
@@ -179,7 +183,8 @@ class WriterSchemas:
             names = (Path(name) for name in files.names(self._folder) if name.endswith(".json"))
             numbers = (int(name.stem) for name in names if name.stem.isdigit())
             kept = {number: self._kept(number) for number in sorted(numbers)}
-            self._known = {number: found for number, found in kept.items() if found is not None}
+            found = {number: each for number, each in kept.items() if each is not None}
+            self._known = {**self.pinned, **found}
         return self._known
 
     def learn(self, numbers: Iterable[int], wait: bool) -> None:
