@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
 
 from kafka_kit import Client
@@ -25,7 +30,7 @@ from spark_kit import running_beside
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "registry"))
 
-from registry_kit import Server, beside, fresh
+from registry_kit import Server, beside, environment, fresh
 
 pytestmark = pytest.mark.usefixtures("avro_jars")
 
@@ -35,6 +40,13 @@ def registry(tmp_path: Path) -> Iterator[Server]:
     pytest.importorskip("fastapi")
     with beside(tmp_path / "registry.db") as running:
         yield running
+
+
+def writer(registry: Server, topic: str, fields: list[dict[str, Any]]) -> Callable[[dict[str, Any]], bytes]:
+    """Writes payments as Confluent's own serializer does, which registers its schema with the first."""
+    serializer = AvroSerializer(SchemaRegistryClient({"url": registry.url}), record(fields))
+    place = SerializationContext(topic, MessageField.VALUE)
+    return lambda row: serializer(row, place) or b""
 
 
 def test_writers_of_several_schemas_are_read_as_one(
@@ -54,6 +66,9 @@ def test_writers_of_several_schemas_are_read_as_one(
         topic, [framed(three, record(THIRD), payment(4, paise=4, shop="dosa", note="x")), late, *bad]
     )
     run(pipeline, drain=True, spark=spark)
+    one, two, three = (
+        int(registry.asking.get(f"/subjects/{topic}-value/versions/{nth}")["id"]) for nth in (1, 2, 3)
+    )
     assert logged(pipeline, "txn", "paise", "shop", "schema_id") == [
         *((f"t{nth}", nth, "none", one) for nth in range(3)),
         ("t3", 3, "chai", two),
@@ -150,3 +165,36 @@ def test_a_poison_id_may_be_a_dead_letter_and_be_replayed(
     assert "null is written, and string is read" in still[3]
     assert replay_letters(pipeline, Choice(), Fix(), spark=spark).batch is None, "nothing new comes of it"
     assert check_ledger(pipeline, spark) == []
+
+
+@pytest.mark.long
+def test_the_command_line_brings_what_it_needs(kafka: Client, registry: Server, tmp_path: Path) -> None:
+    """A session of latecomer's own, with the jars of both; and what reads the store afterwards."""
+    topic = kafka.create_topic()
+    second = writer(registry, topic, SECOND)
+    kafka.produce(topic, [second(payment(nth, paise=nth, shop="chai")) for nth in range(5)])
+    file = tmp_path / "payments.yaml"
+    file.write_text(
+        f"""
+name: payments
+store: store
+source:
+  kafka: {{servers: "{kafka.servers}", topics: [{topic}]}}
+  format: {{avro: {{registry: "{registry.url}", subject: {topic}-value}}}}
+event: {{time: at, id: txn}}
+watermark: {{delay: 1m}}
+outputs: {{minutes: {{window: {{tumbling: 1m}}, by: [shop], aggregates: {{paise: sum(paise)}}}}}}
+"""
+    )
+
+    def call(*arguments: str) -> str:
+        command = [sys.executable, "-m", "latecomer", *arguments]
+        ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    call("run", str(file), "--drain")
+    assert '"paise": 10' in call("results", str(file), "minutes", "-f", "json")
+    window = ("--window", "2026-04-25T12:00Z", "--key", "shop=chai")
+    assert "5 events" in call("explain", str(file), "minutes", *window)
+    assert "balances" in call("ledger", str(file), "--check")

@@ -67,8 +67,8 @@ class Avro(Decoder):
 
     @property
     def pinned_as(self) -> str:
-        """What a store calls the schema that it was made with."""
-        return json.dumps([self.registry, self.subject, self.version, self.schema_file])
+        """What a store calls the schema that it was made with. A URL may have a password in it, so it is not told."""
+        return json.dumps([self.registry_folder, self.subject, self.version, self.schema_file])
 
     @property
     def registry_folder(self) -> str:

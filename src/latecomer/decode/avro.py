@@ -6,6 +6,7 @@ what `from_avro` makes of the messages of that id, and null for all others; the 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -178,8 +179,9 @@ class AvroRecords(RecordDecoder):
             return not_known(number)
         if isinstance(writer, str):
             return writer
-        for problem in incompatibilities(self.reader, writer):
-            return f"what schema {number} wrote cannot be read as the pipeline's schema: {problem}"
+        with contextlib.suppress(SchemaError):  # it takes too many steps to compare
+            for problem in incompatibilities(self.reader, writer):
+                return f"what schema {number} wrote cannot be read as the pipeline's schema: {problem}"
         return f"the {len(raw) - HEAD} bytes after its id are no whole record of schema {number}"
 
 
@@ -293,3 +295,7 @@ class AvroFiles(FileDecoder):
 @lru_cache(maxsize=4096)
 def _schema_of(file: SourceFile) -> Schema:
     return parse_schema(file_schema(file.local))
+
+
+def forget_avro_files() -> None:
+    _schema_of.cache_clear()

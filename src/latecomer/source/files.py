@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from latecomer.config.checks import PRIVATE
 from latecomer.config.paths import SourcePath, fits, special_kind
 from latecomer.decode import lines, parquet
+from latecomer.decode.avro import forget_avro_files
 from latecomer.decode.base import METADATA, FileDecoder
 from latecomer.decode.choose import decoder_settings, file_decoder
 from latecomer.decode.decimals import number
@@ -413,6 +414,7 @@ def _require_present(file: SourceFile) -> None:
 def _require_format_error(file: Path, error: BaseException, before: Mapping[Path, State]) -> None:
     """See that it is the bytes of a file that Spark cannot read: that it can be got at, and is what it was."""
     forget_parquet_files()
+    forget_avro_files()
     forget_text_files()
     require_readable(file)
     require_unchanged(before)
