@@ -53,22 +53,19 @@ def test_writers_of_several_schemas_are_read_as_one(
     spark: SparkSession, kafka: Client, registry: Server, tmp_path: Path
 ) -> None:
     """The oldest writer comes again after the newest was deployed; what cannot be decoded keeps its bytes."""
-    topic, subject = kafka.create_topic(), fresh("payments")
-    one, two = (registry.asking.register(subject, record(fields)) for fields in (FIRST, SECOND))
+    topic = kafka.create_topic()
+    subject = f"{topic}-value"
+    first, second, third = (writer(registry, topic, fields) for fields in (FIRST, SECOND, THIRD))
     pipeline = avro_pipeline(tmp_path, kafka, topic, {"registry": registry.url, "subject": subject})
-    kafka.produce(topic, [framed(one, record(FIRST), payment(nth, amount=nth)) for nth in range(3)])
-    kafka.produce(topic, [framed(two, record(SECOND), payment(3, paise=3, shop="chai"))])
+    kafka.produce(topic, [first(payment(nth, amount=nth)) for nth in range(3)])
+    kafka.produce(topic, [second(payment(3, paise=3, shop="chai"))])
     run(pipeline, once=True, spark=spark)
-    three = registry.asking.register(subject, record(THIRD))
-    late = framed(one, record(FIRST), payment(5, amount=5))
+    late = first(payment(5, amount=5))
     bad = [b"\x01" + late[1:], late[:-1], b"\0\0", b'{"txn": "t9"}']
-    kafka.produce(
-        topic, [framed(three, record(THIRD), payment(4, paise=4, shop="dosa", note="x")), late, *bad]
-    )
+    kafka.produce(topic, [third(payment(4, paise=4, shop="dosa", note="x")), late, *bad])
     run(pipeline, drain=True, spark=spark)
-    one, two, three = (
-        int(registry.asking.get(f"/subjects/{topic}-value/versions/{nth}")["id"]) for nth in (1, 2, 3)
-    )
+    ids = (registry.asking.get(f"/subjects/{subject}/versions/{nth}")["id"] for nth in (1, 2, 3))
+    one, two, three = map(int, ids)
     assert logged(pipeline, "txn", "paise", "shop", "schema_id") == [
         *((f"t{nth}", nth, "none", one) for nth in range(3)),
         ("t3", 3, "chai", two),
