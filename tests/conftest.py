@@ -29,7 +29,7 @@ from latecomer.config.load import load_pipeline
 from latecomer.decode import retrying
 from latecomer.errors import MachineError
 from latecomer.running import run
-from latecomer.spark.packages import kafka_connector, with_jars
+from latecomer.spark.packages import avro_reader, jars, joined, kafka_connector, with_jars
 from latecomer.spark.session import build_session
 from latecomer.store import failpoints
 from postgres_kit import Postgres, required_binaries, running
@@ -138,11 +138,25 @@ def spark(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Iterat
 
 
 def connector(session: pytest.Session) -> dict[str, str]:
-    """Spark's Kafka connector, where a test of this run asks for a broker and it is to be had."""
-    if any("kafka_jars" in getattr(item, "fixturenames", ()) for item in session.items):
-        with contextlib.suppress(MachineError):
-            return with_jars(kafka_connector())
-    return {}
+    """Spark's Kafka connector and its Avro, where a test of this run asks for them and they are to be had."""
+    wanted = {"kafka_jars": kafka_connector(), "avro_jars": avro_reader()}
+    found: list[dict[str, str]] = []
+    for fixture, package in wanted.items():
+        if any(fixture in getattr(item, "fixturenames", ()) for item in session.items):
+            with contextlib.suppress(MachineError):
+                found.append(with_jars(package))
+    return joined(found)
+
+
+@pytest.fixture(scope="session")
+def avro_jars() -> None:
+    """Spark's Avro, or the reason why it cannot be had: tests without it are skipped, but in CI they fail."""
+    try:
+        jars(avro_reader())
+    except MachineError as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"Spark's Avro cannot be had: {error}")
+        pytest.skip(f"Spark's Avro cannot be had: {error}")
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from latecomer.errors import StoreError
+from latecomer.decode.retrying import waits
+from latecomer.errors import SchemaOutage, StoreError
 from latecomer.model.sources import named_partitions
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.pipeline import Engine
@@ -111,8 +112,9 @@ class Intake:
         """Whether the next batch of a source is in the log already."""
         return self.half_logged and self.interrupted == name
 
-    def accept(self, name: str, source_batch: int, piece: Slice, part: int = 0, more: bool = False) -> None:
-        """Accept a slice of a source, of which there may be more that is known."""
+    def accept(self, name: str, source_batch: int, piece: Slice, part: int = 0, more: bool = False) -> bool:
+        """Accept a slice of a source, of which there may be more that is known. False where the run was stopped while
+        the slice waited for a schema."""
         self._require_store()
         self.engine.publish_rebuilds()
         LOG.info("reading batch %d", self.engine.last + 1)
@@ -122,9 +124,26 @@ class Intake:
             piece = replace(piece, source=name, partitions=self._named(name, piece))
             take_turn(self.engine.store.root, name)
         try:
-            self.engine.accept(source_batch, piece, part)
+            return self._patiently(source_batch, piece, part)
         finally:
             self.hear()
+
+    def _patiently(self, source_batch: int, piece: Slice, part: int) -> bool:
+        """Nothing of a batch is in the log before every schema that it needs can be had."""
+        for wait in waits():
+            try:
+                self.engine.accept(source_batch, piece, part)
+                break
+            except SchemaOutage as error:
+                LOG.warning(
+                    "batch %d waits: %s. Asking again in %g s",
+                    self.engine.last + 1,
+                    error,
+                    wait,
+                )
+                if self.stopping.wait(wait):
+                    return False
+        return True
 
     def lags(self, name: str) -> None:
         """A source has something that waits for its turn: it is not idle."""
@@ -316,6 +335,7 @@ class FollowingStream(Following[StreamedSource]):
         for part, piece in enumerate(pieces):
             if self.intake.stopping.is_set():
                 return False
-            self.intake.accept(self.name, source_batch, piece, part, more=part < len(pieces) - 1)
+            if not self.intake.accept(self.name, source_batch, piece, part, more=part < len(pieces) - 1):
+                return False
         self.intake.caught_up(self.name)
         return True

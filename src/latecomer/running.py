@@ -17,8 +17,10 @@ from pyspark.sql import SparkSession
 from latecomer.config import checks
 from latecomer.config.arguments import require_flags, require_kind, require_pipeline
 from latecomer.config.load import check_against, check_secrets
+from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline
-from latecomer.errors import PipelineError, Problem, SourceError, StoreError
+from latecomer.decode.retrying import waits
+from latecomer.errors import PipelineError, Problem, RegistryOutage, SourceError, StoreError
 from latecomer.following import follow
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import Calendar, Tumbling
@@ -26,6 +28,7 @@ from latecomer.pipeline import BatchReport, Engine
 from latecomer.sink.keeper import check_sinks
 from latecomer.source.choose import sources_of
 from latecomer.spark.errors import SPARK_ERRORS, first_line, refusal
+from latecomer.spark.packages import joined
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.outputs import outputs_to_compute
@@ -85,15 +88,14 @@ def run(
         raise PipelineError(problems)
     check_secrets(pipeline, file)
     keep_private(pipeline)
-    columns = source_columns(pipeline, file)
+    stopping = stop or threading.Event()
+    columns = _columns(pipeline, file, stopping)
     check_against(pipeline, columns, file)
     store = Store(pipeline, columns)
-    stopping = stop or threading.Event()
     with _refusals_in_words(store), held_for_run(store.root):
         check_store(store, drain)
-        needed: dict[str, str] = {}
-        for source in () if spark else sources_of(pipeline, columns).values():
-            needed |= source.session()
+        sources = () if spark else sources_of(pipeline, columns).values()
+        needed = joined(source.session() for source in sources)
         session = own_session(
             spark or build_session(pipeline.name, store.root / "logs" / "spark.log", **needed)
         )
@@ -105,6 +107,18 @@ def run(
             engine = Engine(session, store, watch)
             begin(engine)
             return _run(engine, session, stopping, once or drain, drain)
+
+
+def _columns(pipeline: Pipeline, file: str | Path | None, stopping: threading.Event) -> Columns:
+    """The columns; where they follow from a schema that no store has yet, the registry is waited for."""
+    for wait in waits():
+        try:
+            return source_columns(pipeline, file)
+        except RegistryOutage as error:
+            LOG.warning("the run waits: %s. Asking again in %g s", error, wait)
+            if stopping.wait(wait):
+                raise
+    raise AssertionError  # the waits do not end
 
 
 def check_store(store: Store, drain: bool = False) -> None:

@@ -167,7 +167,9 @@ def serving(store: str | Path, *options: object, token: str | None = None, **mor
 
 
 @contextmanager
-def beside(store: str | Path, tokens: Path | None = None, token: str | None = None) -> Iterator[Server]:
+def beside(
+    store: str | Path, tokens: Path | None = None, token: str | None = None, port: int = 0
+) -> Iterator[Server]:
     """The same server in a thread, which starts sooner; until the block ends."""
     from latecomer.registry import serving as real
     from latecomer.registry.core import Registry
@@ -175,7 +177,7 @@ def beside(store: str | Path, tokens: Path | None = None, token: str | None = No
     from latecomer.registry.tokens import Tokens
 
     with (
-        closing(real.bound_socket("127.0.0.1", 0)) as listening,
+        closing(real.bound_socket("127.0.0.1", port)) as listening,
         closing(Registry(open_database(str(store)))) as registry,
     ):
         server = real.uvicorn_server(registry, None if tokens is None else Tokens.of_file(tokens))

@@ -17,6 +17,7 @@ from latecomer.errors import LatecomerError
 from latecomer.errors.redacting import redacted
 
 if TYPE_CHECKING:
+    from latecomer.config.avro import Avro
     from latecomer.config.kafka import KafkaTopics
     from latecomer.config.merged import Columns
     from latecomer.config.models import Pipeline
@@ -243,9 +244,12 @@ def _columns(pipeline: Pipeline, file: Path) -> Columns | None:
 
 def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> Iterator[Finding]:
     """Whether a source can be read."""
+    from latecomer.config.avro import Avro
     from latecomer.config.columns import source_warnings
     from latecomer.config.paths import list_files
 
+    if isinstance(view.format, Avro):
+        yield from _avro(view, view.format)
     if view.source.kafka is not None:
         yield from _kafka(what, name, view, view.source.kafka)
         return
@@ -259,6 +263,28 @@ def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> It
     yield Finding(what, f"{len(list_files(view.source_path))} files at {view.source_path}")
     for warning in source_warnings(view.source_path, view.format):
         yield Finding(what, f"warning: {warning}")
+
+
+def _avro(view: Pipeline, avro: Avro) -> Iterator[Finding]:
+    """Spark's Avro, and whether the registry answers."""
+    from latecomer.spark.packages import avro_reader, whereabouts
+    from latecomer.store.schemas import WriterSchemas, client_of
+
+    try:
+        yield Finding("spark's avro", whereabouts(avro_reader()))
+    except LatecomerError as error:
+        yield _problem("spark's avro", error, "unset LATECOMER_JARS")
+    if avro.registry is None:
+        return
+    known = len(WriterSchemas.of(view).known)
+    kept = f"{known} of its schemas {'is' if known == 1 else 'are'} in the store"
+    try:
+        client = client_of(avro, view.base)
+        client.level()
+        yield Finding("registry", f"{client.shown} answers, {kept}")
+    except LatecomerError as error:
+        problem = _problem("registry", error, "start the registry, or correct its URL")
+        yield Finding("registry", f"{problem.found}; {kept}", problem.fix)
 
 
 def _kafka(what: str, name: str, pipeline: Pipeline, topics: KafkaTopics) -> Iterator[Finding]:

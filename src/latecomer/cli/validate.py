@@ -9,6 +9,7 @@ import typer
 
 from latecomer.cli.options import File, load, print_warnings
 from latecomer.cli.terminal import harmless
+from latecomer.config.avro import Avro
 from latecomer.config.derived import derived_types, seen_types
 from latecomer.config.encodings import UTF8
 from latecomer.config.own import Decoder
@@ -68,6 +69,7 @@ def _described(
         else:
             listed = ", ".join(f"{column} {kind}" for column, kind in columns.read_from(name).items())
             yield f"columns    {listed} ({_origin(view, files[name], pinned)})"
+            yield from _of_schema(view, columns)
             for new, made_from in view.renames.items():
                 yield f"           {new} is the source's {made_from}"
         yield f"event      {_event(view)}"
@@ -99,15 +101,32 @@ def _described(
         yield "where      predicates are checked by Spark when the pipeline runs"
 
 
+def _of_schema(view: Pipeline, columns: Columns) -> Iterator[str]:
+    """What the store reads Avro with, and what of it is no column."""
+    from latecomer.store.schemas import key_of, reading_of
+
+    if not isinstance(view.format, Avro):
+        return
+    pinned = columns.schemas.get(key_of(view), {})
+    if "version" in pinned:
+        yield f"           the schema is version {pinned['version']} of {pinned['subject']}, id {pinned['id']}"
+    for name in reading_of(view, columns.schemas).left_out:
+        yield f"           {name} is left out: it leads back to its own record, or is null alone"
+
+
 def _origin(view: Pipeline, files: int, pinned: bool) -> str:
     """Where the columns of a source are known from."""
     found = "inferred from the files" if files else "as the source says"
+    if isinstance(view.format, Avro):
+        found = "of its Avro schema"
     return "pinned by the store" if pinned else "declared" if view.source.columns is not None else found
 
 
 def _source(pipeline: Pipeline, there: int) -> str:
     own, kind, kafka = pipeline.source.polled, pipeline.format, pipeline.source.kafka
     decoded = f"decoded by {kind.kind}" if isinstance(kind, Decoder) else kind
+    if isinstance(kind, Avro):
+        decoded = _avro(kind)
     if kafka is not None:
         return f"kafka {redacted(kafka.servers)}, {kafka.named}, {decoded}"
     if own is not None:
@@ -115,8 +134,19 @@ def _source(pipeline: Pipeline, there: int) -> str:
     read = pipeline.files
     encoded = "" if read.encoding == UTF8 else f" in {read.encoding}"
     found = f"{there or 'no'} file{'' if there == 1 else 's'} there now"
-    files = f"files {decoded}" if isinstance(kind, Decoder) else f"{decoded} files"
+    own_lines = isinstance(kind, Decoder) and not isinstance(kind, Avro)
+    files = f"files {decoded}" if own_lines else f"{decoded} files"
     return f"{files}{encoded} {pipeline.source_path} ({found})"
+
+
+def _avro(avro: Avro) -> str:
+    """Which schema the columns follow from, and where the others are."""
+    said = "avro"
+    if avro.subject is not None:
+        said += f" read as {avro.subject} ({avro.version if avro.version == 'latest' else f'version {avro.version}'})"
+    if avro.schema_file is not None:
+        said += f" read as {avro.schema_file}"
+    return said + (f", schemas from {redacted(avro.registry)}" if avro.registry else "")
 
 
 def _event(pipeline: Pipeline) -> str:

@@ -36,6 +36,11 @@ def load_own(written: Written, kind: type[_Kind], base: Path, field: str) -> _Ki
     return _made(_load(written.name, base, kind, field), written.options, field, "", Model)
 
 
+def made_with(found: type[_Kind], options: Mapping[str, Any], field: str) -> _Kind:
+    """A class of latecomer's own, made with the options of the file."""
+    return _made(found, options, field, "", Model)
+
+
 def _load(written: str, base: Path, kind: type[_Kind], field: str) -> type[_Kind]:
     module, _, name = written.partition(":")
     return _class(_module(module, written, base, field), name, written, kind, field)

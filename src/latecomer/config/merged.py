@@ -6,6 +6,7 @@ With several sources there is one column more, which says where a row came from.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from latecomer.config.models import Pipeline
 from latecomer.config.renames import fix_by_renaming
@@ -19,9 +20,14 @@ class Columns(dict[str, str]):
     """Column → type, under the names that the pipeline has for them."""
 
     def __init__(
-        self, columns: Mapping[str, str], by_source: Mapping[str, Mapping[str, str]] | None = None
+        self,
+        columns: Mapping[str, str],
+        by_source: Mapping[str, Mapping[str, str]] | None = None,
+        schemas: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(columns)
+        self.schemas = dict(schemas or {})
+        """The Avro schemas that columns follow from, as the store pins them."""
         self.by_source: dict[str, dict[str, str]] = {
             name: dict(each) for name, each in (by_source or {}).items()
         }
@@ -41,13 +47,13 @@ class Columns(dict[str, str]):
         return self.by_source[name] if self.by_source else dict(self)
 
 
-def merged(by_source: Mapping[str, Mapping[str, str]]) -> Columns:
+def merged(by_source: Mapping[str, Mapping[str, str]], schemas: Mapping[str, Any] | None = None) -> Columns:
     """The columns of several sources. Of one that two of them have, the type is that of the first: `differing` says
     where that is wrong."""
     columns = {SOURCE: "string"}
     for each in by_source.values():
         columns.update({name: kind for name, kind in each.items() if name not in columns})
-    return Columns(columns, by_source)
+    return Columns(columns, by_source, schemas)
 
 
 def differing(pipeline: Pipeline, columns: Columns) -> Iterator[Problem]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
-
-from pydantic import BeforeValidator, SerializeAsAny, WithJsonSchema
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from latecomer.model.base import Model
 
@@ -16,8 +14,6 @@ if TYPE_CHECKING:
 
 OWN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
 """How a class of the user's own is named: module:Class."""
-BuiltIn = Literal["json", "csv", "parquet"]
-FORMATS: tuple[str, ...] = get_args(BuiltIn)
 
 
 class Named(Model):
@@ -142,39 +138,3 @@ def read_source(fields: Any, known: set[str]) -> Any:
     if not isinstance(options, dict):
         raise ValueError(f"the options of {named[0]} are not keys and values; write them as option: value")
     return {**rest, "own": WrittenSource(name=named[0], options=options)}
-
-
-def _read_format(written: object) -> object:
-    if isinstance(written, Decoder):
-        return written
-    name: object = written
-    options: Any = {}
-    if isinstance(written, dict) and len(written) == 1:
-        ((name, options),) = written.items()
-    if isinstance(name, str) and OWN.fullmatch(name) and isinstance(options or {}, dict):
-        return WrittenDecoder(name=name, options=options or {})
-    if name in FORMATS and not options:
-        return name
-    raise ValueError(
-        f"is not a format; write one of {', '.join(FORMATS)}, or a decoder of your own as module:Class"
-    )
-
-
-_FORMAT_SCHEMA: dict[str, Any] = {
-    "anyOf": [
-        {"enum": list(FORMATS)},
-        {"type": "string", "pattern": f"^{OWN.pattern}$", "description": "a decoder of your own"},
-        {
-            "type": "object",
-            "description": "a decoder of your own, module:Class, with its options",
-            "propertyNames": {"pattern": f"^{OWN.pattern}$"},
-            "minProperties": 1,
-            "maxProperties": 1,
-        },
-    ]
-}
-Format = Annotated[
-    BuiltIn | SerializeAsAny[Decoder],
-    BeforeValidator(_read_format),
-    WithJsonSchema(_FORMAT_SCHEMA),
-]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from latecomer.config.avro import Avro
 from latecomer.config.kafka import KafkaTopics, written_settings
 from latecomer.config.models import Output, Pipeline
 from latecomer.config.secrets import reference_problem
@@ -95,6 +96,10 @@ def _with_secrets(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
         for name, view in pipeline.views.items()
         if view.source.kafka is not None
     ]
+    for name, view in pipeline.views.items():
+        if isinstance(view.format, Avro):
+            place = place_in(name, "source.files.format" if view.source.files else "source.format")
+            yield from ((f"{place}.{field}", text) for field, text in view.format.secrets().items())
     for listed in pipeline.listed_sinks():
         if isinstance(listed.sink, PostgresSink):
             yield f"{listed.field}.target", listed.sink.target

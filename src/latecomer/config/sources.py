@@ -18,10 +18,12 @@ from pydantic import (
     model_validator,
 )
 
+from latecomer.config.avro import Avro
 from latecomer.config.custom import load_own, load_strategy
 from latecomer.config.encodings import UTF8, known_encoding
+from latecomer.config.formats import Format, load_format
 from latecomer.config.kafka import KafkaTopics
-from latecomer.config.own import Decoder, Format, PolledSource, WrittenDecoder, WrittenSource, read_source
+from latecomer.config.own import PolledSource, WrittenDecoder, WrittenSource, read_source
 from latecomer.config.renames import WrittenColumn
 from latecomer.config.sizes import FileSize, LineSize
 from latecomer.model.base import Model
@@ -65,8 +67,10 @@ class Files(Model):
 
     @model_validator(mode="after")
     def _parquet_says_itself(self) -> Self:
-        if self.format == "parquet" and self.encoding != UTF8:
-            raise ValueError("encoding is for csv and json; text in parquet files is utf-8, leave it out")
+        binary = self.format == "parquet" or isinstance(self.format, Avro)
+        if binary and self.encoding != UTF8:
+            kind = self.format if isinstance(self.format, str) else self.format.kind
+            raise ValueError(f"encoding is for csv and json; text in {kind} files is utf-8, leave it out")
         return self
 
 
@@ -136,8 +140,9 @@ class Source(Model):
         if self.polled is not None and self.format in ("csv", "parquet"):
             whose = "Kafka" if self.kafka else "a source of your own"
             raise ValueError(
-                f"records of {whose} cannot be {self.format}; write format: json or module:Class"
+                f"records of {whose} cannot be {self.format}; write format: json, avro or module:Class"
             )
+        _require_avro(self)
         if self.files is not None and self.format != "json":  # a pipeline that was written out says that
             raise ValueError("format is said beside files; move it into files: {format: …}")
         return self
@@ -150,6 +155,17 @@ class Source(Model):
                 "csv files without a header need source.schema; declare the columns in their order"
             )
         return self
+
+
+def _require_avro(source: Source) -> None:
+    """Refuse avro that does not say enough, once its options are known."""
+    written = source.format if source.files is None else source.files.format
+    if not isinstance(written, Avro):
+        return
+    if source.files is None:
+        written.require_for_records("Kafka" if source.kafka else "a source of your own")
+    if source.columns is not None:
+        raise ValueError("has a schema beside avro, which has one of its own; leave schema out")
 
 
 class NamedSource(Source):
@@ -184,8 +200,10 @@ def loaded_source(source: _AnySource, base: Path) -> _AnySource:
     if isinstance(source.own, WrittenSource):
         loaded["own"] = load_own(source.own, PolledSource, base, source.own.name)
     if isinstance(source.format, WrittenDecoder):
-        loaded["format"] = load_own(source.format, Decoder, base, "format")
+        loaded["format"] = load_format(source.format, base, "format")
     if source.files is not None and isinstance(source.files.format, WrittenDecoder):
-        decoder = load_own(source.files.format, Decoder, base, "files.format")
+        decoder = load_format(source.files.format, base, "files.format")
         loaded["files"] = source.files.model_copy(update={"format": decoder})
-    return source.model_copy(update=loaded) if loaded else source
+    made = source.model_copy(update=loaded) if loaded else source
+    _require_avro(made)
+    return made

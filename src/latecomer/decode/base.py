@@ -21,6 +21,8 @@ RECORD = PolledSource.RECORD
 """The bytes of a record that is to be decoded."""
 CORRUPT = f"{PRIVATE}corrupt"
 """The bytes of a record that could not be decoded; null for all others."""
+SCHEMA_ID = f"{PRIVATE}schema_id"
+"""The id of the schema that a record was written with, where it says one."""
 METADATA = f"{PRIVATE}metadata"
 """What Spark says of a row's file, where a reader has to be asked before anything is selected."""
 
@@ -42,7 +44,26 @@ class RecordDecoder(ABC):
 
     @abstractmethod
     def decoded(self, records: DataFrame, columns: Mapping[str, str]) -> DataFrame:
-        """The columns instead of RECORD, and CORRUPT; whatever else the records have stays."""
+        """The columns instead of RECORD, and CORRUPT; SCHEMA_ID where a record says it; whatever else the records have
+        stays."""
+
+    def unknown(self, record: Column) -> Column | None:
+        """Whether something has to be learned before a record can be decoded; None if that is never so."""
+        return None
+
+    @property
+    def knows_nothing(self) -> bool:
+        """Whether no record could be decoded before something is learned."""
+        return False
+
+    def prepare(self) -> bool:
+        """Learn what was not to be had when it was asked for last, if anything; `SchemaOutage` while it is not."""
+        return False
+
+    def learn(self, records: DataFrame, wait: bool = True) -> bool:
+        """Learn what the unknown ones of these records need, if anything; `SchemaOutage` while it cannot be had. Unless
+        they are to `wait`, those of which nothing is known anywhere are corrupt."""
+        return False
 
 
 class FileDecoder(ABC):
@@ -72,6 +93,11 @@ class FileDecoder(ABC):
     def always_by_line(self) -> bool:
         """Whether Spark's own reader of this format cannot be used."""
         return False
+
+    @property
+    def rows_a_byte(self) -> int:
+        """How many rows a byte of a file may hold, at most, where Spark reads files in pieces."""
+        return 1
 
     @property
     def numbers_rows(self) -> bool:

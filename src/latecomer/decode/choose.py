@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from latecomer.config.own import Decoder, Format
-from latecomer.config.sources import Files
+from latecomer.config.avro import Avro
+from latecomer.config.models import Pipeline
+from latecomer.config.own import Decoder
+from latecomer.decode.avro import AvroFiles, AvroRecords
 from latecomer.decode.base import FileDecoder, RecordDecoder
 from latecomer.decode.csv import CsvFiles
 from latecomer.decode.files import SourceFile
 from latecomer.decode.json import JsonFiles, JsonRecords
 from latecomer.decode.own import OwnLines, OwnRecords
 from latecomer.decode.parquet import ParquetFiles
+from latecomer.spark.packages import avro_reader, with_jars
 
 
 def file_decoder(
-    settings: Files,
+    pipeline: Pipeline,
     columns: Mapping[str, str],
     folders: Callable[[SourceFile], Mapping[str, str | None]],
     with_metadata: bool,
 ) -> FileDecoder:
     """The decoder for files; `folders` tells what the folders of a file say of its columns."""
+    settings = pipeline.files
     match settings.format:
+        case Avro():
+            return AvroFiles(pipeline, columns)
         case Decoder() as own:
             return OwnLines(settings, columns, OwnRecords(own))
         case "parquet":
@@ -31,6 +37,16 @@ def file_decoder(
     return JsonFiles(settings, columns)
 
 
-def record_decoder(written: Format) -> RecordDecoder:
+def record_decoder(pipeline: Pipeline) -> RecordDecoder:
     """The decoder for records."""
-    return OwnRecords(written) if isinstance(written, Decoder) else JsonRecords()
+    match pipeline.source.format:
+        case Avro():
+            return AvroRecords(pipeline)
+        case Decoder() as own:
+            return OwnRecords(own)
+    return JsonRecords()
+
+
+def decoder_settings(pipeline: Pipeline) -> dict[str, str]:
+    """What Spark needs to be started with, so that it can decode."""
+    return with_jars(avro_reader()) if isinstance(pipeline.format, Avro) else {}

@@ -12,12 +12,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import cached_property
 from typing import Any
 
+from latecomer.config.avro import Avro
 from latecomer.config.encodings import UTF8, other_encoding
 from latecomer.config.models import Pipeline
 from latecomer.config.own import Decoder
 from latecomer.config.sizes import format_size
+from latecomer.decode.avro import AvroRecords
 from latecomer.model import types
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import WHOLE_DIGITS
@@ -46,6 +49,11 @@ class Explainer:
     """Under the names that the source has for them."""
     as_json: bool = False
     """Whether records are JSON, whatever the pipeline's format."""
+
+    @cached_property
+    def _avro(self) -> AvroRecords | None:
+        of_records = isinstance(self.pipeline.format, Avro) and self.pipeline.source.files is None
+        return AvroRecords(self.pipeline) if of_records and not self.as_json else None
 
     def detail(self, reason: str, raw: str, header: Sequence[str] = ()) -> str | None:
         """What is wrong with a row, as far as its text says so; `header` is that of its CSV file."""
@@ -85,14 +93,16 @@ class Explainer:
 
     def undecodable(self, raw: bytes, encoding: str) -> str:
         """Which byte of a row is not in its encoding."""
-        if isinstance(self.pipeline.format, Decoder):
+        if self._avro is not None:
+            return self._avro.mistake(raw)
+        if isinstance(self.pipeline.format, Decoder) and not isinstance(self.pipeline.format, Avro):
             return f"decoder {self.pipeline.format.kind} does not read it"
         where = "it"
         try:
             raw.decode(encoding)
         except UnicodeDecodeError as error:
             where = f"byte 0x{raw[error.start]:02X} at {error.start}"
-        if self.pipeline.format == "parquet":
+        if self.pipeline.format == "parquet" or isinstance(self.pipeline.format, Avro):
             return f"{where} is not {UTF8}; write text as {UTF8}, or the column as binary"
         return f"{where} is not {encoding}; {other_encoding(encoding)}"
 
@@ -105,6 +115,8 @@ class Explainer:
         )
 
     def _misread(self, raw: str, header: Sequence[str]) -> str | None:
+        if self._avro is not None:
+            return self._avro.mistake(raw.encode())
         if isinstance(self.pipeline.format, Decoder) and not self.as_json:
             return f"decoder {self.pipeline.format.kind} does not read it"
         if self.pipeline.format == "csv" and not self.as_json:

@@ -21,6 +21,8 @@ from latecomer.errors.system import refusal_of
 LOG = logging.getLogger(__name__)
 WAITS = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before each further attempt: a quarter of a minute in all."""
+LONGEST_WAIT = 30.0
+"""Seconds between two questions for a schema that cannot be had."""
 sleep = time.sleep
 _PASSING = (
     # Java's kinds of "the file cannot be got at"; what the bytes are like, others say.
@@ -38,6 +40,19 @@ _LASTING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _Result = TypeVar("_Result")
 State = tuple[int, int, int]
 """What tells a file from one that has taken its place, or that has been written on."""
+
+
+def waits() -> Iterator[float]:
+    """Seconds before each further question for a schema, without an end.
+
+    >>> from itertools import islice
+    >>> list(islice(waits(), 8))
+    [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    """
+    wait = WAITS[0]
+    while True:
+        yield wait
+        wait = min(2 * wait, LONGEST_WAIT)
 
 
 def patiently(work: Callable[[], _Result]) -> _Result:

@@ -4,6 +4,8 @@
     ├── PipelineError        the pipeline file is wrong: file, line, field, value, fix
     ├── MachineError         Java or a package is missing or too old
     ├── SourceError          the source cannot be read at all
+    │   ├── SourceOutage     it is down for a reason that may pass
+    │   └── SchemaOutage     a schema cannot be had yet: the batch waits for it
     ├── StoreError           the store cannot be used
     │   ├── StoreInUse       another run holds it
     │   ├── StoreMismatch    it was made by another pipeline or with other columns
@@ -105,6 +107,10 @@ class SourceError(LatecomerError):
 
 class SourceOutage(SourceError):
     """A source cannot be read for a reason that may pass: it is tried again. A source of your own raises it, too."""
+
+
+class SchemaOutage(SourceError):
+    """A schema that records were written with cannot be had yet: the batch that they are in waits for it."""
 
 
 class StoreError(LatecomerError):

@@ -12,6 +12,7 @@ from latecomer.config.checks import PRIVATE
 from latecomer.config.merged import SOURCE
 from latecomer.config.models import Pipeline
 from latecomer.config.sources import Unit
+from latecomer.decode.base import SCHEMA_ID
 from latecomer.decode.detail import TOMBSTONE, TOO_LONG
 from latecomer.model import types
 from latecomer.model.durations import EARLIEST, LATEST
@@ -117,7 +118,7 @@ def decoded(rows: DataFrame, reading: Reading, params: DataFrame, keep: Sequence
             )
             if column is not None
         ),
-        F.lit(1).alias("schema_id"),
+        (F.col(SCHEMA_ID) if SCHEMA_ID in rows.columns else F.lit(1)).alias("schema_id"),
         F.col(BATCH).alias("batch"),
         _tick(pipeline).alias("tick"),
         *([F.col(FIRST_ARRIVAL).alias(layout.first_arrival)] if again else []),

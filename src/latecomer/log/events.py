@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from latecomer.errors import SchemaOutage
 from latecomer.log import envelope
 from latecomer.log.dead_letters import Filing
 from latecomer.log.duplicates import set_aside
@@ -247,7 +248,12 @@ class EventLog:
             events.drop(LANDED).write.options(**UNIQUE).partitionBy(envelope.LANE).parquet(url(folder))
             return folder, rows
 
-        return self.sources[piece.source].read(self._reading, piece, write)
+        try:
+            return self.sources[piece.source].read(self._reading, piece, write)
+        except SchemaOutage:  # all of it is written again
+            if folder is not None:
+                remove_all(folder)
+            raise
 
     def _params(self, batch: int, piece: Slice, timeline: Timeline) -> DataFrame:
         row = {

@@ -45,6 +45,7 @@ GIVEN_TIME = f"{PRIVATE}given_time"
 READ = f"{PRIVATE}read"
 SKIPPED = f"{PRIVATE}skipped"
 STAMPED = f"{PRIVATE}stamped"
+UNKNOWN = f"{PRIVATE}unknown"
 
 _Written = TypeVar("_Written")
 
@@ -125,6 +126,10 @@ class Rows:
         stamped = sum(int(count.get.get(STAMPED, count.get[READ])) for count in self.counts) + self.aside
         by_it = self.clock if stamped else NO_CLOCK
         return by_it | (Clock.READ if stamped < self.counted() else NO_CLOCK)
+
+    def unknown(self) -> int:
+        """How many of them could not be decoded for want of what can be learned, likewise."""
+        return sum(int(count.get.get(UNKNOWN, 0)) for count in self.counts)
 
     def skipped(self) -> int:
         """How many more there were that the source leaves out, likewise."""

@@ -25,8 +25,9 @@ from pyspark.sql import functions as F
 from latecomer.config.checks import PRIVATE
 from latecomer.config.paths import SourcePath, fits, special_kind
 from latecomer.decode import lines, parquet
+from latecomer.decode.avro import forget_avro_files
 from latecomer.decode.base import METADATA, FileDecoder
-from latecomer.decode.choose import file_decoder
+from latecomer.decode.choose import decoder_settings, file_decoder
 from latecomer.decode.decimals import number
 from latecomer.decode.files import SourceFile, grouped
 from latecomer.decode.limits import LongLine
@@ -131,7 +132,10 @@ class FileSource(StreamedSource):
 
     @cached_property
     def decoder(self) -> FileDecoder:
-        return file_decoder(self.pipeline.files, self.read_columns, self._folder_values, self.gives_landing)
+        return file_decoder(self.pipeline, self.read_columns, self._folder_values, self.gives_landing)
+
+    def session(self) -> Mapping[str, str]:
+        return decoder_settings(self.pipeline)
 
     def require(self) -> None:
         self.path.require_folder()
@@ -269,7 +273,10 @@ class FileSource(StreamedSource):
         and ascending; in a file that was not split it is the row's number. Spark's metadata are avoided
         where they can be: a single column of them makes Spark copy every row once more.
         """
-        position = F.expr(f"input_file_block_start() + (monotonically_increasing_id() & {_ROW_BITS}L)")
+        rows = self.decoder.rows_a_byte
+        position = F.expr(
+            f"input_file_block_start() * {rows}L + (monotonically_increasing_id() & {_ROW_BITS}L)"
+        )
         about = F.col(METADATA) if METADATA in part.columns else part.metadataColumn(_METADATA)
         if self.decoder.numbers_rows:
             position = about.getField("row_index")
@@ -407,6 +414,7 @@ def _require_present(file: SourceFile) -> None:
 def _require_format_error(file: Path, error: BaseException, before: Mapping[Path, State]) -> None:
     """See that it is the bytes of a file that Spark cannot read: that it can be got at, and is what it was."""
     forget_parquet_files()
+    forget_avro_files()
     forget_text_files()
     require_readable(file)
     require_unchanged(before)

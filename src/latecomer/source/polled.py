@@ -20,11 +20,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from latecomer.config.own import PolledSource
+from latecomer.decode.choose import decoder_settings
 from latecomer.errors import LatecomerError, SourceError, SourceOutage, StoreError, first_line
 from latecomer.errors.redacting import without_secrets
 from latecomer.source.base import Clock, FollowedSource, Rows, Slice
 from latecomer.source.records import RecordSource
 from latecomer.spark.errors import SPARK_ERRORS
+from latecomer.spark.packages import joined
 from latecomer.store.answers import Answer, Answers
 from latecomer.store.recovery import RESTORE
 
@@ -73,7 +75,7 @@ class Polled(RecordSource, FollowedSource):
 
     def session(self) -> Mapping[str, str]:
         with self._asking("settings"):
-            return self.reader.settings()
+            return joined([self.reader.settings(), decoder_settings(self.pipeline)])
 
     def require(self) -> None:
         with self._asking("check"):

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
-from latecomer.decode.base import RECORD, RecordDecoder, other_columns
+from latecomer.decode.base import RECORD, SCHEMA_ID, RecordDecoder, other_columns
 from latecomer.decode.choose import record_decoder
 from latecomer.decode.detail import TOMBSTONE
 from latecomer.decode.retrying import patiently
@@ -28,6 +28,7 @@ from latecomer.source.base import (
     READ,
     SKIPPED,
     STAMPED,
+    UNKNOWN,
     Clock,
     Letters,
     Rows,
@@ -69,13 +70,27 @@ class RecordSource(Source):
 
     @cached_property
     def decoder(self) -> RecordDecoder:
-        return record_decoder(self.pipeline.source.format)
+        return record_decoder(self.pipeline)
 
     def letters(self, piece: Slice) -> Letters:
         return RecordLetters(self.pipeline, self.read_columns)
 
     def read(self, spark: SparkSession, piece: Slice, write: Callable[[Rows], _Written]) -> _Written:
-        return patiently(lambda: write(self.rows(spark, piece)))
+        """Where a record turns out to need what is not known yet, that is learned, and all of it is read again."""
+
+        def attempt() -> _Written:
+            if self.decoder.knows_nothing:
+                self.decoder.learn(self.found(spark, piece))
+            self.decoder.prepare()
+            rows = self.rows(spark, piece)
+            written = write(rows)
+            while rows.unknown():
+                self.decoder.learn(self.found(spark, piece))
+                rows = self.rows(spark, piece)
+                written = write(rows)
+            return written
+
+        return patiently(attempt)
 
     def rows(self, spark: SparkSession, piece: Slice) -> Rows:
         """The rows of a slice: the source's columns, and where each row stands."""
@@ -100,6 +115,7 @@ class RecordSource(Source):
             F.col(POSITION).cast("bigint").alias(POSITION),
             LANDED,
             *([PARTITION] if PARTITION in found.columns else []),
+            *([SCHEMA_ID] if SCHEMA_ID in decoded.columns else []),
         )
         return Rows(
             frame, [count], tasks=TASKS_A_CORE * spark.sparkContext.defaultParallelism, clock=self.clock
@@ -111,6 +127,8 @@ class RecordSource(Source):
         kept = F.col(RECORD).isNotNull() if skips else F.lit(True)
         stamped = self._landed(rows).isNotNull() if LANDED in rows.columns else F.lit(False)
         wanted = {READ: kept, SKIPPED: ~kept, STAMPED: kept & stamped}
+        if RECORD in rows.columns and (unknown := self.decoder.unknown(F.col(RECORD))) is not None:
+            wanted[UNKNOWN] = kept & F.coalesce(unknown, F.lit(False))
         counted = rows.observe(count, *(F.count_if(which).alias(name) for name, which in wanted.items()))
         return counted.where(kept) if skips else counted
 

@@ -17,11 +17,13 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from latecomer.config.avro import Avro
 from latecomer.config.checks import PRIVATE
 from latecomer.config.encodings import UTF8
 from latecomer.config.own import Decoder
 from latecomer.decode import lines
-from latecomer.decode.base import PERMISSIVE, RECORD
+from latecomer.decode.avro import AvroRecords
+from latecomer.decode.base import PERMISSIVE, RECORD, SCHEMA_ID, RecordDecoder
 from latecomer.decode.decimals import number
 from latecomer.decode.json import JsonRecords
 from latecomer.decode.own import OwnRecords
@@ -135,7 +137,10 @@ class RepairedSource(Source):
         counts, parts = [], []
         for nth, form in enumerate(piece.forms or [JSON]):
             counts.append(Observation())
-            records = found.where(F.col(FORM) == nth).observe(counts[-1], F.count(F.lit(1)).alias(READ))
+            records = found.where(F.col(FORM) == nth)
+            if form.kind == "own":
+                self.decoder.learn(records, wait=False)
+            records = records.observe(counts[-1], F.count(F.lit(1)).alias(READ))
             parts.append(self._fixed(self._decoded(records, form), piece))
         return Rows(reduce(lambda left, right: left.unionByName(right), parts), counts)
 
@@ -155,12 +160,26 @@ class RepairedSource(Source):
             case "csv":
                 decoded, texts = self._csv(records, form.header, strict)
             case "own":
-                own = self.pipeline.format
-                assert isinstance(own, Decoder)  # noqa: S101
-                decoded = OwnRecords(own).decoded(records, strict)
+                decoded = self.decoder.decoded(records, strict)
                 texts = F.struct(*(F.col(quoted(name)).cast("string").alias(name) for name in strict))
         typed = F.struct(*(F.col(quoted(name)).alias(name) for name in strict)) if strict else F.lit(None)
-        return decoded.select(*_CARRIED, CORRUPT, typed.alias(_TYPED), texts.alias(_TEXTS))
+        # A letter that is told as JSON does not say what it was written with.
+        number = F.col(SCHEMA_ID) if SCHEMA_ID in decoded.columns else F.lit(None).cast("int")
+        numbered = [number.alias(SCHEMA_ID)] if self._has_ids else []
+        return decoded.select(*_CARRIED, CORRUPT, typed.alias(_TYPED), texts.alias(_TEXTS), *numbered)
+
+    @cached_property
+    def decoder(self) -> RecordDecoder:
+        """The decoder of records that are neither JSON nor CSV."""
+        own = self.pipeline.format
+        if isinstance(own, Avro):
+            return AvroRecords(self.pipeline)
+        assert isinstance(own, Decoder)  # noqa: S101
+        return OwnRecords(own)
+
+    @property
+    def _has_ids(self) -> bool:
+        return isinstance(self.pipeline.format, Avro) and self.pipeline.source.files is None
 
     def _csv(
         self, records: DataFrame, header: Sequence[str], strict: Mapping[str, str]
@@ -202,6 +221,7 @@ class RepairedSource(Source):
             *_CARRIED,
             CORRUPT,
             _TYPED,
+            *([SCHEMA_ID] if self._has_ids else []),
         )
         misfit = self.fix.misfit(self.pipeline, self.columns, seen)
         return seen.select(
@@ -217,6 +237,7 @@ class RepairedSource(Source):
             self.fix.time(self.pipeline, seen).alias(GIVEN_TIME),
             NUMBER,
             misfit.alias(MISFIT),
+            *([SCHEMA_ID] if self._has_ids else []),
         )
 
     def _value(self, column: str, kind: str) -> Column:

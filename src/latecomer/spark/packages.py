@@ -18,7 +18,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from latecomer.spark.java import required_java, spark_jars
 
 LOG = logging.getLogger(__name__)
 SCALA = "2.13"
+JARS = "spark.jars"
 PATIENCE = 600.0
 """How many seconds a download may take."""
 RESOLVER_OPTIONS = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
@@ -84,9 +85,32 @@ def kafka_connector(version: str = pyspark.__version__) -> Package:
     )
 
 
-def with_jars(package: Package) -> dict[str, str]:
-    """The setting with which a Spark session is started that is to have the package."""
-    return {"spark.jars": ",".join(map(str, jars(package)))}
+def avro_reader(version: str = pyspark.__version__) -> Package:
+    """Spark's Avro for this version of Spark."""
+    return Package(
+        f"Spark's Avro for Spark {version}", (Part(f"org.apache.spark:spark-avro_{SCALA}:{version}"),)
+    )
+
+
+def with_jars(*packages: Package) -> dict[str, str]:
+    """The setting with which a Spark session is started that is to have the packages."""
+    found = dict.fromkeys(str(jar) for package in packages for jar in jars(package))
+    return {JARS: ",".join(found)} if found else {}
+
+
+def joined(settings: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """What several want a session to be started with: the jars of all of them.
+
+    >>> joined([{"spark.jars": "a.jar"}, {"spark.jars": "b.jar,a.jar", "other": "1"}])
+    {'spark.jars': 'a.jar,b.jar', 'other': '1'}
+    """
+    made: dict[str, str] = {}
+    for each in settings:
+        both = [text for text in (made.get(JARS), each.get(JARS)) if text]
+        made |= each
+        if both:
+            made[JARS] = ",".join(dict.fromkeys(",".join(both).split(",")))
+    return made
 
 
 def jars(package: Package) -> list[Path]:

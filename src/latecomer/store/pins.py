@@ -61,6 +61,9 @@ def _misshapen(pinned: Mapping[str, Any]) -> str | None:
         for column, kind in columns.items():
             if not _is_type(kind):
                 return f"{place}.{column} ({kind!r})"
+    schemas = pinned.get("schemas", {})
+    if not isinstance(schemas, dict) or not all(map(_is_schema, schemas.values())):
+        return "schemas"
     for name, definition in pinned["outputs"].items():
         if not isinstance(definition, dict):
             return f"outputs.{name}"
@@ -75,6 +78,10 @@ def _is_type(kind: object) -> bool:
         return isinstance(kind, str) and normal_type(kind) == kind
     except ValueError:
         return False
+
+
+def _is_schema(entry: object) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("schema"), str)
 
 
 def _is_period(entry: object) -> bool:

@@ -12,6 +12,7 @@ store/
   ids/                                which ids the log holds; made from it where it is missing
   checkpoint/                         Spark's own
   sources/NAME/                       of several sources, how far each was read
+  schemas/                            Avro schemas of writers, by their ids
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from typing import Any
 import pyarrow as pa
 from pydantic import ValidationError
 
+from latecomer.config.avro import Avro
 from latecomer.config.columns import infer_columns
 from latecomer.config.derived import mistake_of, seen_types
+from latecomer.config.kafka import METADATA
 from latecomer.config.load import check_renames
 from latecomer.config.merged import Columns, merged
 from latecomer.config.models import Output, Pipeline
@@ -48,6 +51,7 @@ from latecomer.store.migrations import FORMAT, SUMS
 from latecomer.store.pins import PINS, read_pins, write_pins
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.redefining import fix_for
+from latecomer.store.schemas import readers_of, reading_of
 from latecomer.store.sql import text_literal
 from latecomer.store.table import Table
 
@@ -213,7 +217,9 @@ class Store:
         if self.replay_of is not None:
             pinned["replay_of"] = str(self.replay_of)
         sources = {"sources": self.columns.by_source} if self.columns.by_source else {}
-        return {**pinned, "columns": dict(self.columns), **sources, "event": self._event_definition(pinned)}
+        schemas = {"schemas": self.columns.schemas} if self.columns.schemas else {}
+        event = self._event_definition(pinned)
+        return {**pinned, "columns": dict(self.columns), **sources, **schemas, "event": event}
 
     def require_harmless(self) -> None:
         """Refuse a store whose definitions would have Spark do more than compare columns."""
@@ -326,7 +332,7 @@ def open_store(pipeline: Pipeline) -> Store:
     pinned = read_pins(pipeline.store_path)
     if pinned is None:
         raise NoStore(f"there is no store at {pipeline.store_path} yet; run the pipeline first")
-    store = Store(pipeline, Columns(pinned["columns"], pinned.get("sources")))
+    store = Store(pipeline, Columns(pinned["columns"], pinned.get("sources"), pinned.get("schemas")))
     store.require_harmless()
     return store
 
@@ -335,28 +341,43 @@ def source_columns(pipeline: Pipeline, file: str | Path | None = None) -> Column
     """The columns that the pipeline sees: as the source declares them, else as pinned by an earlier run, else
     as inferred from the files there; renamed as the pipeline says. `file` is named in errors."""
     pinned = read_pins(pipeline.store_path)
+    schemas = readers_of(pipeline, {} if pinned is None else pinned.get("schemas", {}))
     if not pipeline.sources:
-        return Columns(_columns_of("", pipeline, None if pinned is None else pinned["columns"], file))
-    known: Mapping[str, Any] = {} if pinned is None else pinned.get("sources", {})
+        known = None if pinned is None else pinned["columns"]
+        return Columns(_columns_of("", pipeline, known, file, schemas), None, schemas)
+    of_each: Mapping[str, Any] = {} if pinned is None else pinned.get("sources", {})
     return merged(
-        {name: _columns_of(name, view, known.get(name), file) for name, view in pipeline.views.items()}
+        {
+            name: _columns_of(name, view, of_each.get(name), file, schemas)
+            for name, view in pipeline.views.items()
+        },
+        schemas,
     )
 
 
 def columns_known(pipeline: Pipeline) -> bool:
     """Whether it can be told which columns there are: where nothing says it, the first file is waited for."""
     return read_pins(pipeline.store_path) is not None or all(
-        view.source.columns is not None or view.source.polled or list_files(view.source_path)
+        view.source.columns is not None
+        or view.source.polled
+        or (isinstance(view.format, Avro) and (view.format.subject or view.format.schema_file))
+        or list_files(view.source_path)
         for view in pipeline.views.values()
     )
 
 
 def _columns_of(
-    name: str, pipeline: Pipeline, pinned: Mapping[str, str] | None, file: str | Path | None
+    name: str,
+    pipeline: Pipeline,
+    pinned: Mapping[str, str] | None,
+    file: str | Path | None,
+    schemas: Mapping[str, Any],
 ) -> dict[str, str]:
-    """The columns of one source; `pinned` are those that an earlier run has found."""
+    """The columns of one source; `pinned` are those that an earlier run has found, `schemas` those of Avro."""
     found = pipeline.source.columns
-    if found is None and pinned is None:
+    if isinstance(pipeline.format, Avro):
+        found = _of_schema(pipeline, schemas, beside=pinned is None)
+    elif found is None and pinned is None:
         found = _inferred(name, pipeline)
     if found is not None:
         check_renames(pipeline, found, file, name)
@@ -369,6 +390,11 @@ def _columns_of(
         for column, kind in (found or {}).items()
         if column in pinned and pinned[column] not in (kind, written.get(column))
     ]
+    if differs and isinstance(pipeline.format, Avro):
+        raise StoreMismatch(
+            f"the Avro schema in {place_in(name, 'source')} differs from the columns pinned in the store: "
+            f"{', '.join(differs)}; name the schema that the store was made with, or start a new store"
+        )
     if differs:
         raise StoreMismatch(
             f"{place_in(name, 'source.schema')} differs from the columns pinned in the store: {', '.join(differs)}; "
@@ -396,6 +422,18 @@ def _widened(
     return columns
 
 
+def _of_schema(pipeline: Pipeline, schemas: Mapping[str, Any], beside: bool) -> dict[str, str]:
+    """The columns of an Avro schema, and those that are said `beside` it: by Kafka, by folders, by a user's source."""
+    source, found = pipeline.source, dict(reading_of(pipeline, schemas).columns)
+    if not beside:
+        return found
+    if source.kafka is not None:
+        return {**{name: METADATA[what] for name, what in source.kafka.metadata.items()}, **found}
+    if source.own is not None:
+        return {**_normal(source.own), **found}
+    return {**folder_columns(pipeline.source_path, list_files(pipeline.source_path)), **found}
+
+
 def _inferred(name: str, pipeline: Pipeline) -> dict[str, str]:
     """The columns of the files that are there, and those that only their folders say; or what a source says."""
     own = pipeline.source.polled
@@ -417,14 +455,18 @@ def _inferred(name: str, pipeline: Pipeline) -> dict[str, str]:
     return {**folder_columns(pipeline.source_path, files), **found}
 
 
-def _said_by(name: str, own: PolledSource) -> dict[str, str]:
+def _normal(own: PolledSource) -> dict[str, str]:
+    """What a source says of its columns, which may be nothing."""
     try:
-        found = own.columns()
-        columns = {name: normal_type(kind) for name, kind in (found or {}).items()}
+        return {name: normal_type(kind) for name, kind in (own.columns() or {}).items()}
     except (AttributeError, TypeError, ValueError, OSError) as error:
         raise SourceError(
             f"source {own.kind}: columns() failed with {first_line(error)}; correct the class"
         ) from error
+
+
+def _said_by(name: str, own: PolledSource) -> dict[str, str]:
+    columns = _normal(own)
     if not columns:
         raise SourceError(
             f"source {own.kind} does not say which columns it has; declare {place_in(name, 'source.schema')}"

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.after.letters.texts import Place, Texts
+from latecomer.config.avro import Avro
 from latecomer.config.damage import DamagedFile
 from latecomer.config.own import Decoder
 from latecomer.decode.csv import CsvFiles
@@ -238,7 +239,8 @@ class _Forms:
         return self.all.index(form), folders, content
 
     def _form(self, origin: str, as_json: bool) -> Form | str:
-        if as_json or self.pipeline.format in ("json", "parquet"):
+        of_files = self.files is not None and isinstance(self.pipeline.format, Avro)
+        if as_json or of_files or self.pipeline.format in ("json", "parquet"):
             return JSON
         if isinstance(self.pipeline.format, Decoder):
             return Form("own")

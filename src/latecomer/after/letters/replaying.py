@@ -23,6 +23,7 @@ from latecomer.config import checks
 from latecomer.config.arguments import require_kind
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
+from latecomer.decode.choose import decoder_settings
 from latecomer.decode.detail import UNREADABLE, Explainer
 from latecomer.errors import NoStore, PipelineError, StoreInUse
 from latecomer.log.envelope import RAW, REASON
@@ -155,7 +156,10 @@ def _session(
     store: Store, source: str, spark: SparkSession | None, choice: Choice, fix: Fix, place: str
 ) -> SparkSession:
     pipeline = store.pipeline
-    session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "letters.log"))
+    needed = {} if spark else decoder_settings(pipeline.views[source])
+    session = own_session(
+        spark or build_session(pipeline.name, store.root / "logs" / "letters.log", **needed)
+    )
     check_predicates(session, store)
     with _said_in(place):
         choice.check_on(session)

@@ -1,15 +1,17 @@
 """Avro schemas: parsing, their forms as text, and whether one reads what another wrote. Pure, by the specification.
 
 parse_schema, schema_of      JSON → Schema, or a SchemaError with path, value and fix
-canonical_form, fingerprint, sha256, normalized
+canonical_form, fingerprint, sha256, normalized, self_contained
 incompatibilities            why one schema cannot read what another wrote
 Level, breaches              the seven levels of a registry
+reading                      how what one schema wrote is read as the columns of another
 """
 
 from latecomer.model.avro.compatibility import Incompatibility, Rule, breaches, incompatibilities
-from latecomer.model.avro.forms import canonical_form, fingerprint, normalized, sha256
+from latecomer.model.avro.forms import canonical_form, fingerprint, normalized, self_contained, sha256
 from latecomer.model.avro.logical import Logical, logical_type
 from latecomer.model.avro.parsing import parse_schema, schema_of
+from latecomer.model.avro.reading import Reading, Value, reading
 from latecomer.model.avro.types import Schema
 from latecomer.model.schemas import Breach, Level, SchemaError, written_path
 
@@ -18,9 +20,11 @@ __all__ = [
     "Incompatibility",
     "Level",
     "Logical",
+    "Reading",
     "Rule",
     "Schema",
     "SchemaError",
+    "Value",
     "breaches",
     "canonical_form",
     "fingerprint",
@@ -28,7 +32,9 @@ __all__ = [
     "logical_type",
     "normalized",
     "parse_schema",
+    "reading",
     "schema_of",
+    "self_contained",
     "sha256",
     "written_path",
 ]

@@ -69,7 +69,18 @@ def normalized(schema: Schema) -> str:
     >>> normalized(parse_schema('{"doc": "ours", "size": 4, "namespace": "a", "name": "Id", "type": "fixed"}'))
     '{"type":"fixed","name":"a.Id","doc":"ours","size":4}'
     """
-    return _written(_normal(schema.root, ""))
+    return _written(_normal(schema.root, "", {}))
+
+
+def self_contained(schema: Schema) -> str:
+    """The normalized form with the types of other schemas written out where they are first used: it refers to nothing.
+
+    >>> from latecomer.model.avro.parsing import parse_schema
+    >>> paise = parse_schema('{"type": "fixed", "name": "Paise", "size": 8}')
+    >>> self_contained(parse_schema('{"type": "array", "items": "Paise"}', {"Paise": paise}))
+    '{"type":"array","items":{"type":"fixed","name":"Paise","size":8}}'
+    """
+    return _written(_normal(schema.root, "", {each.name: each for each in schema.external}))
 
 
 def _written(value: Any) -> str:
@@ -99,19 +110,21 @@ def _canonical(found: Type, schema: Schema, written: set[str]) -> Any:
             return {"name": name, "type": "record", "fields": inner}
 
 
-def _normal(found: Type, space: str) -> Any:
-    """A type within a namespace."""
+def _normal(found: Type, space: str, others: dict[str, Named]) -> Any:
+    """A type within a namespace; the `others` are written out in the place of their names, once each."""
     match found:
+        case Reference(name=name) if name in others:
+            return _normal(others.pop(name), space, others)
         case Primitive(kind=kind, properties=properties):
             return {"type": kind, **_plain(properties)} if properties else kind
         case Reference(name=name, properties=properties):
             return {"type": name, **_plain(properties)} if properties else name
         case Array():
-            return {"type": "array", "items": _normal(found.items, space), **_plain(found.properties)}
+            return {"type": "array", "items": _normal(found.items, space, others), **_plain(found.properties)}
         case Map():
-            return {"type": "map", "values": _normal(found.values, space), **_plain(found.properties)}
+            return {"type": "map", "values": _normal(found.values, space, others), **_plain(found.properties)}
         case Union():
-            return [_normal(branch, space) for branch in found.branches]
+            return [_normal(branch, space, others) for branch in found.branches]
         case Fixed():
             return {**_head(found, "fixed", space), "size": found.size, **_plain(found.properties)}
         case Enum():
@@ -120,7 +133,7 @@ def _normal(found: Type, space: str) -> Any:
             return {**_head(found, "enum", space), **symbols, **default, **_plain(found.properties)}
         case Record():
             inner = found.name.rpartition(".")[0]
-            fields = [_normal_field(each, inner) for each in found.fields]
+            fields = [_normal_field(each, inner, others) for each in found.fields]
             head = _head(found, "error" if found.is_error else "record", space)
             return {**head, "fields": fields, **_plain(found.properties)}
 
@@ -133,8 +146,8 @@ def _head(found: Named, kind: str, space: str) -> dict[str, Any]:
     return head | _about(found.aliases, found.doc)
 
 
-def _normal_field(field: Field, space: str) -> dict[str, Any]:
-    found = {"name": field.name, "type": _normal(field.type, space)}
+def _normal_field(field: Field, space: str, others: dict[str, Named]) -> dict[str, Any]:
+    found = {"name": field.name, "type": _normal(field.type, space, others)}
     if field.default is not None:
         found["default"] = json.loads(field.default.text)
     if field.order != "ascending":

@@ -1,0 +1,133 @@
+"""The same events as Avro from a topic, as JSON from a topic, and as files of JSON: `python -m bench.avro_source`.
+
+Each is read three times, in turn, in one session that is warm by then; the best of the last two counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import struct
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import fastavro
+from confluent_kafka import Producer
+
+from bench.kafka_source import JAVA, send
+from latecomer.config.models import Pipeline
+from latecomer.running import run
+from latecomer.spark.packages import avro_reader, kafka_connector, with_jars
+from latecomer.spark.session import build_session
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "registry"))
+
+from registry_kit import beside
+
+from kafka_kit import Broker
+
+PARTITIONS, FILES = 8, 8
+COLUMNS = {"at": "timestamp", "tower": "string", "merchant": "string", "paise": "bigint", "status": "string"}
+FIELDS = [
+    {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+    {"name": "tower", "type": "string"},
+    {"name": "merchant", "type": "string"},
+    {"name": "paise", "type": "long"},
+    {"name": "status", "type": {"type": "enum", "name": "Status", "symbols": ["SUCCESS", "FAILED"]}},
+]
+SCHEMA = {"type": "record", "name": "Payment", "fields": FIELDS}
+
+
+def rows(count: int) -> Iterator[dict[str, Any]]:
+    began = datetime(2026, 4, 25, 12, tzinfo=UTC)
+    for nth in range(count):
+        yield {
+            "at": began + timedelta(milliseconds=nth),
+            "tower": f"tower-{nth % PARTITIONS}",
+            "merchant": f"merchant-{nth * 7919 % 10_000}",
+            "paise": nth % 50_000,
+            "status": "FAILED" if nth % 50 == 0 else "SUCCESS",
+        }
+
+
+def as_json(row: dict[str, Any]) -> bytes:
+    return json.dumps({**row, "at": row["at"].isoformat().replace("+00:00", "Z")}).encode()
+
+
+def as_avro(row: dict[str, Any], number: int, schema: Any) -> bytes:
+    written = io.BytesIO(struct.pack(">bI", 0, number))
+    written.seek(0, io.SEEK_END)
+    fastavro.schemaless_writer(written, schema, row)
+    return written.getvalue()
+
+
+def pipeline(work: Path, source: dict[str, Any]) -> Pipeline:
+    minutes = {"window": {"tumbling": "1m"}, "by": ["merchant"], "aggregates": {"paise": "sum(paise)"}}
+    return Pipeline.model_validate(
+        {
+            "name": "bench",
+            "store": str(work),
+            "source": source,
+            "event": {"time": "at"},
+            "watermark": {"delay": "30s", "max_future": None},
+            "outputs": {"minutes": minutes},
+            "ledger": ["paise"],
+        }
+    )
+
+
+def measured(count: int, work: Path) -> dict[str, float]:
+    broker = Broker(work / "kafka", java=JAVA).start()
+    topics = {kind: broker.create_topic(partitions=PARTITIONS) for kind in ("json", "avro")}
+    schema, folder = fastavro.parse_schema(SCHEMA), work / "in"
+    folder.mkdir()
+    texts: list[list[bytes]] = [[] for _ in range(FILES)]
+    producer = Producer({**broker.settings, "linger.ms": 50, "compression.type": "lz4"})
+    with beside(work / "registry.db") as registry:
+        number = registry.asking.register("payments-value", json.dumps(SCHEMA))
+        for nth, row in enumerate(rows(count)):
+            text = as_json(row)
+            texts[nth * FILES // count].append(text)
+            send(producer, topics["json"], text, nth % PARTITIONS)
+            send(producer, topics["avro"], as_avro(row, number, schema), nth % PARTITIONS)
+        producer.flush()
+        for nth, lines in enumerate(texts):
+            (folder / f"part-{nth}.json").write_bytes(b"\n".join(lines) + b"\n")
+        kafka = {kind: {"servers": broker.servers, "topics": [topic]} for kind, topic in topics.items()}
+        avro = {"registry": registry.url, "subject": "payments-value"}
+        sources = {
+            "json files": {"files": {"path": str(folder)}, "schema": COLUMNS},
+            "json topic": {"kafka": kafka["json"], "schema": COLUMNS},
+            "avro topic": {"kafka": kafka["avro"], "format": {"avro": avro}},
+        }
+        spark = build_session("bench", work / "spark.log", **with_jars(kafka_connector(), avro_reader()))
+        found: dict[str, list[float]] = {kind: [] for kind in sources}
+        for attempt in range(3):
+            for kind, source in sources.items():
+                began = time.monotonic()
+                run(pipeline(work / f"{kind}-{attempt}".replace(" ", "-"), source), once=True, spark=spark)
+                found[kind].append(time.monotonic() - began)
+    broker.kill()
+    return {kind: min(seconds[1:]) for kind, seconds in found.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench.avro_source", description=__doc__)
+    parser.add_argument("--events", type=int, default=300_000)
+    parser.add_argument("--work", type=Path, required=True)
+    asked = parser.parse_args()
+    asked.work.mkdir(parents=True)
+    seconds = measured(asked.events, asked.work)
+    told = {kind: f"{took:.2f} s, {asked.events / took:,.0f} events/s" for kind, took in seconds.items()}
+    ratio = seconds["json files"] / seconds["avro topic"]
+    print(json.dumps({**told, "avro topic / json files": round(ratio, 2)}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

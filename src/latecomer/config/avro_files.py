@@ -1,0 +1,67 @@
+"""The head of an Avro object file: the schema that it was written with. Read without Spark, byte by byte."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO
+
+from latecomer.config.damage import DamagedFile
+
+MAGIC = b"Obj\x01"
+CODECS = ("null", "deflate", "snappy", "bzip2", "xz", "zstandard")
+LARGEST_HEAD = 4 << 20
+"""Bytes that a head may have."""
+
+
+def file_schema(file: str | Path) -> str:
+    """The text of a file's schema; `DamagedFile` where there is none."""
+    with open(file, "rb") as opened:
+        if opened.read(len(MAGIC)) != MAGIC:
+            raise DamagedFile("it does not begin as an Avro object file does")
+        found = _map(opened)
+    codec = found.get("avro.codec", b"null").decode("utf-8", "replace")
+    if codec not in CODECS:
+        raise DamagedFile(f"its codec {codec[:40]!r} is not known; there are {', '.join(CODECS)}")
+    try:
+        return found["avro.schema"].decode()
+    except KeyError:
+        raise DamagedFile("its head has no schema") from None
+    except UnicodeDecodeError:
+        raise DamagedFile("the schema in its head is not UTF-8") from None
+
+
+def _map(opened: BinaryIO) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    while count := _long(opened):
+        if count < 0:
+            count = -count
+            _long(opened)  # the size of the block, for those who skip it
+        for _ in range(count):
+            name = _bytes(opened).decode("utf-8", "replace")
+            found[name] = _bytes(opened)
+            if opened.tell() > LARGEST_HEAD:
+                raise DamagedFile(f"its head has more than {LARGEST_HEAD} bytes")
+    return found
+
+
+def _bytes(opened: BinaryIO) -> bytes:
+    size = _long(opened)
+    if not 0 <= size <= LARGEST_HEAD:
+        raise DamagedFile("its head is damaged")
+    found = opened.read(size)
+    if len(found) < size:
+        raise DamagedFile("it ends within its head")
+    return found
+
+
+def _long(opened: BinaryIO) -> int:
+    """A number as Avro writes it: seven bits a byte, the lowest first, the sign in the last bit."""
+    found = 0
+    for shift in range(0, 70, 7):
+        byte = opened.read(1)
+        if not byte:
+            raise DamagedFile("it ends within its head")
+        found |= (byte[0] & 0x7F) << shift
+        if byte[0] < 0x80:
+            return (found >> 1) ^ -(found & 1)
+    raise DamagedFile("its head is damaged")

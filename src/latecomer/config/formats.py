@@ -1,0 +1,75 @@
+"""`format` in a pipeline file: a word, `avro` with its options, or a decoder of the user's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BeforeValidator, SerializeAsAny, WithJsonSchema
+
+from latecomer.config.avro import NAME as AVRO
+from latecomer.config.avro import Avro
+from latecomer.config.custom import load_own, made_with
+from latecomer.config.own import OWN, Decoder, WrittenDecoder
+
+BuiltIn = Literal["json", "csv", "parquet"]
+FORMATS: tuple[str, ...] = get_args(BuiltIn)
+
+
+def _read_format(written: object) -> object:
+    if isinstance(written, Decoder):
+        return written
+    name: object = written
+    options: Any = {}
+    if isinstance(written, dict) and len(written) == 1:
+        ((name, options),) = written.items()
+    if isinstance(name, str) and (OWN.fullmatch(name) or name == AVRO) and isinstance(options or {}, dict):
+        return WrittenDecoder(name=name, options=options or {})
+    if name in FORMATS and not options:
+        return name
+    raise ValueError(
+        f"is not a format; write one of {', '.join(FORMATS)}, {AVRO}, or a decoder of your own as module:Class"
+    )
+
+
+def load_format(written: WrittenDecoder, base: Path, field: str) -> Decoder:
+    """The decoder that the file names, made with its options."""
+    if written.name == AVRO:
+        return made_with(Avro, written.options, f"{field}.{AVRO}")
+    return load_own(written, Decoder, base, field)
+
+
+def _options(model: type[Avro]) -> dict[str, Any]:
+    made = model.model_json_schema()
+    properties = {
+        name: {key: value for key, value in each.items() if key not in ("default", "title")}
+        for name, each in made["properties"].items()
+    }
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+_FORMAT_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"enum": [*FORMATS, AVRO]},
+        {"type": "string", "pattern": f"^{OWN.pattern}$", "description": "a decoder of your own"},
+        {
+            "type": "object",
+            "description": "avro, with the registry and the schema that the columns follow from",
+            "properties": {AVRO: _options(Avro)},
+            "required": [AVRO],
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "description": "a decoder of your own, module:Class, with its options",
+            "propertyNames": {"pattern": f"^{OWN.pattern}$"},
+            "minProperties": 1,
+            "maxProperties": 1,
+        },
+    ]
+}
+Format = Annotated[
+    BuiltIn | SerializeAsAny[Decoder],
+    BeforeValidator(_read_format),
+    WithJsonSchema(_FORMAT_SCHEMA),
+]

@@ -1,0 +1,80 @@
+"""Payments as Avro: schemas, messages in Confluent's framing, and pipelines over them."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import fastavro
+
+from kafka_kit import Client
+from latecomer.config.models import Pipeline
+
+NOON = datetime(2026, 4, 25, 12, tzinfo=UTC)
+MILLIS, MICROS = ({"type": "long", "logicalType": f"timestamp-{unit}"} for unit in ("millis", "micros"))
+FIRST = [{"name": "txn", "type": "string"}, {"name": "at", "type": MILLIS}, {"name": "amount", "type": "int"}]
+"""The oldest writers: whole rupees under another name, times in milliseconds."""
+SECOND = [
+    {"name": "txn", "type": "string"},
+    {"name": "at", "type": MILLIS},
+    {"name": "paise", "type": "long", "aliases": ["amount"]},
+    {"name": "shop", "type": "string", "default": "none"},
+]
+THIRD = [
+    {"name": "txn", "type": "string"},
+    {"name": "at", "type": MICROS},
+    {"name": "paise", "type": "long", "aliases": ["amount"]},
+    {"name": "shop", "type": ["null", "string"], "default": None},
+    {"name": "note", "type": "string", "default": ""},
+]
+
+
+def record(fields: list[dict[str, Any]], name: str = "Payment") -> str:
+    return json.dumps({"type": "record", "name": name, "namespace": "shop", "fields": fields})
+
+
+def payload(schema: str, row: Mapping[str, Any]) -> bytes:
+    written = io.BytesIO()
+    fastavro.schemaless_writer(written, fastavro.parse_schema(json.loads(schema)), row)
+    return written.getvalue()
+
+
+def framed(number: int, schema: str, row: Mapping[str, Any]) -> bytes:
+    return struct.pack(">bI", 0, number) + payload(schema, row)
+
+
+def payment(nth: int, **more: Any) -> dict[str, Any]:
+    """The nth payment of a day: one a second."""
+    return {"txn": f"t{nth}", "at": NOON + timedelta(seconds=nth), **more}
+
+
+def avro_pipeline(
+    folder: Path, broker: Client, topic: str, avro: Mapping[str, Any], **changes: Any
+) -> Pipeline:
+    return Pipeline.model_validate(
+        {
+            "name": "payments",
+            "base": folder,
+            "store": str(folder / "store"),
+            "source": {
+                "kafka": {"servers": broker.servers, "topics": [topic], **changes.pop("kafka", {})},
+                "format": {"avro": dict(avro)},
+            },
+            "event": {"time": "at", "id": "txn"},
+            "watermark": {"delay": "1m", "max_future": None},
+            "outputs": {
+                "minutes": {
+                    "window": {"tumbling": "1m"},
+                    "aggregates": {"payments": "count(*)", "paise": "sum(paise)"},
+                    "allowed_lateness": "1h",
+                    "late": "update",
+                }
+            },
+            **changes,
+        }
+    )

@@ -1,0 +1,197 @@
+"""Messages in Confluent's framing, with a real broker and a real registry: old and new writers in one batch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from pyspark.sql import SparkSession
+
+from kafka_kit import Client
+from latecomer.after.letters.choosing import Choice
+from latecomer.after.letters.replaying import replay_letters
+from latecomer.after.reading.reader import Reader
+from latecomer.after.replay.replaying import replay
+from latecomer.decode import retrying
+from latecomer.ledger.check import check_ledger
+from latecomer.running import run
+from latecomer.source.fixes import Fix
+from source.avro_source_kit import FIRST, SECOND, THIRD, avro_pipeline, framed, payment, record
+from source.kafka_source_kit import logged, totals
+from spark_kit import running_beside
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "registry"))
+
+from registry_kit import Server, beside, environment, fresh
+
+pytestmark = pytest.mark.usefixtures("avro_jars")
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[Server]:
+    pytest.importorskip("fastapi")
+    with beside(tmp_path / "registry.db") as running:
+        yield running
+
+
+def writer(registry: Server, topic: str, fields: list[dict[str, Any]]) -> Callable[[dict[str, Any]], bytes]:
+    """Writes payments as Confluent's own serializer does, which registers its schema with the first."""
+    serializer = AvroSerializer(SchemaRegistryClient({"url": registry.url}), record(fields))
+    place = SerializationContext(topic, MessageField.VALUE)
+    return lambda row: serializer(row, place) or b""
+
+
+def test_writers_of_several_schemas_are_read_as_one(
+    spark: SparkSession, kafka: Client, registry: Server, tmp_path: Path
+) -> None:
+    """The oldest writer comes again after the newest was deployed; what cannot be decoded keeps its bytes."""
+    topic = kafka.create_topic()
+    subject = f"{topic}-value"
+    first, second, third = (writer(registry, topic, fields) for fields in (FIRST, SECOND, THIRD))
+    pipeline = avro_pipeline(tmp_path, kafka, topic, {"registry": registry.url, "subject": subject})
+    kafka.produce(topic, [first(payment(nth, amount=nth)) for nth in range(3)])
+    kafka.produce(topic, [second(payment(3, paise=3, shop="chai"))])
+    run(pipeline, once=True, spark=spark)
+    late = first(payment(5, amount=5))
+    bad = [b"\x01" + late[1:], late[:-1], b"\0\0", b'{"txn": "t9"}']
+    kafka.produce(topic, [third(payment(4, paise=4, shop="dosa", note="x")), late, *bad])
+    run(pipeline, drain=True, spark=spark)
+    ids = (registry.asking.get(f"/subjects/{subject}/versions/{nth}")["id"] for nth in (1, 2, 3))
+    one, two, three = map(int, ids)
+    assert logged(pipeline, "txn", "paise", "shop", "schema_id") == [
+        *((f"t{nth}", nth, "none", one) for nth in range(3)),
+        ("t3", 3, "chai", two),
+        ("t4", 4, "dosa", three),
+        ("t5", 5, "none", one),
+    ]
+    assert totals(pipeline) == (6, sum(range(6)))
+    letters = Reader(pipeline).dead_letters().to_pylist()
+    assert [each["raw_bytes"] or each["raw"].encode() for each in letters] == bad
+    assert {each["reason"] for each in letters} == {"unreadable"}
+    assert check_ledger(pipeline, spark) == []
+    assert replay(pipeline, spark=spark).equal
+
+
+def test_a_batch_waits_for_a_schema_that_cannot_be_had(
+    spark: SparkSession,
+    kafka: Client,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An id that is not known yet and a registry that is down make no dead letters; known ids need no registry."""
+    monkeypatch.setattr(retrying, "LONGEST_WAIT", 0.5)
+    topic, subject, database = kafka.create_topic(), fresh("payments"), tmp_path / "registry.db"
+    with beside(database) as registry:
+        one = registry.asking.register(subject, record(SECOND))
+        port = registry.asking.port
+        pipeline = avro_pipeline(tmp_path, kafka, topic, {"registry": registry.url, "subject": subject})
+        kafka.produce(topic, [framed(one, record(SECOND), payment(0, paise=0, shop="chai"))])
+        run(pipeline, once=True, spark=spark)
+        not_yet = framed(one + 1, record(THIRD), payment(1, paise=1, shop="chai", note=""))
+        kafka.produce(topic, [not_yet, framed(one, record(SECOND), payment(2, paise=2, shop="chai"))])
+        with running_beside(pipeline, spark):
+            awaited(lambda: f"does not know schema {one + 1} yet; register it" in caplog.text)
+            assert len(logged(pipeline, "txn")) == 1, "the batch is not in the log"
+        assert len(logged(pipeline, "txn")) == 1, "a stop ends the wait"
+    caplog.clear()
+    with running_beside(pipeline, spark):
+        awaited(
+            lambda: (
+                f"schema {one + 1} cannot be had: the registry {registry.url} does not answer" in caplog.text
+            )
+        )
+        with beside(database, port=port) as registry:
+            assert registry.asking.register(subject, record(THIRD)) == one + 1
+            awaited(lambda: len(logged(pipeline, "txn")) == 3)
+    kafka.produce(topic, [framed(one + 1, record(THIRD), payment(3, paise=3, shop="dosa", note=""))])
+    run(pipeline, drain=True, spark=spark)
+    assert logged(pipeline, "txn", "paise", "schema_id") == [
+        ("t0", 0, one),
+        ("t1", 1, one + 1),
+        ("t2", 2, one),
+        ("t3", 3, one + 1),
+    ]
+    assert Reader(pipeline).dead_letters().num_rows == 0
+    assert check_ledger(pipeline, spark) == []
+
+
+def awaited(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
+
+
+def test_a_poison_id_may_be_a_dead_letter_and_be_replayed(
+    spark: SparkSession, kafka: Client, registry: Server, tmp_path: Path
+) -> None:
+    topic, subject = kafka.create_topic(), fresh("payments")
+    one = registry.asking.register(subject, record(SECOND))
+    avro = {"registry": registry.url, "subject": subject, "unknown_id": "dead_letter"}
+    pipeline = avro_pipeline(tmp_path, kafka, topic, avro)
+    two = one + 1
+    kafka.produce(
+        topic,
+        [
+            framed(one, record(SECOND), payment(0, paise=1, shop="chai")),
+            framed(two, record(THIRD), payment(1, paise=2, shop="dosa", note="")),
+            framed(900, record(THIRD), payment(2, paise=4, shop="idli", note="")),
+            framed(two, record(THIRD), payment(3, paise=8, shop=None, note="")),
+        ],
+    )
+    run(pipeline, once=True, spark=spark)
+    letters = Reader(pipeline).dead_letters().to_pylist()
+    assert [each["detail"] for each in letters] == [
+        f"the registry does not know schema {number}" for number in (two, 900, two)
+    ]
+    assert registry.asking.register(subject, record(THIRD)) == two
+    replayed = replay_letters(pipeline, Choice(), Fix(), spark=spark)
+    assert (replayed.picked, replayed.events) == (3, 1)
+    assert logged(pipeline, "txn", "paise", "schema_id") == [("t0", 1, one), ("t1", 2, two)]
+    still = {each["position"]: each["detail"] for each in replayed.still_dead.to_pylist()}
+    assert still[2] == "the registry does not know schema 900"
+    assert "null is written, and string is read" in still[3]
+    assert replay_letters(pipeline, Choice(), Fix(), spark=spark).batch is None, "nothing new comes of it"
+    assert check_ledger(pipeline, spark) == []
+
+
+@pytest.mark.long
+def test_the_command_line_brings_what_it_needs(kafka: Client, registry: Server, tmp_path: Path) -> None:
+    """A session of latecomer's own, with the jars of both; and what reads the store afterwards."""
+    topic = kafka.create_topic()
+    second = writer(registry, topic, SECOND)
+    kafka.produce(topic, [second(payment(nth, paise=nth, shop="chai")) for nth in range(5)])
+    file = tmp_path / "payments.yaml"
+    file.write_text(
+        f"""
+name: payments
+store: store
+source:
+  kafka: {{servers: "{kafka.servers}", topics: [{topic}]}}
+  format: {{avro: {{registry: "{registry.url}", subject: {topic}-value}}}}
+event: {{time: at, id: txn}}
+watermark: {{delay: 1m}}
+outputs: {{minutes: {{window: {{tumbling: 1m}}, by: [shop], aggregates: {{paise: sum(paise)}}}}}}
+"""
+    )
+
+    def call(*arguments: str) -> str:
+        command = [sys.executable, "-m", "latecomer", *arguments]
+        ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    call("run", str(file), "--drain")
+    assert '"paise": 10' in call("results", str(file), "minutes", "-f", "json")
+    window = ("--window", "2026-04-25T12:00Z", "--key", "shop=chai")
+    assert "5 events" in call("explain", str(file), "minutes", *window)
+    assert "balances" in call("ledger", str(file), "--check")

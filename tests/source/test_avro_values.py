@@ -1,0 +1,196 @@
+"""Every type of Avro as columns, through Spark: messages and object files."""
+
+from __future__ import annotations
+
+import json
+import struct
+import uuid
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from latecomer.after.reading.reader import Reader
+from latecomer.config.models import Pipeline
+from latecomer.decode.avro import AvroRecords
+from latecomer.decode.base import CORRUPT, RECORD, SCHEMA_ID
+from latecomer.ledger.check import check_ledger
+from latecomer.model.avro import parse_schema, reading
+from latecomer.running import run
+from latecomer.spark.session import own_session
+from source.avro_source_kit import FIRST, MICROS, NOON, SECOND, THIRD, framed, payload, payment, record
+from source.kafka_source_kit import logged
+
+pytestmark = pytest.mark.usefixtures("avro_jars")
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+TAX = {"type": "record", "name": "Tax", "fields": [{"name": "rate", "type": "double"}]}
+EVERY: dict[str, tuple[Any, Any, Any]] = {
+    # field: type, what is written, what the column holds
+    "flag": ("boolean", True, True),
+    "small": ("int", -7, -7),
+    "large": ("long", 1 << 40, 1 << 40),
+    "half": ("float", 0.5, 0.5),
+    "whole": ("double", 1e300, 1e300),
+    "raw": ("bytes", b"\xff\0", b"\xff\0"),
+    "text": ("string", "चाय", "चाय"),
+    "maybe": (["null", "string"], None, None),
+    "day": ({"type": "int", "logicalType": "date"}, date(1500, 3, 1), date(1500, 3, 1)),
+    "at": (MICROS, NOON, NOON),
+    "nano": (
+        {"type": "long", "logicalType": "timestamp-nanos"},
+        -1,
+        datetime(1969, 12, 31, 23, 59, 59, 999999, UTC),
+    ),
+    "local": (
+        {"type": "long", "logicalType": "local-timestamp-micros"},
+        datetime(2026, 4, 25, 12),
+        datetime(2026, 4, 25, 12),
+    ),
+    "clock": ({"type": "int", "logicalType": "time-millis"}, time(0, 0, 1), 1000),
+    "paise": (DECIMAL, Decimal("-12.34"), Decimal("-12.34")),
+    "uid": ({"type": "string", "logicalType": "uuid"}, uuid.UUID(int=1), str(uuid.UUID(int=1))),
+    "fixed_uid": (
+        {"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"},
+        uuid.UUID(int=2).bytes,
+        str(uuid.UUID(int=2)),
+    ),
+    "kind": ({"type": "enum", "name": "Kind", "symbols": ["CASH", "CARD"]}, "CARD", "CARD"),
+    "list": ({"type": "array", "items": "int"}, [1, 2], "[1,2]"),
+    "map": ({"type": "map", "values": "long"}, {"a": 1}, '{"a":1}'),
+    "either": (["null", "int", "string"], "x", "x"),
+    "tax": (["null", TAX], {"rate": 0.18}, None),
+}
+WRITTEN = record([{"name": name, "type": kind} for name, (kind, _, _) in EVERY.items()])
+
+
+def pipeline_for(folder: Path, source: dict[str, Any]) -> Pipeline:
+    return Pipeline.model_validate(
+        {
+            "name": "payments",
+            "base": folder,
+            "store": str(folder / "store"),
+            "source": source,
+            "event": {"time": "at", "id": "txn"},
+            "watermark": {"delay": "1m", "max_future": None},
+            "outputs": {"minutes": {"window": {"tumbling": "1m"}, "aggregates": {"payments": "count(*)"}}},
+        }
+    )
+
+
+def decoder(folder: Path, reader: str, writers: dict[int, str]) -> AvroRecords:
+    avro = {"registry": "http://127.0.0.1:1", "schema_file": "a.avsc"}
+    kafka = {"kafka": {"servers": "127.0.0.1:1", "topics": ["t"]}, "format": {"avro": avro}}
+    made = AvroRecords(pipeline_for(folder, kafka))
+    made.reader = parse_schema(reader)
+    made.schemas.known.update({number: parse_schema(text) for number, text in writers.items()})
+    return made
+
+
+def decoded(spark: SparkSession, by: AvroRecords, messages: list[bytes]) -> list[dict[str, Any]]:
+    session = own_session(spark)
+    columns = reading(by.reader).columns
+    records = session.createDataFrame(pa.table({RECORD: pa.array(messages, pa.binary())}))
+    rows = by.decoded(records, columns)
+    return rows.withColumn(CORRUPT, rows[CORRUPT].cast("binary")).toArrow().to_pylist()
+
+
+def test_every_type(spark: SparkSession, tmp_path: Path) -> None:
+    row = {name: value for name, (_, value, _) in EVERY.items()}
+    (found,) = decoded(spark, decoder(tmp_path, WRITTEN, {7: WRITTEN}), [framed(7, WRITTEN, row)])
+    expected = {name: value for name, (_, _, value) in EVERY.items() if name != "tax"}
+    assert (found.pop(CORRUPT), found.pop(SCHEMA_ID), found.pop("tax.rate")) == (None, 7, 0.18)
+    assert found == expected
+
+
+def test_each_writer_in_its_own_unit_and_what_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
+    """Also a record of nothing but nulls."""
+    wide = {**DECIMAL, "scale": 4, "precision": 12}
+    reader = record([{"name": "at", "type": ["null", MICROS]}, {"name": "paise", "type": ["null", wide]}])
+    other = {"type": "long", "logicalType": "timestamp-millis"}
+    older = record([{"name": "at", "type": ["null", other]}, {"name": "paise", "type": ["null", DECIMAL]}])
+    finer = record([{"name": "at", "type": "null"}, {"name": "paise", "type": {**DECIMAL, "scale": 6}}])
+    alien = record([{"name": "at", "type": "string"}, {"name": "paise", "type": wide}])
+    text = record(
+        [{"name": "at", "type": "null"}, {"name": "paise", "type": "null"}, {"name": "x", "type": "string"}]
+    )
+    by = decoder(tmp_path, reader, {1: reader, 2: older, 3: finer, 4: alien, 5: text})
+    huge = payload(record([{"name": "n", "type": "long"}]), {"n": 2**31 - 20})
+    messages = [
+        framed(1, reader, {"at": NOON, "paise": Decimal("1.2345")}),
+        framed(2, older, {"at": NOON, "paise": Decimal("1.23")}),
+        framed(1, reader, {"at": None, "paise": None}),
+        framed(3, finer, {"at": None, "paise": Decimal("0.123400")}),
+        framed(3, finer, {"at": None, "paise": Decimal("0.123456")}),
+        framed(4, alien, {"at": "x", "paise": Decimal(1)}),
+        struct.pack(">bI", 0, 5) + huge,
+        struct.pack(">bI", 0, 1),
+    ]
+    found = decoded(spark, by, messages)
+    assert [(row["at"], row["paise"]) for row in found[:4]] == [
+        (NOON, Decimal("1.2345")),
+        (NOON, Decimal("1.2300")),
+        (None, None),
+        (None, Decimal("0.1234")),
+    ]
+    assert [row[CORRUPT] is not None for row in found] == [False] * 4 + [True] * 4
+    said = [by.mistake(message) for message in messages[4:]]
+    assert said[0] == f"the {len(messages[4]) - 5} bytes after its id are no whole record of schema 3"
+    assert "what schema 4 wrote cannot be read as the pipeline's schema" in said[1]
+    assert said[3] == "the 0 bytes after its id are no whole record of schema 1"
+
+
+@pytest.mark.parametrize("length", [2**31 - 20, 100 << 20, -3, 1])
+def test_lengths_that_are_not_true_cost_no_memory(spark: SparkSession, tmp_path: Path, length: int) -> None:
+    reader = record(
+        [
+            {"name": "x", "type": ["null", "string"], "default": None},
+            {"name": "list", "type": ["null", {"type": "array", "items": "null"}], "default": None},
+        ]
+    )
+    text, many = (record([field]) for field in json.loads(reader)["fields"])
+    by = decoder(tmp_path, reader, {1: text, 2: many})
+    said = payload(
+        record([{"name": "branch", "type": "int"}, {"name": "n", "type": "long"}]), {"branch": 1, "n": length}
+    )
+    found = decoded(spark, by, [struct.pack(">bI", 0, number) + said for number in (1, 2)])
+    assert all(row[CORRUPT] is not None for row in found)
+
+
+def test_object_files_have_their_schemas_with_them(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (tmp_path / "payment.avsc").write_text(record(THIRD))
+    for nth, (fields, more) in enumerate(
+        [
+            (FIRST, {"amount": 1}),
+            (THIRD, {"paise": 2, "shop": "dosa", "note": ""}),
+            (SECOND, {"paise": 4, "shop": "x"}),
+        ]
+    ):
+        with open(folder / f"{nth}.avro", "wb") as opened:
+            rows = [payment(10 * nth + each, **more) for each in range(2)]
+            fastavro.writer(opened, json.loads(record(fields)), rows, codec="deflate" if nth else "null")
+    (folder / "3.avro").write_bytes((folder / "0.avro").read_bytes()[:-20])
+    (folder / "4.avro").write_bytes(b"no Avro at all")
+    with open(folder / "5.avro", "wb") as opened:
+        fastavro.writer(opened, json.loads(record([{"name": "txn", "type": "string"}])), [{"txn": "a"}])
+    files = {"path": "in", "format": {"avro": {"schema_file": "payment.avsc"}}}
+    pipeline = pipeline_for(tmp_path, {"files": files})
+    run(pipeline, drain=True, spark=spark)
+    assert logged(pipeline, "txn", "paise", "shop") == [
+        *(("t0", 1, None), ("t1", 1, None), ("t10", 2, "dosa"), ("t11", 2, "dosa")),
+        *(("t20", 4, "x"), ("t21", 4, "x")),
+    ]
+    assert {
+        value - timedelta(seconds=int(txn[1:])) for txn, value in logged(pipeline, "txn", "event_time")
+    } == {NOON}
+    letters = {each["origin"][-6:]: each["raw"] for each in Reader(pipeline).dead_letters().to_pylist()}
+    assert set(letters) == {"3.avro", "4.avro", "5.avro"}
+    assert "does not begin as an Avro object file does" in letters["4.avro"]
+    assert "the field at is read; it is not written" in letters["5.avro"]
+    assert check_ledger(pipeline, spark) == []
