@@ -58,6 +58,7 @@ from latecomer.model.triggers import Count, Every, Trigger
 from latecomer.model.windows import Calendar, Global, Session, Sliding, Tumbling
 
 if TYPE_CHECKING:
+    from latecomer.after.advise.report import Advice
     from latecomer.after.certify.certificate import Certificate, Checked
     from latecomer.after.explain.explain import Explanation
     from latecomer.after.letters.replaying import ReplayedLetters
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from latecomer.after.replay.replaying import Replay, replay
     from latecomer.after.upkeep.compacting import compact
     from latecomer.api import (
+        advise,
         apply_rebuild,
         certify,
         check_certificate,
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Adaptive",
+    "Advice",
     "Applied",
     "Ascending",
     "BatchReport",
@@ -149,6 +152,7 @@ __all__ = [
     "TornCommit",
     "Trigger",
     "Tumbling",
+    "advise",
     "apply_rebuild",
     "certify",
     "check_certificate",
@@ -167,6 +171,7 @@ __all__ = [
 ]
 
 _WITH_SPARK_OR_DELTA = {
+    "Advice": "after.advise.report",
     "Applied": "after.rebuild.rebuilding",
     "BatchReport": "pipeline",
     "Certificate": "after.certify.certificate",
@@ -181,6 +186,7 @@ _WITH_SPARK_OR_DELTA = {
     "RowShape": "config.contract",
     "RunReport": "running",
     "SinkLogic": "config.contract",
+    "advise": "api",
     "apply_rebuild": "api",
     "certify": "api",
     "check_certificate": "api",

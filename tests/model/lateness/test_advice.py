@@ -50,7 +50,9 @@ def test_the_allowed_lateness_covers_what_the_delay_leaves() -> None:
     lateness, reason = lateness_for(counted(overdue), events, 40 * SECOND, Wish())
     missed = np.count_nonzero(overdue >= 40 * SECOND + lateness)
     assert missed <= events * 0.001
-    assert np.count_nonzero(overdue >= 40 * SECOND + lateness - 3 * SECOND) > events * 0.001, "and hardly longer"
+    assert np.count_nonzero(overdue >= 40 * SECOND + lateness - 3 * SECOND) > events * 0.001, (
+        "and hardly longer"
+    )
     assert "p99.9" in reason
 
 

@@ -75,9 +75,7 @@ def test_students_quantiles() -> None:
 
 
 def test_a_clock_that_is_ahead() -> None:
-    found = skews(
-        ["a", "b", "c"], np.array([10, 10, 10]), np.array([0, 4, 0]), np.array([200, -3_000, 100])
-    )
+    found = skews(["a", "b", "c"], np.array([10, 10, 10]), np.array([0, 4, 0]), np.array([200, -3_000, 100]))
     assert [(each.producer, each.negative, each.ahead, each.against_others) for each in found] == [
         ("b", 4, 3_000, 3_100)
     ]

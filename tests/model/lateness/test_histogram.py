@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -31,7 +33,8 @@ def test_a_percentile_is_never_too_small_and_hardly_too_large(durations: list[in
 def test_a_duration_lies_in_its_bin(duration: int, bits: int) -> None:
     (nth,) = bin_of(np.array([duration]), bits)
     low, high = top_of(np.array([nth - 1, nth]), bits)
-    assert (nth == 0 or low < duration) and duration <= high
+    assert nth == 0 or low < duration
+    assert duration <= high
 
 
 def test_counting_in_parts_is_counting_at_once() -> None:
@@ -47,7 +50,7 @@ def test_bars_are_few_and_side_by_side() -> None:
     bars = counted(np.concatenate([[-5, 0, 0], RANDOM.pareto(1.2, 5_000) * SECOND])).bars(20)
     assert len(bars) <= 22
     assert all(low <= high for low, high, _ in bars)
-    assert all(before[1] < after[0] for before, after in zip(bars, bars[1:], strict=False))
+    assert all(before[1] < after[0] for before, after in pairwise(bars))
     assert sum(count for *_, count in bars) == 5_003
 
 

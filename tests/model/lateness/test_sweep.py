@@ -33,7 +33,9 @@ SWEEP = {
 """The figures of the fourth seed: bound → completeness, dropped, mean wait."""
 
 
-def ticks_of(batch: Sequence[Arrival], every: int | str, first: int) -> list[tuple[int, list[Head], list[Arrival]]]:
+def ticks_of(
+    batch: Sequence[Arrival], every: int | str, first: int
+) -> list[tuple[int, list[Head], list[Arrival]]]:
     """The ticks of a batch, as the engine logs them."""
     by_tick: dict[int, list[Arrival]] = {}
     for nth, arrival in enumerate(batch):
@@ -147,7 +149,11 @@ def test_any_setting_says_what_the_oracle_says(
 ) -> None:
     fields = {"idle_after": idle_after, "every": every}
     output = Output(
-        window=window, by=["key"], aggregates={"n": "count(*)"}, late="update", allowed_lateness=f"{lateness}s"
+        window=window,
+        by=["key"],
+        aggregates={"n": "count(*)"},
+        late="update",
+        allowed_lateness=f"{lateness}s",
     )
     told = interpret(batches, Bounded(f"{delay}s", **fields), {"out": output})
     settings = [Setting(each * SECOND, g * SECOND) for each in {0, 3, delay} for g in {0, lateness}]

@@ -1,8 +1,8 @@
 """Settings, each with its reason.
 
-The delay is the percentile of how far events come behind the newest of their own partition. The allowed lateness of an
-output covers what still comes after that, by how far the timeline is past the windows' ends. Both are rounded up to what
-people would write. What is said of a history that is too short, or that drifts, is said beside them.
+The delay is the percentile of how far events come behind the newest of their own partition. The allowed lateness of
+an output covers what still comes after that, by how far the timeline is past the windows' ends. Both are rounded up to
+what people would write. What is said of a history that is too short, or that drifts, is said beside them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ DRIFTS = 1.5
 VARIES = 4.0
 LEAST_FUTURE = MINUTE
 LEAST_SILENCE = 10 * SECOND
-STEPS = ((SECOND, UNITS["ms"] * 100), (MINUTE, SECOND), (10 * MINUTE, 10 * SECOND), (HOUR, MINUTE), (DAY, 10 * MINUTE))
+STEPS = (
+    (SECOND, UNITS["ms"] * 100),
+    (MINUTE, SECOND),
+    (10 * MINUTE, 10 * SECOND),
+    (HOUR, MINUTE),
+    (DAY, 10 * MINUTE),
+)
 
 
 @dataclass(frozen=True)
@@ -128,9 +134,7 @@ def lateness_for(overdue: Histogram, events: int, delay: int, wish: Wish) -> tup
     )
 
 
-def own_delays(
-    overall: int, behind: Mapping[str, Histogram], wish: Wish
-) -> dict[str, tuple[int, str]]:
+def own_delays(overall: int, behind: Mapping[str, Histogram], wish: Wish) -> dict[str, tuple[int, str]]:
     """The partitions that need a delay of their own, by much."""
     found = {}
     for name, each in behind.items():
@@ -152,8 +156,8 @@ def idle_for(silences: Mapping[str, Whole], every: int) -> tuple[int | None, str
     # A silence is taken for idleness only where it is twice as long as any partition's usual ones.
     needed = max(2 * usual[slowest], LEAST_SILENCE, 2 * every)
     return rounded_up(needed), (
-        f"twice {shown_duration(usual[slowest])}, which {percentile(0.999)} of the silences of {slowest or 'it'} last at most; "
-        "a partition that is silent for longer would hold the others back"
+        f"twice {shown_duration(usual[slowest])}, the {percentile(0.999)} of the silences of {slowest}; a partition "
+        "that is silent for longer would hold the others back"
     )
 
 
@@ -169,9 +173,7 @@ def future_for(age: Histogram) -> tuple[int, str]:
     )
 
 
-def cautions(
-    behind: Histogram, slices: Sequence[Histogram], span: int, delay: int, wish: Wish
-) -> list[str]:
+def cautions(behind: Histogram, slices: Sequence[Histogram], span: int, delay: int, wish: Wish) -> list[str]:
     """What speaks against relying on the advice: too few events, too short a history, one that drifts."""
     found = []
     for share in (wish.completeness, wish.beyond):
@@ -181,7 +183,9 @@ def cautions(
                 f"{percentile(share)} rests on {behind.count:,} events and needs {needed:,}: take it as a guess"
             )
     if span < DAY:
-        found.append(f"the history is {shown_duration(span)} long: what happens once a day or a week is not in it")
+        found.append(
+            f"the history is {shown_duration(span)} long: what happens once a day or a week is not in it"
+        )
     elif span < 7 * DAY:
         found.append(f"the history is {shown_duration(span)} long: it has no whole week in it")
     if delay and span < 20 * delay:

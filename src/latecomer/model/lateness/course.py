@@ -189,7 +189,10 @@ class Walk:
             keys, before = keys[again], before[again]
         silences = {name: np.diff(np.unique(np.array(spoke))) for name, spoke in self._spoke.items()}
         return Course(
-            *(column[order] for column in columns[:4]),
+            columns[0][order],
+            columns[1][order],
+            columns[2][order],
+            columns[3][order],
             columns[4][order].astype(bool),
             newest,
             at,
@@ -206,11 +209,17 @@ def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[Whole]:
     return [np.ascontiguousarray(table[:, nth]) for nth in range(width)]
 
 
-def course_in_order(tick: Whole, at: Whole, largest: Whole, partition: str = "") -> Course:
-    """The course of one partition whose ticks come once each and in order, from the largest event time of each."""
+def course_in_order(
+    tick: Whole, at: Whole, largest: Whole, partition: str = "", single_events: bool = False
+) -> Course:
+    """The course of one partition whose ticks come once each and in order, from the largest event time of each.
+
+    Where ticks are single events, one counts as soon as it is there, and not only once the next is.
+    """
     reached = np.maximum.accumulate(largest) if len(largest) else largest
     newest = np.concatenate([[NOTHING], reached[:-1]]) if len(largest) else largest
-    rises = np.flatnonzero(np.diff(newest, prepend=NOTHING) > 0)
+    risen = reached if single_events else newest
+    rises = np.flatnonzero(np.diff(risen, prepend=NOTHING) > 0)
     gaps = np.diff(at)
     return Course(
         np.zeros(len(tick), np.int64),
@@ -218,7 +227,7 @@ def course_in_order(tick: Whole, at: Whole, largest: Whole, partition: str = "")
         at,
         newest,
         np.ones(len(tick), bool),
-        newest[rises],
+        risen[rises],
         at[rises],
         [partition],
         np.arange(len(tick)),

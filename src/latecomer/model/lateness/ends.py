@@ -42,7 +42,7 @@ class WindowEnds:
         if isinstance(window, Tumbling) and window.zone == "UTC":
             return np.asarray(times - (times - window.offset) % window.size + window.size, np.int64)
         if isinstance(window, Tumbling | Calendar):
-            return self._looked_up(times)
+            return self._looked_up(times, window)
         raise TypeError(f"windows of kind {window.kind} do not end")
 
     def all(self, times: Whole) -> Iterator[tuple[Whole, Flags | None]]:
@@ -55,7 +55,7 @@ class WindowEnds:
                 yield ends, ends > times
         yield last, None
 
-    def _looked_up(self, times: Whole) -> Whole:
+    def _looked_up(self, times: Whole, window: Tumbling | Calendar) -> Whole:
         """For windows that follow a calendar: their ends are listed once, and each event's is the next one."""
         if not len(times):
             return times
@@ -64,11 +64,11 @@ class WindowEnds:
         if not len(known) or low < known[0] or high >= known[-1]:
             first = low if not len(known) else min(low, int(known[0]))
             last = high if not len(known) else max(high, int(known[-1]))
-            self._bounds = self._listed(first, last)
+            self._bounds = _listed(first, last, window)
         return np.asarray(self._bounds[np.searchsorted(self._bounds, times, side="right")], np.int64)
 
-    def _listed(self, first: int, last: int) -> Whole:
-        assert isinstance(self.window, Tumbling | Calendar)
-        start, _ = self.window.assign_all(first)[0]
-        end = self.window.assign_all(last)[0].end
-        return np.array([start, *self.window.ends(start, end)], np.int64)
+
+def _listed(first: int, last: int, window: Tumbling | Calendar) -> Whole:
+    start, _ = window.assign_all(first)[0]
+    end = window.assign_all(last)[0].end
+    return np.array([start, *window.ends(start, end)], np.int64)

@@ -46,7 +46,9 @@ def student(share: float, freedom: int) -> float:
     )
 
 
-def jackknife(statistic: Callable[[int | None], float | None], blocks: int, sure: float = SURE) -> Interval | None:
+def jackknife(
+    statistic: Callable[[int | None], float | None], blocks: int, sure: float = SURE
+) -> Interval | None:
     """The interval of a statistic that can be told without any one of the blocks; None where it cannot."""
     whole = statistic(None)
     without = [statistic(block) for block in range(blocks)]
@@ -179,7 +181,9 @@ def skews(names: Sequence[str | None], events: Whole, negative: Whole, least: Wh
     heard = events > 0
     usual = int(np.median(least[heard])) if heard.any() else 0
     found = [
-        Skew(names[nth] or "", int(events[nth]), int(negative[nth]), int(-least[nth]), int(usual - least[nth]))
-        for nth in np.flatnonzero(negative > 0)
+        Skew(
+            names[nth] or "", int(events[nth]), int(negative[nth]), int(-least[nth]), int(usual - least[nth])
+        )
+        for nth in np.flatnonzero(negative > 0).tolist()
     ]
     return sorted(found, key=lambda each: -each.ahead)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import ceil
 from typing import Any
 
@@ -134,7 +135,7 @@ class Histogram:
         edges = np.unique(np.geomspace(low, high, most + 1).round().astype(np.int64))
         cuts = np.clip(bin_of(edges, self.bits), first, last)
         cuts[-1] = last
-        for start, end in zip(cuts[:-1], cuts[1:], strict=True):
+        for start, end in pairwise(cuts.tolist()):
             if end > start:
                 low = int(top_of(np.array([start - 1]), self.bits)[0]) + 1
                 top = int(top_of(np.array([end - 1]), self.bits)[0])
