@@ -106,7 +106,8 @@ def advise(
 
     `source` is a pipeline that has run, or the path of raw files or a Delta table; for these, `event_time` names the
     column, and `arrival`, `partition`, `producer`, `measures`, `unit`, `zone`, `every`, `idle_after`, `max_future` and
-    `window` say the rest. `by` are columns to group by. `sample` is the share of the events to look at, all unless said.
+    `window` say the rest. `by` are columns to group by. `sample` is the share of the events to look at; all unless
+    said.
     """
     from latecomer.after.advise import asking
 

@@ -204,7 +204,8 @@ def _lines(found: Advice) -> Iterator[str]:
     from latecomer.config.zoned import written
 
     what = "the log of pipeline " if found.kind == "log" else ""
-    yield f"{what}{found.title}: {found.events:,} events that arrived from {written(found.since)} to {written(found.until)}"
+    when = f"from {written(found.since)} to {written(found.until)}"
+    yield f"{what}{found.title}: {found.events:,} events that arrived {when}"
     if found.sample is not None:
         yield (
             f"a sample of {found.sample:.3g} of {found.of_events:,}; a share is right to within "
@@ -261,11 +262,11 @@ def _distribution(found: Distribution) -> Iterator[str]:
         yield "  no elbow: waiting longer pays evenly, or there is too little to tell"
     else:
         yield (
-            f"  elbow at {shown_duration(bend.delay)} ({shown_duration(bend.low)} to {shown_duration(bend.high)} are as good), "
-            f"enough for {bend.completeness:.2%}; sharpness {bend.sharpness:.2f} of 1"
+            f"  elbow at {shown_duration(bend.delay)} ({shown_duration(bend.low)} to {shown_duration(bend.high)} are "
+            f"as good), enough for {bend.completeness:.2%}; sharpness {bend.sharpness:.2f} of 1"
         )
     most = max((count for *_, count in _few(found.bars)), default=1)
-    for low, high, count in _few(found.bars):
+    for _, high, count in _few(found.bars):
         name = "below 0" if high < 0 else f"to {shown_duration(high)}" if high else "0"
         yield f"  {name:>14} {_bar(count / most)} {count:,}"
 
@@ -387,14 +388,16 @@ def _what_ifs(output: OutputReport, found: Advice) -> Iterator[str]:
             ]
         )
         if each.setting.lateness == 0 or each.setting == output.advised:
-            bars.append((each.setting.delay, row["on_time_share"]))
+            bars.append((each.setting.delay, 1 - row["on_time_share"]))
     yield from _table(rows)
-    if any(each.error for each in output.settings):
-        yield f"  panes and states are estimated, to within {2 * max(each.error for each in output.settings):.1%} (95 %)"
+    error = max((each.error for each in output.settings), default=0.0)
+    if error:
+        yield f"  panes and states are estimated, to within {2 * error:.1%} (95 %)"
     yield ""
-    yield "  on time, by delay"
+    yield "  late, by delay"
+    most = max((share for _, share in bars), default=0.0) or 1.0
     for wait, share in sorted(dict(bars).items()):
-        yield f"  {format_duration(wait):>10} {_bar(share)} {share:.2%}"
+        yield f"  {format_duration(wait):>10} {_bar(share / most)} {share:.3%}"
 
 
 def _shown(output: OutputReport) -> list[Any]:

@@ -34,17 +34,24 @@ def rows(count: int = 3_000) -> list[Row]:
         behind = 600 if nth % 300 == 299 else 60 if nth % 50 == 49 else nth % 3
         region = "far" if behind >= 60 or nth % 40 == 0 else "near"
         happened = BEGIN + (nth - behind) * SECOND
-        found.append(Row(happened, BEGIN + nth * SECOND + 500_000, "ab"[nth % 3 == 0], region, 1 + behind // 60))
+        found.append(
+            Row(happened, BEGIN + nth * SECOND + 500_000, "ab"[nth % 3 == 0], region, 1 + behind // 60)
+        )
     return found
 
 
 def iso(micros: int) -> str:
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)).isoformat().replace("+00:00", "Z")
+    return (
+        (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)).isoformat().replace("+00:00", "Z")
+    )
 
 
 def written(folder: Path, form: str, given: Sequence[Row] | None = None) -> Path:
     """The rows in one file of a format."""
-    told = [{**vars(row), "event_time": iso(row.event_time), "arrival_time": iso(row.arrival_time)} for row in given or rows()]
+    told = [
+        {**vars(row), "event_time": iso(row.event_time), "arrival_time": iso(row.arrival_time)}
+        for row in given or rows()
+    ]
     file = folder / f"arrivals.{form}"
     if form == "json":
         file.write_text("".join(json.dumps(each) + "\n" for each in told))

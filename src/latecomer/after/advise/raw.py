@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ _CHUNK = 16 << 20
 _ZONED = r"(Z|[+-]\d\d(:?\d\d)?)$"
 _COMPACT = 1 << 21
 _MOST_PARTITIONS = 10_000
+_FORMATS = {"parquet": "parquet", "csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
 
 
 @dataclass(frozen=True)
@@ -98,11 +100,13 @@ class RawHistory:
         counted = self.files
         if counted.unreadable:
             self.notes.append(
-                f"rows without a readable {self.source.event_time} or arrival: {counted.unreadable:,}; they are left out"
+                f"rows without a readable {self.source.event_time} or arrival: {counted.unreadable:,}; "
+                "they are left out"
             )
         if counted.too_far:
             self.notes.append(
-                f"events more than {shown_duration(self.source.max_future)} ahead of their arrival: {counted.too_far:,}; "
+                f"events more than {shown_duration(self.source.max_future)} ahead of their arrival: "
+                f"{counted.too_far:,}; "
                 "a pipeline would make them dead letters, and they are left out"
             )
         self.notes.append(
@@ -135,7 +139,7 @@ class RawHistory:
         starts = [*np.flatnonzero(np.diff(tick, prepend=tick[0] - 1)).tolist(), len(tick)]
         columns = [each.tolist() for each in (tick, code, largest, events)]
         every, ticks = self.source.every, []
-        for start, end in zip(starts[:-1], starts[1:], strict=True):
+        for start, end in pairwise(starts):
             now = columns[0][start]
             heads = [
                 Head(now, now * every, names[columns[1][nth]], columns[3][nth], columns[2][nth])
@@ -198,7 +202,7 @@ class _Files:
     def __init__(self, source: RawSource) -> None:
         self.source = source
         self.unreadable, self.too_far = 0, 0
-        self.quiet = False
+        self.quiet = True
         path = Path(source.path).expanduser()
         self.delta = (path / "_delta_log").is_dir()
         self.paths = self._paths(path)
@@ -209,6 +213,7 @@ class _Files:
             except (pa.ArrowException, OSError) as error:
                 raise self._cannot_be_read(error) from None
         self._require_columns()
+        self.quiet = False
 
     def _paths(self, path: Path) -> list[str]:
         if self.delta:
@@ -397,15 +402,9 @@ def _flat(value: object) -> str | None:
 
 def _format(path: str) -> str:
     name = Path(path).name.lower().removesuffix(".gz").removesuffix(".bz2")
-    for ending, kind in (
-        ("parquet", "parquet"),
-        ("csv", "csv"),
-        ("json", "json"),
-        ("jsonl", "json"),
-        ("ndjson", "json"),
-    ):
-        if name.endswith("." + ending):
-            return kind
+    ending = name.rpartition(".")[2]
+    if ending in _FORMATS:
+        return _FORMATS[ending]
     with pa.input_stream(path) as file:
         start = file.read(4096)
     if start[:4] == b"PAR1":

@@ -19,7 +19,6 @@ from latecomer.model.lateness.elbow import Elbow, elbow_of
 from latecomer.model.lateness.groups import Bias, Interval, LateGroup, Skew
 from latecomer.model.lateness.histogram import COARSE, FINE, Histogram
 from latecomer.model.lateness.sweep import Setting, WhatIf
-from latecomer.model.sources import BySource
 from latecomer.model.strategies import Bounded, Strategy
 
 LOG = logging.getLogger(__name__)
@@ -193,7 +192,7 @@ def advise(history: History, wanted: Wanted) -> Advice:
     partitions = first.partitions.groups() if len(course.partitions) > 1 else []
     own = advice.own_delays(delay, {str(name): behind for name, _, behind in partitions}, wish)
     advised = [
-        Advised("watermark.delay", delay, reason, _delay_of(strategy), _says(strategy, "delay")),
+        Advised("watermark.delay", delay, reason, _delay_of(history), _says(strategy, "delay")),
         *(
             Advised(
                 f"watermark.delays.{name}", value, why, _own_delay(strategy, name), name in _delays(strategy)
@@ -262,11 +261,7 @@ def _settings(
         over = first.overdue[subject.name]
         rest = [advice.rounded_up(over.quantile(share)) for share in (0.9, 0.99, 1.0)] if over.count else []
         graces = list(wanted.lateness or sorted({0, *rest})[:MOST_LATENESS])
-        current = (
-            []
-            if _delay_of(history.strategy) is None
-            else [Setting(_delay_of(history.strategy) or 0, subject.lateness)]
-        )
+        current = [] if _delay_of(history) is None else [Setting(_delay_of(history) or 0, subject.lateness)]
         own = [Setting(delay, lateness[subject.name]), Setting(delay, 0), *current]
         chosen = [Setting(each, grace) for each in delays for grace in graces]
         chosen += [Setting(each, lateness[subject.name]) for each in delays]
@@ -318,10 +313,10 @@ def _notes(first: First) -> list[str]:
     ]
 
 
-def _delay_of(strategy: Strategy) -> int | None:
-    if isinstance(strategy, BySource):
-        return None
-    return strategy.delay if isinstance(strategy, Bounded) else None
+def _delay_of(history: History) -> int | None:
+    """The delay that is in force, where there is one for all partitions."""
+    strategy = history.strategy
+    return strategy.delay if isinstance(strategy, Bounded) and history.kind == "log" else None
 
 
 def _delays(strategy: Strategy) -> Mapping[str, int]:
@@ -344,7 +339,7 @@ def _output_report(
     subject: Subject, history: History, second: Second, delay: int, lateness: Mapping[str, int]
 ) -> OutputReport:
     answers = second.answers[subject.name]
-    current = _delay_of(history.strategy)
+    current = _delay_of(history)
     grace = lateness[subject.name] if subject.accepts else 0
     now = None if current is None else Setting(current, subject.lateness)
     there = {each.setting for each in answers}
