@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 40
 _MOST_LINES = 12
+_EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 _PIPELINES = (".yaml", ".yml")
 
 
@@ -291,7 +292,7 @@ def _few(bars: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
 def _bar(share: float, width: int = _WIDTH) -> str:
     eighths = round(share * width * 8)
     whole, rest = divmod(max(eighths, 1 if share > 0 else 0), 8)
-    return ("█" * whole + ("", *"▏▎▍▌▋▊▉")[rest]).ljust(width)
+    return ("█" * whole + _EIGHTHS[rest]).ljust(width)
 
 
 def _grouped(found: Advice) -> Iterator[tuple[str, list[GroupDelays]]]:
@@ -451,17 +452,15 @@ def _who(found: Advice) -> Iterator[str]:
         yield ""
         yield f"bias, if what is late under a delay of {beyond} were dropped"
         rows = [["", "with all", "without", "change", "95 %"]]
-        for each in biased:
-            told = (
-                f"{each.output}: {each.aggregate} = {each.written}" if found.kind == "log" else each.written
-            )
+        for change in biased:
+            aggregate = f"{change.output}: {change.aggregate} = {change.written}"
             rows.append(
                 [
-                    told,
-                    f"{each.with_all:,.6g}",
-                    f"{each.without_late:,.6g}",
-                    f"{each.relative:+.3%}",
-                    _interval(each.interval, "{:+.3%}"),
+                    aggregate if found.kind == "log" else change.written,
+                    f"{change.with_all:,.6g}",
+                    f"{change.without_late:,.6g}",
+                    f"{change.relative:+.3%}",
+                    _interval(change.interval, "{:+.3%}"),
                 ]
             )
         yield from _table(rows)
@@ -469,14 +468,14 @@ def _who(found: Advice) -> Iterator[str]:
         yield ""
         yield "clocks that are ahead (events that come before they happen)"
         rows = [["", "events", "negative", "ahead by", "against others"]]
-        for each in found.skews[:_MOST_LINES]:
+        for clock in found.skews[:_MOST_LINES]:
             rows.append(
                 [
-                    each.producer,
-                    f"{each.events:,}",
-                    f"{each.negative:,}",
-                    shown_duration(each.ahead),
-                    shown_duration(each.against_others),
+                    clock.producer,
+                    f"{clock.events:,}",
+                    f"{clock.negative:,}",
+                    shown_duration(clock.ahead),
+                    shown_duration(clock.against_others),
                 ]
             )
         yield from _table(rows)

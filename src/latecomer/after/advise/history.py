@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -86,7 +87,7 @@ class Subject:
         return {*self.keys, *measured, *(stored for _, stored in (self.where[1] if self.where else ()))}
 
 
-class History(Protocol):
+class History(ABC):
     """Arrivals that were recorded, to be read as often as need be."""
 
     title: str
@@ -102,6 +103,7 @@ class History(Protocol):
     notes: list[str]
     total: int
 
+    @abstractmethod
     def parts(self, columns: Sequence[str]) -> Iterator[Part]:
         """All events, part by part, with these columns."""
 

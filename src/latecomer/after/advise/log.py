@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.advise.history import AT_ONCE, Measured, Part, Subject, micros
+from latecomer.after.advise.history import AT_ONCE, History, Measured, Part, Subject, micros
 from latecomer.config.models import Output, Pipeline
 from latecomer.config.zoned import written
 from latecomer.errors import NoStore, PipelineError, Problem, did_you_mean
@@ -33,7 +33,7 @@ _PARTITION = "source_partition"
 _STATE_BYTES = 64.0
 
 
-class LogHistory:
+class LogHistory(History):
     """The log of a pipeline that has run, as far as its batches are complete."""
 
     kind = "log"
@@ -46,7 +46,7 @@ class LogHistory:
             raise NoStore(f"store {self.store.root} has no complete batch yet; run the pipeline first")
         self.title = pipeline.name
         self.strategy = pipeline.watermark
-        self.notes: list[str] = []
+        self.notes = []
         self.by = {name: self._stored(name) for name in by}
         self.producer = "producer" if pipeline.event.producer is not None else None
         self.subjects = [self._subject(name, pipeline.outputs[name]) for name in outputs or pipeline.outputs]

@@ -12,7 +12,7 @@ from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.lateness.advice import Advised, percentile
 from latecomer.model.lateness.groups import Interval
 
-_MOST_ROWS = 50
+_MOST_ROWS = 60
 
 STYLE = """
 .advice { --ink:#1b1f24; --pale:#59636e; --paper:#ffffff; --card:#f6f8fa; --rule:#d1d9e0; --one:#0969da; --two:#bc4c00;
@@ -29,14 +29,20 @@ STYLE = """
 .advice .card { background:var(--card); border:1px solid var(--rule); border-radius:8px;
   padding:.8rem 1rem; min-width:0 }
 .advice .card h3 { margin-top:0 }
-.advice .scroll { overflow-x:auto }
+.advice .scroll { overflow-x:auto; margin-top:.4rem }
 .advice table { border-collapse:collapse;
   font-variant-numeric:tabular-nums; font-size:.9rem }
 .advice th,.advice td { padding:.25rem .7rem; text-align:right;
   border-bottom:1px solid var(--rule); white-space:nowrap }
 .advice th { color:var(--pale); font-weight:600; vertical-align:bottom }
 .advice th:first-child,.advice td:first-child { text-align:left; padding-left:0 }
-.advice td.why { text-align:left; white-space:normal; min-width:16rem; color:var(--pale) }
+.advice .setting { margin:.6rem 0 }
+.advice .numbers { display:grid; grid-template-columns:repeat(auto-fill,minmax(5.5rem,1fr)); gap:.3rem;
+  font-variant-numeric:tabular-nums; font-size:.9rem; margin:.5rem 0 }
+.advice .curve svg { max-width:46rem }
+.advice details { margin:.5rem 0 }
+.advice summary { cursor:pointer; color:var(--one) }
+.advice svg .over { fill:var(--pale) }
 .advice td.cut { max-width:20rem; overflow:hidden; text-overflow:ellipsis }
 .advice tr.advised td { font-weight:600; color:var(--one) }
 .advice code { font:.9em ui-monospace,monospace }
@@ -88,7 +94,7 @@ def _body(found: Advice) -> Iterator[str]:
     yield f"<h1>{escape(found.title)}</h1>"
     yield (
         f'<p class="pale">How late events come: {what}, {found.events:,} events that arrived from '
-        f"{escape(written(found.since))} to {escape(written(found.until))}</p>"
+        f"{written(found.since)} to {written(found.until)}</p>"
     )
     if found.sample is not None:
         yield (
@@ -98,9 +104,7 @@ def _body(found: Advice) -> Iterator[str]:
     yield "<h2>Advice</h2>"
     for caution in found.cautions:
         yield f'<p class="warning">{escape(caution)}</p>'
-    yield from _table(
-        ["setting", "write", "now", ""], [_advised(each, found) for each in found.advised], why=True
-    )
+    yield from (_advised(each, found) for each in found.advised)
     yield "<h2>Two delays</h2>"
     yield '<div class="pair">'
     yield from _delay_card(
@@ -131,26 +135,21 @@ def _body(found: Advice) -> Iterator[str]:
     )
 
 
-def _advised(each: Advised, found: Advice) -> list[str]:
-    now = "" if found.kind != "log" else "not said" if each.current is None else format_duration(each.current)
-    return [
-        f"<code>{escape(each.field)}</code>",
-        f"<code>{each.written}</code>",
-        escape(now),
-        escape(each.reason),
-    ]
+def _advised(each: Advised, found: Advice) -> str:
+    now = "not said" if each.current is None else format_duration(each.current)
+    told = "" if found.kind != "log" else "as it is" if not each.changes else f"now {now}"
+    return (
+        f'<p class="setting"><code>{escape(each.field)}: <b>{each.written}</b></code> <span class="pale">{told}<br>'
+        f"{escape(each.reason)}</span></p>"
+    )
 
 
-def _table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], marked: Sequence[bool] = (), why: bool = False
-) -> Iterator[str]:
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], marked: Sequence[bool] = ()) -> Iterator[str]:
     """A table of cells that are HTML already."""
     yield '<div class="scroll"><table>'
     yield "<tr>" + "".join(f"<th>{escape(head)}</th>" for head in heads) + "</tr>"
     for nth, row in enumerate(rows[:_MOST_ROWS]):
         cells = [f"<td{' class=cut' if not place else ''}>{cell}</td>" for place, cell in enumerate(row)]
-        if why:
-            cells[-1] = f'<td class="why">{row[-1]}</td>'
         yield f"<tr{' class=advised' if nth < len(marked) and marked[nth] else ''}>{''.join(cells)}</tr>"
     yield "</table></div>"
     if len(rows) > _MOST_ROWS:
@@ -163,11 +162,12 @@ def _delay_card(title: str, below: str, found: Distribution, delay: int | None) 
         marks.append((f"elbow {shown_duration(found.elbow.delay)}", found.elbow.delay, "bend"))
     yield f'<div class="card"><h3>{escape(title)}</h3><p class="pale">{escape(below)}</p>'
     yield histogram(title, found.bars, marks, "share of the events by delay, on a scale of logarithms")
-    told = [
-        [percentile(share) for share in found.percentiles],
-        [shown_duration(each) for each in found.percentiles.values()],
-    ]
-    yield from _table([*told[0], "most"], [[*told[1], shown_duration(found.most)]])
+    shares = {percentile(share): shown_duration(value) for share, value in found.percentiles.items()}
+    shares["most"] = shown_duration(found.most)
+    numbers = "".join(
+        f"<div><span class=pale>{name}</span><br>{value}</div>" for name, value in shares.items()
+    )
+    yield f'<div class="numbers">{numbers}</div>'
     if found.negative:
         yield f"<p>{found.negative:,} are negative, down to {shown_duration(found.least)}: clocks that are ahead.</p>"
     bend = found.elbow
@@ -214,7 +214,7 @@ def _output(output: OutputReport, found: Advice) -> Iterator[str]:
         )
         named.append((f"with corrections for {format_duration(grace)}", complete))
     marks = [(f"advised {format_duration(output.advised.delay)}", output.advised.delay, "mark")]
-    yield f'<div class="card"><p class="pale">{escape(output.window)}. '
+    yield f'<div class="card curve"><p class="pale">{escape(output.window)}. '
     for nth, (what, _) in enumerate(named):
         colour = ("--one", "--three")[nth]
         yield f'<span class="key" style="background:var({colour})"></span>{escape(what)} '
@@ -224,8 +224,19 @@ def _output(output: OutputReport, found: Advice) -> Iterator[str]:
     lost = "dropped" if output.drops_too_late else "set aside"
     heads = ["delay", "lateness", "on time", "complete", lost, "published after", "p99"]
     heads += ["corrections a minute", "upserts a day", "kept"]
-    marked = [each.setting == output.advised for each in output.settings]
-    yield from _table(heads, [_setting(row, output) for row in rows], marked)
+    advised, now = output.advised, output.current
+    plain = [
+        each.setting in (advised, now) or each.setting.lateness in (0, advised.lateness)
+        for each in output.settings
+    ]
+    marked = [each.setting == advised for each in output.settings]
+    shown = [_setting(row, output) for row in rows]
+    chosen = [nth for nth, each in enumerate(plain) if each]
+    yield from _table(heads, [shown[nth] for nth in chosen], [marked[nth] for nth in chosen])
+    if not all(plain):
+        yield f"<details><summary>All {len(shown)} settings</summary>"
+        yield from _table(heads, shown, marked)
+        yield "</details>"
     error = max((each.error for each in output.settings), default=0.0)
     if error:
         yield f'<p class="pale">Panes and states are estimated, to within {2 * error:.1%} (95 %).</p>'

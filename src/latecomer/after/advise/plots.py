@@ -59,12 +59,19 @@ def _frame(title: str, scale: _Time, levels: Sequence[tuple[float, str]], below:
     yield f'<text class="tick" x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{escape(below)}</text>'
 
 
-def _upright(x: float, name: str, kind: str, row: int = 0) -> Iterator[str]:
-    """A line at a duration, with its name beside it on the side where there is room."""
-    end = x > WIDTH * 0.7
+def _upright(x: float, name: str, kind: str, row: int, left: bool) -> Iterator[str]:
+    """A line at a duration, with its name beside it: at the left, or where there is room."""
+    end = x > WIDTH * 0.7 or (left and x > _LEFT + 130)
     at, anchor = (x - 5, "end") if end else (x + 5, "start")
     yield f'<line class="{kind}" x1="{x}" x2="{x}" y1="{_y(1)}" y2="{_y(0)}"/>'
     yield f'<text class="{kind}-name" x="{at}" y="{_y(1) + 10 + row * 14}" text-anchor="{anchor}">{escape(name)}</text>'
+
+
+def _uprights(scale: _Time, marks: Sequence[tuple[str, int, str]]) -> Iterator[str]:
+    """Lines at durations; of two, the names look away from one another."""
+    least = min((at for _, at, _ in marks), default=0)
+    for row, (name, at, kind) in enumerate(marks):
+        yield from _upright(scale(at), name, kind, row, len(marks) > 1 and at == least)
 
 
 def histogram(
@@ -74,7 +81,10 @@ def histogram(
     positive = [each for each in bars if each[0] > 0]
     scale = _Time(positive[0][0] if positive else 1, bars[-1][1] if bars else 1)
     total = sum(count for *_, count in bars) or 1
-    most = max((count for *_, count in bars), default=1) / total
+    counts = sorted((count for *_, count in bars), reverse=True)
+    # One bar that is far above all others is cut off, so that the others can be seen.
+    cut = len(counts) > 1 and counts[0] > 3 * counts[1]
+    most = (counts[1] * 1.25 if cut else counts[0] if counts else 1) / total
     levels = [
         (share, f"{share * most:.0%}" if most >= 0.1 else f"{share * most:.1%}") for share in (0, 0.5, 1)
     ]
@@ -86,15 +96,18 @@ def histogram(
         else:
             left = scale(low)
             width, kind = max(scale(high + 1) - left - 1, 1.5), "bar"
-        top = _y(count / total / most)
+        top = _y(min(count / total / most, 1.0))
         height = round(max(_y(0) - top, 1 if count else 0), 1)
         told = f"{shown_duration(low)} to {shown_duration(high)}: {count:,} events"
         lines.append(
             f'<rect class="{kind}" x="{left:.1f}" y="{_y(0) - height:.1f}" width="{width:.1f}" height="{height}">'
             f"<title>{escape(told)}</title></rect>"
         )
-    for row, (name, at, kind) in enumerate(marks):
-        lines += _upright(scale(at), name, kind, row)
+        if cut and count == counts[0]:
+            lines.append(
+                f'<text class="over" x="{left + width + 4:.1f}" y="{_y(1) + 10}">↑ {count / total:.0%}</text>'
+            )
+    lines += _uprights(scale, marks)
     return "\n".join([*lines, "</svg>"])
 
 
@@ -114,8 +127,7 @@ def curves(
     digits = max(0, min(4, round(-log10(room)) - 1)) if room < 0.1 else 0
     levels = [(nth / 4, f"{floor + room * nth / 4:.{digits}%}") for nth in range(5)]
     lines = list(_frame(title, scale, levels, below))
-    for row, (name, at, kind) in enumerate(marks):
-        lines += _upright(scale(at), name, kind, row)
+    lines += _uprights(scale, marks)
     for nth, (name, points) in enumerate(named):
         placed = [(scale(delay), _y((share - floor) / room)) for delay, share in points]
         path = " ".join(f"{x},{y}" for x, y in placed)

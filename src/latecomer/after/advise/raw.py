@@ -24,7 +24,7 @@ import pyarrow.json as pa_json
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from latecomer.after.advise.history import AT_ONCE, Codes, Measured, Part, Subject
+from latecomer.after.advise.history import AT_ONCE, Codes, History, Measured, Part, Subject
 from latecomer.config.paths import list_files
 from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.model.durations import shown_duration
@@ -67,7 +67,7 @@ def refused(option: str, message: str, value: object, fix: str) -> PipelineError
     return PipelineError([Problem(option, message, value, fix, "advise")])
 
 
-class RawHistory:
+class RawHistory(History):
     """Files of JSON, CSV or Parquet, or a Delta table."""
 
     kind = "files"
@@ -75,7 +75,7 @@ class RawHistory:
     def __init__(self, source: RawSource) -> None:
         self.source = source
         self.title = source.path
-        self.notes: list[str] = []
+        self.notes = []
         self.files = _Files(source)
         self.by = {name: name for name in source.by}
         self.producer = source.producer
