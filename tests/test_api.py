@@ -132,6 +132,7 @@ def test_every_call_is_tried() -> None:
         "sink_status",
         "replay_dead_letters",
         "gaps",
-    }  # in test_wrong_arguments.py and cli/test_gaps.py
+        "advise",
+    }  # in test_wrong_arguments.py, cli/test_gaps.py and after/advise
     tried = {call.__name__ for call, _, _ in WRONG} | elsewhere
     assert {name for name in made if not name.startswith("_")} == tried

@@ -22,7 +22,7 @@ from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 from latecomer.model.windows import Global, Session
 from latecomer.store.coverage import covered_since
-from latecomer.store.layout import TIMESTAMP
+from latecomer.store.layout import TIMESTAMP, WATERMARKS
 from latecomer.store.store import open_store
 from latecomer.store.table import Table
 
@@ -30,6 +30,7 @@ LOG = logging.getLogger(__name__)
 
 _READ = {"event_time": TIMESTAMP, "arrival_time": TIMESTAMP, "batch": pa.int64(), "tick": pa.int64()}
 _PARTITION = "source_partition"
+_HEADS = WATERMARKS.field("partitions").type
 _STATE_BYTES = 64.0
 
 
@@ -185,11 +186,7 @@ class _Rows:
         self.at = micros(pc.fill_null(rows["at"].cast(pa.int64()), 0))
         self.kind = rows["kind"].to_pylist()
         self.named = rows["named"].to_pylist()
-        lists = (
-            rows["partitions"].combine_chunks() if rows.num_rows else pa.array([], rows["partitions"].type)
-        )
-        if isinstance(lists, pa.ChunkedArray):
-            lists = lists.chunk(0)
+        lists = pa.concat_arrays([pa.array([], _HEADS), *rows["partitions"].cast(_HEADS).chunks])
         self.parent = np.asarray(pc.list_parent_indices(lists).to_numpy(zero_copy_only=False), np.int64)
         heads = pc.list_flatten(lists)
         self.partition: list[str] = heads.field("partition").to_pylist()

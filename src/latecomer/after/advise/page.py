@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 
-from latecomer.after.advise.plots import curves, histogram
+from latecomer.after.advise.plots import curves, escape, histogram
 from latecomer.after.advise.report import Advice, Distribution, GroupDelays, OutputReport, setting_row
 from latecomer.config.zoned import written
 from latecomer.model.durations import format_duration, shown_duration
