@@ -456,7 +456,7 @@ def _who(found: Advice) -> Iterator[str]:
             aggregate = f"{change.output}: {change.aggregate} = {change.written}"
             rows.append(
                 [
-                    aggregate if found.kind == "log" else change.written,
+                    (aggregate if found.kind == "log" else change.written) + _of_group(change.group),
                     f"{change.with_all:,.6g}",
                     f"{change.without_late:,.6g}",
                     f"{change.relative:+.3%}",
@@ -479,6 +479,10 @@ def _who(found: Advice) -> Iterator[str]:
                 ]
             )
         yield from _table(rows)
+
+
+def _of_group(group: tuple[str, str | None] | None) -> str:
+    return "" if group is None else f", {group[0]} = {'(null)' if group[1] is None else group[1]}"
 
 
 def _interval(found: Interval | None, form: str) -> str:

@@ -62,7 +62,12 @@ def test_every_format_says_the_same(tmp_path: Path, form: str) -> None:
         assert (answer.on_time, answer.late, answer.too_late) == by_hand(rows(), delay, lateness)
     (far,) = found.late_groups
     assert (far.column, far.value) == ("region", "far")
-    totals = {each.aggregate: each for each in found.biases}
+    of_far = {each.aggregate: each for each in found.biases if each.group == ("region", "far")}
+    mine = [row for row in rows() if row.region == "far"]
+    assert of_far["events"].with_all == len(mine)
+    gone = [row for row in mine if row.arrival_time - row.event_time > 600 * SECOND]
+    assert of_far["events"].relative == pytest.approx(-len(gone) / len(mine))
+    totals = {each.aggregate: each for each in found.biases if each.group is None}
     assert totals["sum of amount"].with_all == sum(row.amount for row in rows())
     assert (totals["avg of amount"].relative or 0) < 0
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from latecomer.after.advise.history import Codes, History, Part, Subject, hashed, kept, numbers
+from latecomer.after.advise.history import Codes, History, Measured, Part, Subject, hashed, kept, numbers
 from latecomer.model.lateness.course import NOTHING
 from latecomer.model.lateness.ends import WindowEnds
-from latecomer.model.lateness.groups import BLOCKS, Bias, LateGroup, Skew, bias, late_groups, skews
+from latecomer.model.lateness.groups import BLOCKS, Amounts, Bias, LateGroup, Skew, bias, late_groups, skews
 from latecomer.model.lateness.histogram import BINS, COARSE, Flags, Histogram, Whole, bin_of
 from latecomer.model.lateness.sweep import Setting, Sweep, WhatIf
 
@@ -21,6 +21,8 @@ LOG = logging.getLogger(__name__)
 SLICES = 10
 MOST_PRODUCERS = 100_000
 SEED = 20260425
+MOST_BIASED = 5
+"""Of so many groups that are late it is told what dropping them does to their numbers."""
 
 
 @dataclass
@@ -232,18 +234,20 @@ def second_pass(history: History, plan: Plan, sample: Sample) -> Second:
             if subject.name in sweeps and len(mine):
                 keys = hashed(mine.columns, subject.keys, known)
                 sweeps[subject.name].take(course.newest[mine.row], mine.times, keys, mine.batch)
-                sums[subject.name].take(mine)
+                sums[subject.name].take(mine, {name: who[name].codes for name in who})
         late = behind_of(history, part) > plan.delay
         found.late += int(np.count_nonzero(late))
         block = blocks_of(history, part)
         for name, stored in history.by.items():
             who[name].take(part.columns.column(stored), block, late)
+    for name, counted in who.items():
+        found.late_groups += counted.told(name)
     for subject in history.subjects:
         if subject.name in sweeps:
             found.answers[subject.name] = sweeps[subject.name].answers(course, subject.state_bytes)
             found.biases += sums[subject.name].told()
-    for name, counted in who.items():
-        found.late_groups += counted.told(name)
+            for group in found.late_groups[:MOST_BIASED]:
+                found.biases += sums[subject.name].told_of(group, who[group.column].codes)
     return found
 
 
@@ -281,17 +285,23 @@ class _Counted:
 
 
 class _Sums:
-    """For each aggregate of an output, counts and sums of all events and of those late for their window."""
+    """For each aggregate of an output, counts and sums of all events and of the late ones, also by group."""
 
     def __init__(self, history: History, delay: int, subject: Subject) -> None:
         self.history, self.delay, self.subject = history, delay, subject
         self._ends = WindowEnds(subject.window)
         self._sums = {each.name: np.zeros((4, BLOCKS)) for each in subject.aggregates}
+        self._by_group: dict[tuple[str, str], Amounts] = {}
+        """Aggregate and column → counts and sums by group and block."""
 
-    def take(self, part: Part) -> None:
+    def take(self, part: Part, codes: Mapping[str, Codes]) -> None:
         newest = self.history.course.newest[part.row]
         late = newest - self._ends.last(part.times) >= self.delay
         block = blocks_of(self.history, part)
+        grouped = {
+            name: (each.of(part.columns.column(self.history.by[name])) * BLOCKS + block, len(each.names))
+            for name, each in codes.items()
+        }
         for each in self.subject.aggregates:
             if each.column is None:
                 values, there = np.ones(len(part)), np.ones(len(part), bool)
@@ -300,17 +310,47 @@ class _Sums:
                 values = there.astype(np.float64)
             else:
                 values, there = numbers(part.columns.column(each.column))
-            for nth, chosen in enumerate((there, there & late)):
-                sums = self._sums[each.name]
-                sums[nth] += np.bincount(block[chosen], minlength=BLOCKS)
-                sums[nth + 2] += np.bincount(block[chosen], values[chosen], BLOCKS)
+            self._sums[each.name] += _sums(block, 1, values, there, late)
+            for name, (places, groups) in grouped.items():
+                known = self._by_group.get((each.name, name), np.zeros((4, 0)))
+                wider = np.zeros((4, groups * BLOCKS))
+                wider[:, : known.shape[1]] = known
+                self._by_group[each.name, name] = wider + _sums(places, groups, values, there, late)
 
     def told(self) -> list[Bias]:
+        """What dropping the late would do to each aggregate."""
+        return [
+            told
+            for each in self.subject.aggregates
+            for told in self._biased(each, self._sums[each.name], None)
+        ]
+
+    def told_of(self, group: LateGroup, codes: Codes) -> list[Bias]:
+        """What it would do to the numbers of a group that is late more often than others."""
+        nth = codes.names.index(group.value)
         found = []
         for each in self.subject.aggregates:
-            sums = self._sums[each.name]
-            sums = sums[:, sums[0] > 0]
-            biased = bias(each.function, sums[0], sums[1], sums[2], sums[3])
-            if biased is not None:
-                found.append(Bias(self.subject.name, each.name, each.written, *biased))
+            sums = self._by_group.get((each.name, group.column))
+            if sums is not None and sums.shape[1] >= (nth + 1) * BLOCKS:
+                mine = sums[:, nth * BLOCKS : (nth + 1) * BLOCKS]
+                found += self._biased(each, mine, (group.column, group.value))
         return found
+
+    def _biased(self, each: Measured, sums: Amounts, group: tuple[str, str | None] | None) -> Iterator[Bias]:
+        heard = sums[:, sums[0] > 0]
+        found = bias(each.function, heard[0], heard[1], heard[2], heard[3])
+        if found is not None:
+            yield Bias(self.subject.name, each.name, each.written, *found, group)
+
+
+def _sums(places: Whole, groups: int, values: Amounts, there: Flags, late: Flags) -> Amounts:
+    """Counts of all and of the late, then sums of both, by place."""
+    size, gone = groups * BLOCKS, there & late
+    return np.stack(
+        [
+            np.bincount(places[there], minlength=size),
+            np.bincount(places[gone], minlength=size),
+            np.bincount(places[there], values[there], size),
+            np.bincount(places[gone], values[gone], size),
+        ]
+    )

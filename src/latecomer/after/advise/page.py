@@ -288,7 +288,8 @@ def _who(found: Advice) -> Iterator[str]:
         yield f"<h2>Bias, if what is late under a delay of {beyond} were dropped</h2>"
         rows = [
             [
-                escape(f"{each.output}: {each.aggregate}" if found.kind == "log" else each.written),
+                escape(f"{each.output}: {each.aggregate}" if found.kind == "log" else each.written)
+                + ("" if each.group is None else escape(f", {each.group[0]} = {each.group[1]}")),
                 f"{each.with_all:,.6g}",
                 f"{each.without_late:,.6g}",
                 f"{each.relative:+.3%}",

@@ -7,6 +7,7 @@ that walks; where one partition is read in order, a running maximum says the sam
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,10 +114,11 @@ class Walk:
         self._timeline = Timeline(without_delay(strategy))
         self._own_tick_counts = strategy.every == "event"
         self._rows: list[tuple[int, int, int, int, bool]] = []
-        self._heads: list[tuple[int, int, int]] = []
+        self._heads = array("q"), array("q"), array("q")
+        """Row, partition and what that had reached, of every head."""
         self._steps: list[tuple[int, int]] = []
         self._codes: dict[str, int] = {}
-        self._spoke: dict[str, list[int]] = {}
+        self._spoke: dict[str, array[int]] = {}
         self._drained = False
 
     def take(self, moment: Moment) -> None:
@@ -141,12 +143,14 @@ class Walk:
             before = self._own_maxima(heads) if early is None else early
             nth = len(self._rows)
             self._rows.append((moment.batch, tick, row.at, row.watermark, True))
-            self._heads += [(nth, self._code(name), reached) for name, reached in before.items()]
+            for name, reached in before.items():
+                for column, value in zip(self._heads, (nth, self._code(name), reached), strict=True):
+                    column.append(value)
             self._step(row.watermark, row.at)
             if row.settled is not None:
                 self._step(row.settled, row.at)
             for head in heads:
-                self._spoke.setdefault(head.partition, []).append(row.at)
+                self._spoke.setdefault(head.partition, array("q")).append(row.at)
         if not moment.ticks and named is not None:
             self._timeline.extend([], named)
 
@@ -177,16 +181,16 @@ class Walk:
         """What was walked so far."""
         columns = _columns(self._rows, 5)
         width = len(self._codes)
-        heads = sorted((nth * width + code, before) for nth, code, before in self._heads)
-        keys, before = _columns(heads, 2)
+        nth, code, before = (np.array(each, np.int64) for each in self._heads)
+        keys = nth * width + code
         newest, at = _columns(self._steps, 2)
         order = np.lexsort((columns[1], columns[0]))
         moved = np.empty(len(order), np.int64)
         moved[order] = np.arange(len(order))
-        if width and not np.array_equal(order, np.arange(len(order))):
+        if width:
             keys = moved[keys // width] * width + keys % width
-            again = np.argsort(keys)
-            keys, before = keys[again], before[again]
+            sort = np.argsort(keys)
+            keys, before = keys[sort], before[sort]
         silences = {name: np.diff(np.unique(np.array(spoke))) for name, spoke in self._spoke.items()}
         return Course(
             columns[0][order],
