@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from latecomer.config.models import Output
 from latecomer.model.arrivals import Arrival
 from latecomer.model.interpreter import cut, interpret
-from latecomer.model.lateness.course import Course, Moment, Walk
+from latecomer.model.lateness.course import Course, Moment, Walk, course_of_partitions
 from latecomer.model.lateness.sweep import Setting, Sweep, WhatIf
 from latecomer.model.panes import Op, Timing
 from latecomer.model.strategies import Bounded, Head, Strategy
@@ -168,6 +168,38 @@ def test_any_setting_says_what_the_oracle_says(
     panes = Counter(pane.timing for pane in told.panes("out") if pane.op is Op.INSERT)
     assert answer.corrections == panes[Timing.LATE]
     assert answer.first_numbers == panes[Timing.ON_TIME]
+
+
+@given(streams(), st.sampled_from([None, "2s", "4s", "20s"]), st.sampled_from([SECOND, 5 * SECOND]))
+def test_the_quick_way_of_several_partitions_is_the_walk(
+    batches: list[list[Arrival]], idle_after: str | None, every: int
+) -> None:
+    """Ticks that come once each: all arrivals as one batch."""
+    strategy = Bounded("3s", idle_after=idle_after, every=f"{every}us")
+    ticks = ticks_of([each for batch in batches for each in batch], every, 0)
+    walk = Walk(strategy)
+    walk.take(Moment(0, "tick", 0, [(tick, heads) for tick, heads, _ in ticks]))
+    slow = walk.course()
+    flat = [(row, head) for row, (_, heads, _) in enumerate(ticks) for head in heads]
+    quick = course_of_partitions(
+        np.array([tick for tick, _, _ in ticks]),
+        np.array([tick * every for tick, _, _ in ticks]),
+        np.array([row for row, _ in flat]),
+        np.array([slow.partitions.index(head.partition) for _, head in flat]),
+        np.array([head.max_event_time for _, head in flat]),
+        slow.partitions,
+        every,
+        strategy.idle_after,
+    )
+    if len(ticks) < 2:
+        assert quick is None
+        return
+    assert quick is not None
+    for name in ("tick", "at", "newest", "step_newest", "step_at", "head_key", "head_before"):
+        assert getattr(quick, name).tolist() == getattr(slow, name).tolist(), name
+    assert {name: each.tolist() for name, each in quick.silences.items()} == {
+        name: each.tolist() for name, each in slow.silences.items()
+    }
 
 
 def test_a_tick_is_published_when_the_next_one_is_seen() -> None:

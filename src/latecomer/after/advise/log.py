@@ -14,9 +14,10 @@ from latecomer.config.models import Output, Pipeline
 from latecomer.config.zoned import written
 from latecomer.errors import NoStore, PipelineError, Problem, did_you_mean
 from latecomer.model import types
-from latecomer.model.lateness.course import Course, Moment, Walk, course_in_order
+from latecomer.model.lateness.course import Course, Moment, Walk, course_in_order, course_of_partitions
 from latecomer.model.lateness.histogram import Whole
 from latecomer.model.simple_predicates import NeedsSpark, predicate
+from latecomer.model.sources import BySource
 from latecomer.model.strategies import Bounded, Head, Strategy
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
@@ -194,18 +195,28 @@ class _Rows:
         self.largest = micros(heads.field("max_event_time"))
 
     def in_order(self, strategy: Strategy) -> Course | None:
-        """The course, where one partition is read in order and nothing else happened; else None."""
+        """The course, where ticks were read in order and nothing else happened; None where only a walk can tell."""
         plain = [nth for nth, kind in enumerate(self.kind) if kind == "tick"]
-        trailing = {*self.kind[len(plain) :]}
-        one = len({*self.partition}) == 1 and len(self.parent) == len(plain)
-        simple = plain == list(range(len(plain))) and trailing <= {"drain"} and not any(self.named)
-        if not (one and simple and np.array_equal(self.parent, np.arange(len(plain)))):
+        count, trailing = len(plain), {*self.kind[len(plain) :]}
+        simple = plain == list(range(count)) and trailing <= {"drain"} and not any(self.named)
+        tick, at = self.tick[:count], self.at[:count]
+        if not simple or count < 2 or not (np.diff(tick) > 0).all() or isinstance(strategy, BySource):
             return None
-        tick, at = self.tick[: len(plain)], self.at[: len(plain)]
-        if len(tick) < 2 or not (np.diff(tick) > 0).all():
+        names = list(dict.fromkeys(self.partition))
+        if len(names) == 1 and np.array_equal(self.parent, np.arange(count)):
+            course = course_in_order(tick, at, self.largest, names[0], strategy.every == "event")
+        elif names and strategy.every != "event":
+            codes = {name: code for code, name in enumerate(names)}
+            code = np.array([codes[name] for name in self.partition], np.int64)
+            found = course_of_partitions(
+                tick, at, self.parent, code, self.largest, names, strategy.every, strategy.idle_after
+            )
+            if found is None:
+                return None
+            course = found
+        else:
             return None
-        course = course_in_order(tick, at, self.largest, self.partition[0], strategy.every == "event")
-        course.batch = self.batch[: len(plain)]
+        course.batch = self.batch[:count]
         course.drained = bool(trailing)
         return course
 

@@ -328,7 +328,7 @@ class _Sums:
     def told_of(self, group: LateGroup, codes: Codes) -> list[Bias]:
         """What it would do to the numbers of a group that is late more often than others."""
         nth = codes.names.index(group.value)
-        found = []
+        found: list[Bias] = []
         for each in self.subject.aggregates:
             sums = self._by_group.get((each.name, group.column))
             if sums is not None and sums.shape[1] >= (nth + 1) * BLOCKS:

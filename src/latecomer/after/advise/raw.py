@@ -28,7 +28,7 @@ from latecomer.after.advise.history import AT_ONCE, Codes, History, Measured, Pa
 from latecomer.config.paths import list_files
 from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.model.durations import shown_duration
-from latecomer.model.lateness.course import Course, Moment, Walk, course_in_order
+from latecomer.model.lateness.course import Course, Moment, Walk, course_in_order, course_of_partitions
 from latecomer.model.lateness.histogram import Flags, Whole
 from latecomer.model.strategies import Bounded, Head
 from latecomer.model.windows import Tumbling
@@ -131,7 +131,18 @@ class RawHistory(History):
         names = self._partitions.names
         if len(names) <= 1:
             return course_in_order(tick, tick * self.source.every, largest, (names or [""])[0] or "")
-        return self._walked(tick, code, largest, events)
+        first = np.flatnonzero(np.diff(tick, prepend=tick[0] - 1))
+        quick = course_of_partitions(
+            tick[first],
+            tick[first] * self.source.every,
+            np.searchsorted(tick[first], tick),
+            code,
+            largest,
+            [name or "" for name in names],
+            self.source.every,
+            self.source.idle_after,
+        )
+        return self._walked(tick, code, largest, events) if quick is None else quick
 
     def _walked(self, tick: Whole, code: Whole, largest: Whole, events: Whole) -> Course:
         names = [name or "" for name in self._partitions.names]
