@@ -174,16 +174,19 @@ def test_any_setting_says_what_the_oracle_says(
 def test_the_quick_way_of_several_partitions_is_the_walk(
     batches: list[list[Arrival]], idle_after: str | None, every: int
 ) -> None:
-    """Ticks that come once each: all arrivals as one batch."""
+    """A batch may cut a tick in two."""
     strategy = Bounded("3s", idle_after=idle_after, every=f"{every}us")
-    ticks = ticks_of([each for batch in batches for each in batch], every, 0)
-    walk = Walk(strategy)
-    walk.take(Moment(0, "tick", 0, [(tick, heads) for tick, heads, _ in ticks]))
+    walk, ticks = Walk(strategy), []
+    for nth, batch in enumerate(batches):
+        mine = ticks_of(batch, every, 0)
+        walk.take(Moment(nth, "tick", 0, [(tick, heads) for tick, heads, _ in mine]))
+        ticks += [(nth, tick, heads) for tick, heads, _ in mine]
     slow = walk.course()
-    flat = [(row, head) for row, (_, heads, _) in enumerate(ticks) for head in heads]
+    flat = [(row, head) for row, (_, _, heads) in enumerate(ticks) for head in heads]
     quick = course_of_partitions(
-        np.array([tick for tick, _, _ in ticks]),
-        np.array([tick * every for tick, _, _ in ticks]),
+        np.array([nth for nth, _, _ in ticks]),
+        np.array([tick for _, tick, _ in ticks]),
+        np.array([tick * every for _, tick, _ in ticks]),
         np.array([row for row, _ in flat]),
         np.array([slow.partitions.index(head.partition) for _, head in flat]),
         np.array([head.max_event_time for _, head in flat]),
@@ -195,7 +198,7 @@ def test_the_quick_way_of_several_partitions_is_the_walk(
         assert quick is None
         return
     assert quick is not None
-    for name in ("tick", "at", "newest", "step_newest", "step_at", "head_key", "head_before"):
+    for name in ("batch", "tick", "at", "newest", "step_newest", "step_at", "head_key", "head_before"):
         assert getattr(quick, name).tolist() == getattr(slow, name).tolist(), name
     assert {name: each.tolist() for name, each in quick.silences.items()} == {
         name: each.tolist() for name, each in slow.silences.items()

@@ -199,24 +199,23 @@ class _Rows:
         plain = [nth for nth, kind in enumerate(self.kind) if kind == "tick"]
         count, trailing = len(plain), {*self.kind[len(plain) :]}
         simple = plain == list(range(count)) and trailing <= {"drain"} and not any(self.named)
-        tick, at = self.tick[:count], self.at[:count]
-        if not simple or count < 2 or not (np.diff(tick) > 0).all() or isinstance(strategy, BySource):
+        batch, tick, at = self.batch[:count], self.tick[:count], self.at[:count]
+        if not simple or count < 2 or isinstance(strategy, BySource):
             return None
         names = list(dict.fromkeys(self.partition))
-        if len(names) == 1 and np.array_equal(self.parent, np.arange(count)):
-            course = course_in_order(tick, at, self.largest, names[0], strategy.every == "event")
-        elif names and strategy.every != "event":
+        if strategy.every != "event":
             codes = {name: code for code, name in enumerate(names)}
             code = np.array([codes[name] for name in self.partition], np.int64)
-            found = course_of_partitions(
-                tick, at, self.parent, code, self.largest, names, strategy.every, strategy.idle_after
+            course = course_of_partitions(
+                batch, tick, at, self.parent, code, self.largest, names, strategy.every, strategy.idle_after
             )
-            if found is None:
-                return None
-            course = found
+        elif len(names) == 1 and np.array_equal(self.parent, np.arange(count)) and (np.diff(tick) > 0).all():
+            course = course_in_order(tick, at, self.largest, names[0], single_events=True)
+            course.batch = batch
         else:
             return None
-        course.batch = self.batch[:count]
+        if course is None:
+            return None
         course.drained = bool(trailing)
         return course
 

@@ -133,6 +133,7 @@ class RawHistory(History):
             return course_in_order(tick, tick * self.source.every, largest, (names or [""])[0] or "")
         first = np.flatnonzero(np.diff(tick, prepend=tick[0] - 1))
         quick = course_of_partitions(
+            np.zeros(len(first), np.int64),
             tick[first],
             tick[first] * self.source.every,
             np.searchsorted(tick[first], tick),

@@ -2,7 +2,7 @@
 
 With a delay of `d` for every partition the watermark is this course less `d`, tick by tick: idleness, silence and the
 minimum over partitions do not depend on it. So one walk serves every delay, exactly. It is the engine's own `Timeline`
-that walks; where one partition is read in order, a running maximum says the same in no time.
+that walks; where ticks were read in order, running maxima say the same in no time.
 """
 
 from __future__ import annotations
@@ -245,6 +245,7 @@ ROOM = 30_000_000
 
 
 def course_of_partitions(
+    batch: Whole,
     tick: Whole,
     at: Whole,
     head_row: Whole,
@@ -254,42 +255,44 @@ def course_of_partitions(
     every: int,
     idle_after: int | None,
 ) -> Course | None:
-    """The course of several partitions whose ticks come once each and in order; None where only a walk can tell.
+    """The course of partitions whose ticks are in order; None where only a walk can tell.
 
-    Each head says in which row of the ticks it is, of which partition, and the largest event time that it brought.
+    A tick that a batch cut in two has a row for each part, and both are judged alike. Each head says in which row it
+    is, of which partition, and the largest event time that it brought.
     """
-    in_order = len(tick) > 1 and (np.diff(tick) > 0).all() and (np.diff(at) >= 0).all()
+    in_order = len(tick) > 1 and (np.diff(tick) >= 0).all() and (np.diff(at) >= 0).all()
     if not in_order or (at // every != tick).any() or len(tick) * len(names) > ROOM:
         return None
-    brought = np.full((len(tick), len(names)), NOTHING, np.int64)
-    brought[head_row, head_code] = largest
-    ends = np.full((len(tick), len(names)), NOTHING, np.int64)
-    ends[head_row, head_code] = (tick[head_row] + 1) * every
+    ticks, first, place = np.unique(tick, return_index=True, return_inverse=True)
+    clock, head_place = at[first], place[head_row]
+    brought = np.full((len(ticks), len(names)), NOTHING, np.int64)
+    np.maximum.at(brought, (head_place, head_code), largest)
+    ends = np.full((len(ticks), len(names)), NOTHING, np.int64)
+    ends[head_place, head_code] = (ticks[head_place] + 1) * every
     reached = _before(brought)
     known = reached != NOTHING
     active = known
     if idle_after is not None:
         # What was never heard of is not active in any case; the clip keeps its difference within 64 bits.
-        active = known & (at[:, None] - np.maximum(_before(ends), 0) < idle_after)
+        active = known & (clock[:, None] - np.maximum(_before(ends), 0) < idle_after)
     slowest = np.where(active, reached, np.iinfo(np.int64).max).min(axis=1)
-    furthest = reached.max(axis=1)
-    newest = np.maximum.accumulate(np.where(active.any(axis=1), slowest, furthest))
+    newest = np.maximum.accumulate(np.where(active.any(axis=1), slowest, reached.max(axis=1)))
     rises = np.flatnonzero(np.diff(newest, prepend=NOTHING) > 0)
     keys = head_row * len(names) + head_code
     order = np.argsort(keys)
-    silences = {name: np.diff(at[np.sort(head_row[head_code == code])]) for code, name in enumerate(names)}
+    spoke = {name: np.unique(at[head_row[head_code == code]]) for code, name in enumerate(names)}
     return Course(
-        np.zeros(len(tick), np.int64),
+        batch,
         tick,
         at,
-        newest,
+        newest[place],
         np.ones(len(tick), bool),
         newest[rises],
-        at[rises],
+        clock[rises],
         names,
         keys[order],
-        reached[head_row, head_code][order],
-        {name: each[each > 0] for name, each in silences.items() if (each > 0).any()},
+        reached[head_place, head_code][order],
+        {name: np.diff(each) for name, each in spoke.items() if len(each) > 1},
     )
 
 
