@@ -133,6 +133,7 @@ def test_every_call_is_tried() -> None:
         "check_alerts",
         "replay_dead_letters",
         "gaps",
-    }  # in test_wrong_arguments.py, cli/test_gaps.py and observe/test_check.py
+        "advise",
+    }  # in test_wrong_arguments.py, cli/test_gaps.py, observe/test_check.py and after/advise
     tried = {call.__name__ for call, _, _ in WRONG} | elsewhere
     assert {name for name in made if not name.startswith("_")} == tried

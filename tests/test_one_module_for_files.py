@@ -11,6 +11,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "latecomer"
 THE_ONE = "store/files.py"
 OTHERS = {
+    "after/advise/raw.py": "files or a table of the user's, before any pipeline exists",
     "after/certify/certificate.py": "a certificate is a file of the user's",
     "after/letters/fixing.py": "corrected texts are a file of the user's",
     "after/reconcile/": "the other side is a file or database of the user's",

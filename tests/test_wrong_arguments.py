@@ -15,6 +15,7 @@ from latecomer import LatecomerError, Pipeline, PipelineError, Reader, load_pipe
 from shop_kit import shop
 
 RESULTS = {
+    "Advice",
     "Applied",
     "BatchReport",
     "Certificate",

@@ -59,6 +59,7 @@ from latecomer.model.triggers import Count, Every, Trigger
 from latecomer.model.windows import Calendar, Global, Session, Sliding, Tumbling
 
 if TYPE_CHECKING:
+    from latecomer.after.advise.report import Advice
     from latecomer.after.certify.certificate import Certificate, Checked
     from latecomer.after.explain.explain import Explanation
     from latecomer.after.letters.replaying import ReplayedLetters
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from latecomer.after.replay.replaying import Replay, replay
     from latecomer.after.upkeep.compacting import compact
     from latecomer.api import (
+        advise,
         apply_rebuild,
         certify,
         check_alerts,
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Adaptive",
+    "Advice",
     "Alerts",
     "Applied",
     "Ascending",
@@ -153,6 +156,7 @@ __all__ = [
     "TornCommit",
     "Trigger",
     "Tumbling",
+    "advise",
     "apply_rebuild",
     "certify",
     "check_alerts",
@@ -172,6 +176,7 @@ __all__ = [
 ]
 
 _WITH_SPARK_OR_DELTA = {
+    "Advice": "after.advise.report",
     "Applied": "after.rebuild.rebuilding",
     "BatchReport": "pipeline",
     "Certificate": "after.certify.certificate",
@@ -186,6 +191,7 @@ _WITH_SPARK_OR_DELTA = {
     "RowShape": "config.contract",
     "RunReport": "running",
     "SinkLogic": "config.contract",
+    "advise": "api",
     "apply_rebuild": "api",
     "certify": "api",
     "check_alerts": "api",

@@ -6,7 +6,7 @@ output's zone unless it has an offset); a duration is written as in the pipeline
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -37,6 +37,7 @@ from latecomer.store.store import open_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from latecomer.after.advise.report import Advice
     from latecomer.after.certify.certificate import Certificate, Checked
     from latecomer.after.explain.explain import Explanation
     from latecomer.after.letters.replaying import ReplayedLetters
@@ -88,6 +89,39 @@ def serve(pipeline: Pipeline, output: str, *, prefer: str | None = None) -> pa.T
     if prefer is None:
         return serving(reader, output)
     return preferred(reader, output, _choice("serve", "prefer", Origin, prefer))
+
+
+def advise(
+    source: Pipeline | str | Path,
+    *,
+    by: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+    delays: Sequence[str] = (),
+    lateness: Sequence[str] = (),
+    target_completeness: float | None = None,
+    max_latency: str | None = None,
+    sample: float | None = None,
+    **files: Any,
+) -> Advice:
+    """How late events come, what each setting would mean, who is late, and which settings are advised.
+
+    `source` is a pipeline that has run, or the path of raw files or a Delta table; for these, `event_time` names the
+    column, and `arrival`, `partition`, `producer`, `measures`, `unit`, `zone`, `every`, `idle_after`, `max_future` and
+    `window` say the rest. `by` are columns to group by. `sample` is the share of the events to look at; all unless
+    said.
+    """
+    from latecomer.after.advise import asking
+
+    asked = asking.Asked(
+        tuple(_texts("advise", "by", by)),
+        tuple(_texts("advise", "outputs", outputs)),
+        tuple(_texts("advise", "delays", delays)),
+        tuple(_texts("advise", "lateness", lateness)),
+        target_completeness,
+        max_latency,
+        sample,
+    )
+    return asking.advice_on(source, asked, files)
 
 
 def gaps(pipeline: Pipeline, *, producer: str | None = None) -> pa.Table:
@@ -269,6 +303,12 @@ def apply_rebuild(
 
 
 # Arguments
+
+
+def _texts(call: str, name: str, given: Sequence[str]) -> Sequence[str]:
+    require_kind(call, (list, tuple), 'texts in a list, such as ["region"]', **{name: given})
+    require_kind(call, str, "text", **{f"{name} {nth}": each for nth, each in enumerate(given)})
+    return given
 
 
 def _require(call: str, pipeline: Pipeline, output: str) -> None:

@@ -193,6 +193,7 @@ VERBS = {
     "dead-letters": ["dead-letters", "FILE"],
     "watermarks": ["watermarks", "FILE"],
     "gaps": ["gaps", "FILE"],
+    "advise": ["advise", "FILE"],
     "ledger": ["ledger", "FILE"],
     "alerts": ["check", "FILE"],
     "removals": ["ledger", "FILE", "--removals"],

@@ -8,6 +8,8 @@ from typing import Any
 
 from cli_kit import Lake, pane
 
+from after.advise.advise_kit import written
+
 PROGRAM = "import sys; from latecomer.cli import main; main()"
 
 
@@ -31,6 +33,7 @@ def test_reading_needs_no_spark(lake: Lake) -> None:
         ["dead-letters", lake.file],
         ["watermarks", lake.file],
         ["gaps", lake.file],
+        ["advise", written(lake.file.parent, "parquet"), "--event-time", "event_time"],
         ["ledger", lake.file],
         ["check", lake.file],
         ["validate", lake.file],

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from latecomer.cli import (
+    advise,
     certify,
     check,
     compact,
@@ -108,6 +109,7 @@ app.command("reconcile")(reconcile.reconcile)
 app.command("certify")(certify.certify)
 app.command("compact")(compact.compact)
 app.add_typer(registry.registry, name="registry")
+app.command("advise")(advise.advise)
 app.command("validate")(validate.validate)
 app.command("test")(test.verify)
 app.command("schema")(schema.schema)

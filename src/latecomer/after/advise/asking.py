@@ -1,0 +1,132 @@
+"""What was asked for, checked, and answered: the one way in, for the command line and for Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from latecomer.after.advise.history import History
+from latecomer.after.advise.log import LogHistory
+from latecomer.after.advise.raw import RawHistory, RawSource, refused
+from latecomer.after.advise.report import Advice, Wanted, advise
+from latecomer.config.arguments import require_kind
+from latecomer.config.checks import require_output
+from latecomer.config.models import Pipeline
+from latecomer.errors import PipelineError, Problem, did_you_mean
+from latecomer.model.durations import DURATION_FIX, parse_duration
+from latecomer.model.lateness.advice import COMPLETENESS, Wish
+from latecomer.model.zones import is_zone
+
+UNITS = ("s", "ms", "us", "ns")
+_DURATIONS = {"every": "1s", "idle_after": None, "max_future": "5m", "window": "1m"}
+_COLUMNS = ("event_time", "arrival", "partition", "producer")
+_LISTS = ("by", "measures")
+_FILES = (*_COLUMNS, "measures", "unit", "zone", *_DURATIONS)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of any history, as it is written."""
+
+    by: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    delays: tuple[str, ...] = ()
+    lateness: tuple[str, ...] = ()
+    target_completeness: float | None = None
+    max_latency: str | None = None
+    sample: float | None = None
+
+
+def advice_on(source: Pipeline | str | Path, asked: Asked, files: Mapping[str, Any]) -> Advice:
+    """Advice on a pipeline that has run, or on files."""
+    require_kind("advise", (Pipeline, str, Path), "a Pipeline, or the path of files", source=source)
+    wanted = wanted_of(asked)
+    return advise(history_of(source, asked, files), wanted)
+
+
+def history_of(source: Pipeline | str | Path, asked: Asked, files: Mapping[str, Any]) -> History:
+    """The log of a pipeline, or files."""
+    for name in files:
+        if name not in _FILES:
+            raise refused(name, "there is no such option", None, did_you_mean(name, _FILES))
+    given = {name: value for name, value in files.items() if value not in (None, (), [])}
+    if isinstance(source, Pipeline):
+        if given:
+            name = next(iter(given))
+            raise refused(
+                _option(name), "is for raw files: the pipeline file says it", given[name], "leave it out"
+            )
+        for output in asked.outputs:
+            require_output(source, output)
+        return LogHistory(source, asked.by, asked.outputs)
+    if asked.outputs:
+        raise refused("--output", "raw files have no outputs", asked.outputs[0], "leave it out")
+    if "event_time" not in given:
+        fix = "name the column: --event-time event_time; or name a pipeline file"
+        raise refused("--event-time", "is needed for raw files", None, fix)
+    return RawHistory(_raw_source(str(source), asked, given))
+
+
+def _option(name: str) -> str:
+    return "--" + {"measures": "measure"}.get(name, name).replace("_", "-")
+
+
+def _raw_source(path: str, asked: Asked, given: Mapping[str, Any]) -> RawSource:
+    columns = {name: given[name] for name in _COLUMNS if name in given}
+    for name, column in columns.items():
+        require_kind("advise", str, "the name of a column", **{name: column})
+    unit, zone = given.get("unit"), given.get("zone", "UTC")
+    if unit is not None and unit not in UNITS:
+        raise refused("--unit", "is not a unit of time", unit, f"write one of {', '.join(UNITS)}")
+    if not isinstance(zone, str) or not is_zone(zone):
+        raise refused("--zone", "is not a time zone", zone, "write an IANA name such as Asia/Kolkata or UTC")
+    lengths = {
+        name: _duration(_option(name), given.get(name, usual), name != "idle_after")
+        for name, usual in _DURATIONS.items()
+    }
+    measures = given.get("measures", ())
+    require_kind("advise", (list, tuple), "columns in a list", measures=measures)
+    said: dict[str, Any] = {name: length for name, length in lengths.items() if length is not None}
+    return RawSource(path, **columns, by=asked.by, measures=tuple(measures), unit=unit, zone=zone, **said)
+
+
+def wanted_of(asked: Asked) -> Wanted:
+    """What is asked for, as the model has it."""
+    share = asked.target_completeness
+    if share is not None and not _is_share(share):
+        fix = "write a share above 0 and below 1, such as 0.995"
+        raise refused("--target-completeness", "is not a share", share, fix)
+    if asked.sample is not None and not (_is_share(asked.sample) or asked.sample == 1):
+        raise refused(
+            "--sample", "is not a share", asked.sample, "write a share above 0 and up to 1, such as 0.1"
+        )
+    limit = None if asked.max_latency is None else _duration("--max-latency", asked.max_latency)
+    return Wanted(
+        Wish(share or COMPLETENESS, limit, share is not None),
+        tuple(dict.fromkeys(_at_least_zero("--delay", each) for each in asked.delays)),
+        tuple(dict.fromkeys(_at_least_zero("--lateness", each) for each in asked.lateness)),
+        None if asked.sample == 1 else asked.sample,
+    )
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1
+
+
+def _at_least_zero(option: str, written: str) -> int:
+    found = _duration(option, written, False)
+    return 0 if found is None else found
+
+
+def _duration(option: str, written: object, above_zero: bool = True) -> int | None:
+    if written is None:
+        return None
+    try:
+        found = parse_duration(written)
+    except (TypeError, ValueError):
+        raise refused(option, "is not a duration", written, DURATION_FIX) from None
+    if found < 0 or (above_zero and not found):
+        raise PipelineError([Problem(option, "is too short", written, DURATION_FIX, "advise")])
+    return found

@@ -1,0 +1,187 @@
+"""A history of arrivals: what a log and raw files have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.model.lateness.course import Course
+from latecomer.model.lateness.distinct import Bits, mixed
+from latecomer.model.lateness.histogram import Flags, Whole
+from latecomer.model.strategies import Strategy
+from latecomer.model.windows import Windows
+
+AT_ONCE = 1 << 18
+"""So many rows are held at a time."""
+
+Keeps = Callable[[Mapping[str, Any]], bool | None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some events. `row` is the tick's place in the course, `age` arrival less event time, both in microseconds."""
+
+    row: Whole
+    times: Whole
+    age: Whole
+    partition: Whole
+    batch: Whole
+    columns: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def only(self, chosen: Flags) -> Part:
+        """Those of the events that are chosen."""
+        if chosen.all():
+            return self
+        return Part(
+            self.row[chosen],
+            self.times[chosen],
+            self.age[chosen],
+            self.partition[chosen],
+            self.batch[chosen],
+            self.columns.filter(pa.array(chosen)),
+        )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An aggregate whose bias can be told."""
+
+    name: str
+    function: str
+    column: str | None
+    """As it is stored; None counts events."""
+    written: str
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An output, or the windows that raw files are looked at with."""
+
+    name: str
+    window: Windows
+    keys: tuple[str, ...] = ()
+    accepts: bool = True
+    """Whether late events enter the number."""
+    drops_late: bool = False
+    drops_too_late: bool = False
+    lateness: int = 0
+    aggregates: tuple[Measured, ...] = ()
+    state_bytes: float = 0.0
+    where: tuple[Keeps, tuple[tuple[str, str], ...]] | None = None
+    """The predicate, and the columns that it needs: their names in it, and as they are stored."""
+
+    @property
+    def columns(self) -> set[str]:
+        """What has to be read for it, as it is stored."""
+        measured = {each.column for each in self.aggregates if each.column is not None}
+        return {*self.keys, *measured, *(stored for _, stored in (self.where[1] if self.where else ()))}
+
+
+class History(ABC):
+    """Arrivals that were recorded, to be read as often as need be."""
+
+    title: str
+    kind: str
+    """`log` or `files`."""
+    course: Course
+    strategy: Strategy
+    subjects: Sequence[Subject]
+    producer: str | None
+    """The column, as it is stored, that names who made an event."""
+    by: Mapping[str, str]
+    """The columns to group by: their names, and as they are stored."""
+    notes: list[str]
+    total: int
+
+    @abstractmethod
+    def parts(self, columns: Sequence[str]) -> Iterator[Part]:
+        """All events, part by part, with these columns."""
+
+
+@dataclass
+class Codes:
+    """Values as numbers, in the order in which they were first seen. Of more than `most`, the rest are one."""
+
+    most: int = 1_000
+    names: list[str | None] = field(default_factory=list)
+    others: bool = False
+    _codes: dict[object, int] = field(default_factory=dict)
+
+    def of(self, values: pa.Array) -> Whole:
+        encoded = values.dictionary_encode(null_encoding="encode")
+        codes = [self._code(value) for value in encoded.dictionary.to_pylist()]
+        return np.asarray(np.array(codes, np.int64)[encoded.indices.to_numpy()], np.int64)
+
+    def _code(self, value: object) -> int:
+        if value not in self._codes and len(self._codes) >= self.most:
+            if not self.others:
+                self.others = True
+                self.names.append(OTHERS)
+            return self.most
+        if value not in self._codes:
+            self.names.append(None if value is None else str(value))
+        return self._codes.setdefault(value, len(self._codes))
+
+
+OTHERS = "(all others)"
+
+
+def hashed(columns: pa.RecordBatch, keys: Sequence[str], known: dict[object, int]) -> Bits:
+    """A number for each row that depends on its key; `known` remembers values between calls."""
+    found = [_hashed(columns.column(name), known) for name in keys]
+    return mixed(*found) if found else np.zeros(columns.num_rows, np.uint64)
+
+
+def _hashed(values: pa.Array, known: dict[object, int]) -> Bits:
+    if pa.types.is_integer(values.type) and not values.null_count:
+        return np.asarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64).view(np.uint64)
+    encoded = values.dictionary_encode(null_encoding="encode")
+    codes = np.array([_hash(value, known) for value in encoded.dictionary.to_pylist()], np.uint64)
+    return np.asarray(codes[encoded.indices.to_numpy()], np.uint64)
+
+
+def _hash(value: object, known: dict[object, int]) -> int:
+    found = known.get(value)
+    if found is None:
+        found = int.from_bytes(blake2b(repr(value).encode("utf-8", "surrogatepass"), digest_size=8).digest())
+        if len(known) < 1_000_000:
+            known[value] = found
+    return found
+
+
+def kept(part: Part, subject: Subject) -> Part:
+    """The events that an output's `where` keeps. It is asked once for each combination of values."""
+    if subject.where is None or not len(part):
+        return part
+    keeps, columns = subject.where
+    codes = np.zeros(len(part), np.int64)
+    for _, stored in columns:
+        encoded = part.columns.column(stored).dictionary_encode(null_encoding="encode")
+        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    rows = part.columns.select([stored for _, stored in columns]).take(pa.array(first)).to_pylist()
+    names = dict(columns)
+    told = [keeps({name: row[stored] for name, stored in names.items()}) is True for row in rows]
+    return part.only(np.array(told, bool)[inverse])
+
+
+def numbers(values: pa.Array) -> tuple[np.ndarray[Any, np.dtype[np.float64]], Flags]:
+    """A numeric column, and where it has a value."""
+    there = values.is_valid().to_numpy(zero_copy_only=False)
+    filled = pc.fill_null(values.cast(pa.float64(), safe=False), 0.0).to_numpy(zero_copy_only=False)
+    return np.nan_to_num(filled, nan=0.0, posinf=0.0, neginf=0.0), there
+
+
+def micros(moments: pa.Array) -> Whole:
+    """Moments as microseconds; none may be missing."""
+    return np.asarray(moments.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)

@@ -1,0 +1,257 @@
+"""A pipeline's log as a history: its timeline walked again without a delay, its events read part by part."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.after.advise.history import AT_ONCE, History, Measured, Part, Subject, micros
+from latecomer.config.models import Output, Pipeline
+from latecomer.config.zoned import written
+from latecomer.errors import NoStore, PipelineError, Problem, did_you_mean
+from latecomer.model import types
+from latecomer.model.lateness.course import Course, Moment, Walk, course_in_order, course_of_partitions
+from latecomer.model.lateness.histogram import Whole
+from latecomer.model.simple_predicates import NeedsSpark, predicate
+from latecomer.model.sources import BySource
+from latecomer.model.strategies import Bounded, Head, Strategy
+from latecomer.model.timeline import Timeline
+from latecomer.model.verdicts import LatePolicy, TooLatePolicy
+from latecomer.model.windows import Global, Session
+from latecomer.store.coverage import covered_since
+from latecomer.store.layout import TIMESTAMP, WATERMARKS
+from latecomer.store.store import open_store
+from latecomer.store.table import Table
+
+LOG = logging.getLogger(__name__)
+
+_READ = {"event_time": TIMESTAMP, "arrival_time": TIMESTAMP, "batch": pa.int64(), "tick": pa.int64()}
+_PARTITION = "source_partition"
+_HEADS = WATERMARKS.field("partitions").type
+_STATE_BYTES = 64.0
+
+
+class LogHistory(History):
+    """The log of a pipeline that has run, as far as its batches are complete."""
+
+    kind = "log"
+
+    def __init__(self, pipeline: Pipeline, by: Sequence[str] = (), outputs: Sequence[str] = ()) -> None:
+        self.store = open_store(pipeline)
+        self.store.pins()
+        self.last = self.store.ledger.last_batch()
+        if self.last < 0:
+            raise NoStore(f"store {self.store.root} has no complete batch yet; run the pipeline first")
+        self.title = pipeline.name
+        self.strategy = pipeline.watermark
+        self.notes = []
+        self.by = {name: self._stored(name) for name in by}
+        self.producer = "producer" if pipeline.event.producer is not None else None
+        self.subjects = [self._subject(name, pipeline.outputs[name]) for name in outputs or pipeline.outputs]
+        self.course = self._course()
+        self.total = sum(file.rows for file in self.store.events.files())
+        self._note_what_is_left_out(pipeline)
+
+    def _note_what_is_left_out(self, pipeline: Pipeline) -> None:
+        since = covered_since(self.store)
+        if since is not None:
+            self.notes.append(
+                f"retention has removed events before {written(since)}: what is said is said of those that are left"
+            )
+        if not isinstance(self.strategy, Bounded):
+            self.notes.append(
+                f"the watermark follows {type(self.strategy).__name__.lower()}: what-ifs suppose strategy: bounded"
+            )
+        elif self.strategy.delays:
+            self.notes.append("what-ifs give all partitions one delay, and leave watermark.delays out")
+        for subject in self.subjects:
+            if isinstance(subject.window, Session):
+                self.notes.append(
+                    f"{subject.name}: each event is taken as alone in its session, so fewer are late than said"
+                )
+            if isinstance(subject.window, Global):
+                self.notes.append(f"{subject.name}: its window never ends, so nothing is late for it")
+
+    def _stored(self, column: str) -> str:
+        view = self.store.layout.view
+        if column not in view:
+            fix = did_you_mean(column, view)
+            raise PipelineError([Problem("by", "the source has no such column", column, fix, "advise")])
+        return view[column]
+
+    def _subject(self, name: str, output: Output) -> Subject:
+        view, kinds = self.store.layout.view, self.store.layout.types
+        where = None
+        if output.where is not None:
+            try:
+                keeps = predicate(output.where, kinds)
+                named = [column for column in kinds if column in output.where]
+                where = keeps, tuple((column, view[column]) for column in named)
+            except NeedsSpark:
+                self.notes.append(
+                    f"{name}: its where needs Spark, so events that it excludes are counted too"
+                )
+        measured = tuple(
+            Measured(each, aggregate.function, self._measure(aggregate.column), str(aggregate))
+            for each, aggregate in output.aggregates.items()
+            if aggregate.function == "count"
+            or (aggregate.function in ("sum", "avg") and types.is_numeric(kinds[aggregate.column or ""]))
+        )
+        return Subject(
+            name,
+            output.window,
+            tuple(view[column] for column in output.by),
+            output.late.accepts,
+            output.late is LatePolicy.DROP,
+            output.too_late is TooLatePolicy.DROP,
+            output.allowed_lateness,
+            measured,
+            self._state_bytes(name, output),
+            where,
+        )
+
+    def _measure(self, column: str | None) -> str | None:
+        return None if column is None else self.store.layout.view[column]
+
+    def _state_bytes(self, name: str, output: Output) -> float:
+        """How much an open state takes on the disk, as measured; a guess where none has been written."""
+        for kind in ("partials", "panes"):
+            files = Table(self.store.root / "outputs" / name / kind, pa.schema([])).files()
+            if rows := sum(file.rows for file in files):
+                return sum(file.size for file in files) / rows
+        return _STATE_BYTES + 16.0 * (len(output.by) + len(output.aggregates))
+
+    # The timeline
+
+    def _course(self) -> Course:
+        LOG.info("reading the timeline")
+        columns = (
+            "batch, tick, at, kind, partitions, case when carry like '%\"named\"%' then carry end as named"
+        )
+        rows = self.store.watermarks.query(
+            f"select {columns} from t where batch <= {self.last} order by batch, tick"
+        )
+        parsed = _Rows(rows)
+        course = parsed.in_order(self.strategy)
+        return parsed.walked(self.strategy) if course is None else course
+
+    # The events
+
+    def parts(self, columns: Sequence[str]) -> Iterator[Part]:
+        table = self.store.events
+        several = len(self.course.partitions) > 1
+        wanted = dict.fromkeys([*_READ, *([_PARTITION] if several else []), *columns])
+        schema = pa.schema([(name, _READ[name]) if name in _READ else self._field(name) for name in wanted])
+        codes = {name: nth for nth, name in enumerate(self.course.partitions)}
+        done = 0
+        with table.explained():
+            for rows in table.dataset(table.files(), schema).to_batches(
+                columns=schema.names,
+                filter=pc.field("batch") <= self.last,
+                batch_size=AT_ONCE,
+                batch_readahead=2,
+                fragment_readahead=2,
+            ):
+                LOG.info("reading events, %s of %s", f"{done:,}", f"{self.total:,}")
+                done += rows.num_rows
+                if rows.num_rows:
+                    yield self._part(rows, codes if several else None, columns)
+
+    def _field(self, name: str) -> tuple[str, pa.DataType]:
+        return name, self.store.layout.schema.field(name).type
+
+    def _part(self, rows: pa.RecordBatch, codes: Mapping[str, int] | None, columns: Sequence[str]) -> Part:
+        times, batch = micros(rows.column("event_time")), micros(rows.column("batch"))
+        row = self.course.row_of(batch, micros(rows.column("tick")))
+        partition = np.zeros(len(times), np.int64)
+        if codes is not None:
+            encoded = rows.column(_PARTITION).dictionary_encode(null_encoding="encode")
+            known = [codes.get(name or "", -1) for name in encoded.dictionary.to_pylist()]
+            partition = np.array(known, np.int64)[encoded.indices.to_numpy()]
+        part = Part(
+            row, times, micros(rows.column("arrival_time")) - times, partition, batch, rows.select(columns)
+        )
+        return part.only(row >= 0)
+
+
+class _Rows:
+    """The timeline's rows, as arrays."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        rows = rows.combine_chunks()
+        self.batch, self.tick = micros(rows["batch"]), micros(rows["tick"])
+        self.at = micros(pc.fill_null(rows["at"].cast(pa.int64()), 0))
+        self.kind = rows["kind"].to_pylist()
+        self.named = rows["named"].to_pylist()
+        lists = pa.concat_arrays([pa.array([], _HEADS), *rows["partitions"].cast(_HEADS).chunks])
+        self.parent = np.asarray(pc.list_parent_indices(lists).to_numpy(zero_copy_only=False), np.int64)
+        heads = pc.list_flatten(lists)
+        self.partition: list[str] = heads.field("partition").to_pylist()
+        self.events = micros(heads.field("events"))
+        self.largest = micros(heads.field("max_event_time"))
+
+    def in_order(self, strategy: Strategy) -> Course | None:
+        """The course, where ticks were read in order and nothing else happened; None where only a walk can tell."""
+        plain = [nth for nth, kind in enumerate(self.kind) if kind == "tick"]
+        count, trailing = len(plain), {*self.kind[len(plain) :]}
+        simple = plain == list(range(count)) and trailing <= {"drain"} and not any(self.named)
+        batch, tick, at = self.batch[:count], self.tick[:count], self.at[:count]
+        if not simple or count < 2 or isinstance(strategy, BySource):
+            return None
+        names = list(dict.fromkeys(self.partition))
+        if strategy.every != "event":
+            codes = {name: code for code, name in enumerate(names)}
+            code = np.array([codes[name] for name in self.partition], np.int64)
+            course = course_of_partitions(
+                batch, tick, at, self.parent, code, self.largest, names, strategy.every, strategy.idle_after
+            )
+        elif len(names) == 1 and np.array_equal(self.parent, np.arange(count)) and (np.diff(tick) > 0).all():
+            course = course_in_order(tick, at, self.largest, names[0], single_events=True)
+            course.batch = batch
+        else:
+            return None
+        if course is None:
+            return None
+        course.drained = bool(trailing)
+        return course
+
+    def walked(self, strategy: Strategy) -> Course:
+        walk = Walk(strategy)
+        starts = np.searchsorted(self.parent, np.arange(len(self.batch) + 1))
+        nth, count = 0, len(self.batch)
+        while nth < count:
+            until = nth
+            while until < count and self.batch[until] == self.batch[nth]:
+                until += 1
+            walk.take(self._moment(nth, until, starts))
+            nth = until
+        return walk.course()
+
+    def _moment(self, start: int, end: int, starts: Whole) -> Moment:
+        kind = self.kind[start]
+        ticks = []
+        for row in range(start, end):
+            heads = [
+                Head(
+                    int(self.tick[row]),
+                    int(self.at[row]),
+                    self.partition[nth],
+                    int(self.events[nth]),
+                    int(self.largest[nth]),
+                )
+                for nth in range(starts[row], starts[row + 1])
+            ]
+            if heads or kind == "repair":
+                ticks.append((int(self.tick[row]), heads))
+        named = next((each for each in self.named[start:end] if each), None)
+        return Moment(
+            int(self.batch[start]),
+            kind,
+            int(self.at[start:end].max()),
+            ticks,
+            Timeline.named_in(named),
+        )

@@ -1,0 +1,356 @@
+"""A history gone through twice: first how late events come, then what the settings would do that follow from it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from latecomer.after.advise.history import Codes, History, Measured, Part, Subject, hashed, kept, numbers
+from latecomer.model.lateness.course import NOTHING
+from latecomer.model.lateness.ends import WindowEnds
+from latecomer.model.lateness.groups import BLOCKS, Amounts, Bias, LateGroup, Skew, bias, late_groups, skews
+from latecomer.model.lateness.histogram import BINS, COARSE, Flags, Histogram, Whole, bin_of
+from latecomer.model.lateness.sweep import Setting, Sweep, WhatIf
+
+LOG = logging.getLogger(__name__)
+
+SLICES = 10
+MOST_PRODUCERS = 100_000
+SEED = 20260425
+MOST_BIASED = 5
+"""Of so many groups that are late it is told what dropping them does to their numbers."""
+
+
+@dataclass
+class GroupHistograms:
+    """A coarse histogram for each of several groups, with what lies below zero counted apart."""
+
+    codes: Codes = field(default_factory=Codes)
+    _counts: Whole = field(default_factory=lambda: np.zeros((0, BINS[COARSE]), np.int64))
+    _negative: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
+    _least: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
+    _most: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def add(self, codes: Whole, durations: Whole, groups: int) -> None:
+        if groups > len(self._counts):
+            more = groups - len(self._counts)
+            self._counts = np.concatenate([self._counts, np.zeros((more, BINS[COARSE]), np.int64)])
+            self._negative = np.concatenate([self._negative, np.zeros(more, np.int64)])
+            self._least = np.concatenate([self._least, np.full(more, np.iinfo(np.int64).max)])
+            self._most = np.concatenate([self._most, np.full(more, np.iinfo(np.int64).min)])
+        bins = codes * BINS[COARSE] + bin_of(np.maximum(durations, 0), COARSE)
+        found, counts = np.unique(bins, return_counts=True)
+        self._counts.reshape(-1)[found] += counts
+        below = durations < 0
+        self._negative += np.bincount(codes[below], minlength=len(self._negative))
+        np.minimum.at(self._least, codes, durations)
+        np.maximum.at(self._most, codes, durations)
+
+    def of(self, code: int) -> Histogram:
+        behind = self._counts[code].copy()
+        ahead = np.zeros(BINS[COARSE], np.int64)
+        # How far below zero is known of the furthest alone.
+        behind[0] -= self._negative[code]
+        ahead[1] = self._negative[code]
+        return Histogram(COARSE, ahead, behind, int(self._least[code]), int(self._most[code]))
+
+
+@dataclass
+class Delays:
+    """Both delays of each group of a column."""
+
+    codes: Codes = field(default_factory=Codes)
+    age: GroupHistograms = field(default_factory=GroupHistograms)
+    behind: GroupHistograms = field(default_factory=GroupHistograms)
+
+    def add(self, codes: Whole, age: Whole, behind: Whole) -> None:
+        groups = len(self.codes.names)
+        self.age.add(codes, age, groups)
+        self.behind.add(codes, behind, groups)
+
+    def groups(self) -> list[tuple[str | None, Histogram, Histogram]]:
+        """Each group with both, the one with most events first."""
+        found = [
+            (name, self.age.of(code), self.behind.of(code)) for code, name in enumerate(self.codes.names)
+        ]
+        return sorted(found, key=lambda each: -each[1].count)
+
+
+@dataclass
+class First:
+    """The first pass: how late events come."""
+
+    age: Histogram = field(default_factory=Histogram)
+    behind: Histogram = field(default_factory=Histogram)
+    partitions: Delays = field(default_factory=Delays)
+    by: dict[str, Delays] = field(default_factory=dict)
+    overdue: dict[str, Histogram] = field(default_factory=dict)
+    """For each output, by how much the timeline was past the window's end, of events for which it was."""
+    kept: dict[str, int] = field(default_factory=dict)
+    """For each output, the events that its `where` keeps."""
+    slices: list[Histogram] = field(default_factory=lambda: [Histogram(COARSE) for _ in range(SLICES)])
+    producers: Skews = field(default_factory=lambda: Skews())
+    events: int = 0
+    seen: int = 0
+
+
+@dataclass
+class Skews:
+    """Negative delays of each producer."""
+
+    codes: Codes = field(default_factory=lambda: Codes(MOST_PRODUCERS))
+    events: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
+    negative: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
+    least: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def add(self, codes: Whole, age: Whole) -> None:
+        more = len(self.codes.names) - len(self.events)
+        if more > 0:
+            self.events, self.negative = (
+                np.concatenate([each, np.zeros(more, np.int64)]) for each in (self.events, self.negative)
+            )
+            self.least = np.concatenate([self.least, np.full(more, np.iinfo(np.int64).max)])
+        self.events += np.bincount(codes, minlength=len(self.events))
+        self.negative += np.bincount(codes[age < 0], minlength=len(self.events))
+        np.minimum.at(self.least, codes, age)
+
+    def told(self) -> list[Skew]:
+        return skews(self.codes.names, self.events, self.negative, self.least)
+
+
+class Sample:
+    """All events, or each with the same chance. The timeline is always that of all."""
+
+    def __init__(self, share: float | None) -> None:
+        self.share = share
+        self._random = np.random.default_rng(SEED)
+
+    def of(self, part: Part) -> Part:
+        if self.share is None:
+            return part
+        chosen: Flags = self._random.random(len(part)) < self.share
+        return part.only(chosen)
+
+
+def first_pass(history: History, sample: Sample) -> First:
+    """How late events come: overall, in each partition, group and tenth of the history, and for each output."""
+    found = First(by={name: Delays() for name in history.by})
+    course = history.course
+    found.partitions.codes.names = list(course.partitions)
+    ends = {each.name: WindowEnds(each.window) for each in history.subjects}
+    for name in ends:
+        found.overdue[name], found.kept[name] = Histogram(), 0
+    begin, span = int(course.at.min()) if len(course.at) else 0, max(course.span, 1)
+    columns = {*history.by.values(), *([history.producer] if history.producer else [])}
+    for subject in history.subjects:
+        if subject.where is not None:
+            columns |= {stored for _, stored in subject.where[1]}
+    for whole in history.parts(sorted(columns)):
+        found.seen += len(whole)
+        part = sample.of(whole)
+        found.events += len(part)
+        _count_overdue(found, history.subjects, ends, part, course.newest)
+        part = part.only(course.counts[part.row])
+        if not len(part):
+            continue
+        behind = behind_of(history, part)
+        found.age.add(part.age)
+        found.behind.add(behind)
+        if len(course.partitions) > 1:
+            known = part.partition >= 0
+            found.partitions.add(part.partition[known], part.age[known], behind[known])
+        nth = np.minimum((course.at[part.row] - begin) * SLICES // span, SLICES - 1)
+        for place in np.unique(nth).tolist():
+            found.slices[place].add(behind[nth == place])
+        for name, stored in history.by.items():
+            delays = found.by[name]
+            delays.add(delays.codes.of(part.columns.column(stored)), part.age, behind)
+        if history.producer is not None:
+            producers = found.producers
+            producers.add(producers.codes.of(part.columns.column(history.producer)), part.age)
+    return found
+
+
+def behind_of(history: History, part: Part) -> Whole:
+    """How far each event is behind the newest of its own partition, as it was before the event's tick."""
+    before = history.course.before(part.row, np.maximum(part.partition, 0))
+    return np.where(before == NOTHING, 0, np.maximum(before - part.times, 0))
+
+
+def _count_overdue(
+    found: First, subjects: Sequence[Subject], ends: Mapping[str, WindowEnds], part: Part, newest: Whole
+) -> None:
+    for subject in subjects:
+        mine = kept(part, subject)
+        found.kept[subject.name] += len(mine)
+        if ends[subject.name].known and len(mine):
+            overdue = newest[mine.row] - ends[subject.name].last(mine.times)
+            found.overdue[subject.name].add(overdue[overdue >= 0])
+
+
+# The second pass
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the second pass looks at."""
+
+    settings: Mapping[str, Sequence[Setting]]
+    """For each output."""
+    delay: int
+    """Events that are further behind than this are late, for who is late."""
+
+
+@dataclass
+class Second:
+    """The second pass: what settings would do, who is late, and what dropping them does."""
+
+    answers: dict[str, list[WhatIf]] = field(default_factory=dict)
+    late_groups: list[LateGroup] = field(default_factory=list)
+    biases: list[Bias] = field(default_factory=list)
+    late: int = 0
+
+
+def second_pass(history: History, plan: Plan, sample: Sample) -> Second:
+    """What each setting would have meant, and whom it would have hit."""
+    sweeps = {
+        each.name: Sweep(each.window, plan.settings[each.name], each.accepts)
+        for each in history.subjects
+        if WindowEnds(each.window).known
+    }
+    who = {name: _Counted() for name in history.by}
+    sums = {name: _Sums(history, plan.delay, subject) for name, subject in _subjects(history).items()}
+    known: dict[object, int] = {}
+    columns = {*history.by.values()}.union(*(each.columns for each in history.subjects))
+    found, course = Second(), history.course
+    for whole in history.parts(sorted(columns)):
+        part = sample.of(whole)
+        for subject in history.subjects:
+            mine = kept(part, subject)
+            if subject.name in sweeps and len(mine):
+                keys = hashed(mine.columns, subject.keys, known)
+                sweeps[subject.name].take(course.newest[mine.row], mine.times, keys, mine.batch)
+                sums[subject.name].take(mine, {name: who[name].codes for name in who})
+        late = behind_of(history, part) > plan.delay
+        found.late += int(np.count_nonzero(late))
+        block = blocks_of(history, part)
+        for name, stored in history.by.items():
+            who[name].take(part.columns.column(stored), block, late)
+    for name, counted in who.items():
+        found.late_groups += counted.told(name)
+    for subject in history.subjects:
+        if subject.name in sweeps:
+            found.answers[subject.name] = sweeps[subject.name].answers(course, subject.state_bytes)
+            found.biases += sums[subject.name].told()
+            for group in found.late_groups[:MOST_BIASED]:
+                found.biases += sums[subject.name].told_of(group, who[group.column].codes)
+    return found
+
+
+def _subjects(history: History) -> dict[str, Subject]:
+    return {each.name: each for each in history.subjects}
+
+
+def blocks_of(history: History, part: Part) -> Whole:
+    """The block of arrival time that each event is in."""
+    at = history.course.at
+    begin, span = int(at.min()) if len(at) else 0, max(history.course.span, 1)
+    return np.minimum((at[part.row] - begin) * BLOCKS // span, BLOCKS - 1)
+
+
+@dataclass
+class _Counted:
+    """Events and late events of each group and block."""
+
+    codes: Codes = field(default_factory=Codes)
+    events: Whole = field(default_factory=lambda: np.zeros((0, BLOCKS), np.int64))
+    late: Whole = field(default_factory=lambda: np.zeros((0, BLOCKS), np.int64))
+
+    def take(self, values: Any, block: Whole, late: Flags) -> None:
+        places = self.codes.of(values) * BLOCKS + block
+        groups = len(self.codes.names)
+        if groups > len(self.events):
+            more = np.zeros((groups - len(self.events), BLOCKS), np.int64)
+            self.events, self.late = (np.concatenate([each, more]) for each in (self.events, self.late))
+        self.events += np.bincount(places, minlength=groups * BLOCKS).reshape(groups, BLOCKS)
+        self.late += np.bincount(places[late], minlength=groups * BLOCKS).reshape(groups, BLOCKS)
+
+    def told(self, column: str) -> list[LateGroup]:
+        heard = np.flatnonzero(self.events.sum(0))
+        return late_groups(column, self.codes.names, self.events[:, heard], self.late[:, heard])
+
+
+class _Sums:
+    """For each aggregate of an output, counts and sums of all events and of the late ones, also by group."""
+
+    def __init__(self, history: History, delay: int, subject: Subject) -> None:
+        self.history, self.delay, self.subject = history, delay, subject
+        self._ends = WindowEnds(subject.window)
+        self._sums = {each.name: np.zeros((4, BLOCKS)) for each in subject.aggregates}
+        self._by_group: dict[tuple[str, str], Amounts] = {}
+        """Aggregate and column → counts and sums by group and block."""
+
+    def take(self, part: Part, codes: Mapping[str, Codes]) -> None:
+        newest = self.history.course.newest[part.row]
+        late = newest - self._ends.last(part.times) >= self.delay
+        block = blocks_of(self.history, part)
+        grouped = {
+            name: (each.of(part.columns.column(self.history.by[name])) * BLOCKS + block, len(each.names))
+            for name, each in codes.items()
+        }
+        for each in self.subject.aggregates:
+            if each.column is None:
+                values, there = np.ones(len(part)), np.ones(len(part), bool)
+            elif each.function == "count":
+                there = part.columns.column(each.column).is_valid().to_numpy(zero_copy_only=False)
+                values = there.astype(np.float64)
+            else:
+                values, there = numbers(part.columns.column(each.column))
+            self._sums[each.name] += _sums(block, 1, values, there, late)
+            for name, (places, groups) in grouped.items():
+                known = self._by_group.get((each.name, name), np.zeros((4, 0)))
+                wider = np.zeros((4, groups * BLOCKS))
+                wider[:, : known.shape[1]] = known
+                self._by_group[each.name, name] = wider + _sums(places, groups, values, there, late)
+
+    def told(self) -> list[Bias]:
+        """What dropping the late would do to each aggregate."""
+        return [
+            told
+            for each in self.subject.aggregates
+            for told in self._biased(each, self._sums[each.name], None)
+        ]
+
+    def told_of(self, group: LateGroup, codes: Codes) -> list[Bias]:
+        """What it would do to the numbers of a group that is late more often than others."""
+        nth = codes.names.index(group.value)
+        found: list[Bias] = []
+        for each in self.subject.aggregates:
+            sums = self._by_group.get((each.name, group.column))
+            if sums is not None and sums.shape[1] >= (nth + 1) * BLOCKS:
+                mine = sums[:, nth * BLOCKS : (nth + 1) * BLOCKS]
+                found += self._biased(each, mine, (group.column, group.value))
+        return found
+
+    def _biased(self, each: Measured, sums: Amounts, group: tuple[str, str | None] | None) -> Iterator[Bias]:
+        heard = sums[:, sums[0] > 0]
+        found = bias(each.function, heard[0], heard[1], heard[2], heard[3])
+        if found is not None:
+            yield Bias(self.subject.name, each.name, each.written, *found, group)
+
+
+def _sums(places: Whole, groups: int, values: Amounts, there: Flags, late: Flags) -> Amounts:
+    """Counts of all and of the late, then sums of both, by place."""
+    size, gone = groups * BLOCKS, there & late
+    return np.stack(
+        [
+            np.bincount(places[there], minlength=size),
+            np.bincount(places[gone], minlength=size),
+            np.bincount(places[there], values[there], size),
+            np.bincount(places[gone], values[gone], size),
+        ]
+    )

@@ -1,0 +1,317 @@
+"""The report as one page of HTML: plots as SVG, nothing fetched, light and dark, wide and narrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from latecomer.after.advise.plots import curves, escape, histogram
+from latecomer.after.advise.report import Advice, Distribution, GroupDelays, OutputReport, setting_row
+from latecomer.config.zoned import written
+from latecomer.model.durations import format_duration, shown_duration
+from latecomer.model.lateness.advice import Advised, percentile
+from latecomer.model.lateness.groups import Interval
+
+_MOST_ROWS = 60
+
+STYLE = """
+.advice { --ink:#1b1f24; --pale:#59636e; --paper:#ffffff; --card:#f6f8fa; --rule:#d1d9e0; --one:#0969da; --two:#bc4c00;
+  --three:#8250df; --warn:#9a6700; --warn-paper:#fff8c5; color:var(--ink); background:var(--paper);
+  font:15px/1.5 system-ui,sans-serif; }
+@media (prefers-color-scheme: dark) { .advice { --ink:#e6edf3; --pale:#9198a1; --paper:#0d1117; --card:#151b23;
+  --rule:#3d444d; --one:#4493f8; --two:#f0883e; --three:#ab7df8; --warn:#d29922; --warn-paper:#272115; } }
+.advice h1 { font-size:1.6rem; margin:0 0 .2rem; overflow-wrap:anywhere }
+.advice h2 { font-size:1.15rem; margin:2rem 0 .4rem }
+.advice h3 { font-size:1rem; margin:1rem 0 .3rem }
+.advice p { margin:.3rem 0 }
+.advice .pale { color:var(--pale) }
+.advice .pair { display:grid; grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr)); gap:1rem }
+.advice .card { background:var(--card); border:1px solid var(--rule); border-radius:8px;
+  padding:.8rem 1rem; min-width:0 }
+.advice .card h3 { margin-top:0 }
+.advice .scroll { overflow-x:auto; margin-top:.4rem }
+.advice table { border-collapse:collapse;
+  font-variant-numeric:tabular-nums; font-size:.9rem }
+.advice th,.advice td { padding:.25rem .7rem; text-align:right;
+  border-bottom:1px solid var(--rule); white-space:nowrap }
+.advice th { color:var(--pale); font-weight:600; vertical-align:bottom }
+.advice th:first-child,.advice td:first-child { text-align:left; padding-left:0 }
+.advice .setting { margin:.6rem 0 }
+.advice .numbers { display:grid; grid-template-columns:repeat(auto-fill,minmax(5.5rem,1fr)); gap:.3rem;
+  font-variant-numeric:tabular-nums; font-size:.9rem; margin:.5rem 0 }
+.advice .curve svg { max-width:46rem }
+.advice details { margin:.5rem 0 }
+.advice summary { cursor:pointer; color:var(--one) }
+.advice svg .over { fill:var(--pale) }
+.advice td.cut { max-width:20rem; overflow:hidden; text-overflow:ellipsis }
+.advice tr.advised td { font-weight:600; color:var(--one) }
+.advice code { font:.9em ui-monospace,monospace }
+.advice .warning { background:var(--warn-paper); border-left:4px solid var(--warn);
+  padding:.4rem .8rem; margin:.4rem 0 }
+.advice svg { display:block; width:100%; height:auto; font:12px system-ui,sans-serif }
+.advice svg .grid { stroke:var(--rule); stroke-width:1 }
+.advice svg .tick { fill:var(--pale) }
+.advice svg .bar { fill:var(--one) }
+.advice svg .ahead { fill:var(--two) }
+.advice svg .line { fill:none; stroke-width:2.5 }
+.advice svg .dot { stroke:var(--card); stroke-width:1 }
+.advice svg .line0 { stroke:var(--one) }
+.advice svg .line1 { stroke:var(--three) }
+.advice svg circle.line0 { fill:var(--one) }
+.advice svg circle.line1 { fill:var(--three) }
+.advice svg .mark { stroke:var(--two); stroke-width:1.5;
+  stroke-dasharray:5 3 }
+.advice svg .mark-name { fill:var(--two) }
+.advice svg .bend { stroke:var(--three); stroke-width:1.5;
+  stroke-dasharray:2 3 }
+.advice svg .bend-name { fill:var(--three) }
+.advice .key { display:inline-block; width:1.4em; height:.25em; vertical-align:middle; margin-right:.4em }
+"""
+
+
+def page(found: Advice) -> str:
+    """A whole page."""
+    title = escape(f"How late events come: {found.title}")
+    head = (
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>{title}</title><style>html{{background:Canvas}}body{{margin:0}}"
+        ".advice{max-width:72rem;margin:auto;padding:1.5rem 1rem 3rem}"
+        "@media (prefers-color-scheme: dark){html{background:#0d1117}}</style>"
+    )
+    return (
+        f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{fragment(found)}\n</body></html>\n'
+    )
+
+
+def fragment(found: Advice) -> str:
+    """The report as a part of a page, for notebooks."""
+    return "\n".join([f"<style>{STYLE}</style>", '<div class="advice">', *_body(found), "</div>"])
+
+
+def _body(found: Advice) -> Iterator[str]:
+    what = "the log of pipeline" if found.kind == "log" else "raw files"
+    yield f"<h1>{escape(found.title)}</h1>"
+    yield (
+        f'<p class="pale">How late events come: {what}, {found.events:,} events that arrived from '
+        f"{written(found.since)} to {written(found.until)}</p>"
+    )
+    if found.sample is not None:
+        yield (
+            f'<p class="pale">A sample of {found.sample:.3g} of {found.of_events:,} events. A share is right to within '
+            f"{found.sampling_error or 0:.2%} (95 %).</p>"
+        )
+    yield "<h2>Advice</h2>"
+    for caution in found.cautions:
+        yield f'<p class="warning">{escape(caution)}</p>'
+    yield from (_advised(each, found) for each in found.advised)
+    yield "<h2>Two delays</h2>"
+    yield '<div class="pair">'
+    yield from _delay_card(
+        "How old events are when they come",
+        "arrival − event time. It does not set the delay.",
+        found.age,
+        None,
+    )
+    delay = next(each.value for each in found.advised if each.field == "watermark.delay")
+    yield from _delay_card(
+        "How far they come behind the newest of their partition",
+        "This alone sets the delay.",
+        found.behind,
+        delay,
+    )
+    yield "</div>"
+    yield from _groups(found)
+    for output in found.outputs:
+        yield from _output(output, found)
+    yield from _who(found)
+    yield "<h2>What this rests on</h2>"
+    for note in found.notes:
+        yield f"<p>{escape(note)}</p>"
+    yield (
+        f"<p>Percentiles are never too small, and too large by {found.precision:.1%} at most "
+        f"({found.group_precision:.1%} for partitions and groups). The elbow is where the share of events that came in "
+        "time is furthest above the straight line between no delay and p99.99.</p>"
+    )
+
+
+def _advised(each: Advised, found: Advice) -> str:
+    now = "not said" if each.current is None else format_duration(each.current)
+    told = "" if found.kind != "log" else "as it is" if not each.changes else f"now {now}"
+    return (
+        f'<p class="setting"><code>{escape(each.field)}: <b>{each.written}</b></code> <span class="pale">{told}<br>'
+        f"{escape(each.reason)}</span></p>"
+    )
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], marked: Sequence[bool] = ()) -> Iterator[str]:
+    """A table of cells that are HTML already."""
+    yield '<div class="scroll"><table>'
+    yield "<tr>" + "".join(f"<th>{escape(head)}</th>" for head in heads) + "</tr>"
+    for nth, row in enumerate(rows[:_MOST_ROWS]):
+        cells = [f"<td{' class=cut' if not place else ''}>{cell}</td>" for place, cell in enumerate(row)]
+        yield f"<tr{' class=advised' if nth < len(marked) and marked[nth] else ''}>{''.join(cells)}</tr>"
+    yield "</table></div>"
+    if len(rows) > _MOST_ROWS:
+        yield f'<p class="pale">{len(rows) - _MOST_ROWS:,} more are in the JSON.</p>'
+
+
+def _delay_card(title: str, below: str, found: Distribution, delay: int | None) -> Iterator[str]:
+    marks = [(f"advised {format_duration(delay)}", delay, "mark")] if delay is not None else []
+    if found.elbow is not None:
+        marks.append((f"elbow {shown_duration(found.elbow.delay)}", found.elbow.delay, "bend"))
+    yield f'<div class="card"><h3>{escape(title)}</h3><p class="pale">{escape(below)}</p>'
+    yield histogram(title, found.bars, marks, "share of the events by delay, on a scale of logarithms")
+    shares = {percentile(share): shown_duration(value) for share, value in found.percentiles.items()}
+    shares["most"] = shown_duration(found.most)
+    numbers = "".join(
+        f"<div><span class=pale>{name}</span><br>{value}</div>" for name, value in shares.items()
+    )
+    yield f'<div class="numbers">{numbers}</div>'
+    if found.negative:
+        yield f"<p>{found.negative:,} are negative, down to {shown_duration(found.least)}: clocks that are ahead.</p>"
+    bend = found.elbow
+    if bend is None:
+        yield '<p class="pale">No elbow: waiting longer pays evenly, or there is too little to tell.</p>'
+    else:
+        yield (
+            f"<p>Elbow at {shown_duration(bend.delay)}; {shown_duration(bend.low)} to {shown_duration(bend.high)} are "
+            f"as good. It is enough for {bend.completeness:.2%}. Sharpness {bend.sharpness:.2f} of 1.</p>"
+        )
+    yield "</div>"
+
+
+def _groups(found: Advice) -> Iterator[str]:
+    columns = dict.fromkeys(each.column for each in (*found.partitions, *found.groups))
+    for column in columns:
+        groups = [each for each in (*found.partitions, *found.groups) if each.column == column]
+        yield f"<h2>By {escape(column)}</h2>"
+        heads = ["", "events", "old: p50", "p99", "p99.9", "behind: p50", "p99", "p99.9", "most"]
+        yield from _table(heads, [_group(each) for each in groups])
+
+
+def _group(found: GroupDelays) -> list[str]:
+    both = (found.age.percentiles, found.behind.percentiles)
+    shown = [told.get(share) for told in both for share in (0.5, 0.99, 0.999)]
+    return [
+        "<i>null</i>" if found.value is None else escape(found.value),
+        f"{found.age.count:,}",
+        *("" if each is None else shown_duration(each) for each in shown),
+        shown_duration(found.behind.most),
+    ]
+
+
+def _output(output: OutputReport, found: Advice) -> Iterator[str]:
+    name = output.name if found.kind == "log" else "supposed windows"
+    yield f"<h2>What settings would mean: {escape(name)}</h2>"
+    rows = [setting_row(each, output, found.sample is not None) for each in output.settings]
+    on_time = sorted({row["delay"]: row["on_time_share"] for row in rows}.items())
+    named = [("on time", on_time)]
+    if output.accepts and output.advised.lateness:
+        grace = output.advised.lateness
+        complete = sorted(
+            {r["delay"]: r["completeness"] for r in rows if r["allowed_lateness"] == grace}.items()
+        )
+        named.append((f"with corrections for {format_duration(grace)}", complete))
+    marks = [(f"advised {format_duration(output.advised.delay)}", output.advised.delay, "mark")]
+    yield f'<div class="card curve"><p class="pale">{escape(output.window)}. '
+    for nth, (what, _) in enumerate(named):
+        colour = ("--one", "--three")[nth]
+        yield f'<span class="key" style="background:var({colour})"></span>{escape(what)} '
+    yield "</p>"
+    yield curves(f"Completeness by delay: {name}", named, marks, "delay, on a scale of logarithms")
+    yield "</div>"
+    lost = "dropped" if output.drops_too_late else "set aside"
+    heads = ["delay", "lateness", "on time", "complete", lost, "published after", "p99"]
+    heads += ["corrections a minute", "upserts a day", "kept"]
+    advised, now = output.advised, output.current
+    plain = [
+        each.setting in (advised, now) or each.setting.lateness in (0, advised.lateness)
+        for each in output.settings
+    ]
+    marked = [each.setting == advised for each in output.settings]
+    shown = [_setting(row, output) for row in rows]
+    chosen = [nth for nth, each in enumerate(plain) if each]
+    yield from _table(heads, [shown[nth] for nth in chosen], [marked[nth] for nth in chosen])
+    if not all(plain):
+        yield f"<details><summary>All {len(shown)} settings</summary>"
+        yield from _table(heads, shown, marked)
+        yield "</details>"
+    error = max((each.error for each in output.settings), default=0.0)
+    if error:
+        yield f'<p class="pale">Panes and states are estimated, to within {2 * error:.1%} (95 %).</p>'
+
+
+def _setting(row: dict[str, object], output: OutputReport) -> list[str]:
+    def number(name: str, form: str = "{:,.3g}") -> str:
+        value = row[name]
+        return "" if value is None else form.format(value)
+
+    def duration(name: str) -> str:
+        value = row[name]
+        return "" if not isinstance(value, int | float) else shown_duration(round(value))
+
+    lost = sum(each for each in (row["side_output"], row["dropped"]) if isinstance(each, int))
+    return [
+        format_duration(int(str(row["delay"]))),
+        format_duration(int(str(row["allowed_lateness"]))) if output.accepts else "",
+        number("on_time_share", "{:.2%}"),
+        number("completeness", "{:.3%}"),
+        f"{lost:,}",
+        duration("published_after"),
+        duration("published_after_p99"),
+        number("corrections_a_minute"),
+        number("upserts_a_day", "{:,.0f}"),
+        number("retained_bytes", "{:,} B"),
+    ]
+
+
+def _who(found: Advice) -> Iterator[str]:
+    beyond = format_duration(found.late_delay)
+    if found.groups:
+        yield f"<h2>Who is late</h2><p class=pale>More than {beyond} behind the newest of their partition.</p>"
+        if found.late_groups:
+            rows = [
+                [
+                    f"{escape(each.column)} = {'<i>null</i>' if each.value is None else escape(each.value)}",
+                    f"{each.times:.3g}",
+                    _interval(each.interval, "{:.3g}"),
+                    f"{each.share_of_late:.1%}",
+                    f"{each.share_of_events:.1%}",
+                ]
+                for each in found.late_groups
+            ]
+            yield from _table(["", "times as often", "95 %", "of the late", "of all"], rows)
+        else:
+            yield "<p>No group is late more often than the others, as far as this history tells.</p>"
+    biased = [each for each in found.biases if each.relative is not None]
+    if biased:
+        yield f"<h2>Bias, if what is late under a delay of {beyond} were dropped</h2>"
+        rows = [
+            [
+                escape(f"{each.output}: {each.aggregate}" if found.kind == "log" else each.written)
+                + ("" if each.group is None else escape(f", {each.group[0]} = {each.group[1]}")),
+                f"{each.with_all:,.6g}",
+                f"{each.without_late:,.6g}",
+                f"{each.relative:+.3%}",
+                _interval(each.interval, "{:+.3%}"),
+            ]
+            for each in biased
+        ]
+        yield from _table(["", "with all", "without", "change", "95 %"], rows)
+    if found.skews:
+        yield "<h2>Clocks that are ahead</h2><p class=pale>Events that come before they happen.</p>"
+        rows = [
+            [
+                escape(each.producer),
+                f"{each.events:,}",
+                f"{each.negative:,}",
+                shown_duration(each.ahead),
+                shown_duration(each.against_others),
+            ]
+            for each in found.skews
+        ]
+        yield from _table(["", "events", "negative", "ahead by", "against others"], rows)
+
+
+def _interval(found: Interval | None, form: str) -> str:
+    return "" if found is None else f"{form.format(found.low)} … {form.format(found.high)}"

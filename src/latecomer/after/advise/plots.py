@@ -1,0 +1,149 @@
+"""Plots as SVG, written by hand: shapes and text, colours by class, so that the page decides how they look."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from html import escape as html_escape
+from math import log10
+
+from latecomer.model.durations import UNITS, shown_duration
+
+WIDTH, HEIGHT = 640, 260
+_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 20, 16, 40
+_MARKS = [
+    *(each * UNITS["ms"] for each in (1, 10, 100)),
+    *(each * UNITS["s"] for each in (1, 10)),
+    *(each * UNITS["m"] for each in (1, 10)),
+    *(each * UNITS["h"] for each in (1, 6)),
+    *(each * UNITS["d"] for each in (1, 7, 30)),
+]
+
+
+_ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def escape(text: str) -> str:
+    """Text of the user's as HTML has it; what would turn the text around it, or is no character, is written out."""
+    return html_escape(_ORDERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text))
+
+
+class _Time:
+    """A scale of durations: logarithms above a first step, with room for zero at the left."""
+
+    def __init__(self, least: int, most: int) -> None:
+        self.least = max(least, 1)
+        self.most = max(most, self.least * 10)
+        self._span = log10(self.most / self.least)
+
+    def __call__(self, duration: float) -> float:
+        start = _LEFT + 30
+        if duration < self.least:
+            return float(_LEFT + 8)
+        share = log10(duration / self.least) / self._span
+        return round(start + min(share, 1.0) * (WIDTH - _RIGHT - start), 1)
+
+    def marks(self) -> Iterator[tuple[float, str]]:
+        yield self(0), "0"
+        last = self(0)
+        for mark in _MARKS:
+            if self.least <= mark <= self.most and self(mark) - last > 44:
+                last = self(mark)
+                yield last, shown_duration(mark)
+
+
+def _y(share: float) -> float:
+    return round(HEIGHT - _BOTTOM - share * (HEIGHT - _TOP - _BOTTOM), 1)
+
+
+def _frame(title: str, scale: _Time, levels: Sequence[tuple[float, str]], below: str) -> Iterator[str]:
+    yield f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
+    for share, name in levels:
+        yield f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{_y(share)}" y2="{_y(share)}"/>'
+        yield f'<text class="tick" x="{_LEFT - 6}" y="{_y(share) + 4}" text-anchor="end">{escape(name)}</text>'
+    for x, name in scale.marks():
+        yield f'<line class="grid" x1="{x}" x2="{x}" y1="{_y(1)}" y2="{_y(0)}"/>'
+        yield f'<text class="tick" x="{x}" y="{HEIGHT - _BOTTOM + 16}" text-anchor="middle">{escape(name)}</text>'
+    middle = (_LEFT + WIDTH - _RIGHT) / 2
+    yield f'<text class="tick" x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{escape(below)}</text>'
+
+
+def _upright(x: float, name: str, kind: str, row: int, left: bool) -> Iterator[str]:
+    """A line at a duration, with its name beside it: at the left, or where there is room."""
+    end = x > WIDTH * 0.7 or (left and x > _LEFT + 130)
+    at, anchor = (x - 5, "end") if end else (x + 5, "start")
+    yield f'<line class="{kind}" x1="{x}" x2="{x}" y1="{_y(1)}" y2="{_y(0)}"/>'
+    yield f'<text class="{kind}-name" x="{at}" y="{_y(1) + 10 + row * 14}" text-anchor="{anchor}">{escape(name)}</text>'
+
+
+def _uprights(scale: _Time, marks: Sequence[tuple[str, int, str]]) -> Iterator[str]:
+    """Lines at durations; of two, the names look away from one another."""
+    least = min((at for _, at, _ in marks), default=0)
+    for row, (name, at, kind) in enumerate(marks):
+        yield from _upright(scale(at), name, kind, row, len(marks) > 1 and at == least)
+
+
+def histogram(
+    title: str, bars: Sequence[tuple[int, int, int]], marks: Sequence[tuple[str, int, str]], below: str
+) -> str:
+    """Bars of growing width: how many events are how late. `marks` are upright lines: a name, where, and a class."""
+    positive = [each for each in bars if each[0] > 0]
+    scale = _Time(positive[0][0] if positive else 1, bars[-1][1] if bars else 1)
+    total = sum(count for *_, count in bars) or 1
+    counts = sorted((count for *_, count in bars), reverse=True)
+    # One bar that is far above all others is cut off, so that the others can be seen.
+    cut = len(counts) > 1 and counts[0] > 3 * counts[1]
+    most = (counts[1] * 1.25 if cut else counts[0] if counts else 1) / total
+    levels = [
+        (share, f"{share * most:.0%}" if most >= 0.1 else f"{share * most:.1%}") for share in (0, 0.5, 1)
+    ]
+    lines = list(_frame(title, scale, levels, below))
+    for low, high, count in bars:
+        if low <= 0:
+            left, width, kind = scale(0) - 5, 10.0, "bar ahead" if high < 0 else "bar"
+            left += -9 if high < 0 else 0
+        else:
+            left = scale(low)
+            width, kind = max(scale(high + 1) - left - 1, 1.5), "bar"
+        top = _y(min(count / total / most, 1.0))
+        height = round(max(_y(0) - top, 1 if count else 0), 1)
+        told = f"{shown_duration(low)} to {shown_duration(high)}: {count:,} events"
+        lines.append(
+            f'<rect class="{kind}" x="{left:.1f}" y="{_y(0) - height:.1f}" width="{width:.1f}" height="{height}">'
+            f"<title>{escape(told)}</title></rect>"
+        )
+        if cut and count == counts[0]:
+            lines.append(
+                f'<text class="over" x="{left + width + 4:.1f}" y="{_y(1) + 10}">↑ {count / total:.0%}</text>'
+            )
+    lines += _uprights(scale, marks)
+    return "\n".join([*lines, "</svg>"])
+
+
+def curves(
+    title: str,
+    named: Sequence[tuple[str, Sequence[tuple[int, float]]]],
+    marks: Sequence[tuple[str, int, str]],
+    below: str,
+) -> str:
+    """Shares over a delay, from the smallest share that there is up to all."""
+    delays = [delay for _, points in named for delay, _ in points]
+    positive = sorted(each for each in delays if each > 0)
+    scale = _Time(positive[0] if positive else 1, max(delays, default=1))
+    least = min((share for _, points in named for _, share in points), default=0.0)
+    floor = max(0.0, 1 - (1 - least) * 1.1)
+    room = max(1 - floor, 1e-9)
+    digits = max(0, min(4, round(-log10(room)) - 1)) if room < 0.1 else 0
+    levels = [(nth / 4, f"{floor + room * nth / 4:.{digits}%}") for nth in range(5)]
+    lines = list(_frame(title, scale, levels, below))
+    lines += _uprights(scale, marks)
+    for nth, (name, points) in enumerate(named):
+        placed = [(scale(delay), _y((share - floor) / room)) for delay, share in points]
+        path = " ".join(f"{x},{y}" for x, y in placed)
+        lines.append(f'<polyline class="line line{nth}" points="{path}"/>')
+        for (x, y), (delay, share) in zip(placed, points, strict=True):
+            told = f"{name}, delay {shown_duration(delay)}: {share:.3%}"
+            lines.append(
+                f'<circle class="dot line{nth}" cx="{x}" cy="{y}" r="3.5"><title>{escape(told)}</title></circle>'
+            )
+    return "\n".join([*lines, "</svg>"])

@@ -1,0 +1,303 @@
+"""The course of the timeline without any delay: how new the newest event was when each tick's events came.
+
+With a delay of `d` for every partition the watermark is this course less `d`, tick by tick: idleness, silence and the
+minimum over partitions do not depend on it. So one walk serves every delay, exactly. It is the engine's own `Timeline`
+that walks; where ticks were read in order, running maxima say the same in no time.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from latecomer.model.lateness.histogram import Flags, Whole
+from latecomer.model.sources import BySource
+from latecomer.model.strategies import Bounded, Head, Strategy
+from latecomer.model.timeline import Timeline
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+
+NOTHING = BEGIN_OF_TIME
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A batch of the timeline, as it was recorded."""
+
+    batch: int
+    kind: str
+    at: int
+    ticks: Sequence[tuple[int, Sequence[Head]]] = ()
+    """Each tick and what its partitions brought, in order."""
+    named: Mapping[str, bool] | None = None
+
+
+@dataclass
+class Course:
+    """For each tick of each batch the newest event time that judges it, and what its own partition had reached.
+
+    `newest` is the watermark that a delay of zero would have, before the tick's own events. `steps` say when it rose.
+    """
+
+    batch: Whole
+    tick: Whole
+    at: Whole
+    newest: Whole
+    counts: Flags
+    """False for dead letters that were repaired: they say nothing of how late events come."""
+    step_newest: Whole
+    step_at: Whole
+    partitions: list[str]
+    head_key: Whole
+    """Row of the tick times the number of partitions, plus the partition."""
+    head_before: Whole
+    """The newest event time of that partition before the tick; NOTHING where it had none."""
+    silences: dict[str, Whole] = field(default_factory=dict)
+    """How long each partition was silent between two ticks in which it spoke."""
+    drained: bool = False
+
+    @property
+    def span(self) -> int:
+        """How long the arrivals last that were seen."""
+        return int(self.at.max() - self.at.min()) if len(self.at) else 0
+
+    def row_of(self, batch: Whole, tick: Whole) -> Whole:
+        """The row of each event's tick; -1 where the course has none."""
+        if not len(self.batch):
+            return np.full(len(tick), -1, np.int64)
+        first, width = int(self.tick.min()), int(self.tick.max() - self.tick.min()) + 1
+        keys = self.batch * width + (self.tick - first)
+        wanted = batch * width + (tick - first)
+        found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        known = (keys[found] == wanted) & (tick >= first) & (tick < first + width)
+        return np.where(known, found, -1)
+
+    def before(self, row: Whole, partition: Whole) -> Whole:
+        """What each event's own partition had reached before its tick; NOTHING where it had not been heard of."""
+        wanted = row * len(self.partitions) + partition
+        if not len(self.head_key):
+            return np.full(len(row), NOTHING, np.int64)
+        found = np.minimum(np.searchsorted(self.head_key, wanted), len(self.head_key) - 1)
+        return np.where(self.head_key[found] == wanted, self.head_before[found], NOTHING)
+
+    def closing(self, ends: Whole, delay: int) -> tuple[Whole, Flags]:
+        """The step that closes each window under a delay, and whether any does."""
+        found = np.searchsorted(self.step_newest, ends + delay)
+        closed = found < len(self.step_newest)
+        return np.minimum(found, max(len(self.step_newest) - 1, 0)), closed
+
+    @property
+    def reached(self) -> int:
+        """The newest event time that counts at the end."""
+        return int(self.step_newest[-1]) if len(self.step_newest) else NOTHING
+
+
+def without_delay(strategy: Strategy) -> Strategy:
+    """The same ticks and the same idleness, with the largest event time and no delay."""
+    if isinstance(strategy, BySource):
+        return BySource.of_strategies({name: without_delay(each) for name, each in strategy.sources.items()})
+    return Bounded(
+        "0s",
+        idle_after=None if strategy.idle_after is None else f"{strategy.idle_after}us",
+        on_idle=strategy.on_idle,
+        every="event" if strategy.every == "event" else f"{strategy.every}us",
+    )
+
+
+class Walk:
+    """Goes along the recorded batches, one after the other."""
+
+    def __init__(self, strategy: Strategy) -> None:
+        self._timeline = Timeline(without_delay(strategy))
+        self._own_tick_counts = strategy.every == "event"
+        self._rows: list[tuple[int, int, int, int, bool]] = []
+        self._heads = array("q"), array("q"), array("q")
+        """Row, partition and what that had reached, of every head."""
+        self._steps: list[tuple[int, int]] = []
+        self._codes: dict[str, int] = {}
+        self._spoke: dict[str, array[int]] = {}
+        self._drained = False
+
+    def take(self, moment: Moment) -> None:
+        """The next batch."""
+        if moment.kind == "tick":
+            self._take_ticks(moment)
+        elif moment.kind == "heartbeat":
+            self._take_heartbeat(moment)
+        elif moment.kind == "drain":
+            self._timeline.drain()
+            self._drained = True
+        else:
+            for tick, _ in moment.ticks:
+                self._rows.append((moment.batch, tick, moment.at, self._timeline.watermark, False))
+
+    def _take_ticks(self, moment: Moment) -> None:
+        named = moment.named
+        for tick, heads in moment.ticks:
+            early = self._own_maxima(heads) if self._own_tick_counts else None
+            (row,) = self._timeline.extend(heads, named)
+            named = None
+            before = self._own_maxima(heads) if early is None else early
+            nth = len(self._rows)
+            self._rows.append((moment.batch, tick, row.at, row.watermark, True))
+            for name, reached in before.items():
+                for column, value in zip(self._heads, (nth, self._code(name), reached), strict=True):
+                    column.append(value)
+            self._step(row.watermark, row.at)
+            if row.settled is not None:
+                self._step(row.settled, row.at)
+            for head in heads:
+                self._spoke.setdefault(head.partition, array("q")).append(row.at)
+        if not moment.ticks and named is not None:
+            self._timeline.extend([], named)
+
+    def _take_heartbeat(self, moment: Moment) -> None:
+        if moment.named is not None and moment.named != self._timeline.named:
+            self._timeline.name(moment.named)
+        row = self._timeline.heartbeat(moment.at)
+        if row is not None:
+            self._step(row.watermark, row.at)
+
+    def _own_maxima(self, heads: Sequence[Head]) -> dict[str, int]:
+        known = self._timeline.partitions
+        return {
+            head.partition: NOTHING
+            if head.partition not in known or known[head.partition].state is None
+            else int(known[head.partition].state)
+            for head in heads
+        }
+
+    def _code(self, partition: str) -> int:
+        return self._codes.setdefault(partition, len(self._codes))
+
+    def _step(self, newest: int, at: int) -> None:
+        if BEGIN_OF_TIME < newest < END_OF_TIME and (not self._steps or newest > self._steps[-1][0]):
+            self._steps.append((newest, at))
+
+    def course(self) -> Course:
+        """What was walked so far."""
+        columns = _columns(self._rows, 5)
+        width = len(self._codes)
+        nth, code, before = (np.array(each, np.int64) for each in self._heads)
+        keys = nth * width + code
+        newest, at = _columns(self._steps, 2)
+        order = np.lexsort((columns[1], columns[0]))
+        moved = np.empty(len(order), np.int64)
+        moved[order] = np.arange(len(order))
+        if width:
+            keys = moved[keys // width] * width + keys % width
+            sort = np.argsort(keys)
+            keys, before = keys[sort], before[sort]
+        silences = {name: np.diff(np.unique(np.array(spoke))) for name, spoke in self._spoke.items()}
+        return Course(
+            columns[0][order],
+            columns[1][order],
+            columns[2][order],
+            columns[3][order],
+            columns[4][order].astype(bool),
+            newest,
+            at,
+            list(self._codes),
+            keys,
+            before,
+            {name: each for name, each in silences.items() if len(each)},
+            self._drained,
+        )
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[Whole]:
+    table = np.array(rows, np.int64).reshape(-1, width)
+    return [np.ascontiguousarray(table[:, nth]) for nth in range(width)]
+
+
+def course_in_order(
+    tick: Whole, at: Whole, largest: Whole, partition: str = "", single_events: bool = False
+) -> Course:
+    """The course of one partition whose ticks come once each and in order, from the largest event time of each.
+
+    Where ticks are single events, one counts as soon as it is there, and not only once the next is.
+    """
+    reached = np.maximum.accumulate(largest) if len(largest) else largest
+    newest = np.concatenate([[NOTHING], reached[:-1]]) if len(largest) else largest
+    risen = reached if single_events else newest
+    rises = np.flatnonzero(np.diff(risen, prepend=NOTHING) > 0)
+    gaps = np.diff(at)
+    return Course(
+        np.zeros(len(tick), np.int64),
+        tick,
+        at,
+        newest,
+        np.ones(len(tick), bool),
+        risen[rises],
+        at[rises],
+        [partition],
+        np.arange(len(tick)),
+        newest,
+        {partition: gaps} if len(gaps) else {},
+    )
+
+
+ROOM = 30_000_000
+"""So many ticks times partitions are taken at once; 500 MB."""
+
+
+def course_of_partitions(
+    batch: Whole,
+    tick: Whole,
+    at: Whole,
+    head_row: Whole,
+    head_code: Whole,
+    largest: Whole,
+    names: list[str],
+    every: int,
+    idle_after: int | None,
+) -> Course | None:
+    """The course of partitions whose ticks are in order; None where only a walk can tell.
+
+    A tick that a batch cut in two has a row for each part, and both are judged alike. Each head says in which row it
+    is, of which partition, and the largest event time that it brought.
+    """
+    in_order = len(tick) > 1 and (np.diff(tick) >= 0).all() and (np.diff(at) >= 0).all()
+    if not in_order or (at // every != tick).any() or len(tick) * len(names) > ROOM:
+        return None
+    ticks, first, place = np.unique(tick, return_index=True, return_inverse=True)
+    clock, head_place = at[first], place[head_row]
+    brought = np.full((len(ticks), len(names)), NOTHING, np.int64)
+    np.maximum.at(brought, (head_place, head_code), largest)
+    ends = np.full((len(ticks), len(names)), NOTHING, np.int64)
+    ends[head_place, head_code] = (ticks[head_place] + 1) * every
+    reached = _before(brought)
+    known = reached != NOTHING
+    active = known
+    if idle_after is not None:
+        # What was never heard of is not active in any case; the clip keeps its difference within 64 bits.
+        active = known & (clock[:, None] - np.maximum(_before(ends), 0) < idle_after)
+    slowest = np.where(active, reached, np.iinfo(np.int64).max).min(axis=1)
+    newest = np.maximum.accumulate(np.where(active.any(axis=1), slowest, reached.max(axis=1)))
+    rises = np.flatnonzero(np.diff(newest, prepend=NOTHING) > 0)
+    keys = head_row * len(names) + head_code
+    order = np.argsort(keys)
+    spoke = {name: np.unique(at[head_row[head_code == code]]) for code, name in enumerate(names)}
+    return Course(
+        batch,
+        tick,
+        at,
+        newest[place],
+        np.ones(len(tick), bool),
+        newest[rises],
+        clock[rises],
+        names,
+        keys[order],
+        reached[head_place, head_code][order],
+        {name: np.diff(each) for name, each in spoke.items() if len(each) > 1},
+    )
+
+
+def _before(values: Whole) -> Whole:
+    """The largest value of the rows before each row, column by column."""
+    found = np.full_like(values, NOTHING)
+    np.maximum.accumulate(values[:-1], axis=0, out=found[1:])
+    return found

@@ -1,0 +1,90 @@
+"""How many different things there are, each with flags, in bounded memory.
+
+A thing is a number of 64 bits that is as good as random. While there are few, all are kept and the count is exact. When
+there are too many, only those below a threshold are kept, and it is halved as often as needed: a sample of the things
+themselves, in which one that comes a thousand times counts as once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import Any, Literal
+
+import numpy as np
+
+Bits = np.ndarray[Any, np.dtype[np.uint64]]
+
+ROOM = 1 << 21
+"""So many things are kept; each takes 16 bytes and those that wait to be sorted in as much again."""
+
+
+@dataclass
+class Distinct:
+    """Different things, and for each the flags of all its occurrences together: any of them, or the least."""
+
+    keep: Literal["any", "least"]
+    room: int = ROOM
+    things: Bits = field(default_factory=lambda: np.zeros(0, np.uint64))
+    flags: Bits = field(default_factory=lambda: np.zeros(0, np.uint64))
+    halved: int = 0
+    _waiting: list[tuple[Bits, Bits]] = field(default_factory=list)
+    _waits: int = 0
+
+    def add(self, things: Bits, flags: Bits) -> None:
+        """Take these in, several of which may be the same."""
+        things, flags = self._sampled(things, flags)
+        if not len(things):
+            return
+        self._waiting.append(self._merged(things, flags))
+        self._waits += len(self._waiting[-1][0])
+        if self._waits > self.room:
+            self.settle()
+
+    def settle(self) -> None:
+        """Sort in what waits."""
+        if not self._waiting:
+            return
+        waiting = [(self.things, self.flags), *self._waiting]
+        things = np.concatenate([each for each, _ in waiting])
+        flags = np.concatenate([each for _, each in waiting])
+        self.things, self.flags = self._merged(things, flags)
+        self._waiting, self._waits = [], 0
+        while len(self.things) > self.room:
+            self.halved += 1
+            self.things, self.flags = self._sampled(self.things, self.flags)
+
+    def _sampled(self, things: Bits, flags: Bits) -> tuple[Bits, Bits]:
+        if not self.halved:
+            return things, flags
+        kept = things < np.uint64(1 << (64 - self.halved))
+        return things[kept], flags[kept]
+
+    def _merged(self, things: Bits, flags: Bits) -> tuple[Bits, Bits]:
+        order = np.argsort(things)
+        things, flags = things[order], flags[order]
+        first = np.flatnonzero(np.concatenate([[True], things[1:] != things[:-1]]))
+        together = np.bitwise_or if self.keep == "any" else np.minimum
+        return things[first], together.reduceat(flags, first)
+
+    @property
+    def weight(self) -> int:
+        """For how many things each that is kept stands."""
+        return 1 << self.halved
+
+    @property
+    def error(self) -> float:
+        """The relative standard error of a count of all of them; 0 where it is exact."""
+        self.settle()
+        return sqrt((self.weight - 1) / (self.weight * len(self.things))) if self.halved else 0.0
+
+
+def mixed(*columns: Bits) -> Bits:
+    """One number of 64 bits for each row, as good as random, that depends on every column."""
+    found = np.full(len(columns[0]), 0x9E3779B97F4A7C15, np.uint64)
+    for column in columns:
+        found = found ^ (column.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15) + (found << np.uint64(6)))
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
+        found ^= found >> np.uint64(31)
+    return found

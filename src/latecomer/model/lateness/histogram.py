@@ -1,0 +1,149 @@
+"""Durations counted in bins so fine that a percentile is exact to one part in some hundred.
+
+Up to `2 * 2**bits` microseconds every value has a bin of its own. From there on each octave is cut into `2**bits` bins.
+So a value that is read off is never too small, and too large by one part in `2**bits` at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+Whole = np.ndarray[Any, np.dtype[np.int64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+FINE, COARSE = 9, 6
+"""Bits of the bins: for all events together, and for one of many groups."""
+LARGEST = 1 << 52
+"""Longer durations, of more than a hundred years, count as this."""
+PERCENTILES = (0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999)
+
+
+def bin_of(sizes: Whole, bits: int) -> Whole:
+    """The bin of each duration; none may be negative.
+
+    >>> bin_of(np.array([0, 7, 1023, 1024, 1025, 1026]), 9).tolist()
+    [0, 7, 1023, 1024, 1024, 1025]
+    """
+    sizes = np.minimum(sizes, LARGEST)
+    _, exponents = np.frexp(sizes.astype(np.float64))
+    octave = np.maximum(exponents.astype(np.int64) - 1 - bits, 0)
+    return np.asarray((octave << bits) + (sizes >> octave), np.int64)
+
+
+def top_of(bins: Whole, bits: int) -> Whole:
+    """The largest duration of each bin.
+
+    >>> top_of(np.array([0, 1023, 1024]), 9).tolist()
+    [0, 1023, 1025]
+    """
+    octave = np.maximum((bins >> bits) - 1, 0)
+    return np.asarray((((bins - (octave << bits)) + 1) << octave) - 1, np.int64)
+
+
+BINS = {bits: int(bin_of(np.array([LARGEST]), bits)[0]) + 1 for bits in (FINE, COARSE)}
+
+
+@dataclass
+class Histogram:
+    """How many events there are of each duration. Negative ones, of clocks that are ahead, are counted apart."""
+
+    bits: int = FINE
+    ahead: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
+    behind: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
+    least: int = 0
+    most: int = 0
+
+    def __post_init__(self) -> None:
+        if not len(self.behind):
+            self.ahead, self.behind = (np.zeros(BINS[self.bits], np.int64) for _ in range(2))
+
+    @property
+    def count(self) -> int:
+        return int(self.ahead.sum() + self.behind.sum())
+
+    @property
+    def negative(self) -> int:
+        """How many are below zero."""
+        return int(self.ahead.sum())
+
+    def add(self, durations: Whole) -> None:
+        """Count these too."""
+        if not len(durations):
+            return
+        self._frame(int(durations.min()), int(durations.max()))
+        below = durations < 0
+        if below.any():
+            self.ahead += np.bincount(bin_of(-durations[below], self.bits), minlength=len(self.ahead))
+            durations = durations[~below]
+        self.behind += np.bincount(bin_of(durations, self.bits), minlength=len(self.behind))
+
+    def merge(self, other: Histogram) -> None:
+        """Count what another has counted."""
+        if other.count:
+            self._frame(other.least, other.most)
+            self.ahead += other.ahead
+            self.behind += other.behind
+
+    def _frame(self, least: int, most: int) -> None:
+        first = not self.count
+        self.least = least if first else min(self.least, least)
+        self.most = most if first else max(self.most, most)
+
+    def quantile(self, share: float) -> int:
+        """The smallest duration that so large a share of the events does not exceed."""
+        rank = min(max(ceil(share * self.count), 1), self.count)
+        if rank <= self.negative:
+            # The most negative come first.
+            found = int(np.searchsorted(np.cumsum(self.ahead[::-1]), rank))
+            nth = len(self.ahead) - 1 - found
+            low = int(top_of(np.array([nth - 1]), self.bits)[0]) + 1
+            return max(-low, self.least)
+        nth = int(np.searchsorted(np.cumsum(self.behind), rank - self.negative))
+        return min(int(top_of(np.array([nth]), self.bits)[0]), self.most)
+
+    def quantiles(self, shares: Iterable[float] = PERCENTILES) -> dict[float, int]:
+        return {share: self.quantile(share) for share in shares} if self.count else {}
+
+    def beyond(self, duration: int) -> int:
+        """How many are longer, as exactly as the bins are fine."""
+        if duration < 0:
+            return self.count
+        return int(self.behind[int(bin_of(np.array([duration]), self.bits)[0]) + 1 :].sum())
+
+    def bars(self, most: int = 40) -> list[tuple[int, int, int]]:
+        """The histogram in few bars of growing width: from, up to and with, how many."""
+        found: list[tuple[int, int, int]] = []
+        if self.negative:
+            found.append((self.least, -1, self.negative))
+        filled = np.flatnonzero(self.behind)
+        if not len(filled):
+            return found
+        if not filled[0]:
+            found.append((0, 0, int(self.behind[0])))
+            filled = filled[1:]
+        if not len(filled):
+            return found
+        first, last = int(filled[0]), int(filled[-1]) + 1
+        # Bars of one share of an octave each are equally wide on a scale of logarithms.
+        low, high = max(int(top_of(np.array([first - 1]), self.bits)[0]) + 1, 1), self.most + 1
+        edges = np.unique(np.geomspace(low, high, most + 1).round().astype(np.int64))
+        cuts = np.clip(bin_of(edges, self.bits), first, last)
+        cuts[-1] = last
+        for start, end in pairwise(cuts.tolist()):
+            if end > start:
+                low = int(top_of(np.array([start - 1]), self.bits)[0]) + 1
+                top = int(top_of(np.array([end - 1]), self.bits)[0])
+                found.append((low, min(top, self.most), int(self.behind[start:end].sum())))
+        return found
+
+    def curve(self) -> tuple[Whole, np.ndarray[Any, np.dtype[np.float64]]]:
+        """Durations, ascending from zero, and the share of events that each is enough for."""
+        filled = np.flatnonzero(self.behind)
+        shares = (self.negative + np.cumsum(self.behind)[filled]) / max(self.count, 1)
+        return np.minimum(top_of(filled, self.bits), self.most), shares

@@ -1,0 +1,221 @@
+"""What each setting would do to one output: counted for all settings in one pass, to the tick.
+
+An event is `overdue` by how far the course of the timeline, without any delay, was past the end of its window when it
+came. With a delay `d` and an allowed lateness `g` it is on time where that is less than `d`, late where it is less than
+`d + g`, and too late otherwise. So it is enough to know between which two of the settings' bounds each event falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from latecomer.model.lateness.course import Course
+from latecomer.model.lateness.distinct import Bits, Distinct, mixed
+from latecomer.model.lateness.ends import WindowEnds
+from latecomer.model.lateness.histogram import Whole
+from latecomer.model.windows import Windows
+
+MOST = 60
+"""So many settings have a flag each in 64 bits."""
+MINUTE, DAY = 60_000_000, 86_400_000_000
+
+
+@dataclass(frozen=True, order=True)
+class Setting:
+    """A delay and an allowed lateness, in microseconds."""
+
+    delay: int
+    lateness: int
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What a setting would have meant. Durations are microseconds; a share is of the events.
+
+    `published_after` is how long after its end a window's first number is published, by the arrival clock, and
+    `waits_for` the same by the newest event time; both are means over the windows that close, and None where none
+    does. `corrections` and `upserts` are panes: those that replace a number, and all of them.
+    """
+
+    setting: Setting
+    on_time: int
+    late: int
+    too_late: int
+    assignments_on_time: int
+    assignments_late: int
+    assignments_too_late: int
+    published_after: float | None
+    published_after_p99: int | None
+    waits_for: float | None
+    windows: int
+    first_numbers: int
+    corrections: int
+    corrections_a_minute: float
+    upserts_a_day: float
+    retained: int
+    """The most states of windows and keys that are kept at a time."""
+    retained_bytes: int
+    error: float
+    """The relative standard error of panes and states; 0 where they are counted."""
+
+    @property
+    def events(self) -> int:
+        return self.on_time + self.late + self.too_late
+
+    @property
+    def on_time_share(self) -> float:
+        return self.on_time / self.events if self.events else 1.0
+
+    @property
+    def completeness(self) -> float:
+        """The share of the events that is in a published number, at once or by a correction."""
+        return (self.on_time + self.late) / self.events if self.events else 1.0
+
+
+class Sweep:
+    """Counts what several settings would do to an output."""
+
+    def __init__(self, window: Windows, settings: Sequence[Setting], accepts: bool) -> None:
+        if len(settings) > MOST:
+            raise ValueError(f"{len(settings)} settings; {MOST} is the most")
+        self.settings = sorted(set(settings))
+        self.ends = WindowEnds(window)
+        self.accepts = accepts
+        """Whether late events enter the number; else the allowed lateness changes nothing."""
+        found = {each.delay for each in settings} | {each.delay + each.lateness for each in settings}
+        self._bounds = np.array(sorted(found), np.int64)
+        self._events = np.zeros(len(self._bounds) + 1, np.int64)
+        self._assignments = np.zeros(len(self._bounds) + 1, np.int64)
+        self._panes = Distinct("least")
+        self._corrections = Distinct("any")
+        self._windows: dict[int, int] = {}
+        """Window end → the least bound that any of its events is below."""
+        self._pane_ends: dict[int, int] = {}
+        self._flags = self._flags_by_bound()
+
+    def _place(self, bound: int) -> int:
+        return int(np.searchsorted(self._bounds, bound))
+
+    def _flags_by_bound(self) -> Bits:
+        """For events that fall between two bounds: the settings under which they are late and accepted."""
+        flags = np.zeros(len(self._bounds) + 1, np.uint64)
+        for nth, each in enumerate(self.settings):
+            low, high = self._place(each.delay), self._place(each.delay + each.lateness)
+            flags[low + 1 : high + 1] |= np.uint64(1 << nth)
+        return flags
+
+    def take(self, newest: Whole, times: Whole, keys: Bits, batch: Whole) -> None:
+        """Count events: what the course was at their arrival, when they happened, their key and their batch."""
+        if not len(times):
+            return
+        for ends, only in self.ends.all(times):
+            overdue = newest - ends
+            place = np.searchsorted(self._bounds, overdue, side="right")
+            if only is None:
+                self._events += np.bincount(place, minlength=len(self._events))
+                self._take(place, ends, keys, batch)
+            else:
+                self._take(place[only], ends[only], keys[only], batch[only])
+
+    def _take(self, place: Whole, ends: Whole, keys: Bits, batch: Whole) -> None:
+        if not len(place):
+            return
+        self._assignments += np.bincount(place, minlength=len(self._assignments))
+        panes = mixed(ends.view(np.uint64), keys)
+        # Which window it is stands in the flags, so that those of a sample tell it too.
+        self._panes.add(panes, (place.astype(np.uint64) << np.uint64(48)) | self._noted(ends, place))
+        late = place > 0
+        if self.accepts and late.any():
+            flags = self._flags[place[late]]
+            some = flags > 0
+            things = mixed(panes[late][some], batch[late][some].view(np.uint64))
+            self._corrections.add(things, flags[some])
+
+    def _noted(self, ends: Whole, place: Whole) -> Bits:
+        """Note for each window how early its earliest event was; the windows' numbers."""
+        distinct, inverse = np.unique(ends, return_inverse=True)
+        earliest = np.full(len(distinct), len(self._bounds), np.int64)
+        np.minimum.at(earliest, inverse, place)
+        codes = np.empty(len(distinct), np.uint64)
+        for nth, (end, least) in enumerate(zip(distinct.tolist(), earliest.tolist(), strict=True)):
+            known = self._windows.get(end)
+            self._windows[end] = least if known is None else min(known, least)
+            codes[nth] = self._pane_ends.setdefault(end, len(self._pane_ends))
+        return codes[inverse]
+
+    @property
+    def halvings(self) -> int:
+        """How often panes and corrections were thinned out; 0 where they are counted."""
+        return max(self._panes.halved, self._corrections.halved)
+
+    def answers(self, course: Course, state_bytes: float = 0.0) -> list[WhatIf]:
+        """What each setting would have meant."""
+        self._panes.settle()
+        self._corrections.settle()
+        ends = np.array(sorted(self._windows), np.int64)
+        least = np.array([self._windows[int(end)] for end in ends], np.int64)
+        place = (self._panes.flags >> np.uint64(48)).astype(np.int64)
+        codes = (self._panes.flags & np.uint64((1 << 48) - 1)).astype(np.int64)
+        by_code = np.array(list(self._pane_ends), np.int64)
+        pane_ends = by_code[codes] if len(codes) else np.zeros(0, np.int64)
+        return [
+            self._answer(nth, each, course, ends, least, pane_ends, place, state_bytes)
+            for nth, each in enumerate(self.settings)
+        ]
+
+    def _answer(
+        self,
+        nth: int,
+        setting: Setting,
+        course: Course,
+        ends: Whole,
+        least: Whole,
+        pane_ends: Whole,
+        pane_least: Whole,
+        state_bytes: float,
+    ) -> WhatIf:
+        low, high = self._place(setting.delay), self._place(setting.delay + setting.lateness)
+        events = _parts(self._events, low, high)
+        assignments = _parts(self._assignments, low, high)
+        with_number = ends[least <= low]
+        step, closed = course.closing(with_number, setting.delay)
+        published = course.step_at[step[closed]] - with_number[closed] if closed.any() else np.zeros(0)
+        waits = course.step_newest[step[closed]] - with_number[closed] if closed.any() else np.zeros(0)
+        closes = pane_ends + setting.delay <= course.reached
+        first_numbers = int(np.count_nonzero(closes & (pane_least <= low))) * self._panes.weight
+        flagged = self._corrections.flags & np.uint64(1 << nth)
+        corrections = int(np.count_nonzero(flagged)) * self._corrections.weight
+        span = max(course.span, 1)
+        retained = _most_within(pane_ends, setting.delay + (setting.lateness if self.accepts else 0))
+        retained *= self._panes.weight
+        return WhatIf(
+            setting,
+            *events,
+            *assignments,
+            float(published.mean()) if len(published) else None,
+            int(np.quantile(published, 0.99, method="inverted_cdf")) if len(published) else None,
+            float(waits.mean()) if len(waits) else None,
+            int(np.count_nonzero(closed)),
+            first_numbers,
+            corrections,
+            corrections * MINUTE / span,
+            (first_numbers + corrections) * DAY / span,
+            retained,
+            round(retained * state_bytes),
+            max(self._panes.error, self._corrections.error),
+        )
+
+
+def _parts(counts: Whole, low: int, high: int) -> tuple[int, int, int]:
+    return int(counts[: low + 1].sum()), int(counts[low + 1 : high + 1].sum()), int(counts[high + 1 :].sum())
+
+
+def _most_within(ends: Whole, length: int) -> int:
+    """The most ends in any stretch of this length: so many states are kept at a time at least."""
+    if not len(ends):
+        return 0
+    ordered = np.sort(ends)
+    return int((np.arange(1, len(ordered) + 1) - np.searchsorted(ordered, ordered - length)).max())

@@ -1,0 +1,226 @@
+"""Advice on raw files, before any pipeline exists: known delays come back, in every format."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+
+from after.advise.advise_kit import BEGIN, SECOND, Row, iso, rows, written
+from latecomer import Advice, LatecomerError, PipelineError, advise
+
+COLUMNS = {"event_time": "event_time", "arrival": "arrival_time"}
+
+
+def settings_of(found: Advice) -> dict[tuple[int, int], Any]:
+    (output,) = found.outputs
+    return {(each.setting.delay // SECOND, each.setting.lateness // SECOND): each for each in output.settings}
+
+
+def by_hand(given: list[Row], delay: int, lateness: int, window: int = 60) -> tuple[int, int, int]:
+    """On time, late and too late, event by event: ticks of a second, each judged by those before it."""
+    newest, open_tick, pending = None, None, None
+    counts = [0, 0, 0]
+    for row in sorted(given, key=lambda row: row.arrival_time):
+        tick = row.arrival_time // SECOND
+        if tick != open_tick:
+            newest = pending if newest is None or (pending or 0) > newest else newest
+            open_tick = tick
+        end = (row.event_time // (window * SECOND) + 1) * window * SECOND
+        overdue = None if newest is None else newest - end
+        late = overdue is not None and overdue >= delay * SECOND
+        too_late = overdue is not None and overdue >= (delay + lateness) * SECOND
+        counts[2 if too_late else 1 if late else 0] += 1
+        pending = row.event_time if pending is None else max(pending, row.event_time)
+    return counts[0], counts[1], counts[2]
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+def test_every_format_says_the_same(tmp_path: Path, form: str) -> None:
+    found = advise(
+        written(tmp_path, form),
+        **COLUMNS,
+        by=["region"],
+        measures=["amount"],
+        delays=["0s", "30s"],
+        lateness=["5m"],
+    )
+    assert (found.kind, found.events, found.of_events) == ("files", 3_000, 3_000)
+    assert found.age.least == 500_000
+    assert found.age.most == 600 * SECOND + 500_000
+    assert found.age.percentiles[0.5] == pytest.approx(1.5 * SECOND, rel=0.002)
+    # What is a minute behind is so behind the newest before its own second.
+    assert 57 * SECOND <= found.behind.percentiles[0.99] <= 59.2 * SECOND
+    told = settings_of(found)
+    for delay, lateness in ((0, 300), (30, 300)):
+        answer = told[delay, lateness]
+        assert (answer.on_time, answer.late, answer.too_late) == by_hand(rows(), delay, lateness)
+    (far,) = found.late_groups
+    assert (far.column, far.value) == ("region", "far")
+    of_far = {each.aggregate: each for each in found.biases if each.group == ("region", "far")}
+    mine = [row for row in rows() if row.region == "far"]
+    assert of_far["events"].with_all == len(mine)
+    gone = [row for row in mine if row.arrival_time - row.event_time > 600 * SECOND]
+    assert of_far["events"].relative == pytest.approx(-len(gone) / len(mine))
+    totals = {each.aggregate: each for each in found.biases if each.group is None}
+    assert totals["sum of amount"].with_all == sum(row.amount for row in rows())
+    assert (totals["avg of amount"].relative or 0) < 0
+
+
+def test_partitions_hold_each_other(tmp_path: Path) -> None:
+    given = [
+        Row(row.event_time - (45 * SECOND if row.shard == "b" else 0), *list(vars(row).values())[1:])
+        for row in rows()
+    ]
+    file = written(tmp_path, "parquet", given)
+    together, apart = (
+        advise(file, **COLUMNS, delays=["0s"]),
+        advise(file, **COLUMNS, partition="shard", delays=["0s"]),
+    )
+    assert {each.value for each in apart.partitions} == {"a", "b"}
+    assert apart.behind.percentiles[0.9] < together.behind.percentiles[0.9], (
+        "a shard is behind the other, not itself"
+    )
+    assert apart.outputs[0].settings[0].on_time > together.outputs[0].settings[0].on_time
+    assert "watermark.idle_after" in {each.field for each in apart.advised}
+
+
+def test_a_partition_that_differs_much_has_its_own_delay(tmp_path: Path) -> None:
+    given = []
+    for nth in range(6_000):
+        slow = nth % 2
+        behind = (nth * 37 % 97) * SECOND if slow else 0
+        given.append(Row(BEGIN + nth * SECOND - behind, BEGIN + nth * SECOND, "ab"[slow], "x", 1))
+    found = advise(written(tmp_path, "parquet", given), **COLUMNS, partition="shard")
+    own = {each.field: each.written for each in found.advised if "delays" in each.field}
+    assert own == {"watermark.delays.a": "0s"}
+
+
+def test_a_folder_a_pattern_and_a_delta_table_are_files(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    whole = written(tmp_path, "parquet")
+    table = pq.read_table(whole)
+    for nth in range(3):
+        pq.write_table(table.slice(nth * 1_000, 1_000), folder / f"{2 - nth}.parquet")
+    write_deltalake(str(tmp_path / "table"), table)
+    expected = advise(whole, **COLUMNS, delays=["5s"]).as_json()
+    for source in (folder, f"{folder}/*.parquet", tmp_path / "table"):
+        found = advise(source, **COLUMNS, delays=["5s"]).as_json()
+        assert {**found, "source": ""} == {**expected, "source": ""}
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("s", 1), ("ms", 1_000), ("us", 1_000_000), ("ns", 10**9)])
+def test_numbers_with_a_unit_are_times(tmp_path: Path, unit: str, factor: int) -> None:
+    file = tmp_path / "a.json"
+    lines = [
+        {"at": (BEGIN // SECOND + nth) * factor, "seen": (BEGIN // SECOND + nth + 2) * factor}
+        for nth in range(50)
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert advise(file, event_time="at", arrival="seen", unit=unit).age.percentiles[0.5] == pytest.approx(
+        2 * SECOND, rel=0.002
+    )
+
+
+def test_times_without_a_zone_are_of_the_one_that_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text(
+        "at,seen\n2026-04-25 17:30:00,2026-04-25T12:00:03Z\n2026-04-25 17:30:01.5,2026-04-25T12:00:04Z\n"
+    )
+    found = advise(file, event_time="at", arrival="seen", zone="Asia/Kolkata")
+    assert (found.age.least, found.age.most) == (2.5 * SECOND, 3 * SECOND)
+
+
+def test_without_an_arrival_column_a_file_arrived_when_it_was_changed(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("at\n2026-04-25T12:00:00Z\n2026-04-25T12:00:01Z\n")
+    found = advise(file, event_time="at")
+    assert found.age.most == file.stat().st_mtime_ns // 1_000 - BEGIN
+
+
+def test_rows_that_are_no_events_are_counted(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    good = [{"at": iso(BEGIN + nth * SECOND), "seen": iso(BEGIN + nth * SECOND)} for nth in range(20)]
+    bad = [
+        "{",
+        "[]",
+        "{}",
+        '{"at": "soon", "seen": "2026-04-25T12:00:00Z"}',
+        '{"at": "2026-02-31T00:00:00Z", "seen": null}',
+    ]
+    far = json.dumps({"at": "2126-04-25T12:00:00Z", "seen": iso(BEGIN)})
+    file.write_text("\n".join([*map(json.dumps, good), *bad, far]) + "\n")
+    found = advise(file, event_time="at", arrival="seen")
+    assert found.events == 20
+    assert [note.split(":")[-1].split(";")[0].strip() for note in found.notes[:2]] == ["5", "1"]
+    assert "dead letters" in found.notes[1]
+
+
+def test_fields_of_objects_are_columns(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    lines = [
+        {"meta": {"at": iso(BEGIN + nth * SECOND), "os": "x"}, "seen": iso(BEGIN + (nth + 1) * SECOND)}
+        for nth in range(9)
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = advise(file, event_time="meta.at", arrival="seen", by=["meta.os"])
+    assert found.age.most == SECOND
+    assert [each.value for each in found.groups] == ["x"]
+
+
+def test_a_sample_agrees_with_the_whole_within_its_error(tmp_path: Path) -> None:
+    file = written(tmp_path, "parquet", rows(60_000))
+    whole = advise(file, **COLUMNS, delays=["10s"], lateness=["0s"])
+    part = advise(file, **COLUMNS, delays=["10s"], lateness=["0s"], sample=0.2)
+    assert part.of_events == whole.events == 60_000
+    assert 11_000 < part.events < 13_000
+    assert part.sampling_error is not None
+    shares = [found.outputs[0].settings[0].on_time_share for found in (part, whole)]
+    assert abs(shares[0] - shares[1]) < part.sampling_error
+    assert part.as_json()["outputs"][0]["settings"][0]["upserts_a_day"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, "--event-time: is needed for raw files"),
+        ({"event_time": "evnt_time"}, "did you mean event_time?"),
+        ({**COLUMNS, "by": ["regionn"]}, "--by: the files have no such column (value: 'regionn')"),
+        ({**COLUMNS, "unit": "h"}, "--unit: is not a unit of time"),
+        ({**COLUMNS, "zone": "Mars"}, "--zone: is not a time zone"),
+        ({**COLUMNS, "window": "soon"}, "--window: is not a duration"),
+        ({**COLUMNS, "every": "0s"}, "--every: is too short"),
+        ({**COLUMNS, "sample": 2}, "--sample: is not a share"),
+        ({**COLUMNS, "target_completeness": 1}, "--target-completeness: is not a share"),
+        ({**COLUMNS, "max_latency": "x"}, "--max-latency: is not a duration"),
+        ({**COLUMNS, "outputs": ["totals"]}, "--output: raw files have no outputs"),
+        ({**COLUMNS, "nonsense": 1}, "nonsense: there is no such option"),
+        ({"event_time": "amount", "arrival": "arrival_time"}, "their unit is not said"),
+        ({"event_time": "region", "arrival": "arrival_time"}, "no row has a readable event time"),
+    ],
+)
+def test_wrong_options_are_told(tmp_path: Path, options: dict[str, Any], told: str) -> None:
+    with pytest.raises(PipelineError) as error:
+        advise(written(tmp_path, "parquet", rows(20)), **options)
+    assert told in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["nothing.parquet", "broken.parquet", "empty"])
+def test_files_that_cannot_be_read_are_told(tmp_path: Path, name: str) -> None:
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1nonsense")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(LatecomerError) as error:
+        advise(tmp_path / name, **COLUMNS)
+    assert str(tmp_path / name) in str(error.value)
+
+
+def test_it_shows_itself_in_a_notebook(tmp_path: Path) -> None:
+    table = pa.table({"at": pa.array([BEGIN], pa.timestamp("us", "UTC"))})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert advise(tmp_path / "a.parquet", event_time="at")._repr_html_().startswith("<")

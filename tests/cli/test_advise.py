@@ -1,0 +1,277 @@
+"""`latecomer advise`: a log and raw files in words, JSON, CSV and HTML, and the advice written into the file."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_kit import Cli, Lake, rows_of
+
+from after.advise.advise_kit import SECOND, rows, written
+from latecomer import load_pipeline
+
+EVIL = "boo\x1b]0;title\x07\x9b6n\u202e[red]!"
+FILE = """# The shop, as it runs.
+name: shop
+store: ./lake
+source:
+  files: {path: "in/*.json", order_by: arrival_time}
+  schema: {event_time: timestamp, arrival_time: timestamp, shard: string, region: string, amount: bigint}
+event: {time: event_time, partition: shard, producer: region}   # by shard
+watermark:
+  delay: 5s      # too short, perhaps
+  every: 1s
+outputs:
+  totals:
+    window: {tumbling: 1m}
+    by: [region]
+    where: amount > 0
+    aggregates: {amount: sum(amount), n: count(*), mean: avg(amount)}
+    allowed_lateness: 2m   # agreed
+    late: update
+  # nobody looks at this one
+  hours: {window: {tumbling: 1h}, aggregates: {n: count(*)}}
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Lake:
+    """A pipeline that has logged an hour of arrivals, in three batches."""
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(FILE, encoding="utf-8")
+    lake = Lake(file)
+    store = lake.store
+    store.pin()
+    given = rows()
+    for batch in range(3):
+        part = given[batch * 1_000 : (batch + 1) * 1_000]
+        logged = [
+            {
+                "event_time": row.event_time,
+                "arrival_time": row.arrival_time,
+                "source_partition": row.shard,
+                "producer": row.region,
+                "batch": batch,
+                "tick": row.arrival_time // SECOND,
+                "region": row.region,
+                "amount": row.amount,
+            }
+            for row in part
+        ]
+        store.events.append(batch, rows_of(store.events.schema, logged))
+        ticks = [
+            {
+                "tick": row.arrival_time // SECOND,
+                "at": row.arrival_time // SECOND * SECOND,
+                "watermark": None,
+                "partitions": [{"partition": row.shard, "events": 1, "max_event_time": row.event_time}],
+            }
+            for row in part
+        ]
+        lake.watermarks(batch, ticks)
+        lake.ledger(batch, [{"output": "totals"}])
+    return lake
+
+
+def asked(cli: Cli, *arguments: object) -> dict[str, Any]:
+    said = cli("-q", "advise", *arguments, "--format", "json")
+    assert said.status == 0, said.err
+    found: dict[str, Any] = json.loads(said.out)
+    return found
+
+
+def test_the_log_and_the_files_it_was_read_from_say_the_same(shop: Lake, cli: Cli, tmp_path: Path) -> None:
+    log = asked(cli, shop.file, "--by", "region", "--delay", "0s,10s", "--lateness", "0s,3m", "-o", "totals")
+    raw = asked(
+        cli,
+        written(tmp_path, "parquet"),
+        *("--event-time", "event_time", "--arrival", "arrival_time", "--partition", "shard"),
+        *("--by", "region", "--delay", "0s,10s", "--lateness", "0s,3m"),
+    )
+    assert log["events"] == 3_000
+    for what in ("age", "behind", "partitions", "groups", "late_groups", "late_beyond"):
+        assert log[what] == raw[what], what
+    exact = ("delay", "allowed_lateness", "on_time", "late_accepted", "published_after", "windows")
+    mine, theirs = (
+        {
+            (row["delay"], row["allowed_lateness"]): [row[name] for name in exact]
+            for row in found["outputs"][0]["settings"]
+        }
+        for found in (log, raw)
+    )
+    assert len({*mine} & {*theirs}) >= 4
+    assert all(mine[each] == theirs[each] for each in {*mine} & {*theirs})
+
+
+def test_it_is_told_in_words_with_a_plot(shop: Lake, cli: Cli) -> None:
+    said = cli("-q", "advise", shop.file, "--by", "region")
+    assert said.status == 0, said.err
+    for told in (
+        "the log of pipeline shop: 3,000 events",
+        "how old events are when they come (arrival − event time)",
+        "how far they come behind the newest of their partition (this alone sets the delay)",
+        "elbow at",
+        "by partition (2)",
+        "by region (2)",
+        "what settings would mean: totals (tumbling 1m)",
+        "← advised",
+        "← now",
+        "█",
+        "region = far",
+        "totals: mean = avg(amount)",
+        "watermark.delay: ",
+        "(now 5s)",
+        "watermark.idle_after: ",
+        "outputs.totals.allowed_lateness: ",
+        "warning: p99.9 rests on 3,000 events and needs 10,000: take it as a guess",
+        "warning: the history is 49m 59s long",
+        "percentiles are never too small",
+    ):
+        assert told in said.out, told
+    assert "outputs.hours.allowed_lateness" not in said.out, (
+        "where late events are set aside it changes nothing"
+    )
+
+
+def test_csv_has_a_line_for_each_setting(shop: Lake, cli: Cli) -> None:
+    said = cli("-q", "advise", shop.file, "--delay", "0s,1m", "--format", "csv", "-o", "hours")
+    head, *lines = said.out.splitlines()
+    assert head.startswith("output,delay,allowed_lateness,events,on_time,late_accepted,side_output,dropped")
+    assert {"hours,0,0,3000", "hours,60000000,0,3000"} <= {",".join(line.split(",")[:4]) for line in lines}
+
+
+def test_wishes_are_met(shop: Lake, cli: Cli) -> None:
+    def delay(*options: str) -> int:
+        found = asked(cli, shop.file, *options)
+        return next(each["value"] for each in found["advice"] if each["field"] == "watermark.delay")
+
+    assert delay() == delay("--target-completeness", "0.99")
+    assert delay("--target-completeness", "0.9") < delay() < delay("--target-completeness", "0.998")
+    assert delay("--max-latency", "7s") == 7 * SECOND
+
+
+def test_the_page_needs_nothing_else(shop: Lake, cli: Cli, tmp_path: Path) -> None:
+    page = tmp_path / "advice.html"
+    said = cli("-q", "advise", shop.file, "--by", "region", "--html", page)
+    assert (said.status, said.err) == (0, f"wrote {page}\n")
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!doctype html>")
+    for fetched in ("http:", "https:", "src=", "url(", "<script", "@import"):
+        assert fetched not in text
+    plots = [
+        ET.fromstring(part[: part.index("</svg>") + 6])
+        for part in text.split("<svg")[1:]
+        for part in ["<svg" + part]
+    ]
+    assert [plot.get("aria-label") for plot in plots] == [
+        "How old events are when they come",
+        "How far they come behind the newest of their partition",
+        "Completeness by delay: totals",
+        "Completeness by delay: hours",
+    ]
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_what_is_advised_is_written_and_comments_stay(shop: Lake, cli: Cli) -> None:
+    said = cli("-q", "advise", shop.file, "--write")
+    assert said.status == 0, said.err
+    text = shop.file.read_text()
+    for kept in (
+        "# The shop, as it runs.",
+        "# by shard",
+        "# too short, perhaps",
+        "# agreed",
+        "# nobody looks",
+    ):
+        assert kept in text
+    found = asked(cli, shop.file)
+    assert all(each["value"] == each["current"] for each in found["advice"]), "it says all of it now"
+    assert load_pipeline(shop.file).watermark.idle_after is not None
+    changed = [line for line in text.splitlines() if line not in FILE.splitlines()]
+    assert [line.split(":")[0].strip() for line in changed] == ["delay", "idle_after", "allowed_lateness"]
+    assert cli("-q", "advise", shop.file, "--write").err == f"{shop.file} says all of it already\n"
+    assert shop.file.read_text() == text
+
+
+def test_lateness_is_no_shorter_than_idleness_where_that_would_lose_events(shop: Lake, cli: Cli) -> None:
+    shop.file.write_text(FILE.replace("    late: update\n", "    late: update\n    too_late: drop\n"))
+    found = asked(cli, shop.file, "--target-completeness", "0.5")
+    advised = {each["field"]: each["value"] for each in found["advice"]}
+    assert advised["outputs.totals.allowed_lateness"] >= advised["watermark.idle_after"]
+    assert cli("-q", "advise", shop.file, "--write", "--target-completeness", "0.5").status == 0
+
+
+def test_another_strategy_is_left_alone(shop: Lake, cli: Cli) -> None:
+    text = FILE.replace("  delay: 5s      # too short, perhaps\n", "  strategy: adaptive\n")
+    shop.file.write_text(text)
+    said = cli("-q", "advise", shop.file, "--write", "-o", "hours")
+    assert said.err.splitlines()[0] == "note: watermark is left as it is: its strategy is not bounded"
+    assert shop.file.read_text() == text
+    assert "what-ifs suppose strategy: bounded" in said.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["FILE", "--by", "regin"],
+            "the source has no such column (value: 'regin')\n    fix: did you mean region?",
+        ),
+        (["FILE", "-o", "total"], "did you mean totals?"),
+        (["FILE", "--partition", "shard"], "--partition: is for raw files: the pipeline file says it"),
+        (["FILE", "--delay", "soon"], "--delay: is not a duration (value: 'soon')"),
+        (["FILE", "--lateness", "-5s"], "--lateness: is too short"),
+        (["FILE", "--sample", "0"], "--sample: is not a share"),
+        (["FOLDER/in.parquet"], "--event-time: is needed for raw files"),
+        (["FOLDER/in.parquet", "--event-time", "t"], "there is no such file or folder, or it is empty"),
+        (
+            ["FOLDER/in.parquet", "--event-time", "t", "--write"],
+            "--write 'FOLDER/in.parquet' is for a pipeline file",
+        ),
+        (["FOLDER/none.yaml"], "there is no such file"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(shop: Lake, cli: Cli, arguments: list[str], told: str) -> None:
+    folder = str(shop.file.parent)
+    said = cli(
+        "-q",
+        "advise",
+        *(each.replace("FILE", str(shop.file)).replace("FOLDER", folder) for each in arguments),
+    )
+    assert said.status == 2
+    assert told.replace("FOLDER", folder) in said.err
+    assert "Traceback" not in said.err
+
+
+def test_a_pipeline_that_never_ran_and_one_without_events(unrun: Lake, cli: Cli) -> None:
+    assert "run the pipeline first" in cli("-q", "advise", unrun.file).err
+    unrun.store.pin()
+    assert "run the pipeline first" in cli("-q", "advise", unrun.file).err
+    unrun.ledger(0, [{"output": "minute_totals"}])
+    unrun.watermarks(0, [{"tick": 0, "at": 0, "watermark": 0}])
+    said = cli("-q", "advise", unrun.file)
+    assert (said.status, "has no events to advise from" in said.err) == (1, True)
+
+
+def test_hostile_text_is_harmless(cli: Cli, tmp_path: Path) -> None:
+    given = [row.__class__(row.event_time, row.arrival_time, EVIL, f"<b>{EVIL}", 1) for row in rows(50)]
+    page = tmp_path / "a.html"
+    said = cli(
+        *(
+            "-q",
+            "advise",
+            written(tmp_path, "json", given),
+            "--event-time",
+            "event_time",
+            "--arrival",
+            "arrival_time",
+        ),
+        *("--by", "region", "--producer", "shard", "--html", page),
+    )
+    assert said.status == 0, said.err
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & {*said.out}
+    assert "<b>" not in page.read_text().replace(": <b>", "")
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & {*page.read_text()}

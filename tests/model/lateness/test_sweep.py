@@ -1,0 +1,218 @@
+"""What-ifs: the fourth seed's sweep, and any setting held against the oracle."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latecomer.config.models import Output
+from latecomer.model.arrivals import Arrival
+from latecomer.model.interpreter import cut, interpret
+from latecomer.model.lateness.course import Course, Moment, Walk, course_of_partitions
+from latecomer.model.lateness.sweep import Setting, Sweep, WhatIf
+from latecomer.model.panes import Op, Timing
+from latecomer.model.strategies import Bounded, Head, Strategy
+from latecomer.model.verdicts import Fate
+from latecomer.model.windows import Tumbling, Windows
+from scenarios import SECOND, scrambled_units
+
+SWEEP = {
+    0: ("65.84%", 6832, "0.87"),
+    2: ("75.39%", 4923, "2.90"),
+    5: ("85.00%", 2999, "5.79"),
+    10: ("93.47%", 1307, "10.87"),
+    20: ("99.48%", 105, "20.87"),
+    40: ("100.00%", 0, "40.87"),
+}
+"""The figures of the fourth seed: bound → completeness, dropped, mean wait."""
+
+
+def ticks_of(
+    batch: Sequence[Arrival], every: int | str, first: int
+) -> list[tuple[int, list[Head], list[Arrival]]]:
+    """The ticks of a batch, as the engine logs them."""
+    by_tick: dict[int, list[Arrival]] = {}
+    for nth, arrival in enumerate(batch):
+        tick = first + nth if every == "event" else arrival.arrival_time // int(every)
+        by_tick.setdefault(tick, []).append(arrival)
+    found = []
+    for tick in sorted(by_tick):
+        by_partition: dict[str, list[Arrival]] = {}
+        for arrival in by_tick[tick]:
+            by_partition.setdefault(arrival.partition, []).append(arrival)
+        heads = [
+            Head(
+                tick,
+                rows[0].arrival_time if every == "event" else tick * int(every),
+                partition,
+                len(rows),
+                max(row.event_time for row in rows),
+            )
+            for partition, rows in sorted(by_partition.items())
+        ]
+        found.append((tick, heads, by_tick[tick]))
+    return found
+
+
+def measured(
+    batches: Sequence[Sequence[Arrival]],
+    strategy: Strategy,
+    window: Windows,
+    settings: Sequence[Setting],
+    accepts: bool = True,
+) -> tuple[Course, list[WhatIf]]:
+    walk, rows, count = Walk(strategy), [], 0
+    for nth, batch in enumerate(batches):
+        ticks = ticks_of(batch, strategy.every, count)
+        count += len(batch)
+        walk.take(Moment(nth, "tick", 0, [(tick, heads) for tick, heads, _ in ticks]))
+        rows += [
+            (nth, tick, each.event_time, hash(each.payload.get("key")) % 2**32)
+            for tick, _, arrivals in ticks
+            for each in arrivals
+        ]
+    course = walk.course()
+    batch_of, tick, times, keys = np.array(rows, np.int64).reshape(-1, 4).T
+    row = course.row_of(np.ascontiguousarray(batch_of), np.ascontiguousarray(tick))
+    assert (row >= 0).all()
+    sweep = Sweep(window, settings, accepts)
+    # In two parts: what is counted does not depend on how it is read.
+    for part in (slice(None, None, 2), slice(1, None, 2)):
+        chosen = [np.ascontiguousarray(each[part]) for each in (row, times, keys, batch_of)]
+        sweep.take(course.newest[chosen[0]], chosen[1], chosen[2].astype(np.uint64), chosen[3])
+    return course, sweep.answers(course)
+
+
+def test_the_sweep_of_the_fourth_seed_to_the_last_digit() -> None:
+    units = scrambled_units()
+    settings = [Setting(bound * SECOND, 0) for bound in SWEEP]
+    _, answers = measured([units], Bounded("0s", every="event"), Tumbling("10s"), settings, accepts=False)
+    told = {
+        answer.setting.delay // SECOND: (
+            f"{answer.completeness:.2%}",
+            answer.too_late,
+            f"{(answer.waits_for or 0) / SECOND:.2f}",
+        )
+        for answer in answers
+    }
+    assert told == SWEEP
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[list[Arrival]]:
+    count = draw(st.integers(1, 40))
+    at, arrivals = 0, []
+    for _ in range(count):
+        at += draw(st.integers(0, 9)) * SECOND // 2
+        behind = draw(st.sampled_from([0, 0, 1, 3, 7, 20, 45])) * SECOND + draw(st.integers(0, 3))
+        arrivals.append(
+            Arrival(
+                1_000 * SECOND + at - behind,
+                1_000 * SECOND + at,
+                draw(st.sampled_from(["a", "b"])),
+                {"key": draw(st.sampled_from(["x", "y"]))},
+            )
+        )
+    return cut(arrivals, draw(st.lists(st.integers(1, 15), min_size=3, max_size=12)))
+
+
+WINDOWS: list[dict[str, Any]] = [
+    {"tumbling": "10s"},
+    {"tumbling": "10s", "offset": "3s"},
+    {"sliding": "10s", "every": "4s"},
+    {"tumbling": "1m", "zone": "Asia/Kolkata"},
+    {"calendar": "day", "zone": "Europe/Berlin"},
+]
+
+
+@given(
+    streams(),
+    st.sampled_from(WINDOWS),
+    st.sampled_from([0, 1, 2, 5, 30]),
+    st.sampled_from([0, 1, 10, 60]),
+    st.sampled_from([None, "4s", "20s"]),
+    st.sampled_from(["1s", "5s", "event"]),
+)
+def test_any_setting_says_what_the_oracle_says(
+    batches: list[list[Arrival]],
+    window: dict[str, Any],
+    delay: int,
+    lateness: int,
+    idle_after: str | None,
+    every: str,
+) -> None:
+    fields = {"idle_after": idle_after, "every": every}
+    output = Output(
+        window=window,
+        by=["key"],
+        aggregates={"n": "count(*)"},
+        late="update",
+        allowed_lateness=f"{lateness}s",
+    )
+    told = interpret(batches, Bounded(f"{delay}s", **fields), {"out": output})
+    settings = [Setting(each * SECOND, g * SECOND) for each in {0, 3, delay} for g in {0, lateness}]
+    _, answers = measured(batches, Bounded("7s", **fields), output.window, settings)
+    (answer,) = [each for each in answers if each.setting == Setting(delay * SECOND, lateness * SECOND)]
+    fates = Counter(event.fate for event in told.judged["out"])
+    assert (answer.assignments_on_time, answer.assignments_late, answer.assignments_too_late) == (
+        fates[Fate.ON_TIME],
+        fates[Fate.LATE_ACCEPTED],
+        fates[Fate.SIDE_OUTPUT],
+    )
+    panes = Counter(pane.timing for pane in told.panes("out") if pane.op is Op.INSERT)
+    assert answer.corrections == panes[Timing.LATE]
+    assert answer.first_numbers == panes[Timing.ON_TIME]
+
+
+@given(streams(), st.sampled_from([None, "2s", "4s", "20s"]), st.sampled_from([SECOND, 5 * SECOND]))
+def test_the_quick_way_of_several_partitions_is_the_walk(
+    batches: list[list[Arrival]], idle_after: str | None, every: int
+) -> None:
+    """A batch may cut a tick in two."""
+    strategy = Bounded("3s", idle_after=idle_after, every=f"{every}us")
+    walk, ticks = Walk(strategy), []
+    for nth, batch in enumerate(batches):
+        mine = ticks_of(batch, every, 0)
+        walk.take(Moment(nth, "tick", 0, [(tick, heads) for tick, heads, _ in mine]))
+        ticks += [(nth, tick, heads) for tick, heads, _ in mine]
+    slow = walk.course()
+    flat = [(row, head) for row, (_, _, heads) in enumerate(ticks) for head in heads]
+    quick = course_of_partitions(
+        np.array([nth for nth, _, _ in ticks]),
+        np.array([tick for _, tick, _ in ticks]),
+        np.array([tick * every for _, tick, _ in ticks]),
+        np.array([row for row, _ in flat]),
+        np.array([slow.partitions.index(head.partition) for _, head in flat]),
+        np.array([head.max_event_time for _, head in flat]),
+        slow.partitions,
+        every,
+        strategy.idle_after,
+    )
+    if len(ticks) < 2:
+        assert quick is None
+        return
+    assert quick is not None
+    for name in ("batch", "tick", "at", "newest", "step_newest", "step_at", "head_key", "head_before"):
+        assert getattr(quick, name).tolist() == getattr(slow, name).tolist(), name
+    assert {name: each.tolist() for name, each in quick.silences.items()} == {
+        name: each.tolist() for name, each in slow.silences.items()
+    }
+
+
+def test_a_tick_is_published_when_the_next_one_is_seen() -> None:
+    arrivals = [Arrival(at * SECOND, (at + 1) * SECOND) for at in (0, 4, 9, 13, 30)]
+    course, (answer,) = measured([arrivals], Bounded("0s"), Tumbling("10s"), [Setting(2 * SECOND, 0)])
+    # The window to 10 closes once 13 has counted, which the tick of second 31 tells; no other does.
+    assert (answer.windows, answer.published_after) == (1, 21 * SECOND)
+    assert course.span == 30 * SECOND
+
+
+def test_too_many_settings_are_refused() -> None:
+    with pytest.raises(ValueError, match="61 settings; 60 is the most"):
+        Sweep(Tumbling("1m"), [Setting(each, 0) for each in range(61)], accepts=True)
