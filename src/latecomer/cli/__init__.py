@@ -22,6 +22,7 @@ from latecomer.cli import (
     gaps,
     late,
     ledger,
+    migrate,
     panes,
     rebuild,
     reconcile,
@@ -104,6 +105,7 @@ app.command("reconcile")(reconcile.reconcile)
 app.command("certify")(certify.certify)
 app.command("compact")(compact.compact)
 app.add_typer(registry.registry, name="registry")
+app.add_typer(migrate.migrate, name="migrate")
 app.command("validate")(validate.validate)
 app.command("test")(test.verify)
 app.command("schema")(schema.schema)

@@ -10,10 +10,11 @@ from typing import Any
 from latecomer.errors import LatecomerError, did_you_mean
 from latecomer.model.expressions import Expression, UnknownType, expression
 from latecomer.model.migrations.definition import Migration
+from latecomer.model.types import is_numeric
 
 OLD_MISSING = "the old shape is missing"
 NEW_MISSING = "the new shape is missing"
-_NEAR = 1e-9
+NEAR = 1e-9
 """Two floating-point numbers that differ by no more than this part of them are equal."""
 
 
@@ -62,8 +63,13 @@ def is_equal(a: Any, b: Any) -> bool:
     if isinstance(a, float) or isinstance(b, float):
         if a is None or b is None:
             return False
-        return math.isclose(a, b, rel_tol=_NEAR) or (math.isnan(a) and math.isnan(b))
+        return math.isclose(a, b, rel_tol=NEAR) or (math.isnan(a) and math.isnan(b))
     return bool(a == b)
+
+
+def _comparable(one: str, other: str) -> bool:
+    moments = {"date", "timestamp"}
+    return one == other or (is_numeric(one) and is_numeric(other)) or {one, other} <= moments
 
 
 def checks_of(migration: Migration, types: Mapping[str, str]) -> Checks:
@@ -83,4 +89,9 @@ def checks_of(migration: Migration, types: Mapping[str, str]) -> Checks:
             raise LatecomerError(f"the expression of {name} cannot be used: {error}") from None
         except ValueError as error:
             raise LatecomerError(f"the expression of {name} {error}") from None
+        if not _comparable(made[name].kind, types[name]):
+            raise LatecomerError(
+                f"the expression of {name} makes a {made[name].kind}, and the column is a {types[name]}; "
+                f"write cast({written} as {types[name]})"
+            )
     return Checks(migration.old, migration.new, sql, made)
