@@ -98,7 +98,7 @@ def check(
     since: Annotated[
         str | None,
         typer.Option(
-            help="Only events that arrived from here on; since dual_write began unless said.",
+            help="Only events that arrived from here on; those of the last soak time unless said.",
             metavar="T",
             show_default=False,
         ),
@@ -118,6 +118,7 @@ def check(
     """
     from latecomer.after.migrate.steps import keep_measured, look
     from latecomer.config.migrations import load_migration
+    from latecomer.model.migrations import due_since
 
     if pipeline is None:
         raise WrongUsage("--pipeline", "", "is missing", "name the pipeline whose log has the events")
@@ -128,8 +129,9 @@ def check(
         drift = _measured(migration, pipeline, start, examples)
     else:
         migration, client = _opened(file)
-        situation = look(client, migration, _now())
-        drift = _measured(migration, pipeline, _start(situation, start), examples)
+        situation = look(client, migration, _now(), briefly=True)
+        from_then = due_since(migration, situation.state, situation.now) if start is None else start
+        drift = _measured(migration, pipeline, from_then, examples)
         if since is None and situation.state.phase is not None:
             keep_measured(client, situation, drift.events, drift.drifted)
     _print_drift(migration, drift, form)
@@ -145,12 +147,14 @@ def advance(file: File, pipeline: PipelineFile = None, form: Formatted = Format.
     """
     from latecomer.after.migrate.steps import advance as go_on
     from latecomer.after.migrate.steps import keep_measured, look
+    from latecomer.model.migrations import due_since
 
     migration, client = _opened(file)
     situation = look(client, migration, _now())
     if pipeline is not None and situation.state.phase is not None:
         choose_zone("UTC", pipeline)
-        drift = _measured(migration, pipeline, _start(situation, None), 0)
+        since = due_since(migration, situation.state, situation.now)
+        drift = _measured(migration, pipeline, since, 0)
         keep_measured(client, situation, drift.events, drift.drifted)
         situation = look(client, migration, _now())
     _print_step(situation, go_on(client, situation), form)
@@ -163,7 +167,7 @@ def rollback(file: File, form: Formatted = Format.TABLE) -> None:
     from latecomer.cli.render import note
 
     migration, client = _opened(file)
-    situation = look(client, migration, _now())
+    situation = look(client, migration, _now(), briefly=True)
     was = situation.state.phase
     _print_step(situation, roll_back(client, situation), form)
     if str(was) == "contract":
@@ -226,19 +230,14 @@ def _moment(micros: int | None) -> str | None:
     return moment(micros)
 
 
-def _start(situation: Situation, asked: int | None) -> int | None:
-    """From when on both shapes are due."""
-    from latecomer.model.migrations import Phase
-
-    return situation.state.entered.get(Phase.DUAL_WRITE) if asked is None else asked
-
-
 def _measured(migration: Migration, pipeline: Path, since: int | None, examples: int) -> Drift:
     from latecomer.after.migrate.drift import measure_drift
+    from latecomer.model.migrations import checks_of
     from latecomer.store.store import open_store
 
     store = open_store(load(pipeline))
-    hush_spark()
+    if checks_of(migration, store.layout.types).needs_spark:
+        hush_spark()
     return measure_drift(store, migration, since, examples)
 
 

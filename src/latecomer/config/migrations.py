@@ -89,11 +89,11 @@ def load_migration(file: Path) -> Migration:
 
 def registry_of(migration: Migration, base: Path) -> tuple[str, str | None]:
     """The URL and the token of the registry that keeps a migration; of the environment where the file has none."""
-    url = migration.registry or os.environ.get(URL)
+    url = resolved(migration.registry, base) if migration.registry else os.environ.get(URL)
     if not url:
         raise LatecomerError(f"registry: is missing; write its URL into the file, or set {URL}")
-    token = migration.token or os.environ.get(TOKEN) or None
-    return resolved(url, base), None if token is None else resolved(token, base)
+    token = resolved(migration.token, base) if migration.token else os.environ.get(TOKEN)
+    return url, token or None
 
 
 def _with_readers(document: dict[str, Any], file: Path, lines: Mapping[Location, int]) -> dict[str, Any]:

@@ -162,4 +162,5 @@ def account(state: State) -> dict[str, object]:
         "phase": None if state.phase is None else str(state.phase),
         "expanded": state.expanded,
         "contracted": state.contracted,
+        "measured": None if state.measured is None else state.measured.body(),
     }

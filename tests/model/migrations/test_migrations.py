@@ -29,6 +29,7 @@ from latecomer.model.migrations import (
     checks_of,
     consumer_standings,
     contracted_text,
+    due_since,
     expanded_text,
     obstacles,
 )
@@ -246,6 +247,17 @@ def test_the_calendar_under_way_has_what_was_and_what_can_be() -> None:
 
 
 # Drift
+
+
+def test_drift_is_forgiven_once_producers_were_right_for_the_soak_time() -> None:
+    migration = made(pricing())
+    assert due_since(migration, State("m"), NOW) is None
+    begun = state(Phase.DUAL_WRITE, migration)
+    assert due_since(migration, begun, NOW + DAY) == NOW
+    assert due_since(migration, begun, NOW + 10 * DAY) == NOW + 3 * DAY
+    migrating = replace(begun, phase=Phase.MIGRATE, entered={**begun.entered, Phase.MIGRATE: NOW + 8 * DAY})
+    assert due_since(migration, migrating, NOW + 30 * DAY) == NOW + 16 * DAY
+    assert due_since(made(pricing(soak={"dual_write": "0s"})), begun, NOW + DAY) == NOW
 
 
 def row(fare: int | None, base: int | None, surge: int | None = 0, tax: int | None = 0) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from latecomer.model.migrations.deciding import (
     Standing,
     calendar,
     consumer_standings,
+    due_since,
     obstacles,
 )
 from latecomer.model.migrations.definition import Consumer, Migration, NewField, Soak
@@ -39,6 +40,7 @@ __all__ = [
     "checks_of",
     "consumer_standings",
     "contracted_text",
+    "due_since",
     "expanded_text",
     "obstacles",
     "reader_problems",

@@ -145,6 +145,19 @@ def _drifting(situation: Situation) -> list[Obstacle]:
     ]
 
 
+def due_since(migration: Migration, state: State, now: int) -> int | None:
+    """From when on events are held to both shapes: since dual_write began, but no longer ago than the phase is to last.
+
+    So what has drifted is forgiven once the producers have been right for that long. None for all events: before
+    dual_write none is due, and who asks then wants to see.
+    """
+    begun = state.entered.get(Phase.DUAL_WRITE)
+    if begun is None or state.phase is None:
+        return None
+    soak = migration.soak.of(state.phase)
+    return max(begun, now - soak) if soak else begun
+
+
 def shown_share(share: float) -> str:
     """
     >>> shown_share(0.001), shown_share(0.25), shown_share(0)
