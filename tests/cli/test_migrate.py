@@ -200,6 +200,30 @@ def test_a_subject_that_is_not_there(cli: Cli, registry: Server, tmp_path: Path)
     assert "has no subject nobody-value; register its schema first" in said.err
 
 
+def test_what_would_stop_the_beginning_is_in_the_status(cli: Cli, registry: Server, tmp_path: Path) -> None:
+    found = json.loads(cli("migrate", "status", written(tmp_path, registry.url), "-f", "json").out)
+    assert (found["phase"], found["next"], found["obstacles"]) == (None, "expand", [])
+    assert [each["migrated"] for each in found["consumers"]] == [False, True]
+    wrong = written(tmp_path, registry.url, **{"from": {"fare": "pricing.base+pricing.surge+pricing.tax"}})
+    said = cli("migrate", "status", wrong)
+    assert "it cannot advance to expand yet:" in said.out
+    assert "has no field fare; there are ride_id, fare_cents" in said.out
+
+
+def test_the_last_schema_is_held_to_the_level_before_it_is_due(
+    cli: Cli, registry: Server, store: Store, tmp_path: Path
+) -> None:
+    registry.asking("PUT", "/config/rides-value", {"compatibility": "FULL"})
+    file, pipeline = written(tmp_path, registry.url, consumers={}), tmp_path / "pipeline.yaml"
+    later(store, 0, ride(1, "ios", 10, 5, 3, 2))
+    for _ in range(3):
+        assert cli("migrate", "advance", file, "--pipeline", pipeline).status == 0
+    said = cli("migrate", "advance", file, "--pipeline", pipeline)
+    assert said.status == 1
+    assert "the registry would refuse the contracted schema" in said.err
+    assert "fare_cents" in said.err
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

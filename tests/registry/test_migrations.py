@@ -6,6 +6,8 @@ import json
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -125,6 +127,25 @@ def test_of_two_operators_one_advances(registry: Registry) -> None:
         registry.change_migration(ANA, "m", step)
     assert caught.value.status == 409
     assert registry.migration("m").revision == 1
+
+
+def test_of_many_at_once_one_advances(tmp_path: Path) -> None:
+    migration, start = made(pricing()), State("m")
+    place = str(tmp_path / "shared.db")
+    with closing(Registry(open_database(place))) as one, closing(Registry(open_database(place))) as other:
+        one.register(ANA, migration.subject, Definition(text(RIDE)))
+        step = change(migration, start, Phase.EXPAND, expanded_text(text(RIDE), migration))
+
+        def code_of(number: int) -> int | None:
+            try:
+                (one, other)[number % 2].change_migration(ANA, "m", step)
+            except Refused as refused:
+                return refused.code
+            return 0
+
+        with ThreadPoolExecutor(6) as pool:
+            assert sorted(pool.map(code_of, range(6))) == [0] + [40950] * 5
+        assert one.versions(migration.subject) == [1, 2]
 
 
 def test_a_step_that_fails_changes_nothing(registry: Registry) -> None:

@@ -117,6 +117,7 @@ def check(
     What is found is kept in the registry, unless --since or --no-registry is said: the next phase asks for it.
     """
     from latecomer.after.migrate.steps import keep_measured, look
+    from latecomer.cli.render import note
     from latecomer.config.migrations import load_migration
     from latecomer.model.migrations import due_since
 
@@ -135,6 +136,9 @@ def check(
         if since is None and situation.state.phase is not None:
             keep_measured(client, situation, drift.events, drift.drifted)
     _print_drift(migration, drift, form)
+    whole = drift.complete_since
+    if whole is not None and (drift.since is None or drift.since < whole):
+        note(f"retention has removed events before {_moment(whole)} from the log; they are not counted")
     if fail and drift.share > migration.drift_limit:
         raise typer.Exit(1)
 

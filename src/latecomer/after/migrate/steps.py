@@ -78,13 +78,30 @@ class _Current:
 def look(client: Client, migration: Migration, now: int, *, briefly: bool = False) -> Situation:
     """What the next decision rests on. `briefly` leaves out the schemas: nothing of them may stop a rollback."""
     state = client.migration(migration.migration)
-    if briefly or state.phase in (None, Phase.CONTRACT):
+    if briefly or state.phase is Phase.CONTRACT or not migration.from_:
         return Situation(migration, state, now)
     current = _Current(client, migration)
+    if state.phase is None:
+        return _look_before(current, state, now)
     definition = current.contracted()
     schema = parse_schema(definition.text, current.references(definition))
     refusals = client.problems(migration.subject, definition) if state.phase is Phase.MIGRATE else []
     return Situation(migration, state, now, schema, refusals)
+
+
+def _look_before(current: _Current, state: State, now: int) -> Situation:
+    """What beginning rests on: whether the schema with both shapes can be made, and would be taken."""
+    client, migration = current.client, current.migration
+    try:
+        both = current.expanded()
+        refusals = client.problems(migration.subject, both)
+    except RegistryOutage:
+        raise
+    except LatecomerError as error:
+        return Situation(migration, state, now, None, [str(error)])
+    references = current.references(both)
+    left = contracted_text(both.text, migration, references)
+    return Situation(migration, state, now, parse_schema(left, references), refusals)
 
 
 def advance(client: Client, situation: Situation) -> State:

@@ -48,9 +48,9 @@ class Situation:
     state: State
     now: int
     contracted: Schema | None = None
-    """The schema that the last phase would register; None where the subject cannot be asked for it."""
+    """The schema that the last phase would register; None where there is none."""
     refusals: Sequence[str] = ()
-    """Why the registry would not take it."""
+    """Why the schema of the next phase cannot be made, or would not be taken by the registry."""
 
 
 def consumer_standings(situation: Situation) -> list[Standing]:
@@ -71,7 +71,8 @@ def obstacles(situation: Situation) -> list[Obstacle]:
     """Why the migration cannot advance now; none if it can."""
     migration, state = situation.migration, situation.state
     if state.phase is None:
-        return [] if migration.from_ else [Obstacle(ADDITIVE, migration.owner)]
+        reasons = situation.refusals if migration.from_ else [ADDITIVE]
+        return [Obstacle(reason, migration.owner) for reason in reasons]
     if state.phase is Phase.CONTRACT:
         return [Obstacle("it is in its last phase, and nothing follows", migration.owner)]
     found = [
