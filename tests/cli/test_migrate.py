@@ -22,6 +22,7 @@ from registry_kit import Server, beside
 from rides_kit import MIXED, NOON, log, ride, rides
 
 from latecomer.model.durations import to_micros
+from latecomer.registry.tokens import Scope, add_token, new_token
 from latecomer.store.store import Store
 
 pytest.importorskip("fastapi")
@@ -222,6 +223,28 @@ def test_the_last_schema_is_held_to_the_level_before_it_is_due(
     assert said.status == 1
     assert "the registry would refuse the contracted schema" in said.err
     assert "fare_cents" in said.err
+
+
+def test_the_token_is_sent_and_never_shown(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = {}
+    for scope in (Scope.READ, Scope.WRITE):
+        secrets[scope], kept = new_token(scope.word, scope)
+        add_token(tmp_path / "tokens", kept)
+    with beside(tmp_path / "r.db", tmp_path / "tokens", secrets[Scope.WRITE]) as server:
+        server.asking.register("rides-value", text(RIDE))
+        file = written(tmp_path, server.url, token="${env:RIDES_TOKEN}")
+        monkeypatch.setenv("RIDES_TOKEN", secrets[Scope.READ])
+        assert cli("migrate", "status", file).status == 0
+        refused = cli("migrate", "advance", file)
+        assert refused.status == 1
+        assert "takes the scope write" in refused.err
+        assert secrets[Scope.READ] not in refused.err + refused.out
+        monkeypatch.setenv("RIDES_TOKEN", secrets[Scope.WRITE])
+        assert cli("migrate", "advance", file).status == 0
+        monkeypatch.setenv("RIDES_TOKEN", "hunter2-nobody-knows-it")
+        stranger = cli("migrate", "status", file)
+        assert stranger.status == 1
+        assert "hunter2" not in stranger.err
 
 
 @pytest.mark.parametrize(

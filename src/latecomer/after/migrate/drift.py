@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.model.durations import to_micros
 from latecomer.model.migrations import Checks, Migration, checks_of
 from latecomer.store.coverage import covered_since
 from latecomer.store.layout import TIMESTAMP
@@ -22,6 +21,7 @@ from latecomer.store.store import Store
 
 LOG = logging.getLogger(__name__)
 _AT_ONCE = 1 << 15
+_ARRIVAL = "arrival_time"
 ENVELOPE = ("arrival_time", "producer", "schema_id", "event_id", "batch", "origin", "position")
 
 
@@ -122,13 +122,26 @@ def measure_drift(
         LOG.info("computing %s on Spark", ", ".join(checks.needs_spark) or "drift")
         measure(store, checks, found, examples)
         return found
-    for rows in _parts(store, checks, since):
-        _count(rows, checks, found, examples)
+    for part in _parts(store, checks, since):
+        _count(part, checks, found, examples)
     return found
 
 
-def _parts(store: Store, checks: Checks, since: int | None) -> Iterator[list[dict[str, Any]]]:
-    """Rows of the log under the source's column names, with the envelope under its own, in a tuple's place."""
+@dataclass(frozen=True)
+class _Part:
+    """Some rows of the log, column by column: a dictionary for each row takes three times as long."""
+
+    envelope: Mapping[str, list[Any]]
+    columns: Mapping[str, list[Any]]
+    """Those of the two shapes, under the source's own names."""
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        names = list(self.columns)
+        for values in zip(*self.columns.values(), strict=True):
+            yield dict(zip(names, values, strict=True))
+
+
+def _parts(store: Store, checks: Checks, since: int | None) -> Iterator[_Part]:
     table, view = store.events, store.layout.view
     wanted = pc.field("batch") <= table.last_batch()
     if since is not None:
@@ -144,36 +157,33 @@ def _parts(store: Store, checks: Checks, since: int | None) -> Iterator[list[dic
         ):
             LOG.info("comparing events, %s of %s", f"{done:,}", f"{total:,}")
             done += part.num_rows
-            yield [
-                {"": row, **{column: row[name] for column, name in stored.items()}}
-                for row in part.to_pylist()
-            ]
+            envelope = {name: part.column(name) for name in ENVELOPE}
+            envelope[_ARRIVAL] = envelope[_ARRIVAL].cast(pa.int64())
+            yield _Part(
+                {name: column.to_pylist() for name, column in envelope.items()},
+                {column: part.column(name).to_pylist() for column, name in stored.items()},
+            )
 
 
-def _count(rows: Sequence[Mapping[str, Any]], checks: Checks, found: Drift, examples: int) -> None:
-    drifting = []
-    for row in rows:
-        envelope, kind = row[""], checks.drift(row)
-        at = to_micros(envelope["arrival_time"])
-        found.tally((envelope["producer"], envelope["schema_id"])).add(kind, 1, at, at)
-        if kind is not None:
-            drifting.append((kind, row))
+def _count(part: _Part, checks: Checks, found: Drift, examples: int) -> None:
+    drifting, whole = [], Counter[Whose]()
+    whose = zip(part.envelope["producer"], part.envelope["schema_id"], strict=True)
+    arrivals = part.envelope[_ARRIVAL]
+    for number, (who, row) in enumerate(zip(whose, part.rows(), strict=True)):
+        kind = checks.drift(row)
+        if kind is None:
+            whole[who] += 1
+            continue
+        found.tally(who).add(kind, 1, arrivals[number], arrivals[number])
+        drifting.append((number, kind, row))
+    for who, count in whole.items():
+        found.tally(who).add(None, count, 0, 0)
     if drifting and examples:
-        shown = [_example(kind, row, checks) for kind, row in drifting]
+        shown = [_example(part, number, kind, row, checks) for number, kind, row in drifting]
         found.examples = sorted([*found.examples, *shown], key=lambda each: each.place)[:examples]
 
 
-def _example(kind: str, row: Mapping[str, Any], checks: Checks) -> Example:
-    envelope = row[""]
-    return Example(
-        kind,
-        envelope["producer"],
-        envelope["schema_id"],
-        envelope["event_id"],
-        to_micros(envelope["arrival_time"]),
-        envelope["batch"],
-        envelope["origin"],
-        envelope["position"],
-        {column: row[column] for column in checks.columns},
-        {column: each.of(row) for column, each in checks.expressions.items()},
-    )
+def _example(part: _Part, number: int, kind: str, row: Mapping[str, Any], checks: Checks) -> Example:
+    said = {name: values[number] for name, values in part.envelope.items()}
+    expected = {column: each.of(row) for column, each in checks.expressions.items()}
+    return Example(kind, **said, values=row, expected=expected)
