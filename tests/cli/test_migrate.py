@@ -201,6 +201,13 @@ def test_a_subject_that_is_not_there(cli: Cli, registry: Server, tmp_path: Path)
     assert "has no subject nobody-value; register its schema first" in said.err
 
 
+def test_a_subject_with_a_json_schema(cli: Cli, registry: Server, tmp_path: Path) -> None:
+    registry.asking.register("json-value", '{"type": "object"}', schemaType="JSON")
+    said = cli("migrate", "advance", written(tmp_path, registry.url, subject="json-value"))
+    assert said.status == 1
+    assert "a schema of the type JSON, and only Avro schemas can be migrated" in said.err
+
+
 def test_what_would_stop_the_beginning_is_in_the_status(cli: Cli, registry: Server, tmp_path: Path) -> None:
     found = json.loads(cli("migrate", "status", written(tmp_path, registry.url), "-f", "json").out)
     assert (found["phase"], found["next"], found["obstacles"]) == (None, "expand", [])
