@@ -13,8 +13,10 @@ from registry_kit import record, serving
 
 from latecomer.errors import RegistryError
 from latecomer.model.avro import Level
+from latecomer.model.migrations import Phase
 from latecomer.registry.core import Registry
 from latecomer.registry.databases import StorageError, open_database
+from latecomer.registry.migrating import Change
 from latecomer.registry.names import Naming, NamingRule
 from latecomer.registry.records import Actor, Definition, Deleted, Mode, Reference
 from latecomer.registry.refusals import Refused
@@ -54,6 +56,22 @@ def opened(where: str) -> Iterator[Opened]:
     yield open_one
     for each in made:
         each.close()
+
+
+def test_a_migration_is_kept_and_compared(opened: Opened) -> None:
+    first, second = opened(), opened()
+    first.register(ANA, "orders", schema("id:long", "old:long"))
+    both = schema("id:long", "old:long", "new:long?")
+    step = Change(0, "orders", "ana@shop.example", Phase.EXPAND, "pinned", both)
+    state = first.change_migration(ANA, "m", step)
+    assert second.migration("m") == state
+    assert (state.phase, state.expanded, state.revision) == (Phase.EXPAND, 2, 1)
+    with pytest.raises(Refused, match="changed by somebody else"):
+        second.change_migration(ANA, "m", step)
+    back = second.change_migration(ANA, "m", Change(1, "orders", "ana@shop.example", None))
+    assert first.migration("m") == back
+    assert first.versions("orders") == [1]
+    assert [each.action for each in first.audit()][-1] == "migrate expand to no phase yet"
 
 
 def test_what_is_kept_is_there_after_a_restart(opened: Opened) -> None:

@@ -25,6 +25,7 @@ from latecomer.cli import (
     late,
     ledger,
     metrics,
+    migrate,
     panes,
     rebuild,
     reconcile,
@@ -110,6 +111,7 @@ app.command("certify")(certify.certify)
 app.command("compact")(compact.compact)
 app.add_typer(registry.registry, name="registry")
 app.command("advise")(advise.advise)
+app.add_typer(migrate.migrate, name="migrate")
 app.command("validate")(validate.validate)
 app.command("test")(test.verify)
 app.command("schema")(schema.schema)

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from latecomer.model.avro import SchemaError, written_path
 from latecomer.model.schemas.json_input import read_json
 from latecomer.model.schemas.mistakes import shown_value
+from latecomer.registry.migrating import Change, phase_of
 from latecomer.registry.names import LARGEST, LATEST, Naming, NamingRule, subject_of
 from latecomer.registry.policy import level_of
 from latecomer.registry.records import Definition, Reference
@@ -119,6 +120,45 @@ class NamingBody(Body):
     def naming(self) -> Naming:
         rules = tuple(NamingRule(each.subjects, each.owner) for each in self.rules)
         return Naming(rules, self.others == "refuse")
+
+
+class MeasuredBody(Body):
+    """How many events of a log have been looked at, and how many of them drift."""
+
+    events: Annotated[int, Field(ge=0, le=2**63 - 1)]
+    drifted: Annotated[int, Field(ge=0, le=2**63 - 1)]
+
+
+class MigrationBody(Body):
+    """What is to become of a migration: the revision that was seen, and the phase it is to be in."""
+
+    revision: Annotated[int, Field(ge=0, le=2**53)]
+    subject: str
+    owner: Annotated[str, Field(min_length=1, max_length=300)]
+    phase: str | None = None
+    identity: Annotated[str | None, Field(max_length=100)] = None
+    register_: Annotated[SchemaBody | None, Field(alias="register")] = None
+    measured: MeasuredBody | None = None
+
+    def change(self) -> Change:
+        if self.measured is not None and self.measured.drifted > self.measured.events:
+            raise unusable("measured: more events drift than there are; see how they were counted")
+        return Change(
+            self.revision,
+            subject_of(self.subject),
+            self.owner,
+            phase_of(self.phase),
+            self.identity,
+            None if self.register_ is None else self.register_.definition(),
+            None if self.measured is None else (self.measured.events, self.measured.drifted),
+        )
+
+
+class SeenBody(Body):
+    """A consumer, and the schema that it reads with, as text."""
+
+    consumer: Annotated[str, Field(min_length=1, max_length=300)]
+    reader: Annotated[str, Field(max_length=1_000_000)]
 
 
 def _number(name: str, value: int | None, nothing: tuple[int | None, ...]) -> int | None:

@@ -22,7 +22,9 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 from latecomer.errors import RegistryError, RegistryOutage, first_line
 from latecomer.errors.redacting import conceal, is_torn, redacted, without_secrets
 from latecomer.model.avro import Level
+from latecomer.model.migrations import State
 from latecomer.registry.kinds import Parsed, parsed
+from latecomer.registry.migrating import Change
 from latecomer.registry.names import LATEST
 from latecomer.registry.records import Definition, Deleted, Reference, Version
 
@@ -126,6 +128,16 @@ class Client:
         """Who owns a subject; none of a registry that has no such thing."""
         return self._own(f"/about/{quote(subject, safe='')}")
 
+    def migration(self, name: str) -> State:
+        """Where a migration stands; one that nobody has begun has the revision 0."""
+        found = self._own(f"/migrations/{quote(name, safe='')}")
+        if found is None:
+            raise RegistryError(
+                f"the registry {self.shown} keeps no migrations: it is not latecomer's own; ask one that "
+                "latecomer registry serve has started"
+            )
+        return self._state(found)
+
     def audit(self, after: int = 0, limit: int = 1000, subject: str | None = None) -> list[dict[str, Any]]:
         """Changes after a number, the oldest first. It takes a token with the scope admin."""
         query = {"after": str(after), "limit": str(limit), **({"subject": subject} if subject else {})}
@@ -161,6 +173,33 @@ class Client:
         if found["is_compatible"]:
             return []
         return [str(each) for each in found.get("messages") or ["it is not compatible"]]
+
+    # Migrations
+
+    def change_migration(self, name: str, change: Change) -> State:
+        """Advance a migration or roll it back, and register the schema that goes with it."""
+        measured = change.measured
+        body = {
+            "revision": change.revision,
+            "subject": change.subject,
+            "owner": change.owner,
+            "phase": None if change.phase is None else str(change.phase),
+            "identity": change.identity,
+            "register": None if change.schema is None else change.schema.body(),
+            "measured": None if measured is None else {"events": measured[0], "drifted": measured[1]},
+        }
+        return self._state(self._ask("PUT", f"/migrations/{quote(name, safe='')}", {}, body))
+
+    def consumer_seen(self, name: str, consumer: str, reader: str) -> State:
+        """Say that a consumer runs, and the schema that it reads with."""
+        body = {"consumer": consumer, "reader": reader}
+        return self._state(self._ask("POST", f"/migrations/{quote(name, safe='')}/seen", {}, body))
+
+    def _state(self, found: Any) -> State:
+        try:
+            return State.of(found)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise self._strange() from None
 
     # Answers
 

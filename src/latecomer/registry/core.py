@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from latecomer.errors import RegistryError
 from latecomer.model.avro import Level
-from latecomer.registry import policy, refusals, tables
+from latecomer.model.migrations import State
+from latecomer.registry import migrating, policy, refusals, tables
 from latecomer.registry.databases import Database, Session
 from latecomer.registry.kinds import Complaint, Parsed, complaints, identity, parsed, require_kind
 from latecomer.registry.names import LARGEST, LATEST, Naming
@@ -361,6 +362,59 @@ class Registry:
         with self._database.writing() as session:
             policy.require_writable(self._mode(session, None), None)
             self._change(session, actor, NAMING, None, naming.body() if naming else None)
+
+    # Migrations
+
+    def migration(self, name: str) -> State:
+        """Where a migration stands; one that nobody has begun has the revision 0."""
+        with self._database.reading() as session:
+            return migrating.state_of(session, name)
+
+    def change_migration(self, actor: Actor, name: str, change: migrating.Change) -> State:
+        """Advance a migration or roll it back, with the schema that this registers or deletes; or keep what was
+        measured."""
+        with self._database.writing() as session:
+            before = migrating.state_of(session, name)
+            migrating.require_possible(before, change)
+            policy.require_writable(self._mode(session, change.subject), change.subject)
+            version = None
+            if change.schema is not None:
+                version = self._register_again(session, actor, change.subject, change.schema)
+            self._withdraw(session, actor, change.subject, migrating.withdrawn_version(before, change))
+            after = migrating.keep(session, migrating.changed(before, change, version, self._clock()))
+            if after.phase != before.phase:
+                words = f"migrate {migrating.shown(before.phase)} to {migrating.shown(after.phase)}"
+                told = migrating.account(before), migrating.account(after)
+                self._audit(session, actor, words, change.subject, version, *told)
+            return after
+
+    def consumer_seen(self, actor: Actor, name: str, consumer: str, reader: str) -> State:
+        """Keep that a consumer runs, and the schema that it reads with. Another schema than before is in the audit."""
+        with self._database.writing() as session:
+            before = migrating.state_of(session, name)
+            if before.phase is None:
+                raise refusals.no_migration(name)
+            policy.require_writable(self._mode(session, before.subject), before.subject)
+            seen = migrating.with_seen(before, consumer, reader, self._clock())
+            was, now = before.seen.get(consumer), seen.seen[consumer]
+            is_news = was is None or was.reader != now.reader
+            after = migrating.keep(session, seen, is_news=is_news)
+            if is_news:
+                told = None if was is None else was.body(), now.body()
+                self._audit(session, actor, f"consumer {consumer} seen", before.subject, None, *told)
+            return after
+
+    def _register_again(self, session: Session, actor: Actor, subject: str, schema: Definition) -> int:
+        new = self._parsed(session, schema)
+        found = _registered(session, subject, new.identity, None, None)
+        if found is None:
+            found = self._register(session, actor, subject, new, False, None, None)
+        return found.version
+
+    def _withdraw(self, session: Session, actor: Actor, subject: str, version: int | None) -> None:
+        """Delete a version so that it can still be read, unless somebody has done so."""
+        every = tables.places(session, Deleted.LEFT_OUT, subject)
+        self._delete(session, actor, [place for place in every if place.version == version], False)
 
     def audit(self, after: int = 0, limit: int = 1000, subject: str | None = None) -> list[Entry]:
         """Changes after a number, the oldest first."""

@@ -1,13 +1,14 @@
-"""Paths that Confluent's registry does not have: who owns a subject, naming rules, the audit."""
+"""Paths that Confluent's registry does not have: who owns a subject, naming rules, migrations, the audit."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from latecomer.registry.asking import Asked, Route
-from latecomer.registry.bodies import AboutBody, NamingBody
+from latecomer.registry.bodies import AboutBody, MigrationBody, NamingBody, SeenBody
 from latecomer.registry.core import Registry
 from latecomer.registry.gate import HEALTH
+from latecomer.registry.migrating import name_of
 from latecomer.registry.names import subject_of
 from latecomer.registry.refusals import unusable
 from latecomer.registry.tokens import Scope
@@ -48,6 +49,21 @@ def _unset_naming(registry: Registry, asked: Asked) -> Any:
     return registry.naming().body()
 
 
+def _migration(registry: Registry, asked: Asked) -> Any:
+    return registry.migration(name_of(asked.path["name"])).body()
+
+
+def _change_migration(registry: Registry, asked: Asked) -> Any:
+    body: MigrationBody = asked.body
+    return registry.change_migration(asked.actor, name_of(asked.path["name"]), body.change()).body()
+
+
+def _consumer_seen(registry: Registry, asked: Asked) -> Any:
+    body: SeenBody = asked.body
+    name = name_of(asked.path["name"])
+    return registry.consumer_seen(asked.actor, name, body.consumer, body.reader).body()
+
+
 def _audit(registry: Registry, asked: Asked) -> Any:
     after, limit = asked.number("after", 0), asked.number("limit", 1000)
     if after < 0 or not 1 <= limit <= MOST_ENTRIES:
@@ -57,7 +73,8 @@ def _audit(registry: Registry, asked: Asked) -> Any:
     return [each.body() for each in found]
 
 
-R, A = Scope.READ, Scope.ADMIN
+R, W, A = Scope.READ, Scope.WRITE, Scope.ADMIN
+_MIGRATION = "/migrations/{name}"
 
 OWN_ROUTES = (
     Route("GET", HEALTH, R, _health, "see that the registry can read its database"),
@@ -67,5 +84,8 @@ OWN_ROUTES = (
     Route("GET", "/naming", R, _naming, "read the naming rules"),
     Route("PUT", "/naming", A, _set_naming, "set the naming rules", (), NamingBody),
     Route("DELETE", "/naming", A, _unset_naming, "remove the naming rules"),
+    Route("GET", _MIGRATION, R, _migration, "read where a migration stands"),
+    Route("PUT", _MIGRATION, W, _change_migration, "advance a migration or roll it back", (), MigrationBody),
+    Route("POST", f"{_MIGRATION}/seen", W, _consumer_seen, "say that a consumer runs", (), SeenBody),
     Route("GET", "/audit", A, _audit, "read the audit", ("after", "limit", "subject")),
 )

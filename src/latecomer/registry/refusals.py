@@ -79,6 +79,10 @@ def no_mode(subject: str) -> Refused:
     )
 
 
+def no_migration(name: str) -> Refused:
+    return Refused(404, 40450, f"Migration '{name}' has not begun; advance it into expand first.")
+
+
 # 409 and 422
 
 

@@ -1,0 +1,189 @@
+"""Drift between the two shapes of events in the log: how much, whose, since when, and some of them.
+
+Simple expressions are computed here, part of the log by part; for others Spark is started. Both give the same account.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.model.migrations import Checks, Migration, checks_of
+from latecomer.store.coverage import covered_since
+from latecomer.store.layout import TIMESTAMP
+from latecomer.store.store import Store
+
+LOG = logging.getLogger(__name__)
+_AT_ONCE = 1 << 15
+_ARRIVAL = "arrival_time"
+ENVELOPE = ("arrival_time", "producer", "schema_id", "event_id", "batch", "origin", "position")
+
+
+@dataclass(frozen=True)
+class Example:
+    """An event whose shapes disagree."""
+
+    kind: str
+    producer: str | None
+    schema_id: int | None
+    event_id: str | None
+    arrival_time: int
+    batch: int
+    origin: str
+    position: int
+    values: Mapping[str, Any]
+    """What it has."""
+    expected: Mapping[str, Any]
+    """What the expressions make of it."""
+
+    @property
+    def place(self) -> tuple[int, int, str, int]:
+        return self.arrival_time, self.batch, self.origin, self.position
+
+
+@dataclass
+class Tally:
+    """The events of one producer with one schema."""
+
+    events: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    first: int | None = None
+    """When the first one that drifts arrived, and the last one."""
+    last: int | None = None
+
+    @property
+    def drifted(self) -> int:
+        return sum(self.kinds.values())
+
+    def add(self, kind: str | None, events: int, first: int, last: int) -> None:
+        self.events += events
+        if kind is not None:
+            self.kinds[kind] += events
+            self.first = first if self.first is None else min(self.first, first)
+            self.last = last if self.last is None else max(self.last, last)
+
+
+Whose = tuple[str | None, int | None]
+
+
+@dataclass
+class Drift:
+    """What the log says of two shapes."""
+
+    since: int | None
+    """Only events that arrived from here on; None for all."""
+    by: dict[Whose, Tally] = field(default_factory=dict)
+    """Producer and schema id → its events."""
+    examples: list[Example] = field(default_factory=list)
+    complete_since: int | None = None
+    """Retention has removed events before this event time; None where it has removed none."""
+
+    @property
+    def events(self) -> int:
+        return sum(each.events for each in self.by.values())
+
+    @property
+    def drifted(self) -> int:
+        return sum(each.drifted for each in self.by.values())
+
+    @property
+    def share(self) -> float:
+        return self.drifted / self.events if self.events else 0.0
+
+    @property
+    def first(self) -> int | None:
+        """When the first event that drifts arrived."""
+        return min((each.first for each in self.by.values() if each.first is not None), default=None)
+
+    def tally(self, whose: Whose) -> Tally:
+        return self.by.setdefault(whose, Tally())
+
+
+def measure_drift(
+    store: Store, migration: Migration, since: int | None = None, examples: int = 5, *, on_spark: bool = False
+) -> Drift:
+    """Hold every event of the log that arrived from a moment on against the migration's expressions.
+
+    Spark is started where only it can compute one of them, or where that is asked for.
+    """
+    checks = checks_of(migration, store.layout.types)
+    found = Drift(since, complete_since=covered_since(store))
+    if not store.events.files():
+        return found
+    if on_spark or checks.needs_spark:
+        from latecomer.after.migrate.on_spark import measure
+
+        LOG.info("computing %s on Spark", ", ".join(checks.needs_spark) or "drift")
+        measure(store, checks, found, examples)
+        return found
+    for part in _parts(store, checks, since):
+        _count(part, checks, found, examples)
+    return found
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some rows of the log, column by column: a dictionary for each row takes three times as long."""
+
+    envelope: Mapping[str, list[Any]]
+    columns: Mapping[str, list[Any]]
+    """Those of the two shapes, under the source's own names."""
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        names = list(self.columns)
+        for values in zip(*self.columns.values(), strict=True):
+            yield dict(zip(names, values, strict=True))
+
+
+def _parts(store: Store, checks: Checks, since: int | None) -> Iterator[_Part]:
+    table, view = store.events, store.layout.view
+    wanted = pc.field("batch") <= table.last_batch()
+    if since is not None:
+        wanted &= pc.field("arrival_time") >= pa.scalar(since, TIMESTAMP)
+    stored = {column: view[column] for column in checks.columns}
+    names = list(dict.fromkeys([*ENVELOPE, *stored.values()]))
+    files = table.files()
+    total, done = sum(file.rows for file in files), 0
+    with table.explained():
+        rows = table.dataset(files, store.layout.schema)
+        for part in rows.to_batches(
+            columns=names, filter=wanted, batch_size=_AT_ONCE, batch_readahead=2, fragment_readahead=2
+        ):
+            LOG.info("comparing events, %s of %s", f"{done:,}", f"{total:,}")
+            done += part.num_rows
+            envelope = {name: part.column(name) for name in ENVELOPE}
+            envelope[_ARRIVAL] = envelope[_ARRIVAL].cast(pa.int64())
+            yield _Part(
+                {name: column.to_pylist() for name, column in envelope.items()},
+                {column: part.column(name).to_pylist() for column, name in stored.items()},
+            )
+
+
+def _count(part: _Part, checks: Checks, found: Drift, examples: int) -> None:
+    drifting, whole = [], Counter[Whose]()
+    whose = zip(part.envelope["producer"], part.envelope["schema_id"], strict=True)
+    arrivals = part.envelope[_ARRIVAL]
+    for number, (who, row) in enumerate(zip(whose, part.rows(), strict=True)):
+        kind = checks.drift(row)
+        if kind is None:
+            whole[who] += 1
+            continue
+        found.tally(who).add(kind, 1, arrivals[number], arrivals[number])
+        drifting.append((number, kind, row))
+    for who, count in whole.items():
+        found.tally(who).add(None, count, 0, 0)
+    if drifting and examples:
+        shown = [_example(part, number, kind, row, checks) for number, kind, row in drifting]
+        found.examples = sorted([*found.examples, *shown], key=lambda each: each.place)[:examples]
+
+
+def _example(part: _Part, number: int, kind: str, row: Mapping[str, Any], checks: Checks) -> Example:
+    said = {name: values[number] for name, values in part.envelope.items()}
+    expected = {column: each.of(row) for column, each in checks.expressions.items()}
+    return Example(kind, **said, values=row, expected=expected)

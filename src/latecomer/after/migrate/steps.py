@@ -1,0 +1,145 @@
+"""The steps of a migration in a registry: what it rests on is asked first, then decided, then done in one request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from latecomer.errors import LatecomerError, RegistryError, RegistryOutage
+from latecomer.model.avro import Schema, parse_schema
+from latecomer.model.migrations import (
+    Migration,
+    Obstacle,
+    Phase,
+    Situation,
+    State,
+    contracted_text,
+    expanded_text,
+    obstacles,
+)
+from latecomer.model.migrations.deciding import changed_definition
+from latecomer.registry.client import NO_SUBJECT, Client
+from latecomer.registry.migrating import Change
+from latecomer.registry.records import Definition, Deleted
+
+
+class NotYet(LatecomerError):
+    """A migration that cannot advance now."""
+
+    def __init__(self, migration: Migration, phase: Phase | None, found: Sequence[Obstacle]) -> None:
+        self.obstacles = list(found)
+        into = "begin" if phase is None else f"leave {phase}"
+        reasons = "".join(f"\n  - {each}" for each in found)
+        super().__init__(f"{migration.migration} cannot {into}:{reasons}")
+
+
+@dataclass(frozen=True)
+class _Current:
+    """The schema that a subject has now, and what it would be with both shapes or with the new one alone."""
+
+    client: Client
+    migration: Migration
+
+    def expanded(self) -> Definition:
+        latest = self._latest()
+        text = expanded_text(latest.text, self.migration, self.references(latest))
+        return replace(latest, text=text)
+
+    def contracted(self) -> Definition:
+        latest = self._latest()
+        text = contracted_text(latest.text, self.migration, self.references(latest))
+        return replace(latest, text=text)
+
+    def _latest(self) -> Definition:
+        subject = self.migration.subject
+        try:
+            found = self.client.version(subject).definition
+        except RegistryError as error:
+            if isinstance(error, RegistryOutage) or error.code != NO_SUBJECT:
+                raise
+            raise LatecomerError(
+                f"subject: the registry {self.client.shown} has no subject {subject}; register its schema first"
+            ) from None
+        if found.type != "AVRO":
+            raise LatecomerError(
+                f"subject: {subject} has a schema of the type {found.type}, and only Avro schemas can be migrated"
+            )
+        return found
+
+    def references(self, definition: Definition) -> dict[str, Schema]:
+        return {
+            each.name: self.client.parsed(
+                self.client.version(each.subject, each.version, Deleted.INCLUDED)
+            ).schema
+            for each in definition.references
+        }
+
+
+def look(client: Client, migration: Migration, now: int, *, briefly: bool = False) -> Situation:
+    """What the next decision rests on. `briefly` leaves out the schemas: nothing of them may stop a rollback."""
+    state = client.migration(migration.migration)
+    if briefly or state.phase is Phase.CONTRACT or not migration.from_:
+        return Situation(migration, state, now)
+    current = _Current(client, migration)
+    if state.phase is None:
+        return _look_before(current, state, now)
+    definition = current.contracted()
+    schema = parse_schema(definition.text, current.references(definition))
+    refusals = client.problems(migration.subject, definition) if state.phase is Phase.MIGRATE else []
+    return Situation(migration, state, now, schema, refusals)
+
+
+def _look_before(current: _Current, state: State, now: int) -> Situation:
+    """What beginning rests on: whether the schema with both shapes can be made, and would be taken."""
+    client, migration = current.client, current.migration
+    try:
+        both = current.expanded()
+        refusals = client.problems(migration.subject, both)
+    except RegistryOutage:
+        raise
+    except LatecomerError as error:
+        return Situation(migration, state, now, None, [str(error)])
+    references = current.references(both)
+    left = contracted_text(both.text, migration, references)
+    return Situation(migration, state, now, parse_schema(left, references), refusals)
+
+
+def advance(client: Client, situation: Situation) -> State:
+    """Go on to the next phase, with the schema that it registers; or say why that cannot be."""
+    migration, state = situation.migration, situation.state
+    if found := obstacles(situation):
+        raise NotYet(migration, state.phase, found)
+    phase = Phase.EXPAND if state.phase is None else state.phase.next
+    current = _Current(client, migration)
+    schema = None
+    if phase is Phase.EXPAND:
+        schema = current.expanded()
+    elif phase is Phase.CONTRACT:
+        schema = current.contracted()
+    return client.change_migration(migration.migration, _change(situation, phase, schema))
+
+
+def roll_back(client: Client, situation: Situation) -> State:
+    """Go back to the phase before. What was registered can still be read by its id."""
+    migration, state = situation.migration, situation.state
+    if state.phase is None:
+        raise LatecomerError(f"{migration.migration} has not begun, so there is nothing to roll back")
+    if migration.subject != state.subject:
+        raise NotYet(migration, state.phase, changed_definition(situation))
+    return client.change_migration(migration.migration, _change(situation, state.phase.previous))
+
+
+def keep_measured(client: Client, situation: Situation, events: int, drifted: int) -> State:
+    """Have the registry keep what was found in the log."""
+    found = changed_definition(situation)
+    if found:
+        raise NotYet(situation.migration, situation.state.phase, found)
+    change = replace(_change(situation, situation.state.phase), measured=(events, drifted))
+    return client.change_migration(situation.migration.migration, change)
+
+
+def _change(situation: Situation, phase: Phase | None, schema: Definition | None = None) -> Change:
+    migration = situation.migration
+    return Change(
+        situation.state.revision, migration.subject, migration.owner, phase, migration.identity, schema
+    )

@@ -1,0 +1,418 @@
+"""`latecomer migrate`: a breaking change of a schema in four phases."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from latecomer.cli.options import Format, Formatted, WrongUsage, choose_zone, hush_spark, load, moment_of
+
+if TYPE_CHECKING:
+    from latecomer.after.migrate.drift import Drift
+    from latecomer.model.migrations import Migration, Situation, State
+    from latecomer.registry.client import Client
+
+migrate = typer.Typer(
+    help="Change a schema in a way that breaks readers, in four phases: expand, dual_write, migrate, contract.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The migration file.", show_default=False)]
+PipelineFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--pipeline", help="The pipeline whose log has the events.", metavar="FILE", show_default=False
+    ),
+]
+
+
+@migrate.command("new")
+def new(file: File) -> None:
+    """Write a file to begin with. One that is there is left as it is."""
+    from latecomer.config.migrations import TEMPLATE
+    from latecomer.model.migrations.definition import NAME
+
+    if not NAME.fullmatch(file.stem):
+        fix = "call the file such as fare-cents.yaml; the migration has its name"
+        raise WrongUsage("FILE", str(file), "is no name of a migration", fix)
+    try:
+        with open(file, "x", encoding="utf-8") as made:
+            made.write(TEMPLATE.format(name=file.stem, file=file))
+    except FileExistsError:
+        raise WrongUsage(
+            "FILE", str(file), "is there already, and stays as it is", "give another name"
+        ) from None
+    print(f"{file}: write into it what changes, and see latecomer migrate plan {file}")
+
+
+@migrate.command("plan")
+def plan(file: File, form: Formatted = Format.TABLE) -> None:
+    """Print the calendar of the phases: when each began, or can begin at the earliest."""
+    import pyarrow as pa
+
+    from latecomer.cli.render import show
+    from latecomer.model.migrations import calendar
+    from latecomer.store.layout import TIMESTAMP
+
+    migration, client = _opened(file)
+    found = calendar(migration, client.migration(migration.migration), _now())
+    rows = pa.table(
+        {
+            "phase": pa.array([str(each.phase) for each in found], pa.string()),
+            "begins": pa.array([each.at for each in found], pa.int64()).cast(TIMESTAMP),
+            "begun": pa.array([each.entered for each in found], pa.bool_()),
+            "soak": pa.array([each.soak for each in found], pa.int64()).cast(pa.duration("us")),
+            "what_happens": pa.array([_WHAT[str(each.phase)] for each in found], pa.string()),
+        }
+    )
+    show(rows, form, "")
+
+
+_WHAT = {
+    "expand": "the schema has both shapes; producers may write the new one",
+    "dual_write": "producers write both shapes in every event; drift is watched",
+    "migrate": "consumers move to the new shape, each on its own day",
+    "contract": "the schema has the new shape alone; producers drop the old one",
+}
+
+
+@migrate.command("status")
+def status(file: File, form: Formatted = Format.TABLE) -> None:
+    """Print where a migration stands, why it cannot advance yet, and who is to be asked."""
+    from latecomer.after.migrate.steps import look
+
+    migration, client = _opened(file)
+    _print_status(look(client, migration, _now()), form)
+
+
+@migrate.command("check")
+def check(
+    file: File,
+    pipeline: PipelineFile = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Only events that arrived from here on; those of the last soak time unless said.",
+            metavar="T",
+            show_default=False,
+        ),
+    ] = None,
+    examples: Annotated[int, typer.Option(help="So many events that drift are shown.", min=0, max=1000)] = 5,
+    fail: Annotated[
+        bool, typer.Option("--fail-on-drift", help="Exit 1 if more events drift than drift_limit allows.")
+    ] = False,
+    without_registry: Annotated[
+        bool, typer.Option("--no-registry", help="Ask and tell no registry; look at all events, or --since.")
+    ] = False,
+    form: Formatted = Format.TABLE,
+) -> None:
+    """Hold the two shapes of every event in a pipeline's log against each other.
+
+    What is found is kept in the registry, unless --since or --no-registry is said: the next phase asks for it.
+    """
+    from latecomer.after.migrate.steps import keep_measured, look
+    from latecomer.cli.render import note
+    from latecomer.config.migrations import load_migration
+    from latecomer.model.migrations import due_since
+
+    if pipeline is None:
+        raise WrongUsage("--pipeline", "", "is missing", "name the pipeline whose log has the events")
+    choose_zone("UTC", pipeline)
+    start = None if since is None else _micros_of(since)
+    if without_registry:
+        migration = load_migration(file)
+        drift = _measured(migration, pipeline, start, examples)
+    else:
+        migration, client = _opened(file)
+        situation = look(client, migration, _now(), briefly=True)
+        from_then = due_since(migration, situation.state, situation.now) if start is None else start
+        drift = _measured(migration, pipeline, from_then, examples)
+        if since is None and situation.state.phase is not None:
+            keep_measured(client, situation, drift.events, drift.drifted)
+    _print_drift(migration, drift, form)
+    whole = drift.complete_since
+    if whole is not None and (drift.since is None or drift.since < whole):
+        note(f"retention has removed events before {_moment(whole)} from the log; they are not counted")
+    if fail and drift.share > migration.drift_limit:
+        raise typer.Exit(1)
+
+
+@migrate.command("advance")
+def advance(file: File, pipeline: PipelineFile = None, form: Formatted = Format.TABLE) -> None:
+    """Go on to the next phase, and register the schema that goes with it.
+
+    With --pipeline drift is measured first. What stands in the way is printed, and the exit is 1 then.
+    """
+    from latecomer.after.migrate.steps import advance as go_on
+    from latecomer.after.migrate.steps import keep_measured, look
+    from latecomer.model.migrations import due_since
+
+    migration, client = _opened(file)
+    situation = look(client, migration, _now())
+    if pipeline is not None and situation.state.phase is not None:
+        choose_zone("UTC", pipeline)
+        since = due_since(migration, situation.state, situation.now)
+        drift = _measured(migration, pipeline, since, 0)
+        keep_measured(client, situation, drift.events, drift.drifted)
+        situation = look(client, migration, _now())
+    _print_step(situation, go_on(client, situation), form)
+
+
+@migrate.command("rollback")
+def rollback(file: File, form: Formatted = Format.TABLE) -> None:
+    """Go back to the phase before. Schemas that were registered can still be read by their ids."""
+    from latecomer.after.migrate.steps import look, roll_back
+    from latecomer.cli.render import note
+
+    migration, client = _opened(file)
+    situation = look(client, migration, _now(), briefly=True)
+    was = situation.state.phase
+    _print_step(situation, roll_back(client, situation), form)
+    if str(was) == "contract":
+        for name, sql in migration.backward.items():
+            note(f"events that were written without {name} have it by: {sql}")
+
+
+@migrate.command("seen")
+def seen(
+    file: File,
+    consumer: Annotated[
+        str, typer.Option(help="Who runs, as the file names it.", metavar="NAME", show_default=False)
+    ],
+    form: Formatted = Format.TABLE,
+) -> None:
+    """Say that a consumer runs with the reader schema that the file has. Call it from its deployment."""
+    from latecomer.errors import did_you_mean
+
+    migration, client = _opened(file)
+    if consumer not in migration.consumers:
+        raise WrongUsage(
+            "--consumer", consumer, "is not in the file", did_you_mean(consumer, migration.consumers)
+        )
+    client.migration(migration.migration)  # says whether the registry keeps migrations at all
+    reader = json.dumps(migration.consumers[consumer].reader)
+    state = client.consumer_seen(migration.migration, consumer, reader)
+    at = _moment(state.seen[consumer].at)
+    if form is Format.TABLE:
+        print(f"{consumer} seen at {at}")
+    else:
+        _print_json({"migration": migration.migration, "consumer": consumer, "seen": at})
+
+
+# What the verbs share
+
+
+def _opened(file: Path) -> tuple[Migration, Client]:
+    """The migration of a file, and the registry that keeps it."""
+    from latecomer.config.migrations import load_migration, registry_of
+    from latecomer.registry.client import Client
+
+    migration = load_migration(file)
+    url, token = registry_of(migration, file.parent)
+    return migration, Client(url, token=token)
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+def _micros_of(text: str) -> int:
+    from latecomer.model.durations import to_micros
+
+    return to_micros(moment_of("--since", text))
+
+
+def _moment(micros: int | None) -> str | None:
+    from latecomer.cli.render import moment
+
+    return moment(micros)
+
+
+def _measured(migration: Migration, pipeline: Path, since: int | None, examples: int) -> Drift:
+    from latecomer.after.migrate.drift import measure_drift
+    from latecomer.model.migrations import checks_of
+    from latecomer.store.store import open_store
+
+    store = open_store(load(pipeline))
+    if checks_of(migration, store.layout.types).needs_spark:
+        hush_spark()
+    return measure_drift(store, migration, since, examples)
+
+
+def _print_json(document: Mapping[str, Any]) -> None:
+    print(json.dumps(document, ensure_ascii=False, indent=2))
+
+
+def _require_no_csv(form: Format) -> None:
+    if form is Format.CSV:
+        raise WrongUsage("--format", "csv", "is for rows", "write table or json")
+
+
+def _print_status(situation: Situation, form: Format) -> None:
+    from latecomer.model.migrations import Phase, consumer_standings, obstacles
+
+    _require_no_csv(form)
+    migration, state = situation.migration, situation.state
+    following = Phase.EXPAND if state.phase is None else state.phase.next
+    found = obstacles(situation)
+    standings = consumer_standings(situation)
+    measured = state.measured
+    if form is Format.JSON:
+        _print_json(
+            {
+                **_standing(situation, state),
+                "next": None if following is None else str(following),
+                "obstacles": [{"reason": each.reason, "ask": each.ask} for each in found],
+                "drift": None
+                if measured is None
+                else {**measured.body(), "at": _moment(measured.at), "share": measured.share},
+                "consumers": [
+                    {
+                        "name": each.name,
+                        "owner": each.owner,
+                        "migrated": each.migrated,
+                        "needs": [*each.declared, *each.running],
+                        "seen": _moment(each.seen_at),
+                    }
+                    for each in standings
+                ],
+            }
+        )
+        return
+    print(_sentence(situation, state))
+    print(f"owner: {migration.owner}")
+    if measured is not None:
+        print(f"drift: {measured.drifted} of {measured.events} events, at {_moment(measured.at)}")
+    for each in standings:
+        ready = "ready" if each.migrated else "needs the old shape"
+        last = "never seen" if each.seen_at is None else f"last seen {_moment(each.seen_at)}"
+        print(f"consumer {each.name}: {ready}; {last}; ask {each.owner}")
+    if following is None:
+        print("nothing follows; latecomer migrate rollback goes back")
+    elif not found:
+        print(f"it can advance to {following}")
+    else:
+        print(f"it cannot advance to {following} yet:")
+        for obstacle in found:
+            print(f"  - {obstacle}")
+
+
+def _standing(situation: Situation, state: State) -> dict[str, Any]:
+    return {
+        "migration": situation.migration.migration,
+        "subject": situation.migration.subject,
+        "owner": situation.migration.owner,
+        "phase": None if state.phase is None else str(state.phase),
+        "since": _moment(state.since),
+        "revision": state.revision,
+        "expanded": state.expanded,
+        "contracted": state.contracted,
+    }
+
+
+def _sentence(situation: Situation, state: State) -> str:
+    name, subject = situation.migration.migration, situation.migration.subject
+    if state.phase is None:
+        return f"{name} of {subject} has not begun"
+    return f"{name} of {subject} is in {state.phase} since {_moment(state.since)}"
+
+
+def _print_step(before: Situation, after: State, form: Format) -> None:
+    _require_no_csv(form)
+    if form is Format.JSON:
+        was = before.state.phase
+        _print_json({"from": None if was is None else str(was), **_standing(before, after)})
+        return
+    print(_sentence(before, after))
+    for what, version, earlier in (
+        ("both shapes", after.expanded, before.state.expanded),
+        ("the new shape alone", after.contracted, before.state.contracted),
+    ):
+        if version is not None and version != earlier:
+            print(f"registered: version {version}, with {what}")
+        elif version is None and earlier is not None:
+            print(f"deleted, and still to be read: version {earlier}, with {what}")
+
+
+def _print_drift(migration: Migration, drift: Drift, form: Format) -> None:
+    from latecomer.cli.terminal import harmless
+    from latecomer.model.migrations.deciding import shown_share
+
+    _require_no_csv(form)
+    whose = sorted(drift.by.items(), key=lambda each: (-each[1].drifted, str(each[0])))
+    if form is Format.JSON:
+        _print_json(
+            {
+                "migration": migration.migration,
+                "since": _moment(drift.since),
+                "events": drift.events,
+                "drifted": drift.drifted,
+                "share": drift.share,
+                "limit": migration.drift_limit,
+                "first_drift": _moment(drift.first),
+                "by": [
+                    {
+                        "producer": producer,
+                        "schema_id": schema_id,
+                        "events": each.events,
+                        "drifted": each.drifted,
+                        "kinds": dict(each.kinds),
+                        "first": _moment(each.first),
+                        "last": _moment(each.last),
+                    }
+                    for (producer, schema_id), each in whose
+                ],
+                "examples": [
+                    {
+                        "kind": each.kind,
+                        "producer": each.producer,
+                        "schema_id": each.schema_id,
+                        "event_id": each.event_id,
+                        "arrival_time": _moment(each.arrival_time),
+                        "origin": each.origin,
+                        "position": each.position,
+                        "values": _texts(each.values),
+                        "expected": _texts(each.expected),
+                    }
+                    for each in drift.examples
+                ],
+            }
+        )
+        return
+    print(
+        f"{drift.drifted} of {drift.events} events drift ({shown_share(drift.share)}; "
+        f"the limit is {shown_share(migration.drift_limit)})"
+    )
+    for (producer, schema_id), each in whose:
+        if each.drifted:
+            kinds = ", ".join(f"{kind}: {count}" for kind, count in sorted(each.kinds.items()))
+            print(
+                f"producer {harmless(producer or '-')}, schema {schema_id}: {each.drifted} of {each.events} since "
+                f"{_moment(each.first)}, last {_moment(each.last)} ({kinds})"
+            )
+    for example in drift.examples:
+        print(
+            harmless(
+                f"  {_moment(example.arrival_time)} {example.event_id or example.origin}: {example.kind}; "
+                f"has {_pairs(example.values)}; expected {_pairs(example.expected)}"
+            )
+        )
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, Any]:
+    from latecomer.values import json_value
+
+    return {name: json_value(value) for name, value in values.items()}
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    told: Sequence[str] = [
+        f"{name}={'-' if value is None else value}" for name, value in _texts(values).items()
+    ]
+    return ", ".join(told)

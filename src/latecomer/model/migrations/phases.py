@@ -1,0 +1,146 @@
+"""The four phases, and where a migration stands as a registry keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+
+class Phase(StrEnum):
+    """What producers and consumers do."""
+
+    EXPAND = "expand"
+    """The schema has both shapes. Producers may write the new one; consumers read the old one."""
+    DUAL_WRITE = "dual_write"
+    """Producers write both shapes in every event, and drift between them is watched."""
+    MIGRATE = "migrate"
+    """Producers go on writing both. Consumers move to the new shape, each on its own day."""
+    CONTRACT = "contract"
+    """The schema has the new shape alone."""
+
+    @property
+    def next(self) -> Phase | None:
+        """
+        >>> Phase.EXPAND.next, Phase.CONTRACT.next
+        (<Phase.DUAL_WRITE: 'dual_write'>, None)
+        """
+        return next(iter(list(Phase)[list(Phase).index(self) + 1 :]), None)
+
+    @property
+    def previous(self) -> Phase | None:
+        place = list(Phase).index(self)
+        return list(Phase)[place - 1] if place else None
+
+
+def is_step(before: Phase | None, after: Phase | None) -> bool:
+    """Whether a migration may go from one phase to another: one phase on or back. None is before the first.
+
+    >>> is_step(None, Phase.EXPAND), is_step(Phase.EXPAND, Phase.MIGRATE), is_step(Phase.EXPAND, None)
+    (True, False, True)
+    """
+    ways = [None, *Phase]
+    return abs(ways.index(before) - ways.index(after)) == 1
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the last look at the log has found."""
+
+    at: int
+    events: int
+    drifted: int
+
+    @property
+    def share(self) -> float:
+        return self.drifted / self.events if self.events else 0.0
+
+    def body(self) -> dict[str, Any]:
+        return {"at": self.at, "events": self.events, "drifted": self.drifted}
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Self:
+        return cls(int(body["at"]), int(body["events"]), int(body["drifted"]))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """When a consumer was last seen, and the schema that it read with."""
+
+    at: int
+    reader: str
+
+    def body(self) -> dict[str, Any]:
+        return {"at": self.at, "reader": self.reader}
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Self:
+        return cls(int(body["at"]), str(body["reader"]))
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a migration stands. Moments are microseconds, by the clock of the registry."""
+
+    name: str
+    revision: int = 0
+    """Each change adds one. Who changes it says which one they have seen; 0 is before the first change."""
+    subject: str | None = None
+    owner: str | None = None
+    phase: Phase | None = None
+    """None before the first phase, and after a rollback out of it."""
+    identity: str | None = None
+    """What the file said of fields and expressions when it was expanded."""
+    entered: Mapping[Phase, int] = field(default_factory=dict)
+    """When each phase up to this one began, the last time that it did."""
+    expanded: int | None = None
+    """The version of the subject with both shapes."""
+    contracted: int | None = None
+    """The version with the new shape alone."""
+    measured: Measured | None = None
+    seen: Mapping[str, Seen] = field(default_factory=dict)
+
+    @property
+    def since(self) -> int | None:
+        """When the phase began."""
+        return None if self.phase is None else self.entered.get(self.phase)
+
+    def body(self) -> dict[str, Any]:
+        """As it is kept and sent."""
+        return {
+            "name": self.name,
+            "revision": self.revision,
+            "subject": self.subject,
+            "owner": self.owner,
+            "phase": None if self.phase is None else str(self.phase),
+            "identity": self.identity,
+            "entered": {str(phase): at for phase, at in self.entered.items()},
+            "expanded": self.expanded,
+            "contracted": self.contracted,
+            "measured": None if self.measured is None else self.measured.body(),
+            "seen": {name: each.body() for name, each in self.seen.items()},
+        }
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Self:
+        """A state as it was kept or sent.
+
+        >>> state = State("s", 3, phase=Phase.EXPAND, entered={Phase.EXPAND: 7}, seen={"b": Seen(1, "{}")})
+        >>> State.of(state.body()) == state
+        True
+        """
+        measured, phase = body.get("measured"), body.get("phase")
+        return cls(
+            str(body["name"]),
+            int(body["revision"]),
+            body.get("subject"),
+            body.get("owner"),
+            None if phase is None else Phase(phase),
+            body.get("identity"),
+            {Phase(each): int(at) for each, at in body.get("entered", {}).items()},
+            body.get("expanded"),
+            body.get("contracted"),
+            None if measured is None else Measured.of(measured),
+            {str(name): Seen.of(each) for name, each in body.get("seen", {}).items()},
+        )
