@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo example-kafka test test-long bench classes lint types unit setup format clean help
+.PHONY: demo example-kafka test test-long bench classes lint types unit docs setup format clean help
 
 help:
 	@echo "make demo           the Diwali scenario: what latecomer does, in two minutes"
 	@echo "make example-kafka  payments from Kafka into Postgres; needs Postgres on the machine"
 	@echo "make test           every check and test"
 	@echo "make test-long      the tests that take longer"
+	@echo "make docs           the documents as a site, in build/site/"
 	@echo "make bench          latecomer beside Spark's own streaming aggregation"
 
 demo: $(VENV)/.run
@@ -19,7 +20,7 @@ demo: $(VENV)/.run
 example-kafka: $(VENV)/.dev
 	$(BIN)/python examples/kafka-to-postgres/run.py
 
-test: classes lint types unit
+test: classes lint types docs unit
 
 setup: $(VENV)/.dev
 
@@ -32,6 +33,11 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/mypy examples/flights/generate.py
 	$(BIN)/mypy examples/kafka-to-postgres/produce.py examples/kafka-to-postgres/run.py
+	$(BIN)/mypy tools/site.py tools/reference.py
+
+# The site of the documents; a link to nowhere is an error. The theme's notice about its own future is left out.
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m tools.site
 
 # The archive of Spark's classes, which the tests' processes start from: it is written while the checks run.
 classes: $(VENV)/.dev

@@ -1,0 +1,85 @@
+"""What the pages say of the project is so, and every page can be found."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tools.site import linked_files, links, project_pages
+
+from latecomer.config.load import load_pipeline
+
+ROOT = Path(__file__).parents[2]
+NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+
+
+@pytest.mark.parametrize("page", ["docs/guarantees.md", "docs/semantics.md"])
+def test_the_tests_that_show_a_promise_exist(page: str) -> None:
+    named = NAMED.findall((ROOT / page).read_text(encoding="utf-8"))
+    assert len(named) >= 15
+    for file, test in named:
+        tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+        there = {each.name for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)}
+        assert not test or test in there, f"{page} names {file}::{test}"
+
+
+def test_every_promise_names_a_test() -> None:
+    table = (ROOT / "docs/guarantees.md").read_text(encoding="utf-8")
+    rows = [line for line in table.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) >= 15
+    for row in rows:
+        assert NAMED.search(row), row
+
+
+def entries(navigation: list[Any]) -> Iterator[str]:
+    for entry in navigation:
+        [value] = entry.values()
+        if isinstance(value, list):
+            yield from entries(value)
+        else:
+            yield value
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    named = list(entries(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
+    pages = {str(each.relative_to(ROOT)) for each in project_pages() if each.suffix == ".md"}
+    lost = {page for page in pages if page not in named and f"{Path(page).parent}/" not in named}
+    assert not lost, "name these pages in mkdocs.yml"
+
+
+def test_every_link_to_a_file_leads_there() -> None:
+    """As `make docs` finds, which the tests need not have run; generated pages are its alone."""
+    for page in (each for each in project_pages() if each.suffix == ".md"):
+        for link in links(page.read_text(encoding="utf-8")):
+            if "://" in link or "reference/" in link or link.startswith("mailto:"):
+                continue
+            assert (page.parent / link).exists(), f"{page.relative_to(ROOT)} links to {link}"
+    assert ROOT / "LICENSE" in linked_files(ROOT / "README.md")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        "docs/tutorial.md",
+        "docs/how-to/kafka-to-postgres.md",
+        "docs/how-to/move-from-withwatermark.md",
+    ],
+)
+def test_pipeline_files_on_pages_are_valid(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_SERVERS", "localhost:9092")
+    monkeypatch.setenv("POSTGRES", "postgresql://localhost/books")
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = re.findall(r"^name: .*?(?=^```|^EOF)", text, re.MULTILINE | re.DOTALL)
+    assert found
+    for number, written in enumerate(found):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(written, encoding="utf-8")
+        assert load_pipeline(file).outputs
