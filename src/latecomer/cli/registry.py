@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -12,13 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latecomer.cli.options import Format, Formatted, Limit, WrongUsage
+from latecomer.cli.options import File, Format, Formatted, Limit, WrongUsage, load
 from latecomer.errors import RegistryError
 
 if TYPE_CHECKING:
+    from latecomer.config.models import Pipeline
     from latecomer.model.avro import Level
     from latecomer.registry.client import Client
 
+LOG = logging.getLogger(__name__)
 TOKEN = "LATECOMER_REGISTRY_TOKEN"  # noqa: S105
 STORE = "registry.db"
 
@@ -222,6 +225,62 @@ def dry_run(
     print(f"{supposed} would have refused {_counted(len(refused), 'version')}", file=sys.stderr)
     if refused:
         raise typer.Exit(1)
+
+
+@registry.command("inventory")
+def inventory(
+    file: File,
+    topics: Annotated[
+        bool,
+        typer.Option(
+            "--topics", help="Read the messages of the pipeline's topics, instead of its event log."
+        ),
+    ] = False,
+    newest: Annotated[
+        int | None,
+        typer.Option(help="With --topics: only so many messages of each partition.", min=1, metavar="N"),
+    ] = None,
+    url: Url = None,
+    token_file: TokenFile = None,
+    form: Formatted = Format.TABLE,
+) -> None:
+    """Show which schemas were seen in an event log or in topics, how often and when, and which no registry knows.
+
+    A message has the schema whose id it names, or else the shape of its JSON. Exit 1 if one is registered nowhere.
+    """
+    from latecomer.after.inventory.reading import of_log, of_topics
+    from latecomer.after.inventory.registered import NOWHERE, as_rows
+    from latecomer.cli.render import show
+    from latecomer.store.store import open_store
+
+    if newest is not None and not topics:
+        raise WrongUsage(
+            "--newest", str(newest), "is about messages of topics", "add --topics, or leave it out"
+        )
+    pipeline = load(file)
+    found = of_topics(pipeline, newest, _count) if topics else of_log(open_store(pipeline))
+    rows = as_rows(found, _registry_of(pipeline, url, token_file))
+    show(rows, form, "nothing was seen yet")
+    if NOWHERE in rows["registered"].to_pylist():
+        raise typer.Exit(1)
+
+
+def _count(read: int, total: int) -> None:
+    LOG.info("%s of %s messages read", f"{read:,}", f"{total:,}")
+
+
+def _registry_of(pipeline: Pipeline, url: str | None, token_file: Path | None) -> Client | None:
+    """The registry that is named, or that of the pipeline's format; None where there is none."""
+    from latecomer.config.avro import Avro
+    from latecomer.store.schemas import client_of
+
+    if url is not None:
+        return _client(url, token_file)
+    for view in pipeline.views.values():
+        if isinstance(view.format, Avro) and view.format.registry is not None:
+            return client_of(view.format, pipeline.base)
+    note("no registry was asked; say which: --url http://127.0.0.1:8081")
+    return None
 
 
 def _level(written: str) -> Level:

@@ -1,0 +1,104 @@
+"""Messages by their schema: the id that a message names in Confluent's framing, or the shape of its JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+MAGIC, HEAD = 0, 5
+MOST_SHAPES = 1_000
+"""How many shapes are told apart; what has yet another is counted as `OTHER`."""
+DEEPEST, MOST_FIELDS = 8, 100
+NO_VALUE, UNREADABLE, OTHER = "(no value)", "(neither framed nor JSON)", "(other shapes)"
+
+
+@dataclass
+class Seen:
+    """Messages or events of one schema."""
+
+    place: str
+    schema_id: int | None
+    shape: str | None
+    messages: int = 0
+    first: datetime | None = None
+    last: datetime | None = None
+    example: bytes | None = field(default=None, repr=False)
+
+    def add(self, messages: int, first: datetime | None, last: datetime | None) -> None:
+        self.messages += messages
+        self.first = min((each for each in (self.first, first) if each is not None), default=None)
+        self.last = max((each for each in (self.last, last) if each is not None), default=None)
+
+
+class Inventory:
+    """Counts messages by place and schema."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, int | None, str | None], Seen] = {}
+        self._shapes = 0
+
+    @property
+    def seen(self) -> list[Seen]:
+        """What was seen, the most frequent of each place first."""
+        return sorted(self._seen.values(), key=lambda each: (each.place, -each.messages, each.shape or ""))
+
+    def add_message(self, topic: str, value: bytes | None, at: datetime | None) -> None:
+        """Count a message of a topic."""
+        number, shape = schema_of(value)
+        is_new = (topic, number, shape) not in self._seen
+        if is_new and number is None and self._shapes >= MOST_SHAPES:
+            shape = OTHER
+        elif is_new and number is None:
+            self._shapes += 1
+        found = self._of(topic, number, shape)
+        found.example = found.example or value
+        found.add(1, at, at)
+
+    def add_events(
+        self, place: str, schema_id: int | None, events: int, first: datetime, last: datetime
+    ) -> None:
+        """Count events of a log."""
+        self._of(place, schema_id, None).add(events, first, last)
+
+    def _of(self, place: str, number: int | None, shape: str | None) -> Seen:
+        return self._seen.setdefault((place, number, shape), Seen(place, number, shape))
+
+
+def schema_of(value: bytes | None) -> tuple[int | None, str | None]:
+    """The id that a message names, or else its shape.
+
+    >>> schema_of(bytes([0, 0, 0, 0, 7, 1, 2]))
+    (7, None)
+    >>> schema_of(b'{"fare": {"paise": 250}, "at": "14:00"}')
+    (None, '{at: string, fare: {paise: number}}')
+    """
+    if value is None:
+        return None, NO_VALUE
+    if len(value) >= HEAD and value[0] == MAGIC:
+        return int.from_bytes(value[1:HEAD], "big"), None
+    try:
+        return None, shape_of(json.loads(value))
+    except (ValueError, RecursionError):
+        return None, UNREADABLE
+
+
+def shape_of(value: Any, depth: int = 1) -> str:
+    """The fields of a JSON value, in the order of their names, and their types.
+
+    >>> shape_of({"tags": ["a", "b"], "n": 1, "ok": None, "odd": [1, "a"]})
+    '{n: number, odd: [number | string], ok: null, tags: [string]}'
+    """
+    if isinstance(value, dict):
+        if depth > DEEPEST:
+            return "{…}"
+        fields = [f"{name}: {shape_of(value[name], depth + 1)}" for name in sorted(value)[:MOST_FIELDS]]
+        return "{" + ", ".join([*fields, *(["…"] if len(value) > MOST_FIELDS else [])]) + "}"
+    if isinstance(value, list):
+        if depth > DEEPEST:
+            return "[…]"
+        return f"[{' | '.join(sorted({shape_of(each, depth + 1) for each in value[:MOST_FIELDS]}))}]"
+    if value is None:
+        return "null"
+    return {bool: "boolean", str: "string"}.get(type(value), "number")
