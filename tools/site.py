@@ -67,8 +67,11 @@ def collect(source: Path = SOURCE, root: Path = ROOT) -> None:
 
 
 def title(page: Path) -> str:
-    """The first heading of a page."""
-    return page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("#").strip()
+    """The first heading of a page; of a decision, with its number as the file has it."""
+    heading = page.read_text(encoding="utf-8").partition("\n")[0]
+    number = re.match(r"\d{4}", page.name)
+    words = re.sub(r"^#\s*(?:ADR )?(?:\d+[.:]?\s+)?", "", heading).strip()
+    return f"{number[0]} {words}" if number else words
 
 
 def decisions(root: Path = ROOT) -> str:
@@ -89,7 +92,8 @@ def with_folders(entries: list[Any], source: Path = SOURCE) -> list[Any]:
             pages = sorted(
                 (source / value).glob("*.md"), key=lambda page: (page.name != "README.md", page.name)
             )
-            value = [f"{value}{page.name}" for page in pages]
+            first, *rest = pages
+            value = [f"{value}{first.name}", *({title(page): f"{value}{page.name}"} for page in rest)]
         found.append({name: value})
     return found
 
