@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tools.site import linked_files, links, project_pages
+from tools.site import linked_files, links, outside, project_pages
 
 from latecomer.config.load import load_pipeline
 
@@ -83,3 +83,12 @@ def test_pipeline_files_on_pages_are_valid(
         file = tmp_path / f"{number}.yaml"
         file.write_text(written, encoding="utf-8")
         assert load_pipeline(file).outputs
+
+
+def test_what_a_page_would_fetch_from_elsewhere_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(
+        '<a href="https://example.org/read"></a><script src="assets/a.js"></script>'
+        '<link rel="stylesheet" href="https://example.org/a.css"><img alt="b" src="//example.org/b.svg">'
+    )
+    assert outside(page) == ["https://example.org/a.css", "//example.org/b.svg"]
