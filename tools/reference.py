@@ -41,12 +41,12 @@ def cell(text: object) -> str:
 
 
 def code(text: object) -> str:
-    """Text in a cell, as code; nothing stays nothing.
+    """Text in a cell, as code; nothing stays nothing. A bar needs no escape there.
 
     >>> code("a|b"), code("")
-    ('`a\\\\|b`', '')
+    ('`a|b`', '')
     """
-    return f"`{cell(text)}`" if str(text) else ""
+    return f"`{' '.join(str(text).split())}`" if str(text) else ""
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
@@ -107,7 +107,7 @@ def _keys(shape: dict[str, Any]) -> str:
         )
         for key, each in shape["properties"].items()
     ]
-    return table(("key", "value", "unless said", "what it is"), rows)
+    return table(("key", "value", "default", "what it is"), rows)
 
 
 def _default(shape: dict[str, Any]) -> str:
@@ -197,7 +197,7 @@ def _options(command: Any) -> str:
         for each in command.params
         if not each.hidden and each.name != "help"
     ]
-    return table(("option", "unless said", "what it does"), rows) if rows else ""
+    return table(("option", "default", "what it does"), rows) if rows else ""
 
 
 def _written(parameter: Any, choices: dict[str, str]) -> str:
@@ -315,7 +315,7 @@ def _fields(model: type[BaseModel]) -> str:
                 else _shown(value)
             )
         rows.append((code(name), default, cell(field.description or "")))
-    return table(("field", "unless said", "what it is"), rows) if rows else ""
+    return table(("field", "default", "what it is"), rows) if rows else ""
 
 
 def _is_duration(annotation: object, metadata: object) -> bool:

@@ -26,6 +26,9 @@ SOURCE = BUILD / "site-source"
 PAGES = ("*.md", "examples/*/README.md", "docs/**/*")
 DECISIONS = "docs/adr/README.md"
 LINK = re.compile(r"\]\(\s*<?([^)<>\s#]+)[^)]*\)")
+FETCHED = re.compile(
+    r"""<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)"""
+)
 FENCE = re.compile(r"^( *)(```+|~~~+).*?^\1\2\s*$", re.MULTILINE | re.DOTALL)
 
 
@@ -67,8 +70,11 @@ def collect(source: Path = SOURCE, root: Path = ROOT) -> None:
 
 
 def title(page: Path) -> str:
-    """The first heading of a page."""
-    return page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("#").strip()
+    """The first heading of a page; of a decision, with its number as the file has it."""
+    heading = page.read_text(encoding="utf-8").partition("\n")[0]
+    number = re.match(r"\d{4}", page.name)
+    words = re.sub(r"^#\s*(?:ADR )?(?:\d+[.:]?\s+)?", "", heading).strip()
+    return f"{number[0]} {words}" if number else words
 
 
 def decisions(root: Path = ROOT) -> str:
@@ -89,7 +95,8 @@ def with_folders(entries: list[Any], source: Path = SOURCE) -> list[Any]:
             pages = sorted(
                 (source / value).glob("*.md"), key=lambda page: (page.name != "README.md", page.name)
             )
-            value = [f"{value}{page.name}" for page in pages]
+            first, *rest = pages
+            value = [f"{value}{first.name}", *({title(page): f"{value}{page.name}"} for page in rest)]
         found.append({name: value})
     return found
 
@@ -103,7 +110,17 @@ def build() -> int:
     made = BUILD / "mkdocs.yml"
     made.write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), encoding="utf-8")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(made)]
-    return subprocess.run(command, check=False).returncode
+    if status := subprocess.run(command, check=False).returncode:
+        return status
+    fetched = [(page, each) for page in sorted((BUILD / "site").rglob("*.html")) for each in outside(page)]
+    for page, address in fetched:
+        print(f"{page.relative_to(BUILD)}: fetches {address}; put it beside the page", file=sys.stderr)
+    return 1 if fetched else 0
+
+
+def outside(page: Path) -> list[str]:
+    """What a page of the site fetches from other hosts when it is opened; links are not fetched."""
+    return FETCHED.findall(page.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def test_every_verb_is_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "option", ["--as-of T", "--format, -f table\\|json\\|csv", "--svg PATH", "--set FIELD=VALUE"]
+    "option", ["--as-of T", "--format, -f table|json|csv", "--svg PATH", "--set FIELD=VALUE"]
 )
 def test_an_option_is_written_as_it_is_used(option: str) -> None:
     assert f"| `{option}` |" in PAGES["docs/reference/command-line.md"]
