@@ -209,7 +209,7 @@ class Bench:
             log = EngineBatch(engine.last, stretch, events, history=True)
             rows = logic.judged(log, self.folder / uuid4().hex, more=["position as nth"])
         else:
-            seen = as_seen(events, store.layout, "position as nth")
+            seen = as_seen(events, store.layout, self.outputs[output], "position as nth")
             rows = judged(seen, stretch.frame(self.spark, with_batch=True), self.outputs[output])
         return {
             self.judged_place(output, row[BATCH], row["nth"], row[END], FATES[row[FATE]]): (

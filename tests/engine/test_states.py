@@ -59,7 +59,7 @@ def plan_of(spark: SparkSession, folder: Path, **aggregates: str) -> str:
     log = spark.read.schema(_ddl(merger)).parquet(str(_empty(spark, folder, merger)))
     timeline = spark.sql("select 0L as _lc_tick, 0L as _lc_watermark")
     merged = merger.merge(
-        merger.of_events(judged(as_seen(log, merger.layout.events), timeline, merger.output))
+        merger.of_events(judged(as_seen(log, merger.layout.events, merger.output), timeline, merger.output))
     )
     return _plan(merged)
 
