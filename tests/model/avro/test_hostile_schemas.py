@@ -22,7 +22,7 @@ from latecomer.model.avro import (
 )
 from latecomer.model.schemas.mistakes import DEEPEST_TYPE
 
-SOON = 20.0  # seconds, on a machine that does ten other things
+SOON = 20.0  # seconds of the processor, whatever else the machine does
 
 TEXTS = [
     ('{"type":"array","items":' * 100_000, "has 2400000 characters"),
@@ -50,10 +50,10 @@ TEXTS = [
 
 @pytest.mark.parametrize(("text", "message"), TEXTS, ids=[message for _, message in TEXTS])
 def test_a_text_that_goes_too_far_is_refused(text: str, message: str) -> None:
-    begun = time.monotonic()
+    begun = time.thread_time()
     with pytest.raises(SchemaError, match=message) as told:
         parse_schema(text)
-    assert time.monotonic() - begun < SOON
+    assert time.thread_time() - begun < SOON
     assert len(str(told.value)) < 1000
 
 
@@ -140,11 +140,11 @@ def chain(length: int, last: str) -> Schema:
 
 
 def test_a_long_chain_of_records_is_compared() -> None:
-    begun = time.monotonic()
+    begun = time.thread_time()
     assert incompatibilities(chain(5000, "long"), chain(5000, "int")) == []
     problems = incompatibilities(chain(5000, "int"), chain(5000, "long"))
     assert [str(problem.path[-1]) for problem in problems] == ["type"]
-    assert time.monotonic() - begun < SOON
+    assert time.thread_time() - begun < SOON
 
 
 def unions(size: int) -> Schema:
@@ -161,10 +161,10 @@ def unions(size: int) -> Schema:
 
 
 def test_what_takes_too_many_steps_to_compare_is_refused() -> None:
-    begun = time.monotonic()
+    begun = time.thread_time()
     with pytest.raises(SchemaError, match="takes too many steps to compare"):
         incompatibilities(unions(3000), unions(3000))
-    assert time.monotonic() - begun < SOON
+    assert time.thread_time() - begun < SOON
 
 
 def test_a_default_with_many_branches_at_every_level_is_checked_soon() -> None:
@@ -182,14 +182,14 @@ def test_a_default_with_many_branches_at_every_level_is_checked_soon() -> None:
     value: Any = {"f": ["x"]}
     for _ in range(6):
         value = {"f": value}
-    begun = time.monotonic()
+    begun = time.thread_time()
     with pytest.raises(
         SchemaError, match=r"fields\[0\]\.default\.f\.f\.f\.f\.f\.f\.f\[0\]: does not fit its type"
     ):
         schema_of(
             {"type": "record", "name": "Ride", "fields": [{"name": "d", "type": outer, "default": value}]}
         )
-    assert time.monotonic() - begun < SOON
+    assert time.thread_time() - begun < SOON
 
 
 JSON = st.recursive(

@@ -23,19 +23,19 @@ from latecomer.model.jsonschema import (
 )
 from latecomer.model.schemas.mistakes import DEEPEST_TYPE
 
-SOON = 20.0  # seconds, on a machine that does ten other things
+SOON = 20.0  # seconds of the processor, whatever else the machine does
 INT = {"type": "integer"}
 
 
 def answer(reader: Any, writer: Any) -> list[Any] | SchemaError:
     """Of a comparison, within the time that is allowed."""
-    begun = time.monotonic()
+    begun = time.thread_time()
     try:
         return incompatibilities(schema_of(reader), schema_of(writer))
     except SchemaError as error:
         return error
     finally:
-        assert time.monotonic() - begun < SOON
+        assert time.thread_time() - begun < SOON
 
 
 TEXTS = [
@@ -54,10 +54,10 @@ TEXTS = [
 
 @pytest.mark.parametrize(("text", "message"), TEXTS, ids=[message for _, message in TEXTS])
 def test_a_text_that_goes_too_far_is_refused(text: str, message: str) -> None:
-    begun = time.monotonic()
+    begun = time.thread_time()
     with pytest.raises(SchemaError, match=message) as told:
         parse_schema(text)
-    assert time.monotonic() - begun < SOON
+    assert time.thread_time() - begun < SOON
     assert len(str(told.value)) < 1000
 
 
@@ -197,10 +197,10 @@ def test_a_value_that_takes_too_many_steps_is_invalid() -> None:
     value: Any = 1
     for _ in range(40):
         value = [value]
-    begun = time.monotonic()
+    begun = time.thread_time()
     faults = Validator(schema_of(tree)).faults(value)
     assert [str(each) for each in faults] == ["the value: takes too many steps to check"]
-    assert time.monotonic() - begun < SOON
+    assert time.thread_time() - begun < SOON
 
 
 def test_a_value_that_is_too_deep_is_invalid_even_where_it_must_not_fit() -> None:
@@ -222,10 +222,10 @@ def test_a_value_that_is_too_deep_is_invalid_even_where_it_must_not_fit() -> Non
 
 def test_no_pattern_keeps_a_validator_busy() -> None:
     validator = Validator(schema_of({"pattern": "^(a+)+$", "patternProperties": {"(a|a)*b": INT}}))
-    begun = time.monotonic()
+    begun = time.thread_time()
     assert validator.faults("a" * 100_000 + "!")
     assert validator.faults({"a" * 100_000 + "b": "x"})
-    assert time.monotonic() - begun < SOON
+    assert time.thread_time() - begun < SOON
 
 
 WORDS = (

@@ -138,9 +138,9 @@ def test_what_is_not_run_is_said(pattern: str) -> None:
     ],
 )
 def test_no_pattern_tries_for_ever(pattern: str) -> None:
-    begun = time.monotonic()
+    begun = time.thread_time()
     Pattern(pattern).found_in("a" * 200 + "!")
-    assert time.monotonic() - begun < SOON
+    assert time.thread_time() - begun < SOON
 
 
 def test_steps_are_counted() -> None:
