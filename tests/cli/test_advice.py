@@ -51,19 +51,23 @@ def texts() -> Iterator[tuple[Path, str]]:
                 yield file, str(node.value)
 
 
+OPTION = r"(?<![\w-])(?<!var\()--[a-z][a-z-]+(?![a-z:-])"
+"""An option in a text; a variable of a style sheet, `--ink: black` and `var(--ink)`, is none."""
+
+
 def test_every_option_that_is_named_exists() -> None:
     verbs = commands()
     known = set().union(*verbs.values(), {"--debug", "--quiet", "--help"})
     wrong = []
     for file, text in texts():
-        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text):
+        for option in re.findall(OPTION, text):
             if option not in known:
                 wrong.append((file.name, option, text))
         for words in re.findall(r"\blatecomer ((?:[a-z-]+ )?[a-z-]+) [A-Z]", text):
             if words in SENTENCES:
                 continue
             verb = max((each for each in verbs if each and f"{words} ".startswith(f"{each} ")), default=None)
-            named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text.split(f"latecomer {words}", 1)[1]))
+            named = set(re.findall(OPTION, text.split(f"latecomer {words}", 1)[1]))
             if verb is None or not named <= verbs[verb] | known - set().union(*verbs.values()):
                 wrong.append((file.name, words, text))
     assert not wrong

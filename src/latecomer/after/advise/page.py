@@ -215,8 +215,8 @@ def _output(output: OutputReport, found: Advice) -> Iterator[str]:
     marks = [(f"advised {format_duration(output.advised.delay)}", output.advised.delay, "mark")]
     yield f'<div class="card curve"><p class="pale">{escape(output.window)}. '
     for nth, (what, _) in enumerate(named):
-        colour = ("--one", "--three")[nth]
-        yield f'<span class="key" style="background:var({colour})"></span>{escape(what)} '
+        colour = ("one", "three")[nth]
+        yield f'<span class="key" style="background:var(--{colour})"></span>{escape(what)} '
     yield "</p>"
     yield curves(f"Completeness by delay: {name}", named, marks, "delay, on a scale of logarithms")
     yield "</div>"
