@@ -43,7 +43,9 @@ def close(lake: Lake, batch: int, at: int, **fates: int) -> None:
     PublicationClock(lake.store, lambda: at).close(batch, rows_of(LEDGER, rows))
 
 
-def event(second: int, arrived: int, merchant: str, paise: int, batch: int, tick: int, **more: Any) -> dict[str, Any]:
+def event(
+    second: int, arrived: int, merchant: str, paise: int, batch: int, tick: int, **more: Any
+) -> dict[str, Any]:
     """An event at a second after noon, that arrived at another."""
     return {
         "event_time": NOON + second * SECOND,
@@ -68,21 +70,20 @@ def told_store(folder: Path, merchant: str = "amul") -> Lake:
     events = store.events
     first = [event(second, second + 1, merchant, 10, 0, 0) for second in (5, 15, 65)]
     events.append(0, rows_of(events.schema, first))
-    late = [event(25, 130, merchant, 7, 1, 0), event(125, 131, merchant, 1, 1, 0)]
+    late = [event(25, 130, merchant, 7, 1, 1), event(125, 131, merchant, 1, 1, 1)]
     events.append(1, rows_of(events.schema, late))
     timeline = Timeline(lake.pipeline.watermark)
-    timeline.extend(
-        [
-            Head(tick=0, at=NOON + 66 * SECOND, partition="p0", events=3, max_event_time=NOON + 65 * SECOND),
-            Head(tick=65 * SECOND, at=NOON + 131 * SECOND, partition="p0", events=2, max_event_time=NOON + 125 * SECOND),
-            Head(tick=99 * SECOND, at=NOON + 165 * SECOND, partition="p0", events=1, max_event_time=NOON + 150 * SECOND),
-        ]
-    )
+    for tick, (arrived, happened) in enumerate([(66, 65), (131, 125), (165, 150)]):
+        newest = NOON + happened * SECOND
+        timeline.extend([Head(tick * 60 * SECOND, NOON + arrived * SECOND, "p0", 1, newest)])
     minutes = {0: NOON - MINUTE, 1: NOON + MINUTE + 35 * SECOND, 2: NOON + 2 * MINUTE}
     for batch, watermark in minutes.items():
         carry = timeline.carry()
         at = NOON + (66 + 65 * batch) * SECOND
-        lake.watermarks(batch, [{"tick": 0, "at": at, "watermark": watermark, "carry": carry}])
+        newest = NOON + (65 + 60 * batch) * SECOND
+        seen = [{"partition": "p0", "events": 3 - batch, "max_event_time": newest}] if batch < 2 else []
+        row = {"tick": batch, "at": at, "watermark": watermark, "carry": carry, "partitions": seen}
+        lake.watermarks(batch, [row])
     one = {"merchant": merchant, "payments": 2}
     lake.panes("minute_totals", 0, [pane(0, 0, paise=20, **one)])
     lake.panes(
@@ -94,11 +95,15 @@ def told_store(folder: Path, merchant: str = "amul") -> Lake:
             pane(1, 0, paise=10, merchant=merchant, payments=1),
         ],
     )
-    lake.panes("minute_totals", 2, [pane(1, 1, timing="CORRECTION", paise=2**60, merchant=merchant, payments=1)])
+    lake.panes(
+        "minute_totals", 2, [pane(1, 1, timing="CORRECTION", paise=2**60, merchant=merchant, payments=1)]
+    )
     lake.partials("minute_totals", 2, [pane(2, 0, paise=1, merchant=merchant, payments=1)])
-    aside = event(30, 140, merchant, 4, 1, 0, window_start=NOON, window_end=NOON + MINUTE, verdict="TOO_LATE")
+    aside = event(30, 140, merchant, 4, 1, 1, window_start=NOON, window_end=NOON + MINUTE, verdict="TOO_LATE")
     lake.late("minute_totals", 1, [aside])
-    lake.dead_letters(1, [{"reason": "no_event_time", "raw": json.dumps({"merchant": merchant}), "position": 9}])
+    lake.dead_letters(
+        1, [{"reason": "no_event_time", "raw": json.dumps({"merchant": merchant}), "position": 9}]
+    )
     for batch, fates in enumerate(
         (
             {"on_time": 3},

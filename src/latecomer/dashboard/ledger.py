@@ -28,7 +28,7 @@ from latecomer.store.publication import DEAD_LETTER_ORDER, LATE_ORDER
 from latecomer.store.sql import moment_literal, text_literal
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
-from latecomer.values import json_rows
+from latecomer.values import json_rows, short_text
 
 MOST_DAYS = 60
 MOST_BATCHES = 100
@@ -47,7 +47,7 @@ def ledger(reader: Reader, query: Query) -> dict[str, Any]:
         "output": output,
         "totals": list(json_rows(reader.ledger_totals(), current_zone())),
         "differences": [
-            {"output": name, "unit": unit, "difference": str(amount)}
+            {"output": name, "unit": unit, "difference": short_text(amount)}
             for (name, unit), amount in differences(store).items()
         ],
         "days": _days(store, output),
@@ -192,12 +192,13 @@ def _judged(
 def _with_fate(
     store: Store, output: str, rules: Output, events: Sequence[Event], fate: Fate, notes: list[str]
 ) -> Iterator[Event]:
-    periods = store.policies(output) or [(0, rules)]
+    periods, windows = store.policies(output) or [(0, rules)], rules.window
+    assert not isinstance(windows, Session)  # noqa: S101
     filters = Filters(periods, PaneLayout(rules, store.layout).types)
     for event in events:
         fates = [
             judged.fate
-            for window in rules.window.assign_all(event.event_time)
+            for window in windows.assign_all(event.event_time)
             for judged in judged_for(window, [event], periods, filters.passes)
         ]
         if fate in fates:

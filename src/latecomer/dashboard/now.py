@@ -17,7 +17,7 @@ from latecomer.sink.keeper import sink_status
 from latecomer.store.lock import held
 from latecomer.store.sql import moment_literal, text_literal
 from latecomer.store.store import Store, open_store
-from latecomer.values import json_rows
+from latecomer.values import json_rows, short_text
 
 DAYS = 30
 SLOWEST = 20
@@ -42,7 +42,7 @@ def now(reader: Reader, clock: int) -> dict[str, Any]:
         "throughput": _throughput(store, last),
         "fates": list(json_rows(reader.ledger_totals(), current_zone())),
         "differences": [
-            {"output": output, "unit": unit, "difference": str(amount)}
+            {"output": output, "unit": unit, "difference": short_text(amount)}
             for (output, unit), amount in recorded.differences.items()
         ],
         "signals": [_signal(each) for each in verdicts],
