@@ -163,7 +163,7 @@
         el("p", { cls: "pale" }, w.state === "moving" ? "stands at " + at(w.at) : w.state === "ended" ? "the input was drained: every window is closed" : "no event has set one")),
       el("section", { cls: "card" }, el("h2", { cls: "small" }, "Throughput"),
         el("p", { cls: "big" }, found.throughput.per_second === null ? "–" : count(+found.throughput.per_second.toPrecision(3)) + " events/s"),
-        el("p", { cls: "pale" }, found.published_at ? ["last batch published ", ago(found.published_at), " ago"] : "no batch published yet")),
+        el("p", { cls: "pale" }, found.published_at ? ["in the minutes up to the last batch, published ", ago(found.published_at), " ago"] : "no batch published yet")),
       el("section", { cls: "card" }, el("h2", { cls: "small" }, "Run"),
         el("p", { cls: "big" }, found.running ? "running" : "stopped"),
         el("p", { cls: "pale" }, count(found.batches) + " batches complete", found.running && found.since ? ", since " + moment(found.since) : "",
@@ -175,7 +175,7 @@
     const last = values => { const known = values.filter(each => each !== null); return known.length ? known.at(-1) : null; };
     for (const [output, days] of Object.entries(found.days.outputs)) {
       const of = name => found.signals.filter(each => each.output === output && each.alert.startsWith(name));
-      const states = list => list.map(each => [tag(each.state, KINDS[each.state]), " "]);
+      const states = list => list.map(each => [tag((list.length > 1 ? each.alert.replace("side_output_", "") + " " : "") + each.state, KINDS[each.state]), " "]);
       made.push(el("section", {}, el("h3", {}, output), el("div", { cls: "cards" },
         el("div", { cls: "card" }, el("h4", { cls: "small" }, "Lag ", states(lag ? [lag] : [])), el("p", { cls: "big" }, lag && lag.shown ? lag.shown : last(found.days.lag) === null ? "–" : span(last(found.days.lag))),
           spark(found.days.lag, `lag of 30 days; the last ${last(found.days.lag) === null ? "is not known" : span(last(found.days.lag))}`), el("p", { cls: "pale small" }, lag ? lag.reason : "")),

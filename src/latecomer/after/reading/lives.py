@@ -177,7 +177,8 @@ def standing_of(output: Output, told: Sequence[Told]) -> Mapping[str, Any] | Non
 
 def _still_open(book: _Book, chosen: str, most: int, notes: list[str]) -> list[Life]:
     rows = _open_windows(book, notes, chosen)
-    newest = rows.sort_by([("window_end", "descending"), ("window_start", "descending")]).slice(0, most)
+    order = [("window_end", "descending"), ("window_start", "descending")]
+    newest = rows.sort_by([*order, *((name, "ascending") for name in book.layout.keys)]).slice(0, most)
     if rows.num_rows > most:
         notes.append(f"{rows.num_rows:,} windows are open; the newest {most} are shown")
     return [
