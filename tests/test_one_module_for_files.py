@@ -17,6 +17,7 @@ OTHERS = {
     "after/reconcile/": "the other side is a file or database of the user's",
     "cli/": "files that the user names; doctor looks at the machine",
     "config/": "the pipeline file, and the files of a source",
+    "dashboard/page.py": "the page, which comes with the package",
     "decode/": "the files of a source",
     "demo/": "the files of a source that the demo makes up",
     "errors/system.py": "asks which disk has refused, or is full",

@@ -18,6 +18,7 @@ from latecomer.cli import (
     check,
     compact,
     correct,
+    dashboard,
     dead_letters,
     doctor,
     explain,
@@ -102,6 +103,7 @@ app.command("watermarks")(watermarks.watermarks)
 app.command("ledger")(ledger.ledger)
 app.command("status")(status.status)
 app.command("check")(check.check)
+app.command("dashboard")(dashboard.dashboard)
 app.command("correct")(correct.correct)
 app.command("serving")(serving.serving)
 app.add_typer(rebuild.rebuild, name="rebuild")

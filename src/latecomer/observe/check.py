@@ -7,7 +7,7 @@ import pyarrow as pa
 from latecomer.config.models import Pipeline
 from latecomer.observe.alerts import Recorded, State, Verdict, judge
 from latecomer.observe.backfills import LOAD, rebuilding
-from latecomer.observe.history import HOUR, History
+from latecomer.observe.history import DAY, HOUR, KEPT, History
 from latecomer.observe.recorded import differences, read_history, read_recent, was_within
 from latecomer.store.publications import wall_clock
 from latecomer.store.store import Store, open_store
@@ -31,10 +31,10 @@ def check(pipeline: Pipeline, now: int | None = None) -> list[Verdict]:
     return judge(recorded_by(open_store(pipeline), moment), moment)
 
 
-def recorded_by(store: Store, now: int) -> Recorded:
-    """What a store knows of its own past."""
+def recorded_by(store: Store, now: int, kept: int = KEPT + DAY) -> Recorded:
+    """What a store knows of its own past, as far back as said."""
     outputs, budget, history = list(store.pipeline.outputs), store.pipeline.alerts.lag, History()
-    read_history(store, now, store.ledger.last_batch(), history.add)
+    read_history(store, now, store.ledger.last_batch(), history.add, kept)
     recent = read_recent(store, now - 2 * HOUR)
     working = ["rebuild"] if rebuilding(store.root, outputs) else []
     new = recent.first_batch is not None and now - recent.first_batch <= LOAD

@@ -34,13 +34,13 @@ def pane_counts(panes: Table, files: Sequence[DataFile], batch: int) -> dict[tup
     return {(row["timing"], row["op"]): row["count_all"] for row in counted}
 
 
-def read_history(store: Store, now: int, last: int, add: Add) -> None:
-    """Add up what became of events in the last four weeks, up to a batch."""
+def read_history(store: Store, now: int, last: int, add: Add, kept: int = KEPT + DAY) -> None:
+    """Add up what became of events in the last four weeks, or as far back as said, up to a batch."""
     publications = Table(store.publications.root, store.publications.schema)
     ledger = Table(store.ledger.root, store.ledger.schema)
     if not publications.exists or not ledger.exists:
         return
-    lately = f"p.output is null and p.batch <= {last} and p.published_at > {moment_literal(now - KEPT - DAY)}"
+    lately = f"p.output is null and p.batch <= {last} and p.published_at > {moment_literal(now - kept)}"
     received = ledger.query(
         f"select t.output, {_STEP} as at, sum(t.received) as received, sum(t.side_output) as side_output "
         f"from t join p on t.batch = p.batch where t.unit = {text_literal(EVENTS)} and {lately} group by 1, 2",

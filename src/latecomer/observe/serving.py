@@ -9,6 +9,7 @@ import os
 import re
 import socket
 import threading
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -43,17 +44,65 @@ def address_of(written: str) -> tuple[str, int]:
     return (found[1] or LOOPBACK).strip("[]"), int(found[2])
 
 
-def token_for(host: str) -> str | None:
+@dataclass(frozen=True)
+class Offer:
+    """What is served, in the words of its errors."""
+
+    what: str
+    token: str
+    """The variable with the token."""
+    option: str
+    """What says host and port on the command line."""
+
+
+METRICS_OFFER = Offer("metrics are", TOKEN, "--metrics")
+
+
+def token_for(host: str, offer: Offer = METRICS_OFFER) -> str | None:
     """The token that whoever reads must send: needed where others reach this machine, else as one likes."""
-    token = os.environ.get(TOKEN) or None
+    token = os.environ.get(offer.token) or None
     if token is None and not is_loopback(host):
         raise MachineError(
-            f"metrics are served to this machine alone unless there is a token, and {host!r} is not loopback; set "
-            f"{TOKEN} to a secret of at least {SHORTEST_TOKEN} characters, or write --metrics PORT"
+            f"{offer.what} served to this machine alone unless there is a token, and {host!r} is not loopback; set "
+            f"{offer.token} to a secret of at least {SHORTEST_TOKEN} characters, or write {offer.option} PORT"
         )
     if token is not None and len(token) < SHORTEST_TOKEN:
-        raise MachineError(f"{TOKEN} is shorter than {SHORTEST_TOKEN} characters; choose a longer secret")
+        raise MachineError(
+            f"{offer.token} is shorter than {SHORTEST_TOKEN} characters; choose a longer secret"
+        )
     return None if token is None else conceal(token)
+
+
+def is_own_name(host: str) -> bool:
+    """Whether a request names this machine as its loopback: a web page may have a name of its own point to it.
+
+    >>> is_own_name("localhost:9464"), is_own_name("[::1]"), is_own_name("evil.example")
+    (True, True, False)
+    """
+    return _HERE.fullmatch(host) is not None
+
+
+def lets_in(authorization: str, token: str | None) -> bool:
+    """Whether what a request says of itself is the token."""
+    if token is None:
+        return True
+    kind, _, sent = authorization.partition(" ")
+    return kind.lower() == "bearer" and hmac.compare_digest(sent.strip().encode(), token.encode())
+
+
+def url_of(server: ThreadingHTTPServer) -> str:
+    """Where a server is."""
+    host, port = server.server_address[:2]
+    shown = f"[{host!s}]" if ":" in str(host) else str(host)
+    return f"http://{shown}:{port}"
+
+
+def bound(host: str, port: int, handler: type[BaseHTTPRequestHandler], offer: Offer) -> ThreadingHTTPServer:
+    """A server that has its port, and does not answer yet."""
+    try:
+        return _Server((host, port), handler)
+    except OSError as error:
+        raise MachineError(_bind_problem(error, host, port, offer.option)) from None
 
 
 class MetricsServer:
@@ -64,19 +113,14 @@ class MetricsServer:
         registry.register(figures)
         self.failed = False
         """Whether the run has ended with an error."""
-        try:
-            self._http = _Server((host, port), _handler(self, figures, registry, token))
-        except OSError as error:
-            raise MachineError(_bind_problem(error, host, port)) from None
+        self._http = bound(host, port, _handler(self, figures, registry, token), METRICS_OFFER)
         self._thread = threading.Thread(
             target=self._http.serve_forever, args=(0.1,), name="latecomer-metrics", daemon=True
         )
 
     @property
     def url(self) -> str:
-        host, port = self._http.server_address[:2]
-        shown = f"[{host!s}]" if ":" in str(host) else str(host)
-        return f"http://{shown}:{port}/metrics"
+        return f"{url_of(self._http)}/metrics"
 
     def start(self) -> None:
         self._thread.start()
@@ -127,14 +171,14 @@ class _Server(ThreadingHTTPServer):
         """Whoever reads has gone: that is no news."""
 
 
-def _bind_problem(error: OSError, host: str, port: int) -> str:
+def _bind_problem(error: OSError, host: str, port: int, option: str) -> str:
     if error.errno == errno.EADDRINUSE:
         return (
-            f"port {port} of {host} is in use by another program; stop it, or write another port in --metrics"
+            f"port {port} of {host} is in use by another program; stop it, or write another port in {option}"
         )
     if error.errno == errno.EACCES:
-        return f"port {port} may not be used by this user; write one above 1023 in --metrics"
-    return f"{host} port {port} cannot be served ({error.strerror or error}); correct --metrics"
+        return f"port {port} may not be used by this user; write one above 1023 in {option}"
+    return f"{host} port {port} cannot be served ({error.strerror or error}); correct {option}"
 
 
 def _handler(
@@ -146,8 +190,7 @@ def _handler(
 
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
-            if token is None and not _HERE.fullmatch(self.headers.get("Host", "")):
-                # A web page may have a name of its own point to this machine.
+            if token is None and not is_own_name(self.headers.get("Host", "")):
                 self._answer(HTTPStatus.MISDIRECTED_REQUEST, {"status": "this host is not served"})
             elif path == "/healthz":
                 status = HTTPStatus.SERVICE_UNAVAILABLE if server.failed else HTTPStatus.OK
@@ -158,19 +201,13 @@ def _handler(
                 self._answer(status, {"status": "ready" if ready else "not ready"})
             elif path != "/metrics":
                 self._answer(HTTPStatus.NOT_FOUND, {"status": "ask for /metrics, /healthz or /readyz"})
-            elif not self._is_let_in():
+            elif not lets_in(self.headers.get("Authorization", ""), token):
                 self._answer(HTTPStatus.UNAUTHORIZED, {"status": "send Authorization: Bearer TOKEN"})
             else:
                 encode, kind = choose_encoder(self.headers.get("Accept", ""))
                 self._send(HTTPStatus.OK, encode(registry), kind)
 
         do_HEAD = do_GET  # noqa: N815
-
-        def _is_let_in(self) -> bool:
-            if token is None:
-                return True
-            kind, _, sent = self.headers.get("Authorization", "").partition(" ")
-            return kind.lower() == "bearer" and hmac.compare_digest(sent.strip().encode(), token.encode())
 
         def _answer(self, status: HTTPStatus, body: dict[str, str]) -> None:
             self._send(status, json.dumps(body).encode() + b"\n", "application/json")

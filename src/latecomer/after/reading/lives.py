@@ -1,0 +1,200 @@
+"""The life of each window: open, published, corrected, rebuilt or withdrawn, with every number it has had. No Spark.
+
+The newest windows come first, some at a time: an output may have a great many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from latecomer.after.reading.reader import Reader, _Book, _open_windows
+from latecomer.config.checks import PRIVATE
+from latecomer.config.models import Output
+from latecomer.model.durations import to_micros
+from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.store.publication import publication_order
+from latecomer.store.publications import Publications
+from latecomer.store.sql import double_quoted, listed
+from latecomer.values import csv_text, json_value
+
+MOST_PANES = 5000
+"""So many panes are read for one answer."""
+_RANK = f"{PRIVATE}rank"
+
+
+class Stage(StrEnum):
+    """How far a window's life is."""
+
+    OPEN = "open"
+    PUBLISHED = "published"
+    CORRECTED = "corrected"
+    REBUILT = "rebuilt"
+    WITHDRAWN = "withdrawn"
+    """Nothing stands: what was published was taken back."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """One pane of a window: what it said and when."""
+
+    values: Mapping[str, Any]
+    sequence: int
+    timing: Timing
+    op: Op
+    is_last: bool
+    batch: int
+    published_at: int | None
+    fired_at: int | None
+
+
+@dataclass(frozen=True)
+class Life:
+    """One window and key."""
+
+    start: int
+    end: int
+    key: Mapping[str, str | None]
+    """As text, as it is asked for."""
+    stage: Stage
+    values: Mapping[str, Any] | None
+    """What stands, or what an open window has so far."""
+    panes: Sequence[Told] = field(default_factory=list)
+    final: bool = False
+    """Whether nothing more can come."""
+
+
+@dataclass(frozen=True)
+class Lives:
+    """Some windows of an output, and whether there are more."""
+
+    windows: Sequence[Life]
+    more: bool
+    notes: Sequence[str] = ()
+
+
+def lives(
+    reader: Reader,
+    output: str,
+    window: datetime | None = None,
+    key: Mapping[str, str | None] | None = None,
+    most: int = 50,
+    skip: int = 0,
+) -> Lives:
+    """The newest windows of an output, or those that hold a moment or have a key."""
+    book = reader._book(output)
+    chosen = reader._chosen(book, window, key)
+    notes: list[str] = []
+    still_open = [] if skip else _still_open(book, chosen, most, notes)
+    rows = _panes(book, chosen, most + 1, skip)
+    found = _by_place(reader, book, rows)
+    if rows.num_rows >= MOST_PANES:
+        notes.append(f"only the first {MOST_PANES:,} panes of these windows were read")
+    return Lives([*still_open, *found[:most]], len(found) > most, notes)
+
+
+def _panes(book: _Book, chosen: str, most: int, skip: int) -> pa.Table:
+    """The panes of the newest places, all of each."""
+    panes, place = book.tables.panes, listed(book.place)
+    if not panes.exists:
+        return book.layout.published.empty_table()
+    names = [f"t.{double_quoted(name)}" for name in book.layout.published.names]
+    same = " and ".join(
+        f"(t.{double_quoted(name)} is not distinct from c.{double_quoted(name)})" for name in book.place
+    )
+    newest = ", ".join(["window_end desc", "window_start desc", *map(double_quoted, book.layout.keys)])
+    places = f"select distinct {place} from t where {chosen} order by {newest} limit {most} offset {skip}"
+    ranked = f"select *, row_number() over (order by {newest}) as {_RANK} from ({places})"
+    return panes.query(
+        f"select * from (select {', '.join(names)}, c.{_RANK} from t join ({ranked}) as c on {same}) "
+        f"order by {publication_order(book.output)} limit {MOST_PANES}"
+    )
+
+
+def _by_place(reader: Reader, book: _Book, rows: pa.Table) -> list[Life]:
+    listed_rows = rows.to_pylist()
+    if not listed_rows:
+        return []
+    batches = [row["batch"] for row in listed_rows]
+    times = Publications(reader._store()).times(min(batches), max(batches), book.name)
+    places: dict[tuple[Any, ...], list[Told]] = {}
+    ranks: dict[tuple[Any, ...], int] = {}
+    for row in listed_rows:
+        place = tuple(row[name] for name in book.place)
+        ranks[place] = row[_RANK]
+        places.setdefault(place, []).append(
+            Told(
+                {name: row[name] for name in book.layout.values},
+                row["sequence"],
+                Timing(row["timing"]),
+                Op(row["op"]),
+                bool(row["is_last"]),
+                row["batch"],
+                times.get(row["batch"]),
+                None if row["fired_at"] is None else to_micros(row["fired_at"]),
+            )
+        )
+    return [_life(book, place, places[place]) for place in sorted(places, key=ranks.__getitem__)]
+
+
+def _life(book: _Book, place: tuple[Any, ...], told: Sequence[Told]) -> Life:
+    stands = standing_of(book.output, told)
+    timings = {each.timing for each in told if each.op is Op.INSERT}
+    if timings <= {Timing.EARLY}:
+        stage = Stage.OPEN
+    elif stands is None:
+        stage = Stage.WITHDRAWN
+    elif Timing.CORRECTION in timings:
+        stage = Stage.REBUILT
+    else:
+        stage = Stage.CORRECTED if Timing.LATE in timings else Stage.PUBLISHED
+    key = _key(book, place[2:])
+    return Life(
+        to_micros(place[0]), to_micros(place[1]), key, stage, stands, told, any(each.is_last for each in told)
+    )
+
+
+def standing_of(output: Output, told: Sequence[Told]) -> Mapping[str, Any] | None:
+    """The number that stands after some panes of one window and key; None where none does."""
+    back = {each.sequence for each in told if each.op is Op.RETRACT}
+    inserts = [each for each in told if each.op is Op.INSERT]
+    if output.accumulation is Accumulation.DISCARDING:
+        kept = [each for each in inserts if each.sequence not in back]
+        if not kept:
+            return None
+        return {
+            name: aggregate.add_up([each.values[name] for each in kept])
+            for name, aggregate in output.aggregates.items()
+        }
+    last = max(inserts, key=lambda each: each.sequence, default=None)
+    return None if last is None or last.sequence in back else last.values
+
+
+def _still_open(book: _Book, chosen: str, most: int, notes: list[str]) -> list[Life]:
+    rows = _open_windows(book, notes, chosen)
+    order = [("window_end", "descending"), ("window_start", "descending")]
+    newest = rows.sort_by([*order, *((name, "ascending") for name in book.layout.keys)]).slice(0, most)
+    if rows.num_rows > most:
+        notes.append(f"{rows.num_rows:,} windows are open; the newest {most} are shown")
+    return [
+        Life(
+            to_micros(row["window_start"]),
+            to_micros(row["window_end"]),
+            _key(book, [row[name] for name in book.layout.keys]),
+            Stage.OPEN,
+            {name: row[name] for name in book.layout.values},
+        )
+        for row in newest.to_pylist()
+    ]
+
+
+def _key(book: _Book, values: Sequence[Any]) -> dict[str, str | None]:
+    return {
+        name: None if value is None else csv_text(json_value(value, book.layout.published.field(name).type))
+        for name, value in zip(book.layout.keys, values, strict=True)
+    }

@@ -1,0 +1,201 @@
+"""Answers to what the page asks, kept for as long as the store's tables have not changed.
+
+The tag of an answer comes from the versions of the tables, which a look into a few folders tells. An unchanged store is
+not read again, whoever asks and however often.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from latecomer.after.reading.reader import Reader
+from latecomer.config.models import Pipeline
+from latecomer.dashboard.asking import Query
+from latecomer.dashboard.lateness import lateness
+from latecomer.dashboard.ledger import ledger, of_fate
+from latecomer.dashboard.now import now, sinks
+from latecomer.dashboard.windows import explained, windows
+from latecomer.errors import NoStore
+from latecomer.store.commits import LOG
+from latecomer.store.files import Location, names, read_text
+from latecomer.store.lock import held
+from latecomer.store.pins import PINS
+from latecomer.store.publications import wall_clock
+from latecomer.store.store import open_store
+
+KEPT = 64
+"""So many answers are kept."""
+SAFE = 2**53
+"""Beyond this a browser rounds whole numbers: they are sent as text."""
+_TABLES = (
+    "events",
+    "duplicates",
+    "dead_letters",
+    "watermarks",
+    "ledger",
+    "publications",
+    "removals",
+    "repairs",
+)
+_OF_OUTPUTS = ("panes", "partials", "late", "corrections")
+
+Make = Callable[[Pipeline, Query], Any]
+
+
+@dataclass(frozen=True)
+class Route:
+    """One thing that can be asked of a pipeline."""
+
+    make: Make
+    parameters: frozenset[str] = frozenset()
+    every: float = 0.0
+    """Whatever changes, it is made anew no sooner than so many seconds after the last time."""
+    ages: float | None = None
+    """After so many seconds it is made anew though no table has changed: it depends on the clock."""
+
+
+ROUTES: Mapping[str, Route] = {
+    "now": Route(lambda pipeline, _: now(Reader(pipeline), wall_clock()), ages=60),
+    "sinks": Route(lambda pipeline, _: {"sinks": sinks(open_store(pipeline))}, every=2, ages=15),
+    "windows": Route(
+        lambda pipeline, query: windows(Reader(pipeline), query),
+        frozenset({"output", "window", "key", "most", "skip"}),
+    ),
+    "ledger": Route(lambda pipeline, query: ledger(Reader(pipeline), query), frozenset({"output", "skip"})),
+    "fate": Route(
+        lambda pipeline, query: of_fate(Reader(pipeline), query),
+        frozenset({"output", "fate", "batch", "day", "most"}),
+    ),
+    "explain": Route(
+        lambda pipeline, query: explained(Reader(pipeline), query), frozenset({"output", "window", "key"})
+    ),
+    "lateness": Route(lambda pipeline, _: lateness(pipeline, open_store(pipeline)), every=30),
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A body and its tag."""
+
+    tag: str
+    body: bytes
+
+
+@dataclass
+class _Kept:
+    answer: Answer
+    seen: str
+    """The versions of the tables that it was made from."""
+    made_at: float
+    took: float
+
+
+@dataclass
+class Answers:
+    """The answers of some pipelines."""
+
+    pipelines: Sequence[Pipeline]
+    clock: Callable[[], float] = time.monotonic
+    _kept: OrderedDict[tuple[int, str, str], _Kept] = field(default_factory=OrderedDict)
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+    _making: dict[str, threading.Lock] = field(
+        default_factory=lambda: {name: threading.Lock() for name in ROUTES}
+    )
+    made: int = 0
+    """How many answers were made and not taken from those kept."""
+
+    def listing(self) -> Answer:
+        """The pipelines, and their outputs."""
+        return _answer(
+            [
+                {
+                    "name": pipeline.name,
+                    "outputs": {
+                        name: {
+                            "window": str(output.window),
+                            "by": list(output.by),
+                            "aggregates": {each: str(value) for each, value in output.aggregates.items()},
+                        }
+                        for name, output in pipeline.outputs.items()
+                    },
+                }
+                for pipeline in self.pipelines
+            ]
+        )
+
+    def answer(self, number: int, route: str, text: str) -> Answer:
+        """What a pipeline says to a request: as kept, where nothing has changed."""
+        asked, query = ROUTES[route], Query.of(text, ROUTES[route].parameters)
+        place = number, route, json.dumps(query.given, sort_keys=True)
+        if (kept := self._fresh(place, asked, number)) is not None:
+            return kept
+        with self._making[route]:  # who asks for the same meanwhile finds it made
+            if (kept := self._fresh(place, asked, number)) is not None:
+                return kept
+            pipeline = self.pipelines[number]
+            seen, began = fingerprint(pipeline), self.clock()
+            try:
+                made = _answer(asked.make(pipeline, query))
+            except NoStore as error:
+                made = _answer({"empty": str(error)})
+            self._keep(place, _Kept(made, seen, self.clock(), self.clock() - began))
+            return made
+
+    def _fresh(self, place: tuple[int, str, str], route: Route, number: int) -> Answer | None:
+        with self._guard:
+            kept = self._kept.get(place)
+        if kept is None:
+            return None
+        age = self.clock() - kept.made_at
+        if route.every and age < max(route.every, 20 * kept.took):  # what takes long is not made all the time
+            return kept.answer
+        old = route.ages is not None and age >= route.ages
+        return None if old or kept.seen != fingerprint(self.pipelines[number]) else kept.answer
+
+    def _keep(self, place: tuple[int, str, str], made: _Kept) -> None:
+        with self._guard:
+            self.made += 1
+            self._kept[place] = made
+            self._kept.move_to_end(place)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+
+
+def fingerprint(pipeline: Pipeline) -> str:
+    """What tells a store from the same one after a change: the versions of its tables, its pins, who runs on it."""
+    root = pipeline.store_path
+    tables = [root / name for name in _TABLES]
+    tables += [root / "outputs" / output / name for output in pipeline.outputs for name in _OF_OUTPUTS]
+    seen = [max(names(table / LOG), default="") for table in tables]
+    seen += [_text(root / name) for name in (PINS, "sinks.json")]
+    running = held(root)
+    return hashlib.sha256(repr((seen, running)).encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _text(file: Location) -> str:
+    try:
+        return read_text(file)
+    except (OSError, ValueError):
+        return ""
+
+
+def _answer(made: Any) -> Answer:
+    body = json.dumps(_sendable(made), ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
+    return Answer(f'"{hashlib.sha256(body).hexdigest()[:32]}"', body)
+
+
+def _sendable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _sendable(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_sendable(each) for each in value]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > SAFE:
+        return str(value)
+    return value

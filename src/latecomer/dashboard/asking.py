@@ -1,0 +1,118 @@
+"""What a request may ask for: few parameters, short, and each of its kind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from urllib.parse import parse_qsl
+
+from latecomer.config.zoned import read
+from latecomer.errors import LatecomerError
+from latecomer.model.durations import to_moment
+from latecomer.model.verdicts import Fate
+
+LONGEST = 4096
+"""So long a request's path may be, with all it asks for."""
+MOST_PARAMETERS = 8
+MOST_ROWS = 200
+FURTHEST = 10_000
+
+
+class WrongRequest(LatecomerError):
+    """A request that cannot be answered as it is."""
+
+    def __init__(self, field: str, value: str, reason: str, fix: str) -> None:
+        shown = value if len(value) <= 80 else value[:79] + "…"
+        super().__init__(f"{field} {shown!r} {reason}; {fix}")
+
+
+@dataclass(frozen=True)
+class Query:
+    """The parameters of a request, by name."""
+
+    given: Mapping[str, str]
+
+    @classmethod
+    def of(cls, text: str, known: frozenset[str]) -> Query:
+        """The parameters that a route knows; each once."""
+        try:
+            pairs = parse_qsl(
+                text,
+                keep_blank_values=True,
+                strict_parsing=bool(text),
+                errors="strict",
+                max_num_fields=MOST_PARAMETERS,
+            )
+        except ValueError:
+            fix = f"write at most {MOST_PARAMETERS} parameters as name=value"
+            raise WrongRequest("query", text, "cannot be read", fix) from None
+        given: dict[str, str] = {}
+        for name, value in pairs:
+            if name not in known or name in given:
+                reason = "is there twice" if name in given else "is not known here"
+                raise WrongRequest("parameter", name, reason, f"write {', '.join(sorted(known)) or 'none'}")
+            if "\0" in value:
+                raise WrongRequest(name, value, "holds a NUL", "leave it out")
+            given[name] = value
+        return cls(given)
+
+    def output(self, outputs: Mapping[str, object]) -> str:
+        name = self.given.get("output", next(iter(outputs), ""))
+        if name not in outputs:
+            raise WrongRequest(
+                "output", name, "is none of this pipeline", f"write one of {', '.join(outputs)}"
+            )
+        return name
+
+    def window(self) -> datetime | None:
+        text = self.given.get("window")
+        if text is None:
+            return None
+        try:
+            return to_moment(read(text))
+        except (ValueError, OverflowError):
+            fix = "write ISO-8601 such as 2026-04-25T14:00:00Z"
+            raise WrongRequest("window", text, "is not a moment", fix) from None
+
+    def key(self) -> dict[str, str | None]:
+        text = self.given.get("key")
+        if text is None:
+            return {}
+        fix = 'write an object of texts such as {"merchant": "m1"}'
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            raise WrongRequest("key", text, "is not JSON", fix) from None
+        if not isinstance(found, dict) or not all(
+            value is None or isinstance(value, str) for value in found.values()
+        ):
+            raise WrongRequest("key", text, "is not a key", fix)
+        return found
+
+    def number(self, name: str, usual: int, most: int) -> int:
+        text = self.given.get(name)
+        if text is None:
+            return usual
+        if not (text.isascii() and text.isdecimal() and len(text) <= 18) or int(text) > most:
+            raise WrongRequest(name, text, "is not such a number", f"write a number from 0 to {most}")
+        return int(text)
+
+    def batch(self) -> int | None:
+        return self.number("batch", 0, 2**53) if "batch" in self.given else None
+
+    def day(self) -> date | None:
+        text = self.given.get("day")
+        if text is None:
+            return None
+        try:
+            return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).date()
+        except ValueError:
+            raise WrongRequest("day", text, "is not a day", "write it such as 2026-04-25") from None
+
+    def fate(self) -> Fate:
+        text = self.given.get("fate", "")
+        if text not in list(Fate):
+            raise WrongRequest("fate", text, "is not a fate", f"write one of {', '.join(Fate)}")
+        return Fate(text)

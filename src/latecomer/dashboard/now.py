@@ -1,0 +1,166 @@
+"""What a pipeline does now, and its three signals with their days: lag, side output, corrections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from latecomer.after.reading.reader import Reader
+from latecomer.config.zoned import current_zone, written
+from latecomer.model.durations import to_micros
+from latecomer.model.ledger import EVENTS
+from latecomer.model.timeline import Timeline
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.observe.alerts import Recorded, Verdict, judge
+from latecomer.observe.check import recorded_by
+from latecomer.observe.history import DAY, MINUTE
+from latecomer.sink.keeper import sink_status
+from latecomer.store.lock import held
+from latecomer.store.sql import moment_literal, text_literal
+from latecomer.store.store import Store, open_store
+from latecomer.values import json_rows, short_text
+
+DAYS = 30
+SLOWEST = 20
+"""So many partitions are listed."""
+SECOND = 1_000_000
+
+
+def now(reader: Reader, clock: int) -> dict[str, Any]:
+    """The state of a pipeline at a moment of the wall clock."""
+    store = open_store(reader.pipeline)
+    timeline, recorded = reader.timeline(), recorded_by(store, clock, (DAYS + 1) * DAY)
+    verdicts = judge(recorded, clock)
+    running = held(store.root)
+    last = _last_publication(store)
+    return {
+        "running": running is not None,
+        "since": None if running is None else written(round(running[1] * SECOND)),
+        "batches": store.ledger.last_batch() + 1,
+        "published_at": None if last is None else last // 1000,
+        "watermark": _watermark(timeline),
+        "partitions": _partitions(timeline),
+        "throughput": _throughput(store, last),
+        "fates": list(json_rows(reader.ledger_totals(), current_zone())),
+        "differences": [
+            {"output": output, "unit": unit, "difference": short_text(amount)}
+            for (output, unit), amount in recorded.differences.items()
+        ],
+        "signals": [_signal(each) for each in verdicts],
+        "days": _days(store, recorded, clock),
+    }
+
+
+def sinks(store: Store) -> list[dict[str, Any]]:
+    """How far each sink is. Each is asked, which takes a while where one is down."""
+    return list(json_rows(sink_status(store), current_zone()))
+
+
+def _last_publication(store: Store) -> int | None:
+    if not store.publications.exists:
+        return None
+    found = store.publications.query("select max(published_at) as at from t where output is null")
+    at = found["at"][0].as_py()
+    return None if at is None else to_micros(at)
+
+
+def _watermark(timeline: Timeline | None) -> dict[str, Any]:
+    """Milliseconds, as a browser's clock has them: the page holds them against its own."""
+    if timeline is None or timeline.watermark == BEGIN_OF_TIME:
+        return {"state": "none", "at": None, "newest_arrival": None}
+    ended = timeline.watermark == END_OF_TIME
+    return {
+        "state": "ended" if ended else "moving",
+        "at": None if ended else timeline.watermark // 1000,
+        "newest_arrival": _millis(timeline.last_at),
+    }
+
+
+def _partitions(timeline: Timeline | None) -> dict[str, Any]:
+    marks = {} if timeline is None else timeline.marks()
+    waiting = {} if timeline is None else {each.partition: each for each in timeline.holding()}
+    slowest = sorted(marks.items(), key=lambda each: (each[1], each[0]))
+    return {
+        "count": len(marks),
+        "slowest": [
+            {
+                "name": name,
+                "at": _millis(mark),
+                "silent_since": _millis(waiting[name].since) if name in waiting else None,
+            }
+            for name, mark in slowest[:SLOWEST]
+        ],
+    }
+
+
+def _millis(micros: int) -> int | None:
+    return None if micros in (BEGIN_OF_TIME, END_OF_TIME) else micros // 1000
+
+
+def _throughput(store: Store, last: int | None) -> dict[str, Any]:
+    """Rows received in each minute of the last hour in which something was published."""
+    if last is None or not store.ledger.exists:
+        return {"minutes": [], "per_second": None}
+    end = last // MINUTE
+    rows = store.ledger.query(
+        "select date_bin(interval '1 minute', published_at) as at, sum(received) as received from "
+        "(select t.batch, p.published_at, max(t.received) as received from t join p on t.batch = p.batch "
+        f"where t.unit = {text_literal(EVENTS)} and p.output is null "
+        f"and p.published_at > {moment_literal((end - 59) * MINUTE - 1)} group by 1, 2) group by 1",
+        p=store.publications,
+    ).to_pylist()
+    counted = {to_micros(row["at"]) // MINUTE: int(row["received"]) for row in rows}
+    minutes = [counted.get(minute, 0) for minute in range(end - 59, end + 1)]
+    first = min(counted, default=end)
+    recent = [counted.get(minute, 0) for minute in range(max(first, end - 4), end + 1)]
+    return {
+        "minutes": minutes,
+        "until": (end + 1) * MINUTE // 1000,
+        "per_second": sum(recent) / (60 * len(recent)),
+    }
+
+
+def _signal(each: Verdict) -> dict[str, Any]:
+    return {
+        "alert": each.alert.name,
+        "output": each.output,
+        "state": each.state.value,
+        "severity": each.alert.severity.value,
+        "shown": None if each.value is None else each.alert.in_words(each.value),
+        "limit": None if each.limit is None else each.alert.in_words(each.limit),
+        "reason": each.reason,
+    }
+
+
+def _days(store: Store, recorded: Recorded, clock: int) -> dict[str, Any]:
+    """The three signals day by day (UTC), the last day being today."""
+    today = clock // DAY
+    days = range(today - DAYS + 1, today + 1)
+    lags = _daily_lag(store, days[0] * DAY)
+    of_outputs = {}
+    for output in recorded.outputs:
+        sums = [recorded.history.total(output, day * DAY - 1, (day + 1) * DAY - 1) for day in days]
+        of_outputs[output] = {
+            "received": [each.received for each in sums],
+            "side_output": [each.side_share for each in sums],
+            "corrections": [each.correction_share for each in sums],
+            "corrected": [each.corrections for each in sums],
+        }
+    return {
+        "first": written(days[0] * DAY, "UTC"),
+        "lag": [lags.get(day) for day in days],
+        "outputs": of_outputs,
+    }
+
+
+def _daily_lag(store: Store, since: int) -> dict[int, float]:
+    """Seconds from the watermark to the wall clock when batches were published, on average, by day."""
+    if not store.watermarks.exists or not store.publications.exists:
+        return {}
+    rows = store.watermarks.query(
+        "select day, avg(lag) as lag from (select date_bin(interval '1 day', p.published_at) as day, "
+        "cast(p.published_at as bigint) - cast(max(t.watermark) as bigint) as lag from t join p on t.batch = p.batch "
+        f"where p.output is null and p.published_at >= {moment_literal(since)} and t.kind <> 'drain' "
+        f"and t.watermark < {moment_literal(END_OF_TIME)} group by t.batch, p.published_at) group by 1",
+        p=store.publications,
+    ).to_pylist()
+    return {to_micros(row["day"]) // DAY: max(float(row["lag"]), 0.0) / SECOND for row in rows}

@@ -1,0 +1,235 @@
+"""What the page is told of a store: now, windows, lateness, ledger, explain."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.cli_kit import NOON, Lake, pane
+from dashboard.dashboard_kit import HOSTILE, close, get, new_lake, told_store
+from latecomer.dashboard.answers import Answers, fingerprint
+from latecomer.dashboard.serving import Dashboard
+
+TWELVE = "2026-04-25T12:00:00Z"
+
+
+def api(served: Dashboard, route: str, **asked: str) -> Any:
+    got = get(f"{served.url}api/0/{route}", **asked)
+    assert got.status == 200, got.text
+    return got.json
+
+
+def test_what_it_does_now(served: Dashboard) -> None:
+    found = api(served, "now")
+    assert (found["running"], found["batches"]) == (False, 3)
+    assert found["published_at"] == (NOON + 4 * 60_000_000) // 1000
+    assert found["watermark"]["state"] == "moving"
+    assert [each["name"] for each in found["partitions"]["slowest"]] == ["p0"]
+    assert found["throughput"]["minutes"][-3:] == [3, 4, 0], "the minutes in which the batches were published"
+    events = next(
+        row for row in found["fates"] if row["unit"] == "events" and row["output"] == "minute_totals"
+    )
+    assert (events["received"], events["on_time"], events["side_output"], events["dead_letter"]) == (
+        7,
+        4,
+        1,
+        1,
+    )
+    assert {each["alert"] for each in found["signals"]} >= {"lag", "side_output_spike", "corrections_drift"}
+    assert len(found["days"]["lag"]) == 30
+
+
+def test_the_days_of_the_signals(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("latecomer.dashboard.answers.wall_clock", lambda: NOON + 10 * 60_000_000)
+    with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+        days = api(served, "now")["days"]
+    assert days["outputs"]["minute_totals"]["received"][-1] == 7
+    assert days["outputs"]["minute_totals"]["side_output"][-1] == pytest.approx(1 / 7)
+    assert days["outputs"]["minute_totals"]["corrected"][-1] == 2, "one late pane, and one of a rebuild"
+    assert days["outputs"]["minute_totals"]["side_output"][:-1] == [None] * 29
+    assert days["lag"][-1] == pytest.approx((180 + 85 + 120) / 3)
+
+
+def test_the_sinks(served: Dashboard) -> None:
+    (sink,) = api(served, "sinks")["sinks"]
+    assert (sink["sink"], sink["state"], sink["behind"]) == ("sqlite", "behind", 3)
+
+
+def test_the_life_of_each_window(served: Dashboard) -> None:
+    found = api(served, "windows", output="minute_totals")
+    lives = [(each["start"], each["stage"], each["values"]["paise"]) for each in found["windows"]]
+    assert lives == [
+        ("2026-04-25T12:02:00Z", "open", "1"),
+        ("2026-04-25T12:01:00Z", "rebuilt", str(2**60)),
+        (TWELVE, "corrected", "27"),
+    ], "values are exact, though a browser has no room for them as numbers"
+    panes = found["windows"][-1]["panes"]
+    assert [(each["op"], each["timing"], each["values"]["paise"]) for each in panes] == [
+        ("insert", "ON_TIME", "20"),
+        ("retract", "LATE", "20"),
+        ("insert", "LATE", "27"),
+    ]
+    assert panes[0]["at"] == (NOON + 120_000_000) // 1000, "when it was published, by the wall clock"
+
+
+def test_windows_some_at_a_time(served: Dashboard) -> None:
+    first = api(served, "windows", most="1")
+    assert ([each["stage"] for each in first["windows"]], first["more"]) == (["open", "rebuilt"], True)
+    second = api(served, "windows", most="1", skip="1")
+    assert ([each["stage"] for each in second["windows"]], second["more"]) == (["corrected"], False)
+    assert api(served, "windows", key='{"merchant": "nobody"}')["windows"] == []
+    held = api(served, "windows", window="2026-04-25T12:00:30Z", key='{"merchant": "amul"}')
+    assert [each["start"] for each in held["windows"]] == [TWELVE]
+
+
+def test_a_number_that_was_withdrawn_and_keys_of_null(tmp_path: Path) -> None:
+    lake = new_lake(tmp_path / "few")
+    lake.store.pin()
+    both = [
+        pane(0, 0, merchant=None, shop=1, payments=1),
+        pane(0, 0, op="retract", merchant=None, shop=1, payments=1),
+        pane(0, 0, merchant="a", shop=2, payments=1, timing="EARLY"),
+    ]
+    lake.panes("by_shop", 0, both)
+    with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+        found = api(served, "windows", output="by_shop")["windows"]
+        assert [(each["key"], each["stage"]) for each in found] == [
+            ({"merchant": "a", "shop": "2"}, "open"),
+            ({"merchant": None, "shop": "1"}, "withdrawn"),
+        ]
+        again = api(served, "windows", output="by_shop", key='{"merchant": null, "shop": "1"}')
+        assert [each["stage"] for each in again["windows"]] == ["withdrawn"]
+
+
+def test_the_ledger_by_day_and_batch(served: Dashboard) -> None:
+    found = api(served, "ledger", output="minute_totals")
+    assert found["differences"] == []
+    assert [(day["day"], day["received"], day["batches"]) for day in found["days"]] == [("2026-04-25", 7, 3)]
+    assert [(row["batch"], row["received"], row["side_output"]) for row in found["batches"]] == [
+        (2, 0, 0),
+        (1, 4, 1),
+        (0, 3, 0),
+    ]
+
+
+def test_a_ledger_that_does_not_balance_says_so(tmp_path: Path) -> None:
+    lake = new_lake(tmp_path / "off")
+    lake.store.pin()
+    lake.ledger(0, [{"output": "minute_totals", "received": 3, "on_time": 2}])
+    with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+        off = api(served, "ledger")["differences"]
+    assert [(each["output"], each["difference"]) for each in off] == [("minute_totals", "1")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "positions"),
+    [
+        ({"fate": "on_time"}, [125, 5, 15, 65]),
+        ({"fate": "on_time", "batch": "0"}, [5, 15, 65]),
+        ({"fate": "late_accepted"}, [25]),
+        ({"fate": "late_accepted", "batch": "0"}, []),
+        ({"fate": "side_output"}, [30]),
+        ({"fate": "side_output", "day": "2026-04-25"}, [30]),
+        ({"fate": "side_output", "day": "2026-04-24"}, []),
+        ({"fate": "dead_letter", "batch": "1"}, [9]),
+        ({"fate": "duplicate"}, []),
+        ({"fate": "on_time", "most": "2"}, [125, 5]),
+    ],
+)
+def test_down_to_the_events_of_a_fate(served: Dashboard, asked: dict[str, str], positions: list[int]) -> None:
+    found = api(served, "fate", output="minute_totals", **asked)
+    assert [each["position"] for each in found["events"]] == positions
+    assert found["more"] is ("most" in asked)
+
+
+def test_why_a_number_is_what_it_is(served: Dashboard) -> None:
+    found = api(served, "explain", output="minute_totals", window=TWELVE, key='{"merchant": "amul"}')
+    assert found["stands"] == {"paise": 27, "payments": 3}
+    assert [each["took_in"]["count"] for each in found["panes"] if each["op"] == "insert"] == [2, 1]
+    assert found["picture"].startswith("<svg")
+
+
+def test_how_late_events_come(served: Dashboard) -> None:
+    found = api(served, "lateness")
+    assert (found["events"], found["of_events"]) == (5, 5)
+    advised = {each["field"]: each for each in found["advised"]}
+    assert advised["watermark.delay"]["now"] == "30s"
+    assert all(each["svg"].startswith("<svg") for each in [*found["delays"], *found["outputs"]])
+    assert "now 30s" in found["delays"][1]["svg"], "where the settings stand"
+
+
+def test_a_pipeline_that_never_ran(tmp_path: Path) -> None:
+    with Dashboard([new_lake(tmp_path / "new").pipeline], "127.0.0.1", 0) as served:
+        for route in ("now", "sinks", "windows", "ledger", "lateness"):
+            assert "there is no store at" in api(served, route)["empty"], route
+
+
+def test_a_store_with_nothing_in_it(tmp_path: Path) -> None:
+    lake = new_lake(tmp_path / "empty")
+    lake.store.pin()
+    with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+        assert api(served, "now")["watermark"]["state"] == "none"
+        assert api(served, "windows")["windows"] == []
+        assert api(served, "ledger")["totals"] == []
+        assert "has no complete batch yet" in api(served, "lateness")["empty"]
+        for fate in ("on_time", "side_output", "duplicate", "dead_letter"):
+            assert api(served, "fate", fate=fate, day="2026-04-25")["events"] == []
+
+
+def test_a_damaged_table_is_an_error_in_words(lake: Lake, served: Dashboard) -> None:
+    for file in (lake.file.parent / "lake" / "outputs" / "minute_totals" / "panes" / "data").rglob(
+        "*.parquet"
+    ):
+        file.write_bytes(b"not a table")
+    got = get(f"{served.url}api/0/windows", output="minute_totals")
+    assert got.status == 409
+    assert "cannot be used" in got.json["error"]
+    assert "Traceback" not in got.text
+
+
+def test_an_unchanged_store_is_not_read_again(lake: Lake) -> None:
+    answers = Answers([lake.pipeline], clock=lambda: 0.0)
+    first = answers.answer(0, "windows", "output=minute_totals")
+    assert answers.answer(0, "windows", "output=minute_totals") is first
+    assert answers.made == 1
+    before = fingerprint(lake.pipeline)
+    lake.panes("minute_totals", 3, [pane(5, 0, paise=1, merchant="b", payments=1)])
+    close(lake, 3, NOON + 600_000_000)
+    assert fingerprint(lake.pipeline) != before
+    after = answers.answer(0, "windows", "output=minute_totals")
+    assert (answers.made, after.tag != first.tag) == (2, True)
+
+
+def test_what_depends_on_the_clock_ages(lake: Lake) -> None:
+    time = [0.0]
+    answers = Answers([lake.pipeline], clock=lambda: time[0])
+    answers.answer(0, "now", "")
+    time[0] = 59.0
+    answers.answer(0, "now", "")
+    assert answers.made == 1
+    time[0] = 61.0
+    answers.answer(0, "now", "")
+    assert answers.made == 2
+
+
+def test_the_store_stays_as_it_is(lake: Lake, served: Dashboard) -> None:
+    root = lake.file.parent
+    before = {file: file.stat().st_mtime_ns for file in root.rglob("*")}
+    for route in ("now", "sinks", "windows", "ledger", "lateness"):
+        api(served, route)
+    api(served, "fate", fate="duplicate")
+    api(served, "explain", window=TWELVE, key='{"merchant": "amul"}')
+    assert {file: file.stat().st_mtime_ns for file in root.rglob("*")} == before
+
+
+def test_hostile_keys_are_data(tmp_path: Path) -> None:
+    with Dashboard([told_store(tmp_path / "evil", HOSTILE).pipeline], "127.0.0.1", 0) as served:
+        (found,) = api(served, "windows", window=TWELVE)["windows"]
+        assert found["key"] == {"merchant": HOSTILE}
+        explained = api(served, "explain", window=TWELVE, key=json.dumps(found["key"]))
+        assert explained["key"] == {"merchant": HOSTILE}
+        assert "<script" not in explained["picture"]
+        assert "<img" not in explained["picture"]
