@@ -47,7 +47,7 @@ unit: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist worksteal -m "not long" --durations=25 --cov --cov-report=term:skip-covered
 
 test-long: $(VENV)/.dev
-	LATECOMER_TEST_EXAMPLES=10 $(BIN)/pytest -n 2 --dist worksteal -m "long or drawn" -v --durations=25
+	LATECOMER_TEST_EXAMPLES=20 $(BIN)/pytest -n 2 --dist worksteal -m "long or drawn" -v --durations=25
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench

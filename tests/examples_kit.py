@@ -11,7 +11,7 @@ VARIABLE = "LATECOMER_TEST_EXAMPLES"
 """How many times as many; it is set in `make test-long`, where the examples are also new ones each time."""
 _TIMES = int(os.environ.get(VARIABLE, "1"))
 
-usual = settings(max_examples=40 * _TIMES, derandomize=_TIMES == 1, deadline=None)  # machines are noisy
+usual = settings(max_examples=20 * _TIMES, derandomize=_TIMES == 1, deadline=None)  # machines are noisy
 
 
 def drawn(examples: int, **others: Any) -> settings:

@@ -23,8 +23,8 @@ SECOND = UNITS["s"]
 MINUTE = UNITS["m"]
 HOUR = UNITS["h"]
 
-quick = drawn(30)
-thorough = drawn(80)
+quick = drawn(15)
+thorough = drawn(40)
 
 
 def clock(text: str, day: str = "2026-04-25") -> int:

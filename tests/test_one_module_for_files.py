@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,7 @@ def test_what_touches_nothing_is_left_alone(written: str) -> None:
     assert not list(touches(written))
 
 
+@cache
 def _found() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for file in sorted(SOURCE.rglob("*.py")):

@@ -136,6 +136,7 @@ def assert_means(found: Any, aggregate: Aggregate, rows: Sequence[Mapping[str, A
         assert found == meant
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sizes", [[450], pytest.param([120, 500], marks=pytest.mark.long)])
 def test_any_cut_into_batches_gives_what_the_whole_list_gives(
     spark: SparkSession, tmp_path: Path, sizes: list[int]

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import duckdb
 import polars as pl
+import pytest
 from deltalake import DeltaTable
 
 from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
 
 
+@pytest.mark.long
 def test_polars_and_duckdb_read_what_was_written(finished: Path) -> None:
     pipeline = load_pipeline(finished)
     store = pipeline.store_path

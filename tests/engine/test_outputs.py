@@ -70,6 +70,7 @@ def from_the_start(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
     return bench
 
 
+@pytest.mark.long
 def test_filters_null_keys_and_no_keys_are_as_the_oracle_says(from_the_start: Bench) -> None:
     bench = from_the_start
     store = bench.engine().store
@@ -156,6 +157,7 @@ def test_a_changed_definition_is_refused(from_the_start: Bench, field: str, chan
         bench.engine()
 
 
+@pytest.mark.long
 def test_a_changed_policy_holds_from_the_next_batch_and_the_ledger_still_checks(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -182,6 +184,7 @@ def test_a_changed_policy_holds_from_the_next_batch_and_the_ledger_still_checks(
     assert "dropped" not in had[2]
 
 
+@pytest.mark.long
 def test_a_last_pane_is_the_last_until_the_policy_changes(spark: SparkSession, tmp_path: Path) -> None:
     minute = Arrival(BEGIN, BEGIN, "", {"key": "amul", "paise": 5})
     closing = Arrival(BEGIN + 300 * SECOND, BEGIN + 300 * SECOND, "", {"key": "bata"})

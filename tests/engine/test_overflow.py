@@ -79,6 +79,7 @@ LATE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("old", "outgrown"), [(False, 2 * LARGEST), (True, None)])
 def test_a_sum_that_outgrows_64_bits_through_late_events_goes_on(
     spark: SparkSession, tmp_path: Path, old: bool, outgrown: int | None
@@ -131,6 +132,7 @@ def test_an_overflow_within_a_predicate_stops_nothing(spark: SparkSession, tmp_p
     assert values(open_store(pipeline), "totals", "total") == [5]
 
 
+@pytest.mark.long
 def test_one_event_of_1970_does_not_become_a_pane_for_every_minute_since(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ PRINTED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("delays", [[10], pytest.param([0, 2, 5, 20, 40], marks=pytest.mark.long)])
 def test_the_sweep_of_delays_gives_the_printed_table(
     spark: SparkSession, tmp_path: Path, delays: list[int]
@@ -49,6 +50,7 @@ def test_the_sweep_of_delays_gives_the_printed_table(
     assert measured == {delay: PRINTED[delay] for delay in delays}
 
 
+@pytest.mark.long
 def test_every_paisa_shows_up_under_each_policy(spark: SparkSession, tmp_path: Path) -> None:
     shared = {"window": {"tumbling": "1m"}, "aggregates": {"paise": "sum(paise)"}, "allowed_lateness": "5m"}
     outputs = {

@@ -76,6 +76,7 @@ def undisturbed(
     return found
 
 
+@pytest.mark.long
 def test_a_writer_that_is_killed_between_any_two_steps(
     kafka: Client, tmp_path: Path, undisturbed: list[tuple[int, bytes | None, bytes | None, str]]
 ) -> None:
@@ -95,6 +96,7 @@ def test_a_writer_that_is_killed_between_any_two_steps(
     assert told(kafka, topic) == undisturbed
 
 
+@pytest.mark.long
 def test_a_broker_that_is_killed_in_the_middle_of_a_batch(
     own_kafka: Broker,
     kafka: Client,

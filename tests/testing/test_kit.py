@@ -7,8 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 
+from examples_kit import drawn
 from latecomer import testing
 from latecomer.config.models import Event, Output, Pipeline
 from latecomer.config.sources import Files, Source
@@ -31,7 +32,7 @@ from latecomer.testing import (
 )
 from latecomer.testing.strategies import scenarios
 
-relaxed = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+relaxed = drawn(15, suppress_health_check=[HealthCheck.too_slow])
 
 
 def pipeline(**output: object) -> Pipeline:

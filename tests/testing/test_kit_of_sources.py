@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from examples_kit import drawn
 from latecomer.config.merged import merged
 from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError
@@ -34,7 +35,7 @@ from latecomer.testing.scenario import Step, all_in_one, one_by_one
 from latecomer.testing.strategies import rows, scenarios
 from latecomer.testing.transcripts import Transcript, parse_transcript
 
-relaxed = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+relaxed = drawn(10, suppress_health_check=list(HealthCheck))
 
 SHOP = """\
 name: shop

@@ -12,6 +12,7 @@ from latecomer.testing.servers import KafkaServer, PostgresServer, running_kafka
 from postgres_kit import required_binaries
 
 
+@pytest.mark.long
 def test_a_broker_runs_until_the_block_ends(kafka_jars: None, tmp_path: Path) -> None:
     from confluent_kafka.admin import AdminClient
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from latecomer import Output, Reader, advise, replay
@@ -39,6 +40,7 @@ def arrivals(count: int = 240) -> list[Arrival]:
     return found
 
 
+@pytest.mark.long
 def test_a_what_if_is_what_a_replay_computes(spark: SparkSession, tmp_path: Path) -> None:
     minutes = {"window": {"tumbling": "1m"}, "aggregates": SUMS, "by": ["key"]}
     outputs = {

@@ -20,6 +20,7 @@ from spark_kit import Bench, require_explained
 SECOND, MINUTE = UNITS["s"], UNITS["m"]
 
 
+@pytest.mark.long
 def test_a_range_is_applied_as_it_is_now_whatever_was_planned_before(
     spark: SparkSession, tmp_path: Path
 ) -> None:

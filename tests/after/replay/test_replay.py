@@ -219,6 +219,7 @@ def test_a_history_of_restarts_silence_and_changed_rules_is_repeated_exactly(his
     assert {"insert", "retract"} == {pane["op"] for pane in panes}
 
 
+@pytest.mark.long
 def test_one_output_alone_is_repeated_exactly(history: Bench) -> None:
     found = replayed(history, outputs=["joined"])
     assert list(found.outputs) == ["joined"]
@@ -237,6 +238,7 @@ def test_a_kept_replay_is_a_store_to_read_and_not_to_run(history: Bench, tmp_pat
         replayed(history, to=history.folder / "store" / "kept")
 
 
+@pytest.mark.long
 def test_a_batch_under_way_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
     bench = bench_of(spark, tmp_path, out=UPDATED)
     engine = bench.engine()
@@ -311,6 +313,7 @@ def plain(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Benc
 LONGER = ("longer ticks", "ticks of one event", "another strategy", "other windows")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [pytest.param(each, marks=[pytest.mark.long] * (each in LONGER)) for each in SUPPOSED]
 )

@@ -102,6 +102,7 @@ def test_a_correction_counts_it_once(delivered: Path) -> None:
     assert first_window(serving(reader, "short").to_pylist()) == (1 + 2 + 4 + 16 + 4, 5)
 
 
+@pytest.mark.long
 def test_the_log_says_the_same(spark: SparkSession, delivered: Path) -> None:
     pipeline = pipeline_with(delivered, long=LONG)
     kept, dropped, joined = (

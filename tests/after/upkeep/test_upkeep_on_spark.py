@@ -98,6 +98,7 @@ def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return Ran(bench, bench.oracle(BATCHES, drain=True), certificates[0])
 
 
+@pytest.mark.long
 def test_the_engine_does_not_notice(ran: Ran) -> None:
     store = open_store(ran.pipeline)
     assert any(is_merged(file) for file in store.events.files())
