@@ -11,15 +11,19 @@ from operator import attrgetter
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.errors import SchemaOutage
+from latecomer.fast import MOST_BYTES, MOST_ROWS, Choice, Declined
 from latecomer.log import envelope
 from latecomer.log.dead_letters import Filing
 from latecomer.log.duplicates import set_aside
 from latecomer.log.envelope import decoded
 from latecomer.log.ids import IdIndex
+from latecomer.log.in_process import found_heads
+from latecomer.log.logged import Logged
 from latecomer.log.marks import MARK, with_marks
 from latecomer.log.measures import measures_in_raw, sum_measures
 from latecomer.model.durations import EARLIEST, to_micros
@@ -92,6 +96,8 @@ class EventLog:
             for name, value in source.settings.items():
                 self._reading.conf.set(name, value)
         self._files: dict[int, list[DataFile]] = {}
+        self.choice = Choice()
+        """Which way the steps of the log went."""
         self._ids = IdIndex(store.root / "ids", store.events)
 
     def write(self, batch: int, piece: Slice, timeline: Timeline) -> Received:
@@ -133,10 +139,17 @@ class EventLog:
         failpoint(f"{table.root.name}.committed", batch)
         return count
 
-    def batch(self, batch: int) -> DataFrame:
+    def batch(self, batch: int) -> Logged:
         """The events of one batch."""
         files = self._files_of(self.store.events, batch)
-        return _only(self._read(files), files, batch)
+        return Logged(lambda: _only(self._read(files), files, batch), lambda: self._load(files, batch))
+
+    def _load(self, files: Sequence[DataFile], batch: int) -> pa.Table:
+        """The events of a batch in this process."""
+        if sum(file.rows for file in files) > MOST_ROWS or sum(file.size for file in files) > MOST_BYTES:
+            raise Declined("a large batch")
+        rows = self.store.events.dataset(files, self.store.layout.schema).to_table()
+        return rows.filter(pc.field("batch") == batch) if any(map(is_merged, files)) else rows
 
     def written(self, batch: int) -> Sequence[DataFile]:
         """The files of events that this run wrote for its last batch; none of any other."""
@@ -178,14 +191,31 @@ class EventLog:
         """The events in some of the log's files."""
         return self._read(files)
 
-    def heads(self, events: DataFrame, source: str | None = None) -> Heads:
+    def heads(self, logged: Logged, source: str | None = None) -> Heads:
         """What each tick brought from each partition: one small row for each, on the driver.
 
         It is told as much as the strategy of the events' source needs, and no more than that where no strategy is to
         hear of them. Where one needs a histogram there is a row for each of its bars.
         """
         watermark = self.store.pipeline.watermark
-        every, needs = watermark.every, PLAIN if source is None else watermark.of_source(source).needs
+        needs = PLAIN if source is None else watermark.of_source(source).needs
+        return self.choice.take(
+            "heads",
+            lambda: self._heads_here(logged, needs),
+            lambda: self._heads_on_spark(logged, source, needs),
+        )
+
+    def _heads_here(self, logged: Logged, needs: Needs) -> Heads:
+        if needs != PLAIN:
+            raise Declined("a strategy that needs more than the latest event times")
+        every, store = self.store.pipeline.watermark.every, self.store
+        found = found_heads(logged.table, store.layout, store.measures())
+        heads = _heads(found.rows, needs, every)
+        latest = max((head.max_event_time for head in heads), default=BEGIN_OF_TIME)
+        return Heads(heads, found.earliest, latest, found.sums)
+
+    def _heads_on_spark(self, logged: Logged, source: str | None, needs: Needs) -> Heads:
+        every, events = self.store.pipeline.watermark.every, logged.frame
         if source is not None and needs.marks:
             events = with_marks(events, self.store.reading(source), needs)
         bar = _bar(needs, every)

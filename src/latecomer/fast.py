@@ -1,0 +1,48 @@
+"""The fast path: a batch that is small enough is computed in this process, without a job of Spark's (ADR 0056).
+
+It knows the common case, and that exactly. Whatever is not in it raises `Declined`, and the same step is done by Spark
+SQL, which has the same result. `LATECOMER_FAST=off` has Spark do all of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+VARIABLE = "LATECOMER_FAST"
+MOST_ROWS = 1_000_000
+"""So many rows of a batch, or of open states, are held in this process."""
+MOST_BYTES = 64 << 20
+"""So many bytes of files are read in this process for a batch."""
+_Result = TypeVar("_Result")
+
+
+class Declined(Exception):
+    """This is not the common case: Spark does it. The message is the reason, in words."""
+
+
+def is_on() -> bool:
+    """Whether the fast path may be used."""
+    return os.environ.get(VARIABLE, "on").strip().lower() not in ("off", "0", "false", "no")
+
+
+class Choice:
+    """Which way the steps of a run went, and why not the fast one."""
+
+    def __init__(self) -> None:
+        self.fast: dict[str, int] = {}
+        self.declined: dict[str, dict[str, int]] = {}
+
+    def take(self, step: str, fast: Callable[[], _Result], spark: Callable[[], _Result]) -> _Result:
+        """What the fast path makes of a step, or what Spark does."""
+        try:
+            if not is_on():
+                raise Declined(f"{VARIABLE} is off")
+            done = fast()
+        except Declined as reason:
+            reasons = self.declined.setdefault(step, {})
+            reasons[str(reason)] = reasons.get(str(reason), 0) + 1
+            return spark()
+        self.fast[step] = self.fast.get(step, 0) + 1
+        return done
