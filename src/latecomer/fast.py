@@ -13,7 +13,7 @@ from typing import TypeVar
 VARIABLE = "LATECOMER_FAST"
 MOST_ROWS = 1_000_000
 """So many rows of a batch, or of open states, are held in this process."""
-MOST_BYTES = 64 << 20
+MOST_READ = 64 << 20
 """So many bytes of files are read in this process for a batch."""
 _Result = TypeVar("_Result")
 

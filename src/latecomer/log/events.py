@@ -16,13 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.errors import SchemaOutage
-from latecomer.fast import MOST_BYTES, MOST_ROWS, Choice, Declined
+from latecomer.fast import MOST_READ, MOST_ROWS, Choice, Declined
 from latecomer.log import envelope
 from latecomer.log.dead_letters import Filing
 from latecomer.log.duplicates import set_aside
 from latecomer.log.envelope import decoded
 from latecomer.log.ids import IdIndex
-from latecomer.log.in_process import found_heads
+from latecomer.log.in_process import behind, enveloped, found_heads
 from latecomer.log.logged import Logged
 from latecomer.log.marks import MARK, with_marks
 from latecomer.log.measures import measures_in_raw, sum_measures
@@ -31,11 +31,11 @@ from latecomer.model.strategies import PLAIN, REACH, Head, Needs
 from latecomer.model.timeline import Timeline
 from latecomer.model.types import INTEGERS
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.source.base import LANDED, NO_CLOCK, Clock, Rows, Slice, Source
+from latecomer.source.base import LANDED, NO_CLOCK, Clock, Loaded, Rows, Slice, Source
 from latecomer.source.choose import sources_of
 from latecomer.spark.session import no_rows, own_session
 from latecomer.store.failpoints import failpoint
-from latecomer.store.files import Location, parquet_files, remove_all, url
+from latecomer.store.files import Location, parquet_files, remove_all, url, write_table
 from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import CLOCKS, TOMBSTONES, Store
 from latecomer.store.table import (
@@ -114,10 +114,14 @@ class EventLog:
             read.clocks(),
         )
 
-    def _written(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows]:
+    def _written(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows | Loaded]:
         """All lanes of a batch, in a folder that no commit names, and the rows that were read."""
         if self.store.pipeline.event.id is None:
-            folder, read = self._write_lanes(batch, piece, timeline)
+            folder, read = self.choice.take(
+                "log",
+                lambda: self._write_lanes_here(batch, piece, timeline),
+                lambda: self._write_lanes(batch, piece, timeline),
+            )
         else:
             with ThreadPoolExecutor(1, "latecomer-ids") as pool:
                 ready = pool.submit(self._ids.catch_up, self._remembered_since(timeline))
@@ -127,7 +131,7 @@ class EventLog:
         failpoint("events.written", batch)
         return folder, read
 
-    def _commit_lane(self, batch: int, folder: Location, lane: str, piece: Slice, read: Rows) -> int:
+    def _commit_lane(self, batch: int, folder: Location, lane: str, piece: Slice, read: Rows | Loaded) -> int:
         """Make a lane visible; tells how many rows it has."""
         tables = {
             envelope.DEAD_LETTERS: self.store.dead_letters,
@@ -146,7 +150,7 @@ class EventLog:
 
     def _load(self, files: Sequence[DataFile], batch: int) -> pa.Table:
         """The events of a batch in this process."""
-        if sum(file.rows for file in files) > MOST_ROWS or sum(file.size for file in files) > MOST_BYTES:
+        if sum(file.rows for file in files) > MOST_ROWS or sum(file.size for file in files) > MOST_READ:
             raise Declined("a large batch")
         rows = self.store.events.dataset(files, self.store.layout.schema).to_table()
         return rows.filter(pc.field("batch") == batch) if any(map(is_merged, files)) else rows
@@ -262,7 +266,20 @@ class EventLog:
             return no_rows(self.spark, columns)
         return self.spark.read.schema(ddl(columns)).parquet(*self.store.events.paths(files))
 
-    def _write_lanes(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows]:
+    def _write_lanes_here(
+        self, batch: int, piece: Slice, timeline: Timeline
+    ) -> tuple[Location, Rows | Loaded]:
+        """Likewise in this process: a batch in which every row is an event."""
+        loaded = self.sources[piece.source].load(piece)
+        events = enveloped(loaded, self.store.reading(piece.source), batch)
+        late = behind(events, timeline.watermark)
+        folder = self.store.events.new_folder(batch)
+        for lane, which in ((envelope.EVENTS, pc.invert(late)), (envelope.BEHIND, late)):
+            if (rows := events.filter(which)).num_rows:
+                write_table(rows, folder / f"{envelope.LANE}={lane}" / "part.parquet")
+        return folder, loaded
+
+    def _write_lanes(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows | Loaded]:
         """Write all lanes into a folder that no commit names; tells it, and the rows that were read."""
         folder: Location | None = None
 
@@ -323,7 +340,7 @@ class EventLog:
         filing = Filing(self.sources[piece.source].letters(piece))
         return [filing.file(written, home / written.name) for written in found]
 
-    def _commit(self, batch: int, table: Table, files: Sequence[Location], read: Rows) -> int:
+    def _commit(self, batch: int, table: Table, files: Sequence[Location], read: Rows | Loaded) -> int:
         if not files and not table.exists and table is not self.store.events:
             return 0
         if table.holds(batch):
