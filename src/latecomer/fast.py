@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
+import pyarrow as pa
+
 VARIABLE = "LATECOMER_FAST"
 MOST_ROWS = 1_000_000
 """So many rows of a batch, or of open states, are held in this process."""
@@ -40,9 +42,13 @@ class Choice:
             if not is_on():
                 raise Declined(f"{VARIABLE} is off")
             done = fast()
-        except Declined as reason:
-            reasons = self.declined.setdefault(step, {})
-            reasons[str(reason)] = reasons.get(str(reason), 0) + 1
-            return spark()
-        self.fast[step] = self.fast.get(step, 0) + 1
-        return done
+        except Declined as declined:
+            reason = str(declined)
+        except pa.ArrowException as error:  # what Arrow cannot do is not in the common case
+            reason = f"Arrow says: {str(error).partition(chr(10))[0]}"
+        else:
+            self.fast[step] = self.fast.get(step, 0) + 1
+            return done
+        reasons = self.declined.setdefault(step, {})
+        reasons[reason] = reasons.get(reason, 0) + 1
+        return spark()

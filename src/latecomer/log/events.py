@@ -273,10 +273,12 @@ class EventLog:
         loaded = self.sources[piece.source].load(piece)
         events = enveloped(loaded, self.store.reading(piece.source), batch)
         late = behind(events, timeline.watermark)
+        lanes = {envelope.EVENTS: events.filter(pc.invert(late)), envelope.BEHIND: events.filter(late)}
         folder = self.store.events.new_folder(batch)
-        for lane, which in ((envelope.EVENTS, pc.invert(late)), (envelope.BEHIND, late)):
-            if (rows := events.filter(which)).num_rows:
-                write_table(rows, folder / f"{envelope.LANE}={lane}" / "part.parquet")
+        with self.store.events.explained():
+            for lane, rows in lanes.items():
+                if rows.num_rows:
+                    write_table(rows, folder / f"{envelope.LANE}={lane}" / "part.parquet")
         return folder, loaded
 
     def _write_lanes(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows | Loaded]:
