@@ -17,6 +17,7 @@ MOST_ROWS = 1_000_000
 """So many rows of a batch, or of open states, are held in this process."""
 MOST_READ = 64 << 20
 """So many bytes of files are read in this process for a batch."""
+_TOLD = 3
 _Result = TypeVar("_Result")
 
 
@@ -34,7 +35,32 @@ class Choice:
 
     def __init__(self) -> None:
         self.fast: dict[str, int] = {}
+        """How often each step went the fast way."""
         self.declined: dict[str, dict[str, int]] = {}
+        """How often each step was left to Spark, by reason."""
+
+    def in_words(self) -> str | None:
+        """How much went the fast way, and why the rest did not; None where nothing was done.
+
+        >>> choice = Choice()
+        >>> choice.take("log", lambda: 1, lambda: 2)
+        1
+        >>> choice.in_words()
+        'all 1 steps without Spark'
+        """
+        here, reasons = sum(self.fast.values()), self._reasons()
+        left = sum(reasons.values())
+        if not left:
+            return f"all {here} steps without Spark" if here else None
+        often = sorted(reasons, key=lambda reason: -reasons[reason])
+        return f"{here} of {here + left} steps without Spark; Spark for {', '.join(often[:_TOLD])}"
+
+    def _reasons(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for reasons in self.declined.values():
+            for reason, count in reasons.items():
+                found[reason] = found.get(reason, 0) + count
+        return found
 
     def take(self, step: str, fast: Callable[[], _Result], spark: Callable[[], _Result]) -> _Result:
         """What the fast path makes of a step, or what Spark does."""

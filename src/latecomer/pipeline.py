@@ -258,6 +258,12 @@ class Engine:
         self.settle()
         self.sinks.finish()
 
+    def paths(self) -> dict[str, str]:
+        """The log and each output: how many steps were done without Spark, and why the others were not."""
+        choices = {"log": self.log.choice}
+        choices |= {f"output {output.name}": output.choice for output in self.outputs}
+        return {what: said for what, choice in choices.items() if (said := choice.in_words()) is not None}
+
     @property
     def busy(self) -> bool:
         """Whether a batch is being completed."""

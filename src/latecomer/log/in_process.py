@@ -66,14 +66,8 @@ def enveloped(loaded: Loaded, reading: Reading, batch: int) -> pa.Table:
     """The rows of a source → the columns of the event log, as `envelope.decoded` writes them."""
     pipeline, kinds, log, rows = reading.pipeline, reading.columns, reading.log, loaded.rows
     event, order_by, every = pipeline.event, pipeline.order_by, pipeline.watermark.every
-    if reading.source:
-        raise Declined("several sources")
-    if event.id_columns:
-        raise Declined("events with an id")
-    if every == "event":
-        raise Declined("ticks of one event")
-    if beyond_the_ledger(kinds, pipeline.ledger):
-        raise Declined("measures that may be beyond the ledger")
+    require_common(reading)
+    assert every != "event"  # noqa: S101
     time = micros(flat(rows.column(event.time)), kinds[event.time], event.unit, event.zone)
     arrival = flat(rows.column(LANDED))
     if order_by is not None:
@@ -87,7 +81,7 @@ def enveloped(loaded: Loaded, reading: Reading, batch: int) -> pa.Table:
     tick = np.floor_divide(np.asarray(arrival), every)
     named = {"producer": event.producer, "producer_seq": event.producer_seq}
     said = {name: _text(rows, column, kinds) for name, column in named.items() if column is not None}
-    payload = {stored: rows.column(column) for column, stored in log.payload.items() if column in kinds}
+    payload = {stored: rows.column(column) for column, stored in log.payload.items()}
     made = {
         "event_time": time,
         "arrival_time": arrival,
@@ -100,12 +94,24 @@ def enveloped(loaded: Loaded, reading: Reading, batch: int) -> pa.Table:
         "tick": pa.array(tick),
         **payload,
     }
-    if missing := [stored for column, stored in log.payload.items() if column not in kinds]:
-        raise Declined(f"a source without {missing[0]}")
     schema = pa.schema([log.schema.field(name) for name in made])
     return pa.table(
         {name: column.cast(schema.field(name).type) for name, column in made.items()}, schema=schema
     )
+
+
+def require_common(reading: Reading) -> None:
+    """Decline a pipeline whose rows are not logged here, whatever they are."""
+    if reading.source:
+        raise Declined("several sources")
+    if reading.pipeline.event.id_columns:
+        raise Declined("events with an id")
+    if reading.pipeline.watermark.every == "event":
+        raise Declined("ticks of one event")
+    if beyond_the_ledger(reading.columns, reading.pipeline.ledger):
+        raise Declined("measures that may be beyond the ledger")
+    if missing := [column for column in reading.log.payload if column not in reading.columns]:
+        raise Declined(f"a source without {missing[0]}")
 
 
 def _text(rows: pa.Table, column: str | None, kinds: Mapping[str, str]) -> pa.Array | pa.ChunkedArray:

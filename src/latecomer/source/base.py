@@ -190,9 +190,14 @@ class Source(ABC):
     def letters(self, piece: Slice) -> Letters:
         """How the dead letters of a slice are told."""
 
+    def require_fast(self) -> None:
+        """`Declined` where Spark has to read this source, whatever it holds."""
+        raise Declined("a source that only Spark reads")
+
     def load(self, piece: Slice) -> Loaded:
         """The rows of a slice in this process; `Declined` where Spark has to read them."""
-        raise Declined("a source that only Spark reads")
+        self.require_fast()
+        raise NotImplementedError
 
 
 class FollowedSource(Source):

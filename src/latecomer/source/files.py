@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from latecomer.config.checks import PRIVATE
 from latecomer.config.paths import SourcePath, fits, special_kind
 from latecomer.decode import lines, parquet
-from latecomer.decode.arrow_json import json_lines
+from latecomer.decode.arrow_json import json_lines, require_plain_columns
 from latecomer.decode.avro import forget_avro_files
 from latecomer.decode.base import METADATA, FileDecoder
 from latecomer.decode.choose import decoder_settings, file_decoder
@@ -205,13 +205,17 @@ class FileSource(StreamedSource):
 
         return patiently(attempt)
 
-    def load(self, piece: Slice) -> Loaded:
-        """Files of plain JSON lines, in folders and under names that need no escaping."""
-        files = _files_of(piece)
+    def require_fast(self) -> None:
         if not isinstance(self.decoder, JsonFiles):
             raise Declined("files of another format than JSON")
         if self.decoder.always_by_line:
             raise Declined("files in another encoding than UTF-8")
+        require_plain_columns(self.read_columns)
+
+    def load(self, piece: Slice) -> Loaded:
+        """Files of plain JSON lines, in folders and under names that need no escaping."""
+        self.require_fast()
+        files = _files_of(piece)
         if not files or sum(file.size for file in files) > MOST_READ:
             raise Declined("a large batch, or none")
         if not all(_PLAIN_PATH.fullmatch(str(file.local)) for file in files):
