@@ -29,6 +29,7 @@ from latecomer.windowing.merge import LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMAR
 from latecomer.windowing.states import EVENTS
 
 _FILE = "part.parquet"
+_FATE_NAMES = np.array([FATES[code].value for code in sorted(FATES)], object)
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class ArrowOutput:
         if starts is not None:
             wanted = pc.field("window_start").isin(pa.array(starts, pa.int64()).cast(TIMESTAMP))
         rows = dataset(files, self.merger.schema)
-        if rows.count_rows(filter=wanted) > MOST_ROWS:
+        if rows.count_rows() > MOST_ROWS:
             raise Declined(f"more than {MOST_ROWS:,} rows")
         return rows.to_table(filter=wanted)
 
@@ -113,14 +114,12 @@ class ArrowOutput:
         self, merged: pa.Table, lane: npt.NDArray[np.object_], batch: Batch, closed: Mapping[int, Step]
     ) -> dict[str, pa.Array]:
         fired, late = lane == FIRED, (lane == LATE) | (lane == WAITING)
-        steps = [closed.get(end) for end in merged.column(END).to_pylist()]
-        at = pa.array([step and step.at for step in steps], pa.int64())
-        mark = pa.array([step and step.watermark for step in steps], pa.int64())
+        at, mark = _closings(_numbers(merged, END), closed, fired)
         is_fired, is_late = pa.array(fired), pa.array(late)
         last = flat(merged.column(LAST_SEQUENCE))
         none = pa.scalar(None, pa.int64())
         reached = np.asarray(mark.fill_null(0))
-        timing = np.array([FATES[code].value for code in merged.column(FATE).to_pylist()], object)
+        timing = _FATE_NAMES[np.asarray(merged.column(FATE))]
         timing[fired], timing[late] = Timing.ON_TIME.value, Timing.LATE.value
         return {
             "sequence": pc.if_else(
@@ -244,6 +243,18 @@ def _ticks(batch: Batch) -> dict[int, int]:
     if batch.history:
         raise Declined("an output that is computed from the log")
     return batch.stretch.ticks
+
+
+def _closings(
+    ends: Micros, closed: Mapping[int, Step], fired: npt.NDArray[np.bool_]
+) -> tuple[pa.Array, pa.Array]:
+    """When the windows that fired closed, and by which watermark; null for all others."""
+    known = np.array(sorted(closed), np.int64)
+    steps = [closed[int(end)] for end in known]
+    place = np.where(fired, np.searchsorted(known, ends), 0)
+    moments = ([step.at for step in steps] or [0], [step.watermark for step in steps] or [0])
+    at, mark = (pa.array(np.array(each, np.int64)[place], mask=~fired) for each in moments)
+    return at, mark
 
 
 def _numbers(rows: pa.Table, name: str) -> Micros:

@@ -96,6 +96,8 @@ class EventLog:
             for name, value in source.settings.items():
                 self._reading.conf.set(name, value)
         self._files: dict[int, list[DataFile]] = {}
+        self._tables: dict[int, pa.Table] = {}
+        """The events of the last batch, where they were logged in this process."""
         self.choice = Choice()
         """Which way the steps of the log went."""
         self._ids = IdIndex(store.root / "ids", store.events)
@@ -152,8 +154,19 @@ class EventLog:
         """The events of a batch in this process."""
         if sum(file.rows for file in files) > MOST_ROWS or sum(file.size for file in files) > MOST_READ:
             raise Declined("a large batch")
+        if batch in self._tables:
+            return self._tables[batch]
         rows = self.store.events.dataset(files, self.store.layout.schema).to_table()
         return rows.filter(pc.field("batch") == batch) if any(map(is_merged, files)) else rows
+
+    def _as_stored(self, events: pa.Table) -> pa.Table:
+        """Events as they will be read: with the columns that they do not have."""
+        schema, there = self.store.layout.schema, set(events.column_names)
+        columns = [
+            events.column(each.name) if each.name in there else pa.nulls(events.num_rows, each.type)
+            for each in schema
+        ]
+        return pa.table(columns, schema=schema)
 
     def written(self, batch: int) -> Sequence[DataFile]:
         """The files of events that this run wrote for its last batch; none of any other."""
@@ -274,6 +287,7 @@ class EventLog:
         events = enveloped(loaded, self.store.reading(piece.source), batch)
         late = behind(events, timeline.watermark)
         lanes = {envelope.EVENTS: events.filter(pc.invert(late)), envelope.BEHIND: events.filter(late)}
+        self._tables = {batch: self._as_stored(pa.concat_tables(lanes.values()))}
         folder = self.store.events.new_folder(batch)
         with self.store.events.explained():
             for lane, rows in lanes.items():
