@@ -34,6 +34,8 @@ _SPACE = 0x20
 _NO_NUMBERS = (b"NaN", b"nan", b"Inf", b"INF", b"inf")
 _NO_NUMBER = re.compile(rb"[^\"\w](?:%s)" % b"|".join(_NO_NUMBERS))
 """What some readers take for a number, and each another part of it."""
+_BLOCK = 1 << 20
+"""So much is parsed by one thread; no line is as long."""
 _MARK = b"\xef\xbb\xbf"
 
 
@@ -45,7 +47,7 @@ def json_lines(text: bytes, columns: Mapping[str, str]) -> pa.Table:
     try:
         rows = pj.read_json(
             pa.BufferReader(text),
-            read_options=pj.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            read_options=pj.ReadOptions(block_size=_BLOCK),
             parse_options=pj.ParseOptions(
                 explicit_schema=pa.schema(list(kinds.items())), unexpected_field_behavior="ignore"
             ),
