@@ -118,6 +118,7 @@ class EventLog:
 
     def _written(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows | Loaded]:
         """All lanes of a batch, in a folder that no commit names, and the rows that were read."""
+        self._tables = {}
         if self.store.pipeline.event.id is None:
             folder, read = self.choice.take(
                 "log",
