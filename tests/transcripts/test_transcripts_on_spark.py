@@ -2,8 +2,9 @@
 
 `make test` has one or two of each kind of rule, and those that are about the engine itself. All others are in
 `make test-long`, with each once more under another cut (every row its own batch, or all rows in one) and a replay of
-the log of every third. As written they go the fast way where there is one, under another cut Spark does all of it. What a transcript says of the pure model is in `make test` for all of them, and tests/engine and
-tests/properties hold each window, trigger, policy and strategy on Spark against the oracle.
+the log of every third. As written they go the fast way where there is one, under another cut Spark does all of it. What
+a transcript says of the pure model is in `make test` for all of them, and tests/engine and tests/properties hold each
+window, trigger, policy and strategy on Spark against the oracle.
 """
 
 from __future__ import annotations
