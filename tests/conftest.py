@@ -28,6 +28,7 @@ from latecomer.cli import steps
 from latecomer.config.load import load_pipeline
 from latecomer.decode import retrying
 from latecomer.errors import MachineError
+from latecomer.fast import VARIABLE as FAST
 from latecomer.running import run
 from latecomer.spark.packages import avro_reader, jars, joined, kafka_connector, with_jars
 from latecomer.spark.session import build_session
@@ -203,6 +204,12 @@ def forget_other_storage(spark: SparkSession) -> None:
         for name in map(str, hadoop.getPropsWithPrefix("").keySet()):
             if name.startswith(ABOUT_OTHERS) and "fileoutputcommitter" not in name:
                 hadoop.unset(name)
+
+
+@pytest.fixture
+def spark_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark SQL does every step of a batch: for tests that are about it."""
+    monkeypatch.setenv(FAST, "off")
 
 
 @pytest.fixture

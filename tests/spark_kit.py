@@ -28,6 +28,7 @@ from latecomer.config.sources import Files, Source
 from latecomer.decode.files import SourceFile
 from latecomer.firing.batch import Batch as EngineBatch
 from latecomer.firing.sessions import SessionLogic
+from latecomer.log.logged import Logged
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.durations import to_micros
 from latecomer.model.interpreter import Interpretation, interpret
@@ -206,7 +207,7 @@ class Bench:
         events = engine.log.everything()
         (logic,) = [each for each in engine.outputs if each.name == output]
         if isinstance(logic, SessionLogic):
-            log = EngineBatch(engine.last, stretch, events, history=True)
+            log = EngineBatch(engine.last, stretch, Logged.of(events), history=True)
             rows = logic.judged(log, self.folder / uuid4().hex, more=["position as nth"])
         else:
             seen = as_seen(events, store.layout, self.outputs[output], "position as nth")

@@ -37,6 +37,7 @@ from latecomer.ledger.book import (
     with_duplicates,
 )
 from latecomer.log.events import NOTHING, EventLog, Received
+from latecomer.log.logged import Logged
 from latecomer.log.repairs import RepairLog
 from latecomer.log.repeats import repeats_in
 from latecomer.model.holding import Holding, holding_in_words
@@ -256,6 +257,12 @@ class Engine:
         """Wait for the batch under way, and until every sink has everything."""
         self.settle()
         self.sinks.finish()
+
+    def paths(self) -> dict[str, str]:
+        """The log and each output: how many steps were done without Spark, and why the others were not."""
+        choices = {"log": self.log.choice}
+        choices |= {f"output {output.name}": output.choice for output in self.outputs}
+        return {what: said for what, choice in choices.items() if (said := choice.in_words()) is not None}
 
     @property
     def busy(self) -> bool:
@@ -553,10 +560,12 @@ class Engine:
         logged = self.log.everything()
         repeats = repeats_in(logged, self.pipeline, joined)
         events = repeats.left_out_of(logged)
-        heads = self.log.heads(events)
+        seen = Logged.of(events)
+        heads = self.log.heads(seen)
         stretch = self.keeper.stretch(0, self.last)
-        seen = events if heads.heads else None
-        batch = Batch(self.last, stretch, seen, heads.earliest, heads.latest, history=True)
+        batch = Batch(
+            self.last, stretch, seen if heads.heads else None, heads.earliest, heads.latest, history=True
+        )
         prepared = self._prepared(output, batch)
         entries = self._past_entries(output, batch, repeats.among(logged))
         require_balance(entries)

@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -51,6 +51,8 @@ class RunReport:
     newest_arrival: int
     computed: Mapping[str, float]
     """The new outputs that were computed from the log, and how many seconds each took."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """The log and each output: how many steps were done without Spark, and why the others were not."""
 
     @property
     def drained(self) -> bool:
@@ -159,7 +161,9 @@ def _run(
         LOG.info("waiting for the sinks")
         engine.finish()
         timeline = engine.keeper.timeline
-        return RunReport(engine.last + 1, timeline.watermark, timeline.last_at, engine.computed)
+        return RunReport(
+            engine.last + 1, timeline.watermark, timeline.last_at, engine.computed, engine.paths()
+        )
     except Exception as error:
         reported = _in_words(error, engine.store)
         if reported is error:

@@ -8,6 +8,7 @@ from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -21,6 +22,8 @@ from latecomer.spark.session import own_session
 from latecomer.store.store import open_store
 from latecomer.windowing.assign import END, START, TIME, with_windows
 from spark_kit import Bench, assert_same, stored_panes
+
+pytestmark = pytest.mark.usefixtures("spark_alone")
 
 SECOND, MINUTE, HOUR = 1_000_000, 60_000_000, 3_600_000_000
 WINDOWS: dict[str, dict[str, str]] = {

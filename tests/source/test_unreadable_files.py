@@ -19,6 +19,7 @@ from latecomer.config import columns
 from latecomer.config.columns import infer_columns
 from latecomer.decode.files import SourceFile
 from latecomer.errors import SourceError
+from latecomer.fast import VARIABLE as FAST
 from latecomer.log import events as log
 from latecomer.pipeline import Engine
 from latecomer.source.files import FileSource
@@ -227,6 +228,7 @@ def test_a_file_that_goes_while_it_is_read_is_waited_for(
         return rows
 
     with monkeypatch.context() as patched:
+        patched.setenv(FAST, "off")
         patched.setattr(FileSource, "rows", vanishing)
         with pytest.raises(SourceError, match=r"b\.json was found"):
             run_once(pipeline, spark)
@@ -253,6 +255,7 @@ def test_an_error_that_no_file_is_to_blame_for_stops_the_batch(
         return decoded(*given).withColumn("origin", F.raise_error(F.lit("out of order")).cast("string"))
 
     with monkeypatch.context() as patched:
+        patched.setenv(FAST, "off")
         patched.setattr(log, "decoded", failing)
         with pytest.raises(SourceError, match=r"Spark stopped the batch: .*out of order"):
             run_once(pipeline, spark)

@@ -2,8 +2,9 @@
 
 `make test` has one or two of each kind of rule, and those that are about the engine itself. All others are in
 `make test-long`, with each once more under another cut (every row its own batch, or all rows in one) and a replay of
-the log of every third. What a transcript says of the pure model is in `make test` for all of them, and tests/engine and
-tests/properties hold each window, trigger, policy and strategy on Spark against the oracle.
+the log of every third. As written they go the fast way where there is one, under another cut Spark does all of it. What
+a transcript says of the pure model is in `make test` for all of them, and tests/engine and tests/properties hold each
+window, trigger, policy and strategy on Spark against the oracle.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ def test_spark_says_so(file: Path, spark: SparkSession) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("spark_alone")
 @pytest.mark.parametrize(("file", "cut"), CUTS)
 def test_spark_says_so_under_another_cut(file: Path, cut: str, spark: SparkSession) -> None:
     holds(file, spark, cut)

@@ -6,8 +6,9 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -202,7 +203,47 @@ def _of_pipeline(file: Path) -> Iterator[Finding]:
         yield Finding("secrets", str(error), "set what is referred to")
     else:
         yield from _outside(pipeline, file)
+        yield from fast_path(pipeline, file)
     yield from store(pipeline)
+
+
+def fast_path(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
+    """Which steps of a batch need no Spark, as far as that can be seen before there is one, and why not the others."""
+    from latecomer.fast import Declined, is_on
+    from latecomer.firing.in_process import ArrowOutput
+    from latecomer.log.in_process import require_common
+    from latecomer.source.choose import sources_of
+    from latecomer.store.layout import PaneLayout
+    from latecomer.store.store import Store
+    from latecomer.windowing.merge import Merger
+
+    def found(required: Callable[[], object]) -> str:
+        try:
+            required()
+        except Declined as declined:
+            return f"Spark computes it: {declined}"
+        return "small batches are computed without Spark"
+
+    if not is_on():
+        yield Finding("fast path", "off (LATECOMER_FAST)")
+        return
+    try:
+        columns = _columns(pipeline, file)
+    except (LatecomerError, OSError):  # said already
+        return
+    if columns is None:
+        return
+    made = Store(pipeline, columns)
+
+    def log() -> None:
+        for name, source in sources_of(pipeline, columns).items():
+            source.require_fast()
+            require_common(made.reading(name))
+
+    yield Finding("fast path of the log", found(log))
+    for name, output in pipeline.outputs.items():
+        merger = Merger(PaneLayout(output, made.layout), made.measures())
+        yield Finding(f"fast path of {name}", found(partial(ArrowOutput.of, merger, made.layout)))
 
 
 def _outside(pipeline: Pipeline, file: Path) -> Iterator[Finding]:

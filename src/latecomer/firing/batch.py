@@ -10,21 +10,27 @@ from pyspark.sql import DataFrame, SparkSession
 
 from latecomer.config.models import Output
 from latecomer.firing.lanes import BATCH, BEFORE, BEGAN, CLOCK, EARLY_DUE, LATE_DUE, NOW
+from latecomer.log.logged import Logged
 from latecomer.model.triggers import Every
 from latecomer.timeline.keeper import Stretch
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What an output needs to know of a batch. `events` is None where the batch brought no data."""
+    """What an output needs to know of a batch. `logged` is None where the batch brought no data."""
 
     number: int
     stretch: Stretch
-    events: DataFrame | None = None
+    logged: Logged | None = None
     earliest: int = 0
     latest: int = 0
     history: bool = False
     """The events are the whole log, of many batches: an output that was added later catches up."""
+
+    @property
+    def events(self) -> DataFrame | None:
+        """Its events, to Spark."""
+        return None if self.logged is None else self.logged.frame
 
     def timeline(self, spark: SparkSession) -> DataFrame:
         """The watermark of each tick, to be joined to the events."""

@@ -19,7 +19,7 @@ MOST_ENDS = 1_000_000
 def ends_to_close(window: FixedWindow, batch: Batch, consumed: Sequence[DataFile]) -> Iterable[int] | None:
     """The window ends that may close in a batch with these open states; None where they are too many to count."""
     bounds = [file.window_ends for file in consumed]
-    if batch.events is not None:
+    if batch.logged is not None:
         # On time is only what ends after the watermark that the batch began with.
         first = batch.stretch.rows[0][1].watermark if batch.stretch.rows else batch.earliest
         first = min(max(first, batch.earliest), batch.latest)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
@@ -18,10 +19,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from latecomer.fast import Choice, Declined
 from latecomer.firing.batch import Batch, by_arrival
 from latecomer.firing.closing import CLOSING, may_close, places_to_close, write_closing_panes
 from latecomer.firing.empty import KnownKeys, ends_closed, write_empty_panes
 from latecomer.firing.ends import ends_found, ends_to_close
+from latecomer.firing.in_process import ArrowOutput
 from latecomer.firing.lanes import FIRED, LATE, OPEN, WAITING, Lanes, write_lanes
 from latecomer.firing.late import touching, write_late_panes, write_retracts
 from latecomer.firing.overflow import Outgrown
@@ -76,6 +79,8 @@ class OutputLogic:
         self.remember()
         self.known_keys = KnownKeys(self.merger, self.tables.panes) if self.output.emit_empty else None
         self.outgrown = Outgrown(name, self.merger)
+        self.choice = Choice()
+        """Which way the steps of this output went."""
 
     def remember(self) -> None:
         """What is kept in mind between batches, from the tables."""
@@ -97,17 +102,39 @@ class OutputLogic:
     def prepare(self, batch: Batch) -> Prepared:
         """The batch's panes, open states and counts, in files that nobody sees yet."""
         consumed = [] if batch.history else self._states_to_read(batch.stretch)
+        if batch.logged is None and not consumed:
+            return Prepared()
+        counted = ends_to_close(self._window, batch, consumed)
+        ends = None if counted is None else list(counted)
+        lanes = self.choice.take(
+            "windowing",
+            lambda: self._lanes_here(batch, consumed, ends),
+            lambda: self._lanes_on_spark(batch, consumed, ends),
+        )
+        return Prepared(lanes, consumed, lanes.counts)
+
+    def _lanes_here(self, batch: Batch, consumed: Sequence[DataFile], ends: Sequence[int] | None) -> Lanes:
+        if ends is None:
+            raise Declined("windows that end too often to be counted through")
+        states = [self.tables.partials.location(file) for file in consumed]
+        closed = dict(batch.stretch.closed(ends))
+        return self._here.lanes(batch, states, closed, self.tables.panes.new_folder(batch.number))
+
+    def _lanes_on_spark(
+        self, batch: Batch, consumed: Sequence[DataFile], ends: Sequence[int] | None
+    ) -> Lanes:
         events = None if batch.events is None else self._judged(batch, batch.events)
         states = self._read(consumed) if consumed else None
         inputs = [] if events is None else [self.merger.of_events(events)]
         inputs += [] if states is None else [self.merger.of_states(states)]
-        if not inputs:
-            return Prepared()
-        ends = ends_to_close(self._window, batch, consumed)
         firings = batch.stretch.firings(self.spark, ends_found(events, states) if ends is None else ends)
         folder = self.tables.panes.new_folder(batch.number)
-        lanes = write_lanes(self.merger, inputs, firings, self._params(batch), folder)
-        return Prepared(lanes, consumed, lanes.counts)
+        return write_lanes(self.merger, inputs, firings, self._params(batch), folder)
+
+    @cached_property
+    def _here(self) -> ArrowOutput:
+        """What computes the output in this process."""
+        return ArrowOutput.of(self.merger, self.store.layout)
 
     @property
     def _window(self) -> FixedWindow:
@@ -154,9 +181,13 @@ class OutputLogic:
         if lanes is None:
             return published
         aside = prepared.counts.fates[ASSIGNMENTS].get(Fate.SIDE_OUTPUT, Decimal(0))
-        if aside and batch.events is not None and not self.tables.late.holds(number):
+        if aside and batch.logged is not None and not self.tables.late.holds(number):
             folder = self.tables.late.new_folder(number)
-            self._late(batch, batch.events, prepared).coalesce(1).write.parquet(url(folder))
+            self.choice.take(
+                "side output",
+                partial(self._write_late_here, batch, folder),
+                partial(self._write_late_on_spark, batch, prepared, folder),
+            )
             failpoint(f"{self.name}.late.written", number)
             self.tables.late.commit(number, parquet_files(folder))
             failpoint(f"{self.name}.late.committed", number)
@@ -168,25 +199,29 @@ class OutputLogic:
 
     def _panes(self, batch: Batch, lanes: Lanes | None) -> tuple[list[Location], list[DataFile]]:
         """The panes of a batch, and those of earlier batches that are folded into them."""
-        panes, params = self.tables.panes, self._params(batch)
+        panes = self.tables.panes
         files = list(lanes.files[FIRED]) if lanes else []
         folded: list[DataFile] = []
         if self.known_keys is not None:
-            files += self._empty_panes(self.known_keys, batch, files, params)
+            files += self._empty_panes(self.known_keys, batch, files, self._params(batch))
         if lanes and files and self._takes_back_early and self.recent_panes:
             folder = panes.new_folder(batch.number)
             earlier = panes.paths(self.recent_panes)
-            write_retracts(self.spark, self.merger, lanes.files[FIRED], earlier, params, folder)
+            write_retracts(self.spark, self.merger, lanes.files[FIRED], earlier, self._params(batch), folder)
             files += parquet_files(folder)
         if lanes and lanes.files[LATE]:
             fired = [file for file in map(panes.describe, files) if file.rows]
-            earlier = panes.paths(touching([*self.recent_panes, *fired], lanes.touched))
+            held = touching([*self.recent_panes, *fired], lanes.touched)
             folder = panes.new_folder(batch.number, LATE)
-            write_late_panes(self.spark, self.merger, lanes.files[LATE], earlier, params, folder)
+            self.choice.take(
+                "late panes",
+                partial(self._late_panes_here, batch, lanes, held, folder),
+                partial(self._late_panes_on_spark, batch, lanes, held, folder),
+            )
             late, folded = self._fold_late(parquet_files(folder), batch)
             files += late
         if self.closes:
-            files += self._closing_panes(batch, files, params)
+            files += self._closing_panes(batch, files)
         return files, folded
 
     @property
@@ -224,7 +259,7 @@ class OutputLogic:
         return [write_table(pa.concat_tables(parts), new[0].with_name("folded.parquet"))], small
 
     def _closing_panes(
-        self, batch: Batch, new: Sequence[Location], params: DataFrame, published: Sequence[str] = ()
+        self, batch: Batch, new: Sequence[Location], published: Sequence[str] = ()
     ) -> list[Location]:
         """The last panes of windows for which nothing more can come, also of those that just fired."""
         panes = self.tables.panes
@@ -235,8 +270,27 @@ class OutputLogic:
         if not known or batch.stretch.fires_at == BEGIN_OF_TIME:
             return []
         folder = panes.new_folder(batch.number, CLOSING)
-        write_closing_panes(self.spark, self.merger, known, published, params, folder)
+        write_closing_panes(self.spark, self.merger, known, published, self._params(batch), folder)
         return parquet_files(folder)
+
+    def _late_panes_here(
+        self, batch: Batch, lanes: Lanes, earlier: Sequence[DataFile], folder: Location
+    ) -> None:
+        places = [self.tables.panes.location(file) for file in earlier]
+        self._here.late_panes(lanes.files[LATE], places, lanes.touched, batch, folder)
+
+    def _late_panes_on_spark(
+        self, batch: Batch, lanes: Lanes, earlier: Sequence[DataFile], folder: Location
+    ) -> None:
+        paths = self.tables.panes.paths(earlier)
+        write_late_panes(self.spark, self.merger, lanes.files[LATE], paths, self._params(batch), folder)
+
+    def _write_late_here(self, batch: Batch, folder: Location) -> None:
+        self._here.side_output(batch, folder)
+
+    def _write_late_on_spark(self, batch: Batch, prepared: Prepared, folder: Location) -> None:
+        assert batch.events is not None  # noqa: S101
+        self._late(batch, batch.events, prepared).coalesce(1).write.parquet(url(folder))
 
     def _late(self, batch: Batch, events: DataFrame, _prepared: Prepared) -> DataFrame:
         """The side output of a batch."""

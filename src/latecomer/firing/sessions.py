@@ -361,7 +361,7 @@ class SessionLogic(OutputLogic):
         if self.closes:
             partials = self.tables.partials
             published = list(map(url, lanes.files[TO_RETRACT])) if lanes else partials.paths(self.published)
-            files += self._closing_panes(batch, files, self._params(batch), published)
+            files += self._closing_panes(batch, files, published)
         return files, []
 
     def _late(self, batch: Batch, _events: DataFrame, prepared: Prepared) -> DataFrame:

@@ -18,6 +18,7 @@ from latecomer.firing.choose import output_logic
 from latecomer.firing.output import OutputLogic
 from latecomer.ledger.book import amounts_by_batch
 from latecomer.log.events import EventLog
+from latecomer.log.logged import Logged
 from latecomer.log.measures import measures_in_raw
 from latecomer.log.repeats import Repeats, repeats_in
 from latecomer.model.durations import to_micros
@@ -214,7 +215,7 @@ class _Check:
         events = repeats.left_out_of(self.log.everything())
         if self.removed >= 0:
             events = events.where(f"batch > {self.removed}")
-        log = Batch(self.last, keeper.stretch(0, self.last), events, history=True)
+        log = Batch(self.last, keeper.stretch(0, self.last), Logged.of(events), history=True)
         tally: Tally = {}
         for batch, counts in output.fates_by_batch(log, self.store.policies(output.name)).items():
             for unit, fates in counts.fates.items():

@@ -11,15 +11,19 @@ from operator import attrgetter
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.errors import SchemaOutage
+from latecomer.fast import MOST_READ, MOST_ROWS, Choice, Declined
 from latecomer.log import envelope
 from latecomer.log.dead_letters import Filing
 from latecomer.log.duplicates import set_aside
 from latecomer.log.envelope import decoded
 from latecomer.log.ids import IdIndex
+from latecomer.log.in_process import behind, enveloped, found_heads
+from latecomer.log.logged import Logged
 from latecomer.log.marks import MARK, with_marks
 from latecomer.log.measures import measures_in_raw, sum_measures
 from latecomer.model.durations import EARLIEST, to_micros
@@ -27,11 +31,11 @@ from latecomer.model.strategies import PLAIN, REACH, Head, Needs
 from latecomer.model.timeline import Timeline
 from latecomer.model.types import INTEGERS
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.source.base import LANDED, NO_CLOCK, Clock, Rows, Slice, Source
+from latecomer.source.base import LANDED, NO_CLOCK, Clock, Loaded, Rows, Slice, Source
 from latecomer.source.choose import sources_of
 from latecomer.spark.session import no_rows, own_session
 from latecomer.store.failpoints import failpoint
-from latecomer.store.files import Location, parquet_files, remove_all, url
+from latecomer.store.files import Location, parquet_files, remove_all, url, write_table
 from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import CLOCKS, TOMBSTONES, Store
 from latecomer.store.table import (
@@ -92,6 +96,10 @@ class EventLog:
             for name, value in source.settings.items():
                 self._reading.conf.set(name, value)
         self._files: dict[int, list[DataFile]] = {}
+        self._tables: dict[int, pa.Table] = {}
+        """The events of the last batch, where they were logged in this process."""
+        self.choice = Choice()
+        """Which way the steps of the log went."""
         self._ids = IdIndex(store.root / "ids", store.events)
 
     def write(self, batch: int, piece: Slice, timeline: Timeline) -> Received:
@@ -108,10 +116,15 @@ class EventLog:
             read.clocks(),
         )
 
-    def _written(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows]:
+    def _written(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows | Loaded]:
         """All lanes of a batch, in a folder that no commit names, and the rows that were read."""
+        self._tables = {}
         if self.store.pipeline.event.id is None:
-            folder, read = self._write_lanes(batch, piece, timeline)
+            folder, read = self.choice.take(
+                "log",
+                lambda: self._write_lanes_here(batch, piece, timeline),
+                lambda: self._write_lanes(batch, piece, timeline),
+            )
         else:
             with ThreadPoolExecutor(1, "latecomer-ids") as pool:
                 ready = pool.submit(self._ids.catch_up, self._remembered_since(timeline))
@@ -121,7 +134,7 @@ class EventLog:
         failpoint("events.written", batch)
         return folder, read
 
-    def _commit_lane(self, batch: int, folder: Location, lane: str, piece: Slice, read: Rows) -> int:
+    def _commit_lane(self, batch: int, folder: Location, lane: str, piece: Slice, read: Rows | Loaded) -> int:
         """Make a lane visible; tells how many rows it has."""
         tables = {
             envelope.DEAD_LETTERS: self.store.dead_letters,
@@ -133,10 +146,28 @@ class EventLog:
         failpoint(f"{table.root.name}.committed", batch)
         return count
 
-    def batch(self, batch: int) -> DataFrame:
+    def batch(self, batch: int) -> Logged:
         """The events of one batch."""
         files = self._files_of(self.store.events, batch)
-        return _only(self._read(files), files, batch)
+        return Logged(lambda: _only(self._read(files), files, batch), lambda: self._load(files, batch))
+
+    def _load(self, files: Sequence[DataFile], batch: int) -> pa.Table:
+        """The events of a batch in this process."""
+        if sum(file.rows for file in files) > MOST_ROWS or sum(file.size for file in files) > MOST_READ:
+            raise Declined("a large batch")
+        if batch in self._tables:
+            return self._tables[batch]
+        rows = self.store.events.dataset(files, self.store.layout.schema).to_table()
+        return rows.filter(pc.field("batch") == batch) if any(map(is_merged, files)) else rows
+
+    def _as_stored(self, events: pa.Table) -> pa.Table:
+        """Events as they will be read: with the columns that they do not have."""
+        schema, there = self.store.layout.schema, set(events.column_names)
+        columns = [
+            events.column(each.name) if each.name in there else pa.nulls(events.num_rows, each.type)
+            for each in schema
+        ]
+        return pa.table(columns, schema=schema)
 
     def written(self, batch: int) -> Sequence[DataFile]:
         """The files of events that this run wrote for its last batch; none of any other."""
@@ -178,14 +209,31 @@ class EventLog:
         """The events in some of the log's files."""
         return self._read(files)
 
-    def heads(self, events: DataFrame, source: str | None = None) -> Heads:
+    def heads(self, logged: Logged, source: str | None = None) -> Heads:
         """What each tick brought from each partition: one small row for each, on the driver.
 
         It is told as much as the strategy of the events' source needs, and no more than that where no strategy is to
         hear of them. Where one needs a histogram there is a row for each of its bars.
         """
         watermark = self.store.pipeline.watermark
-        every, needs = watermark.every, PLAIN if source is None else watermark.of_source(source).needs
+        needs = PLAIN if source is None else watermark.of_source(source).needs
+        return self.choice.take(
+            "heads",
+            lambda: self._heads_here(logged, needs),
+            lambda: self._heads_on_spark(logged, source, needs),
+        )
+
+    def _heads_here(self, logged: Logged, needs: Needs) -> Heads:
+        if needs != PLAIN:
+            raise Declined("a strategy that needs more than the latest event times")
+        every, store = self.store.pipeline.watermark.every, self.store
+        found = found_heads(logged.table, store.layout, store.measures())
+        heads = _heads(found.rows, needs, every)
+        latest = max((head.max_event_time for head in heads), default=BEGIN_OF_TIME)
+        return Heads(heads, found.earliest, latest, found.sums)
+
+    def _heads_on_spark(self, logged: Logged, source: str | None, needs: Needs) -> Heads:
+        every, events = self.store.pipeline.watermark.every, logged.frame
         if source is not None and needs.marks:
             events = with_marks(events, self.store.reading(source), needs)
         bar = _bar(needs, every)
@@ -232,7 +280,23 @@ class EventLog:
             return no_rows(self.spark, columns)
         return self.spark.read.schema(ddl(columns)).parquet(*self.store.events.paths(files))
 
-    def _write_lanes(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows]:
+    def _write_lanes_here(
+        self, batch: int, piece: Slice, timeline: Timeline
+    ) -> tuple[Location, Rows | Loaded]:
+        """Likewise in this process: a batch in which every row is an event."""
+        loaded = self.sources[piece.source].load(piece)
+        events = enveloped(loaded, self.store.reading(piece.source), batch)
+        late = behind(events, timeline.watermark)
+        lanes = {envelope.EVENTS: events.filter(pc.invert(late)), envelope.BEHIND: events.filter(late)}
+        self._tables = {batch: self._as_stored(pa.concat_tables(lanes.values()))}
+        folder = self.store.events.new_folder(batch)
+        with self.store.events.explained():
+            for lane, rows in lanes.items():
+                if rows.num_rows:
+                    write_table(rows, folder / f"{envelope.LANE}={lane}" / "part.parquet")
+        return folder, loaded
+
+    def _write_lanes(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows | Loaded]:
         """Write all lanes into a folder that no commit names; tells it, and the rows that were read."""
         folder: Location | None = None
 
@@ -293,7 +357,7 @@ class EventLog:
         filing = Filing(self.sources[piece.source].letters(piece))
         return [filing.file(written, home / written.name) for written in found]
 
-    def _commit(self, batch: int, table: Table, files: Sequence[Location], read: Rows) -> int:
+    def _commit(self, batch: int, table: Table, files: Sequence[Location], read: Rows | Loaded) -> int:
         if not files and not table.exists and table is not self.store.events:
             return 0
         if table.holds(batch):

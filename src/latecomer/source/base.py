@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, TypeVar
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from latecomer.config.checks import PRIVATE
@@ -23,6 +24,7 @@ from latecomer.config.models import Pipeline
 from latecomer.config.own import PolledSource
 from latecomer.decode.base import CORRUPT as CORRUPT
 from latecomer.errors import StoreError
+from latecomer.fast import Declined
 
 ORIGIN = PolledSource.ORIGIN
 """Where a row comes from, as the log keeps it."""
@@ -136,6 +138,25 @@ class Rows:
         return sum(int(count.get.get(SKIPPED, 0)) for count in self.counts)
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """The rows of a slice in this process, none of which is a dead letter so far."""
+
+    rows: pa.Table
+    """The source's columns, ORIGIN, POSITION and, in microseconds, LANDED."""
+    clock: Clock
+    """What said when they came."""
+
+    def counted(self) -> int:
+        return int(self.rows.num_rows)
+
+    def clocks(self) -> Clock:
+        return self.clock
+
+    def skipped(self) -> int:
+        return 0
+
+
 class Letters(ABC):
     """How dead letters of a slice are told."""
 
@@ -168,6 +189,15 @@ class Source(ABC):
     @abstractmethod
     def letters(self, piece: Slice) -> Letters:
         """How the dead letters of a slice are told."""
+
+    def require_fast(self) -> None:
+        """`Declined` where Spark has to read this source, whatever it holds."""
+        raise Declined("a source that only Spark reads")
+
+    def load(self, piece: Slice) -> Loaded:
+        """The rows of a slice in this process; `Declined` where Spark has to read them."""
+        self.require_fast()
+        raise NotImplementedError
 
 
 class FollowedSource(Source):

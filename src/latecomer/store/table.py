@@ -92,6 +92,8 @@ class Table:
         self.root = root
         self.schema = schema
         self._delta: DeltaTable | None = None
+        self._known: tuple[int, dict[str, int]] = -1, {}
+        """The last batch of each application, as of a version: Delta takes a while to look it up."""
 
     @property
     def exists(self) -> bool:
@@ -120,8 +122,16 @@ class Table:
     def last_batch(self, application: str = APPLICATION) -> int:
         """The last batch committed, -1 before the first."""
         delta = self._open()
+        if delta is None:
+            return -1
         with self.explained():
-            return -1 if delta is None else _reached(delta, application)
+            version = delta.version()
+            if self._known[0] != version:
+                self._known = version, {}
+            known = self._known[1]
+            if application not in known:
+                known[application] = _reached(delta, application)
+            return known[application]
 
     def reached_by(self, name: str) -> int:
         """The last batch that another table had, or how far something was counted, when this one was last committed, as

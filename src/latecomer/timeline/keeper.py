@@ -93,11 +93,20 @@ class Stretch:
             columns[BATCH] = pa.array([batch for batch, _ in ticks], pa.int64())
         return spark.createDataFrame(pa.table(columns))
 
-    def firings(self, spark: SparkSession, ends: Iterable[int]) -> DataFrame:
-        """Window end → when it closed and by which watermark, for the ends that have closed."""
+    @property
+    def ticks(self) -> dict[int, int]:
+        """Tick → watermark, of one batch."""
+        return {row.tick: row.watermark for _, row in self.rows}
+
+    def closed(self, ends: Iterable[int]) -> list[tuple[int, Step]]:
+        """The window ends that have closed, each with the moment at which it did."""
         steps = self.steps
         marks = [step.watermark for step in steps]
-        closed = [(end, steps[bisect_left(marks, end)]) for end in ends if marks and end <= marks[-1]]
+        return [(end, steps[bisect_left(marks, end)]) for end in ends if marks and end <= marks[-1]]
+
+    def firings(self, spark: SparkSession, ends: Iterable[int]) -> DataFrame:
+        """Window end → when it closed and by which watermark, for the ends that have closed."""
+        closed = self.closed(ends)
         return spark.createDataFrame(
             pa.table(
                 {

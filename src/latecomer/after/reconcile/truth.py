@@ -27,6 +27,7 @@ from latecomer.firing.output import OutputLogic
 from latecomer.firing.overflow import overflow_in_words
 from latecomer.firing.sessions import SessionLogic
 from latecomer.log.events import EventLog
+from latecomer.log.logged import Logged
 from latecomer.log.repeats import repeats_in
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
@@ -125,7 +126,7 @@ class _Computing:
 
     def _judged(self, logic: OutputLogic, periods: Periods) -> DataFrame:
         if isinstance(logic, SessionLogic):
-            log = Batch(self.last, self.stretch, self.events, history=True)
+            log = Batch(self.last, self.stretch, Logged.of(self.events), history=True)
             return logic.judged(log, self.folder / "suspects", periods)
         timeline = self.stretch.frame(self.spark, with_batch=True)
         untils = [since for since, _ in periods[1:]] + [self.last + 1]

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
+from latecomer.fast import Declined
 from latecomer.log.events import EventLog, Received
 from latecomer.model.ledger import EVENTS
 from latecomer.model.timeline import Timeline
@@ -68,6 +69,11 @@ class PastLog(EventLog):
         return {
             unit: self.amounts.get((batch, unit), Decimal(0)) for unit in (EVENTS, *self.store.measures())
         }
+
+    def _load(self, files: Sequence[DataFile], batch: int) -> pa.Table:
+        if self.every != self.logged_every:
+            raise Declined("ticks of another length than those of the log")
+        return super()._load(files, batch)
 
     def _read(self, files: Sequence[DataFile]) -> DataFrame:
         events = super()._read(files)

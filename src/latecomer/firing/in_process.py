@@ -1,0 +1,266 @@
+"""A batch of an output without Spark: lanes, late panes and side output, as `lanes.py`, `late.py` and `side_output.py`
+have them in SQL, for the common case (ADR 0056)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.config.models import Output
+from latecomer.fast import MOST_ROWS, Declined
+from latecomer.firing.batch import Batch, by_arrival
+from latecomer.firing.lanes import FIRED, LANE, LATE, OPEN, REST, WAITING, Lanes
+from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.triggers import Count, Every
+from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
+from latecomer.store.files import Location, dataset, write_table
+from latecomer.store.layout import TIMESTAMP, EventLayout
+from latecomer.timeline.keeper import Step
+from latecomer.windowing.assign import END
+from latecomer.windowing.exact_arrow import flat
+from latecomer.windowing.in_process import ArrowMerger, Micros, judged
+from latecomer.windowing.judge import CODES, FATE, FATES
+from latecomer.windowing.merge import LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, Merger
+from latecomer.windowing.states import EVENTS
+
+_FILE = "part.parquet"
+_FATE_NAMES = np.array([FATES[code].value for code in sorted(FATES)], object)
+
+
+@dataclass(frozen=True)
+class ArrowOutput:
+    """Computes an output's files in this process. What it cannot do is `Declined`, here or when it is asked."""
+
+    merger: Merger
+    layout: EventLayout
+    arrow: ArrowMerger
+
+    @classmethod
+    def of(cls, merger: Merger, layout: EventLayout) -> ArrowOutput:
+        return cls(merger, layout, ArrowMerger(merger))
+
+    @property
+    def output(self) -> Output:
+        return self.merger.output
+
+    def lanes(
+        self,
+        batch: Batch,
+        states: Sequence[Location],
+        closed: Mapping[int, Step],
+        folder: Location,
+    ) -> Lanes:
+        """Merge events and open states, and write every lane; `closed` says when window ends closed, and by which
+        watermark."""
+        inputs = []
+        if batch.logged is not None:
+            events = judged(batch.logged.table, self.layout, self.output, _ticks(batch), self.arrow.columns)
+            inputs.append(self.arrow.of_events(events))
+        if states:
+            inputs.append(self.arrow.of_states(self._read(states)))
+        merged = self.arrow.merge(inputs)
+        lane = self._lane_of(merged, batch, closed)
+        panes = self.arrow.published(merged, self._firing(merged, lane, batch, closed))
+        for name in (OPEN, FIRED, LATE, WAITING, REST):
+            rows = panes.filter(pa.array(lane == name))
+            if rows.num_rows:
+                write_table(rows, folder / f"{LANE}={name}" / _FILE)
+        return Lanes(folder, self.merger)
+
+    def _read(self, files: Sequence[Location], starts: Sequence[int] | None = None) -> pa.Table:
+        """Stored panes or states; those alone of windows that start so."""
+        wanted = None
+        if starts is not None:
+            wanted = pc.field("window_start").isin(pa.array(starts, pa.int64()).cast(TIMESTAMP))
+        rows = dataset(files, self.merger.schema)
+        if rows.count_rows() > MOST_ROWS:
+            raise Declined(f"more than {MOST_ROWS:,} rows")
+        return rows.to_table(filter=wanted)
+
+    def _lane_of(self, merged: pa.Table, batch: Batch, closed: Mapping[int, Step]) -> npt.NDArray[np.object_]:
+        fate = np.asarray(merged.column(FATE))
+        ends = _numbers(merged, END)
+        fired = np.isin(ends, np.array(list(closed), np.int64))
+        late = np.where(self._late_due(merged, batch), LATE, WAITING)
+        on_time = np.where(fired, FIRED, OPEN)
+        return np.where(
+            fate == CODES[Fate.ON_TIME],
+            on_time,
+            np.where(fate == CODES[Fate.LATE_ACCEPTED], late, REST),
+        ).astype(object)
+
+    def _late_due(self, merged: pa.Table, batch: Batch) -> npt.NDArray[np.bool_]:
+        """Whether what late events add fires now."""
+        over = self._is_last(merged, np.full(merged.num_rows, batch.stretch.fires_at, np.int64))
+        match self.output.trigger.late:
+            case Count(count=count):
+                return (_numbers(merged, EVENTS) >= count) | over
+            case Every() as rule:
+                due = by_arrival(rule) and batch.stretch.passed(rule.every)
+                return over | due
+        return np.ones(merged.num_rows, bool)
+
+    def _is_last(self, merged: pa.Table, reached: Micros) -> npt.NDArray[np.bool_]:
+        """Whether nothing more can come for a window, where the watermark has reached so far."""
+        ends = _numbers(merged, END)
+        return reached >= np.minimum(ends + self.output.settles_after, END_OF_TIME)
+
+    def _firing(
+        self, merged: pa.Table, lane: npt.NDArray[np.object_], batch: Batch, closed: Mapping[int, Step]
+    ) -> dict[str, pa.Array]:
+        fired, late = lane == FIRED, (lane == LATE) | (lane == WAITING)
+        at, mark = _closings(_numbers(merged, END), closed, fired)
+        is_fired, is_late = pa.array(fired), pa.array(late)
+        last = flat(merged.column(LAST_SEQUENCE))
+        none = pa.scalar(None, pa.int64())
+        reached = np.asarray(mark.fill_null(0))
+        timing = _FATE_NAMES[np.asarray(merged.column(FATE))]
+        timing[fired], timing[late] = Timing.ON_TIME.value, Timing.LATE.value
+        return {
+            "sequence": pc.if_else(
+                is_fired,
+                pc.fill_null(pc.add(last, 1), 0),
+                pc.if_else(pa.array(lane == OPEN), last, none),
+            ),
+            "timing": pa.array(timing, pa.string()),
+            "op": pa.array([Op.INSERT.value] * merged.num_rows, pa.string()),
+            "is_last": pa.array(fired & self._is_last(merged, reached)),
+            "batch": _constant(batch.number, merged.num_rows),
+            "fired_at": pc.if_else(
+                is_fired, at, pc.if_else(is_late, flat(merged.column(LAST_ARRIVAL)), none)
+            ),
+            "watermark": pc.if_else(
+                is_fired, mark, pc.if_else(is_late, flat(merged.column(LAST_WATERMARK)), none)
+            ),
+        }
+
+    # After the lanes
+
+    def late_panes(
+        self,
+        added: Sequence[Location],
+        earlier: Sequence[Location],
+        starts: Sequence[int],
+        batch: Batch,
+        folder: Location,
+    ) -> None:
+        """One LATE pane for each window and key that late events touched."""
+        if earlier and self.output.accumulation is Accumulation.DISCARDING:
+            raise Declined("late panes that discard")
+        delta = self._read(added)
+        held = self._standing(delta, earlier, starts)
+        inputs = [self.arrow.of_states(delta, Fate.LATE_ACCEPTED, fresh=True)]
+        if held.num_rows:
+            inputs.append(self.arrow.of_states(held, Fate.LATE_ACCEPTED))
+        merged = self.arrow.merge(inputs)
+        count = merged.num_rows
+        reached = np.full(count, batch.stretch.fires_at, np.int64)
+        panes = self.arrow.published(
+            merged,
+            {
+                "sequence": pc.fill_null(pc.add(flat(merged.column(LAST_SEQUENCE)), 1), 0),
+                "timing": pa.array([Timing.LATE.value] * count, pa.string()),
+                "op": pa.array([Op.INSERT.value] * count, pa.string()),
+                "is_last": pa.array(self._is_last(merged, reached)),
+                "batch": _constant(batch.number, count),
+                "fired_at": flat(merged.column(LAST_ARRIVAL)),
+                "watermark": flat(merged.column(LAST_WATERMARK)),
+            },
+        )
+        if earlier and self.output.accumulation is Accumulation.RETRACTING:
+            panes = self._with_retracts(panes, held)
+        write_table(panes, folder / _FILE)
+
+    def _standing(self, delta: pa.Table, earlier: Sequence[Location], starts: Sequence[int]) -> pa.Table:
+        """The pane that was published last for each window and key in `delta`."""
+        if not earlier:
+            return delta.slice(0, 0)
+        panes = self._read(earlier, starts)
+        panes = panes.filter(pc.equal(panes.column("op"), Op.INSERT.value))
+        codes = self._places(pa.concat_tables([delta, panes]))
+        wanted, there = codes[: delta.num_rows], codes[delta.num_rows :]
+        sequence = np.asarray(flat(panes.column("sequence")))
+        order = np.lexsort((sequence, there))
+        newest = order[np.append(there[order][1:] != there[order][:-1], True)] if len(order) else order
+        return panes.take(pa.array(np.sort(newest[np.isin(there[newest], wanted)])))
+
+    def _places(self, rows: pa.Table) -> Micros:
+        """A number for each window and key: the same where both are, nulls included."""
+        codes = np.zeros(rows.num_rows, np.int64)
+        for name in ("window_start", *self.merger.layout.keys):
+            encoded = flat(rows.column(name)).dictionary_encode(null_encoding="encode")
+            both = codes * (len(encoded.dictionary) + 1) + np.asarray(encoded.indices).astype(np.int64)
+            codes = np.unique(both, return_inverse=True)[1].astype(np.int64)
+        return codes
+
+    def _with_retracts(self, panes: pa.Table, held: pa.Table) -> pa.Table:
+        """Each pane that replaces another, preceded by the withdrawal of that other."""
+        codes = self._places(pa.concat_tables([panes, held]))
+        place = {int(code): nth for nth, code in enumerate(codes[: panes.num_rows])}
+        of_held = np.array([place[int(code)] for code in codes[panes.num_rows :]], np.int64)
+        new = panes.take(pa.array(of_held))
+        replaced = {
+            "op": pa.array([Op.RETRACT.value] * held.num_rows, pa.string()),
+            "timing": pa.array([Timing.LATE.value] * held.num_rows, pa.string()),
+            "is_last": pa.array([False] * held.num_rows, pa.bool_()),
+            **{name: new.column(name) for name in ("batch", "fired_at", "watermark")},
+        }
+        retracts = pa.table(
+            {name: replaced.get(name, held.column(name)) for name in panes.column_names}, schema=panes.schema
+        )
+        order = np.concatenate([2 * np.arange(panes.num_rows) + 1, 2 * of_held])
+        return pa.concat_tables([panes, retracts]).take(pa.array(np.argsort(order)))
+
+    def side_output(self, batch: Batch, folder: Location) -> None:
+        """The events with the fate side output, each with the window it missed and the watermark it met."""
+        if batch.logged is None:
+            raise Declined("a batch without events")
+        events, output = batch.logged.table, self.output
+        found = judged(events, self.layout, output, _ticks(batch), ())
+        aside = found.fate == CODES[Fate.SIDE_OUTPUT]
+        rows = events.take(pa.array(found.nth[aside]))
+        end, mark = found.end[aside], found.watermark[aside]
+        late = mark - output.allowed_lateness < end
+        missed = {
+            "window_start": pa.array(found.start[aside]),
+            "window_end": pa.array(end),
+            "watermark": pa.array(mark),
+            "verdict": pa.array(np.where(late, Verdict.LATE.value, Verdict.TOO_LATE.value).astype(object)),
+        }
+        kept = {name: flat(rows.column(stored)) for stored, name in self.layout.late_names.items()}
+        schema = self.merger.layout.late_schema
+        made = {name: column.cast(schema.field(name).type) for name, column in {**missed, **kept}.items()}
+        write_table(pa.table(made, schema=schema), folder / _FILE)
+
+
+def _ticks(batch: Batch) -> dict[int, int]:
+    """The watermark of each tick of a batch."""
+    if batch.history:
+        raise Declined("an output that is computed from the log")
+    return batch.stretch.ticks
+
+
+def _closings(
+    ends: Micros, closed: Mapping[int, Step], fired: npt.NDArray[np.bool_]
+) -> tuple[pa.Array, pa.Array]:
+    """When the windows that fired closed, and by which watermark; null for all others."""
+    known = np.array(sorted(closed), np.int64)
+    steps = [closed[int(end)] for end in known]
+    place = np.where(fired, np.searchsorted(known, ends), 0)
+    moments = ([step.at for step in steps] or [0], [step.watermark for step in steps] or [0])
+    at, mark = (pa.array(np.array(each, np.int64)[place], mask=~fired) for each in moments)
+    return at, mark
+
+
+def _numbers(rows: pa.Table, name: str) -> Micros:
+    """A column of numbers, 0 where there is none."""
+    return np.asarray(pc.fill_null(flat(rows.column(name)), 0))
+
+
+def _constant(value: int, count: int) -> pa.Array:
+    return pa.array(np.full(count, value, np.int64))

@@ -1,0 +1,297 @@
+"""Both paths say the same: what the fast one takes, Spark reads alike, and whole runs leave the same tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.sources import Files, Source
+from latecomer.decode.arrow_json import json_lines
+from latecomer.decode.base import CORRUPT
+from latecomer.decode.files import SourceFile
+from latecomer.decode.json import JsonFiles
+from latecomer.fast import VARIABLE, Declined
+from latecomer.log.envelope import micros as micros_sql
+from latecomer.log.in_process import micros
+from latecomer.model.strategies import Bounded
+from latecomer.pipeline import Engine
+from latecomer.source.files import FileSlice
+from latecomer.spark.session import own_session
+from latecomer.store.store import Store
+from latecomer.store.table import Table
+
+COLUMNS = {"at": "string", "s": "string", "n": "bigint", "t": "tinyint", "d": "double", "b": "boolean"}
+ODD = [
+    *('{"n":1,"n":2}', '{"n":null,"n":2}', '{"n":2,"n":null}', '{"n":1,"\\u006e":2}', '{"z":1,"z":2,"n":3}'),
+    *('{"n":1.0}', '{"n":1e2}', '{"n":-0}', '{"n":9223372036854775807}', '{"n":9223372036854775808}'),
+    *(
+        '{"n":-9223372036854775808}',
+        '{"n":"5"}',
+        '{"n":true}',
+        '{"n":01}',
+        '{"n":+1}',
+        '{"n":[1]}',
+        '{"n":{}}',
+    ),
+    *(
+        '{"t":127}',
+        '{"t":128}',
+        '{"t":-128}',
+        '{"t":null}',
+        '{"b":true}',
+        '{"b":"true"}',
+        '{"b":0}',
+        '{"b":null}',
+    ),
+    *('{"d":5}', '{"d":-0.0}', '{"d":1e400}', '{"d":1e-400}', '{"d":NaN}', '{"d":"NaN"}', '{"d":Infinity}'),
+    *('{"d":0.1}', '{"d":4.9e-324}', '{"d":2.2250738585072011e-308}', '{"d":1.7976931348623157e308}'),
+    *('{"d":12345678901234567890123}', '{"d":9007199254740993}', '{"d":0.30000000000000004}', '{"d":1E5}'),
+    *('{"d":123456789.12345678901234567890}', '{"d":.5}', '{"d":5.}', '{"d":-1e+3}', '{"d":1e05}'),
+    *('{"s":5}', '{"s":true}', '{"s":{"x":1}}', '{"s":[1]}', '{"s":null}', '{"s":""}', '{"s":"null"}'),
+    *(
+        '{"s":"\\u00e9\\n\\/\\t\\\\"}',
+        '{"s":"\\u0000"}',
+        '{"s":"\\ud83d\\ude00"}',
+        '{"s":"\\ud83d"}',
+        '{"s":"\\x"}',
+    ),
+    *(
+        '{"s":"é😀\\u20ac"}',
+        '{"s":"\x7f"}',
+        '{"s":"\ufffd"}',
+        '{"s":"\ufeff"}',
+        '{"s":"\u2028"}',
+        '{"S":"x"}',
+    ),
+    *(
+        "{'s':'x'}",
+        '{s:"x"}',
+        '{"s":"x",}',
+        '{"s":"x"} // no',
+        '{"s":"x"/**/}',
+        '{"s" : "x" }',
+        '{"s":"x"}{"s":"y"}',
+    ),
+    *("{}", '{"":1}', '[{"n":1}]', "[]", "null", "5", '""', "", " ", '{"n":1', '{"n":1}}', '{"z":NaN,"n":1}'),
+    *(
+        '{"z":Inf,"n":1}',
+        '{"z":[1,[2,{"n":9}]],"n":1}',
+        '{"z":1e99999,"n":1}',
+        '{"z":tru,"n":1}',
+        '{"z":"\\q","n":1}',
+    ),
+    *('{"z":' + "[" * 600 + "]" * 600 + ',"n":1}', '{"z":' + "[" * 1200 + "]" * 1200 + ',"n":1}'),
+    *('{"z":' + "1" * 950 + ',"n":1}', '{"z":' + "1" * 1100 + ',"n":1}', '{"s":"' + "x" * 2000 + '"}'),
+]
+TIMES = [
+    *("2026-01-05T14:00:00Z", "2026-01-05T14:00:00.1Z", "2026-01-05T14:00:00.123456Z", "2026-01-05 14:00:00"),
+    *("2026-01-05T14:00:00.1234567Z", "2026-01-05T14:00:00+05:30", "2026-01-05T14:00Z", "2026-01-05", "2026-1-5 1:00"),
+    *("2026-02-29T14:00:00Z", "2024-02-29T23:59:59Z", "2026-01-05T24:00:00Z", "2026-01-05T23:59:60Z"),
+    *("0001-01-01T00:00:00",),
+    *("1582-10-10T00:00:00Z", "1969-12-31T23:59:59.999999Z", "9999-12-31T23:59:59Z", " 2026-01-05T14:00:00Z", "12:30"),
+    *("2026-01-05T14:00:00ZZ", "2026-01-05T14:00:00z", "2026-01-05T14:00:00.Z", "2026-01-05t14:00:00Z", "2026"),
+    *("2026-01-05T14:00:00 ", "２026-01-05T14:00:00Z", "2026-13-05T14:00:00Z", "2026-01-32T14:00:00Z", "", "Z"),
+]  # fmt: skip
+
+
+def mutants(count: int) -> list[str]:
+    """Plain lines with a byte or two changed, taken out, or put twice."""
+    draw = random.Random(7)
+    found = []
+    for _ in range(count):
+        line = list(
+            f'{{"at":"2026-01-05T14:{draw.randrange(60):02d}:00Z","s":"a{draw.choice(["", "é", chr(92) * 2])}b",'
+            f'"n":{draw.randrange(-9, 10 ** draw.randrange(1, 19))},"t":{draw.randrange(-128, 128)},'
+            f'"d":{draw.uniform(-1e3, 1e3)!r},"b":{draw.choice(["true", "false", "null"])}}}'
+        )
+        for _ in range(draw.randrange(0, 3)):
+            place = draw.randrange(len(line))
+            line[place] = draw.choice(["", line[place] * 2, draw.choice('{}[]",:\\ 0123456789eE.+-untfl')])
+        found.append("".join(line))
+    return found
+
+
+def taken(lines: list[str]) -> list[str]:
+    """The lines that the fast path takes, each by itself."""
+    found = []
+    for line in lines:
+        try:
+            json_lines(line.encode(), COLUMNS)
+        except Declined:
+            continue
+        found.append(line)
+    return found
+
+
+def readable(text: str) -> bool:
+    try:
+        micros(pa.array([text]), "string", None, "UTC")
+    except Declined:
+        return False
+    return True
+
+
+def test_what_the_fast_path_reads_spark_reads_alike(spark: SparkSession, tmp_path: Path) -> None:
+    times = [text for text in TIMES if readable(text)]
+    assert 5 < len(times) < len(TIMES)
+    lines = taken([*ODD, *mutants(3000), *(json.dumps({"at": text}, ensure_ascii=False) for text in times)])
+    assert len(lines) > 1000
+    assert len(taken(ODD)) < len(ODD) - 40
+    file = tmp_path / "odd.json"
+    file.write_bytes(("\n".join(lines) + "\n").encode())
+    here = json_lines(file.read_bytes(), COLUMNS)
+
+    decoder = JsonFiles(Files(path=str(tmp_path)), COLUMNS)
+    (read,) = decoder.parts(lambda: spark.read, [SourceFile(f"file://{file}", 0, 0)], by_line=False)
+    sql = micros_sql("at", "string", None, "UTC")
+    there = pa.table(read.selectExpr(*COLUMNS, CORRUPT, f"{sql} as micros").coalesce(1).toArrow())
+
+    assert there.column(CORRUPT).null_count == there.num_rows
+    assert [repr(row) for row in there.select(list(COLUMNS)).to_pylist()] == [
+        repr(row) for row in here.to_pylist()
+    ]
+    expected = micros(pa.array(times), "string", None, "UTC").to_pylist()
+    assert there.column("micros").to_pylist()[-len(times) :] == expected
+
+
+SCHEMA = {
+    "at": "string",
+    "arrived": "string",
+    "shop": "string",
+    "paise": "bigint",
+    "rate": "double",
+    "ok": "boolean",
+}
+
+
+def moment(second: float) -> str:
+    minutes, seconds = divmod(second, 60)
+    return f"2026-01-05T14:{int(minutes):02d}:{seconds:09.6f}Z"
+
+
+def batches(folder: Path) -> list[FileSlice]:
+    """Four files of payments, some late and some too late; in the third are lines that are none."""
+    draw, slices = random.Random(5), []
+    folder.mkdir()
+    for number in range(4):
+        rows: list[str] = []
+        for nth in range(60):
+            arrived = 60 + number * 120 + nth * 2
+            behind = draw.choice([1, 1, 1, 30, 200, 400])
+            row: dict[str, Any] = {"at": moment(max(arrived - behind, 0)), "arrived": moment(arrived)}
+            row |= {"shop": draw.choice(["a", "b", "é", None]), "paise": draw.choice([None, 5, -7, 1 << 40])}
+            row |= {
+                "rate": draw.choice([None, 0.5, -2.25, 3.0]),
+                "ok": draw.choice([True, True, False, None]),
+            }
+            rows.append(json.dumps(row))
+        if number == 2:
+            rows += ["not a payment", json.dumps({"at": "yesterday", "arrived": moment(420), "paise": 3})]
+        file = folder / f"{number}.json"
+        file.write_text("\n".join(rows) + "\n", "utf-8")
+        os.utime(file, (1_000_000 + number, 1_000_000 + number))
+        slices.append(FileSlice.of([SourceFile(f"file://{file}", (1_000_000 + number) * 1_000_000, 0)]))
+    return slices
+
+
+COMMON = {
+    "n": "count(*)",
+    "shops": "count(shop)",
+    "paise": "sum(paise)",
+    "least": "min(paise)",
+    "most": "max(at)",
+}
+ALL = {
+    **COMMON,
+    "mean": "avg(paise)",
+    "rates": "sum(rate)",
+    "rate": "avg(rate)",
+    "first": "min(shop)",
+    "top": "max(rate)",
+}
+OUTPUTS = {
+    "updated": Output(
+        window={"tumbling": "1m"}, by=["shop"], aggregates=ALL, allowed_lateness="3m", late="update"
+    ),
+    "retracted": Output(
+        window={"tumbling": "1m"},
+        by=["shop", "ok"],
+        aggregates=COMMON,
+        allowed_lateness="3m",
+        late="retract",
+        where="ok = true or paise > 0",
+    ),
+    "sliding": Output(window={"sliding": "90s", "every": "60s"}, aggregates=ALL, allowed_lateness="1m"),
+    "zoned": Output(
+        window={"calendar": "day", "zone": "Asia/Kolkata"},
+        by=["ok"],
+        aggregates=COMMON,
+        allowed_lateness="1m",
+    ),
+    "dropped": Output(
+        window={"tumbling": "30s", "offset": "7s"}, aggregates=COMMON, late="drop", too_late="drop"
+    ),
+    "whole": Output(window={"global": True}, by=["shop"], aggregates=COMMON),
+}
+
+
+def played(spark: SparkSession, folder: Path, slices: list[FileSlice]) -> tuple[dict[str, list[str]], Engine]:
+    """What a run leaves behind, table by table."""
+    source = Source(files=Files(path=str(folder / "in"), order_by="arrived"), columns=SCHEMA)
+    pipeline = Pipeline(
+        name="both",
+        store=str(folder / f"store-{os.environ[VARIABLE]}"),
+        source=source,
+        event=Event(time="at", partition="shop"),
+        watermark=Bounded("20s"),
+        outputs=OUTPUTS,
+        ledger=("paise",),
+    )
+    store = Store(pipeline, SCHEMA)
+    engine = Engine(own_session(spark), store, clock=lambda: 1_800_000_000_000_000)
+    engine.start()
+    for number, piece in enumerate(slices):
+        engine.data(number, piece)
+    engine.drain()
+    engine.finish()
+    engine.close()
+    tables = {"events": store.events, "dead letters": store.dead_letters, "watermarks": store.watermarks}
+    tables |= {"ledger": store.ledger, "publications": store.publications}
+    for output in engine.outputs:
+        kept = output.tables
+        tables |= {f"{output.name} panes": kept.panes, f"{output.name} late": kept.late}
+        tables |= {f"{output.name} open": kept.partials}
+    return {name: rows_of(table) for name, table in tables.items()}, engine
+
+
+def rows_of(table: Table) -> list[str]:
+    if not table.exists:
+        return []
+    rows = (
+        table.dataset(table.files(), table.schema).to_table() if table.files() else table.schema.empty_table()
+    )
+    return sorted(repr(row) for row in rows.to_pylist())
+
+
+@pytest.mark.long
+def test_both_paths_leave_the_same_tables(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slices = batches(tmp_path / "in")
+    monkeypatch.setenv(VARIABLE, "on")
+    here, fast = played(spark, tmp_path, slices)
+    monkeypatch.setenv(VARIABLE, "off")
+    there, slow = played(spark, tmp_path, slices)
+    assert here == there
+    assert fast.log.choice.fast == {"log": 3, "heads": 4}
+    assert sum(output.choice.fast["windowing"] for output in fast.outputs) == 5 * len(OUTPUTS)
+    assert not slow.log.choice.fast
+    assert not any(output.choice.fast for output in slow.outputs)

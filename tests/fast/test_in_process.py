@@ -1,0 +1,195 @@
+"""What the fast path computes, against the model; and what it declines."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latecomer.config.models import Output
+from latecomer.decode.arrow_json import json_lines
+from latecomer.fast import VARIABLE, Choice, Declined
+from latecomer.log.in_process import micros
+from latecomer.model.durations import to_micros, to_moment
+from latecomer.model.verdicts import Fate, fate_of, judge
+from latecomer.model.windows import Calendar, Global, Sliding, Tumbling
+from latecomer.windowing.exact_arrow import halves, scaled, unscaled, whole
+from latecomer.windowing.in_process import _fates, _windows
+from latecomer.windowing.judge import FATES
+
+NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
+TIMES = st.integers(-(10**15), 4 * 10**15)
+MINUTE = 60_000_000
+WINDOWS = [
+    Tumbling("1m"),
+    Tumbling("7s", offset="-3s"),
+    Tumbling("6h", zone="Europe/Berlin"),
+    Sliding("5m", every="1m"),
+    Sliding("90s", every="60s", offset="13s"),
+    Calendar("month", zone="Asia/Kolkata"),
+    Calendar("day"),
+    Global(),
+]
+
+
+@given(st.lists(st.none() | NUMBERS, max_size=20))
+def test_halves_add_up_to_the_exact_sum_or_decline(numbers: list[int | None]) -> None:
+    low, high = halves(pa.array(numbers, pa.int64()))
+    sums = (
+        pa.table({"low": low, "high": high, "k": [0] * len(numbers)})
+        .group_by("k")
+        .aggregate([("low", "sum"), ("high", "sum")])
+    )
+    known = [number for number in numbers if number is not None]
+    try:
+        found = whole(*(sums.column(f"{each}_sum").combine_chunks() for each in ("low", "high"))).to_pylist()
+    except Declined:
+        assert abs(sum(known)) >= 1 << 61
+        return
+    assert found == ([sum(known) if known else None] if numbers else [])
+
+
+@given(st.lists(st.none() | NUMBERS, max_size=20), st.integers(0, 6), st.integers(0, 3))
+def test_decimals_are_their_digits(numbers: list[int | None], scale: int, cut: int) -> None:
+    written = [None if number is None else Decimal(number).scaleb(-scale) for number in numbers]
+    column = pa.array(written, pa.decimal128(38, scale))
+    assert unscaled(column.slice(cut)).to_pylist() == numbers[cut:]
+    assert scaled(unscaled(column), column.type).equals(column)
+
+
+def test_a_decimal_beyond_64_bits_declines() -> None:
+    with pytest.raises(Declined):
+        unscaled(pa.array([Decimal(1 << 63)], pa.decimal128(38, 0)))
+
+
+@given(st.sampled_from(WINDOWS), st.lists(TIMES, min_size=1, max_size=10))
+def test_windows_are_the_models(window: Tumbling | Sliding | Calendar | Global, times: list[int]) -> None:
+    nth, start, end, first_end = (each.tolist() for each in _windows(np.array(times, np.int64), window))
+    expected = [(at, each) for at, time in enumerate(times) for each in window.assign_all(time)]
+    assert list(zip(nth, start, end, strict=True)) == [(at, each.start, each.end) for at, each in expected]
+    assert first_end == [window.assign_all(times[at])[0].end for at in nth]
+
+
+@given(
+    st.sampled_from(["update", "drop", "side_output", "retract"]),
+    st.sampled_from(["drop", "side_output"]),
+    st.lists(st.tuples(st.integers(0, 9), st.integers(-2, 14), st.booleans()), min_size=1, max_size=20),
+)
+def test_fates_are_the_models(late: str, too_late: str, events: list[tuple[int, int, bool]]) -> None:
+    output = Output(
+        window={"tumbling": "1m"},
+        aggregates={"n": "count(*)"},
+        late=late,
+        too_late=too_late,
+        allowed_lateness="3m",
+    )
+    ends, marks, kept = zip(*events, strict=True)
+    found = _fates(output, np.array(kept), np.array(ends) * MINUTE, np.array(marks) * MINUTE)
+    expected = [
+        fate_of(judge(end * MINUTE, mark * MINUTE, 3 * MINUTE), output.late, output.too_late)
+        if keep
+        else Fate.FILTERED
+        for end, mark, keep in events
+    ]
+    assert [FATES[int(code)] for code in found] == expected
+
+
+@given(st.lists(TIMES, min_size=1, max_size=10), st.booleans())
+def test_times_are_read_as_they_are_written(times: list[int], zoned: bool) -> None:
+    texts = [to_moment(time).strftime("%Y-%m-%dT%H:%M:%S.%f") + "Z" * zoned for time in times]
+    assert micros(pa.array(texts), "string", None, "UTC").to_pylist() == times
+    assert [to_micros(to_moment(time)) for time in times] == times
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-01-05",
+        "2026-01-05T14:00Z",
+        "2026-01-05T14:00:00+01:00",
+        "2026-02-30T00:00:00Z",
+        "1770000000",
+        "",
+    ],
+)
+def test_other_times_decline(text: str) -> None:
+    with pytest.raises(Declined):
+        micros(pa.array([text]), "string", None, "UTC")
+
+
+def test_a_time_without_a_zone_declines_in_another_zone() -> None:
+    with pytest.raises(Declined):
+        micros(pa.array(["2026-01-05T14:00:00"]), "string", None, "Asia/Kolkata")
+    assert micros(pa.array(["1970-01-01T00:00:01Z"]), "string", None, "Asia/Kolkata").to_pylist() == [
+        1_000_000
+    ]
+
+
+def test_numbers_are_times_in_their_unit() -> None:
+    assert [
+        micros(pa.array([-1]), "bigint", unit, "UTC").to_pylist() for unit in ("s", "ms", "us", "ns")
+    ] == [
+        [-1_000_000],
+        [-1_000],
+        [-1],
+        [-1],
+    ]
+    with pytest.raises(Declined):
+        micros(pa.array([1 << 62]), "bigint", "s", "UTC")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"\n",
+        b'\xef\xbb\xbf{"n":1}',
+        b'{"n":1}\r\n',
+        b'{"n":1}\n\n{"n":2}\n',
+        b'{"n":1}\n \n',
+        b'{"n":1}{"n":2}\n{"s":\n"x"}\n',
+        b'{"n":1,"n":2}\n',
+        b'{"n":"1"}\n',
+        b'{"n":1.0}\n',
+        b'{"n":1,"z":NaN}\n',
+        b'{"s":"\xff"}\n',
+        b'{"s":"\\ud83d"}\n',
+        b'{"s":"a\tb"}\n',
+        b'{"s":5}\n',
+        b"{'n':1}\n",
+        b'[{"n":1}]\n',
+        b'{"n":1} \n',
+        b'{"z":' + b"[" * 1000 + b"]" * 1000 + b"}\n",
+    ],
+)
+def test_json_that_is_not_plain_declines(text: bytes) -> None:
+    with pytest.raises(Declined):
+        json_lines(text, {"n": "bigint", "s": "string"})
+
+
+def test_a_block_boundary_is_no_line_end() -> None:
+    lines = [f'{{"n":{nth},"s":"{"x" * (nth % 700)}"}}' for nth in range(9000)]
+    rows = json_lines(("\n".join(lines)).encode(), {"n": "bigint", "s": "string"})
+    assert rows.column("n").to_pylist() == list(range(9000))
+    assert rows.column("s").to_pylist() == ["x" * (nth % 700) for nth in range(9000)]
+
+
+def test_what_is_declined_is_left_to_spark_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def declines() -> str:
+        raise Declined("sessions")
+
+    def arrow_cannot() -> str:
+        raise pa.ArrowNotImplementedError("no such kernel")
+
+    choice = Choice()
+    assert choice.in_words() is None
+    assert choice.take("log", lambda: "here", lambda: "Spark") == "here"
+    assert choice.take("windowing", declines, lambda: "Spark") == "Spark"
+    assert choice.take("windowing", arrow_cannot, lambda: "Spark") == "Spark"
+    assert choice.in_words() == "1 of 3 steps without Spark; Spark for sessions, Arrow says: no such kernel"
+    monkeypatch.setenv(VARIABLE, "off")
+    assert choice.take("log", lambda: "here", lambda: "Spark") == "Spark"
