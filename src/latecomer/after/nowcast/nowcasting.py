@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from latecomer.after.nowcast.arrivals import Arrivals, CannotBeRead, Key, newest_arrivals
 from latecomer.after.nowcast.history import History, Timed
-from latecomer.after.nowcast.present import Columns, Present
+from latecomer.after.nowcast.present import MOST_ROWS, Columns, Present
 from latecomer.after.nowcast.report import Nowcast
 from latecomer.after.reading.reader import Reader
 from latecomer.config.zoned import written
@@ -34,14 +34,16 @@ def nowcast(
     output: str,
     window: datetime | None = None,
     key: Mapping[str, str | None] | None = None,
+    most: int = MOST_ROWS,
 ) -> Nowcast:
-    """What the open and recently closed windows of an output will probably be; of a window or a key, where asked."""
+    """What the open and recently closed windows of an output will probably be: of a window or a key where that is
+    asked for, and of so many numbers at most."""
     book = reader._book(output)
     store, timeline = reader._store(), reader.timeline()
     last = store.ledger.last_batch()
     now = BEGIN_OF_TIME if timeline is None else timeline.last_at
     watermark = BEGIN_OF_TIME if timeline is None else timeline.watermark
-    present = Present(reader, book, reader._chosen(book, window, key), watermark)
+    present = Present(reader, book, reader._chosen(book, window, key), watermark, most)
     refused = _never(book.output.window)
     if refused is None and (last < 0 or now <= FIRST_MOMENT):
         refused = "no batch is complete yet; run the pipeline first"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from latecomer.after.nowcast.arrivals import estimable
 from latecomer.after.nowcast.report import Names, Nowcast
 from latecomer.after.reading.reader import Reader, _Book, _open_windows, _standing
 from latecomer.config.checks import PRIVATE
-from latecomer.model import types
 from latecomer.model.durations import to_micros
 from latecomer.model.nowcast.estimating import Estimate
 from latecomer.model.panes import Accumulation
@@ -28,8 +28,9 @@ _HELD = f"{PRIVATE}events"
 class Present:
     """The numbers of windows that are open or have closed recently."""
 
-    def __init__(self, reader: Reader, book: _Book, chosen: str, watermark: int) -> None:
+    def __init__(self, reader: Reader, book: _Book, chosen: str, watermark: int, most: int) -> None:
         self.reader, self.book, self.chosen, self.watermark = reader, book, chosen, watermark
+        self.most = most
         self.remarks: list[str] = []
         self.names = _names(book)
 
@@ -43,11 +44,11 @@ class Present:
         standing = _standing(book, f"(select * from t where {self.chosen} and {condition})")
         order = [("window_end", "descending"), *((name, "ascending") for name in book.layout.keys)]
         found = pa.concat_tables([standing, still_open]).sort_by(order)
-        if found.num_rows > MOST_ROWS:
+        if found.num_rows > self.most:
             self.remarks.append(
-                f"{found.num_rows:,} numbers are not whole yet; the newest {MOST_ROWS:,} are estimated"
+                f"{found.num_rows:,} numbers are not whole yet; the newest {self.most:,} are estimated"
             )
-        return found.slice(0, MOST_ROWS)
+        return found.slice(0, self.most)
 
     def held(self, rows: pa.Table) -> dict[tuple[Any, ...], int]:
         """How many events are in the number that stands, for each window and key."""
@@ -90,7 +91,7 @@ def _names(book: _Book) -> Names:
         each: (free(f"{each}_estimate"), free(f"{each}_low"), free(f"{each}_high"))
         for each in estimable(book.output, book.layout.types)
     }
-    return Names(free("age"), free("complete"), free("past"), free("of"), free("reason"), estimates)
+    return Names(free("age"), free("complete"), free("past_numbers"), free("past_of"), free("reason"), estimates)
 
 
 class Columns:
@@ -103,9 +104,7 @@ class Columns:
     def types(self) -> dict[str, pa.DataType]:
         names = self.names
         numbers: dict[str, pa.DataType] = {
-            column: pa.int64() if self.book.output.aggregates[name].function == "count" else pa.float64()
-            for name, columns in names.estimates.items()
-            for column in columns
+            column: self._kind(name) for name, columns in names.estimates.items() for column in columns
         }
         return {
             names.age: pa.duration("us"),
@@ -130,24 +129,29 @@ class Columns:
         columns[names.complete].append(None if complete is None else round(complete, 4))
         for name, (estimate, low, high) in names.estimates.items():
             found = estimates.get(name)
-            told = (None, None, None) if found is None else self._written(name, found)
+            told = [None] * 3 if found is None else self._written(name, found)
             for column, value in zip((estimate, low, high), told, strict=True):
                 columns[column].append(value)
         columns[names.past].append(past)
         columns[names.of].append(of or None)
         columns[names.reason].append(reason)
 
-    def _written(self, name: str, found: Estimate) -> tuple[float, float, float]:
+    def _written(self, name: str, found: Estimate) -> Sequence[Any]:
         """Whole numbers within the interval for a count; as many digits as the column has for a sum."""
-        if self.book.output.aggregates[name].function == "count":
+        kind = self._kind(name)
+        if pa.types.is_integer(kind):
             low, high = int(np.ceil(found.low - 1e-9)), int(np.floor(found.high + 1e-9))
             high = max(high, low)
-            return min(max(round(found.value), low), high), low, high
-        kind = self.book.layout.values[name]
-        digits = types.scale_of(kind) if types.is_exact(kind) else None
-        if digits is None:
-            return found.value, found.low, found.high
-        return round(found.value, digits), round(found.low, digits), round(found.high, digits)
+            return [min(max(round(found.value), low), high), low, high]
+        ends = found.value, found.low, found.high
+        if not pa.types.is_decimal(kind):
+            return [float(f"{each:.10g}") for each in ends]
+        if max(map(abs, ends)) >= 10 ** (kind.precision - kind.scale - 1):
+            return [None] * 3
+        return [Decimal(f"{each:.{kind.scale}f}") for each in ends]
+
+    def _kind(self, name: str) -> pa.DataType:
+        return self.book.schema.field(name).type
 
     def beside(self, rows: pa.Table) -> pa.Table:
         for name, kind in self.types().items():
