@@ -141,7 +141,7 @@ def _one(
     estimates = {name: told for name, column in wanted.items() if (told := columns[column]) is not None}
     number = come[EVENTS] if held is None else float(held)
     complete = min(number / found.value, 1.0) if found.value > 0 else None
-    unlike = f"beyond all {found.past} past numbers at this age" if found.unlike else None
+    unlike = f"far beyond all {found.past} past numbers at this age" if found.unlike else None
     return complete, estimates, found.past, "key" if events.alike else "all", unlike
 
 

@@ -91,7 +91,9 @@ def _names(book: _Book) -> Names:
         each: (free(f"{each}_estimate"), free(f"{each}_low"), free(f"{each}_high"))
         for each in estimable(book.output, book.layout.types)
     }
-    return Names(free("age"), free("complete"), free("past_numbers"), free("past_of"), free("reason"), estimates)
+    return Names(
+        free("age"), free("complete"), free("past_numbers"), free("past_of"), free("reason"), estimates
+    )
 
 
 class Columns:

@@ -131,8 +131,8 @@ class Nowcast:
 
 def _drifted(found: Drift) -> str:
     pace = "slower" if found.newer < found.older else "faster"
-    at = f"{shown_duration(found.age)} after its start"
+    at = f"{shown_duration(found.age)} after their start"
     return (
-        f"not stationary: windows fill {pace} than they did; {at} a window of the newer half had {found.newer:.1%} "
-        f"of its events, one of the older half {found.older:.1%}"
+        f"not stationary: windows fill {pace} than they did; {at} the newest {found.newest} windows had "
+        f"{found.newer:.1%} of their events, those before {found.older:.1%}"
     )

@@ -23,6 +23,8 @@ LEAST_TRIALS = 20
 """So many are needed to say anything."""
 SURE = 0.001
 """What happens by chance less often than this is taken as a change."""
+_NEWEST = (2, 4, 8)
+"""The newest half, quarter and eighth of the windows are held against those before."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,11 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Drift:
-    """Windows fill otherwise than they did: at an age, how full those of the older and the newer half were."""
+    """Windows fill otherwise than they did: at an age, how full the newest were and those before."""
 
     age: int
+    newest: int
+    """How many of the newest windows differ from those before."""
     older: float
     newer: float
 
@@ -121,17 +125,18 @@ def falls_short(found: Calibration, level: float = LEVEL) -> bool:
 
 
 def drift(filled: Sequence[Filled]) -> Drift | None:
-    """The age at which windows fill most differently than they did; None where chance explains it all."""
+    """The age at which the newest windows fill most differently than those before; None where chance explains it."""
     worst: tuple[float, Drift] | None = None
     for each in filled:
         windows, shares = each.shares()
-        if len(windows) < 2 * LEAST_TRIALS:
-            continue
-        half = len(shares) // 2
-        older, newer = shares[:half], shares[half:]
-        chance = rank_test(older, newer) * len(filled)
-        if chance < SURE and (worst is None or chance < worst[0]):
-            worst = chance, Drift(each.age, float(np.median(older)), float(np.median(newer)))
+        for newest in {len(windows) // part for part in _NEWEST}:
+            if newest < LEAST_TRIALS // 2 or len(windows) < 2 * LEAST_TRIALS:
+                continue
+            older, newer = shares[:-newest], shares[-newest:]
+            chance = rank_test(older, newer) * len(filled) * len(_NEWEST)
+            if chance < SURE and (worst is None or chance < worst[0]):
+                found = Drift(each.age, newest, float(np.median(older)), float(np.median(newer)))
+                worst = chance, found
     return None if worst is None else worst[1]
 
 

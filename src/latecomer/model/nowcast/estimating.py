@@ -38,7 +38,7 @@ class Estimate:
     past: int
     """How many past numbers it rests on."""
     unlike: bool = False
-    """Whether it is beyond all that past numbers had at this age."""
+    """Whether it is far beyond all that past numbers had at this age."""
 
 
 @dataclass(frozen=True)
@@ -92,14 +92,16 @@ class Past:
         return _fitted(self.seen, self.final, False)
 
     @cached_property
-    def _range(self) -> tuple[float, float]:
-        return float(self.seen.min()), float(self.seen.max())
+    def _known(self) -> tuple[float, float]:
+        """What past numbers had, and half as much again on both sides: beyond it a number is unlike all of them."""
+        least, most = float(self.seen.min()), float(self.seen.max())
+        return least - (most - least) / 2, most + (most - least) / 2
 
     def estimate(self, seen: float, level: float = LEVEL) -> Estimate | None:
         """The final number of one that has so much now; None where there are too few past ones."""
         if len(self) < LEAST:
             return None
-        unlike = not self._range[0] <= seen <= self._range[1]
+        unlike = not self._known[0] <= seen <= self._known[1]
         low, value, high = self._line.of(seen, level)
         if self.alike and unlike:  # as much as ever, or in proportion: who has not seen the like cannot tell
             by_share = self._share.of(seen, level)
