@@ -15,6 +15,7 @@ from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake
 from latecomer.model.lateness.histogram import Whole
 from latecomer.model.strategies import Head
 from latecomer.model.timeline import Timeline
+from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.layout import LEDGER, WATERMARKS
 
 SECOND = 1_000_000
@@ -64,10 +65,15 @@ def tell(folder: Path, story: Story, minute: float | None = None, files: int = 4
     recent = int(np.searchsorted(events["came"], now - 15 * SECOND))  # the last batch is a small one
     cuts = [*np.array_split(np.arange(recent), files), np.arange(recent, len(events["time"]))]
     timeline = Timeline(lake.pipeline.watermark)
+    met = np.zeros(len(events["time"]), np.int64)
     for batch, rows in enumerate(cuts):
+        met[rows] = timeline.watermark
         _log(lake, batch, {name: values[rows] for name, values in events.items()}, story.merchants)
         _tick(lake, timeline, batch, events, rows, now if batch == len(cuts) - 1 else None)
-    _publish(lake, len(cuts) - 1, events, story.merchants, timeline.watermark)
+    grace = lake.pipeline.outputs["minute_totals"].settles_after
+    taken_in = met < NOON + (events["time"] // MINUTE + 1) * MINUTE + grace
+    counted = {name: values[taken_in] for name, values in events.items()}
+    _publish(lake, len(cuts) - 1, counted, story.merchants, timeline.watermark)
     return lake
 
 
@@ -101,12 +107,13 @@ def _tick(
 ) -> None:
     at = NOON + (int(events["came"][rows].max()) if now is None else now)
     newest = NOON + int(events["time"][: rows[-1] + 1].max())
+    met = timeline.watermark
     timeline.extend([Head(at - at % SECOND, at, "p0", len(rows), newest)])
     row = {
         "batch": batch,
         "tick": batch,
         "at": at,
-        "watermark": timeline.watermark if batch else None,
+        "watermark": None if met == BEGIN_OF_TIME else met,
         "kind": "tick",
         "partitions": [{"partition": "p0", "events": len(rows), "max_event_time": newest}],
         "carry": timeline.carry(),

@@ -22,10 +22,11 @@ from latecomer.model.durations import to_micros
 from latecomer.model.expressions import expression
 from latecomer.model.lateness.histogram import Flags, Whole
 from latecomer.model.nowcast.estimating import LEAST, Real
-from latecomer.model.nowcast.filling import EVENTS, numbered
+from latecomer.model.nowcast.filling import numbered
 from latecomer.model.predicates import named_columns
 from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.model.types import is_numeric
+from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
 from latecomer.store.coverage import covered_since
 from latecomer.store.layout import TIMESTAMP, PaneLayout, arrow_type
@@ -38,6 +39,10 @@ ENOUGH_EVENTS = 200_000
 """So many events are read, and more only where they are of too few windows."""
 MOST_EVENTS = 4_000_000
 ENOUGH_WINDOWS = 4 * LEAST
+
+TAKEN_IN = "*"
+"""The number of events that the output takes in, among the amounts."""
+_ENVELOPE = ("event_time", "arrival_time", "batch", "tick")
 
 Key = tuple[Any, ...]
 
@@ -52,17 +57,26 @@ class Arrivals:
 
     times: Whole
     came: Whole
+    met: Whole
+    """The watermark that judged it."""
     key: Whole
     """The number of its key in `keys`."""
     amounts: Mapping[str, Real]
-    """What each event adds to a column; that of `EVENTS` is one each, and is not kept."""
+    """What each event adds up to, where the output takes it in."""
     columns: Mapping[str, str]
     """Aggregate → where what it adds up is found among the amounts."""
     keys: Sequence[Key]
     since: int
     """From here on, in event time, no event is missing."""
+    settles_after: int
+    """How long after its end a window takes events in, by the watermark."""
     below_zero: frozenset[str] = frozenset()
     """Aggregates of which an event may take something away."""
+
+    def added(self, which: Any, ends: Any) -> dict[str, Real]:
+        """What some of the events add to numbers of windows with these ends: nothing where they came too late."""
+        taken_in = (self.met[which] < ends + self.settles_after).astype(np.float64)
+        return {name: each[which] * taken_in for name, each in self.amounts.items()}
 
 
 def estimable(output: Output, kinds: Mapping[str, str]) -> dict[str, Aggregate]:
@@ -82,7 +96,7 @@ def newest_arrivals(store: Store, layout: PaneLayout, last: int, now: int) -> Ar
     files, since = _newest_files(table.files(), now - ENOUGH_WINDOWS * step)
     needed = _Needed.of(layout)
     view, kinds = store.layout.view, store.layout.schema
-    stored = dict.fromkeys(["event_time", "arrival_time", "batch", *(view[each] for each in needed.columns)])
+    stored = dict.fromkeys([*_ENVELOPE, *(view[each] for each in needed.columns)])
     schema = pa.schema([kinds.field(name) for name in stored])
     LOG.info("reading the newest %s events", f"{sum(file.rows for file in files):,}")
     with table.explained():
@@ -92,12 +106,28 @@ def newest_arrivals(store: Store, layout: PaneLayout, last: int, now: int) -> Ar
         read = table.dataset(files, schema).to_table(schema.names, chosen) if files else schema.empty_table()
     rows = pa.table({name: read[view[name]] for name in needed.columns}) if needed.columns else None
     whole = covered_since(store)
-    return needed.arrivals(
-        micros(read["event_time"]),
-        micros(read["arrival_time"]),
-        rows,
-        since if whole is None else max(since, whole),
-    )
+    times, came, batch, tick = (micros(read[name]) for name in _ENVELOPE)
+    met = _watermarks(store, batch, tick)
+    return needed.arrivals(times, came, met, rows, since if whole is None else max(since, whole))
+
+
+def _watermarks(store: Store, batch: Whole, tick: Whole) -> Whole:
+    """The watermark that judged each event, from the timeline."""
+    if not len(batch):
+        return batch
+    first = int(batch.min())
+    marks = store.watermarks.query(f"select batch, tick, watermark from t where batch >= {first}")
+    at = pc.fill_null(marks["watermark"].cast(TIMESTAMP).cast(pa.int64()), BEGIN_OF_TIME)
+    ticks = micros(marks["tick"])
+    least = min(int(ticks.min()), int(tick.min())) if len(ticks) else 0
+    width = max(int(ticks.max()), int(tick.max())) - least + 1 if len(ticks) else 1
+    known = (micros(marks["batch"]) - first) * width + ticks - least
+    order = np.argsort(known)
+    if not len(order):
+        return np.full(len(batch), BEGIN_OF_TIME, np.int64)
+    asked = (batch - first) * width + tick - least
+    found = order[np.minimum(np.searchsorted(known[order], asked), len(order) - 1)]
+    return np.where(known[found] == asked, micros(at)[found], BEGIN_OF_TIME)
 
 
 def _newest_files(files: Iterable[DataFile], wanted: int) -> tuple[list[DataFile], int]:
@@ -139,7 +169,7 @@ class _Needed:
             named |= set(named_columns(derived.sql, layout.events.types))
         return cls(layout, [name for name in layout.events.types if name in named])
 
-    def arrivals(self, times: Whole, came: Whole, rows: pa.Table | None, since: int) -> Arrivals:
+    def arrivals(self, times: Whole, came: Whole, met: Whole, rows: pa.Table | None, since: int) -> Arrivals:
         output = self.layout.output
         found = {} if rows is None else {name: rows[name].combine_chunks() for name in rows.schema.names}
         found |= self._derived(found, len(times))
@@ -149,17 +179,26 @@ class _Needed:
         first, code = _distinct([found[name] for name in output.by], len(times))
         chosen = [found[name].take(pa.array(first)).to_pylist() for name in output.by]
         keys: list[Key] = list(zip(*chosen, strict=True)) if chosen else [()]
-        amounts: dict[str, Real] = {}
+        amounts: dict[str, Real] = {TAKEN_IN: np.ones(len(order))}
         below: set[str] = set()
         columns: dict[str, str] = {}
         for name, each in estimable(output, self.layout.types).items():
-            columns[name] = EVENTS if each.column is None else str(each)
-            if each.column is not None and str(each) not in amounts:
-                amounts[str(each)] = _added(each, found[each.column])[order]
-            if len(order) and columns[name] in amounts and amounts[columns[name]].min() < 0:
+            columns[name] = TAKEN_IN if each.column is None else str(each)
+            if each.column is not None and columns[name] not in amounts:
+                amounts[columns[name]] = _added(each, found[each.column])[order]
+            if len(order) and amounts[columns[name]].min() < 0:
                 below.add(name)
         return Arrivals(
-            times[order], came[order], code[order], amounts, columns, keys, since, frozenset(below)
+            times[order],
+            came[order],
+            met[order],
+            code[order],
+            amounts,
+            columns,
+            keys,
+            since,
+            output.settles_after,
+            frozenset(below),
         )
 
     def _derived(self, found: Mapping[str, pa.Array], count: int) -> dict[str, pa.Array]:

@@ -65,7 +65,7 @@ class History:
         inside = nth >= 0
         inside[inside] = arrivals.times[inside] < ends[nth[inside]]
         number = nth[inside]
-        amounts = {name: each[inside] for name, each in arrivals.amounts.items()}
+        amounts = arrivals.added(inside, ends[number])
         age = arrivals.came[inside] - starts[number]
         fillings = Fillings(number, arrivals.key[inside], age, ends - starts + after, amounts)
         length = int((ends - starts).max()) if len(starts) else 0

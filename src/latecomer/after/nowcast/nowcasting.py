@@ -89,7 +89,9 @@ def _estimated(present: Present, history: History, arrivals: Arrivals) -> Nowcas
         for nth in by_age.get(filled.age, []):
             row = listed_rows[nth]
             place = tuple(row[name] for name in book.place)
-            told[nth] = _one(filled, len(history.starts), seen, place, wanted, held.get(place))
+            told[nth] = _one(
+                filled, len(history.starts), seen, place, wanted, held.get(place), present.watermark
+            )
     columns = Columns(book, present.names, now)
     for nth, row in enumerate(listed_rows):
         columns.add(to_micros(row["window_start"]), *told[nth])
@@ -123,6 +125,7 @@ def _one(
     place: tuple[Any, ...],
     wanted: Mapping[str, str],
     held: int | None,
+    watermark: int,
 ) -> tuple[float | None, dict[str, Estimate], int | None, str, str | None]:
     """What one number will probably be."""
     key = seen.codes.get(place[2:])
@@ -134,8 +137,11 @@ def _one(
     if found is None:
         reason = f"{len(events)} past numbers had an event at this age, and {LEAST} are needed"
         return None, {}, len(events), "", reason
+    settled = watermark >= to_micros(place[1]) + seen.arrivals.settles_after
     columns = {
-        column: found if column == EVENTS else filled.chosen(column, key, before).estimate(come[column])
+        column: Estimate(come[column], come[column], come[column], found.past)
+        if settled  # nothing more is taken in
+        else filled.chosen(column, key, before).estimate(come[column])
         for column in dict.fromkeys(wanted.values())
     }
     estimates = {name: told for name, column in wanted.items() if (told := columns[column]) is not None}
@@ -178,7 +184,8 @@ class _Seen:
         each, count = self.arrivals, len(self.arrivals.keys)
         first, last = np.searchsorted(each.times, [start, end], "left")
         codes = each.key[first:last]
-        found = {name: np.bincount(codes, amount[first:last], count) for name, amount in each.amounts.items()}
+        added = each.added(slice(first, last), end)
+        found = {name: np.bincount(codes, amounts, count) for name, amounts in added.items()}
         return {EVENTS: np.bincount(codes, minlength=count), **found}
 
 
@@ -201,7 +208,8 @@ def _remarks(present: Present, arrivals: Arrivals, now: int, rows: pa.Table) -> 
     share = _set_aside(present.reader, book.name)
     if share:
         found.append(
-            f"{share:.2%} of all events came too late for this output: the estimates count them, results alone do not"
+            f"{share:.2%} of all events came too late for this output: complete counts them as missing, "
+            "estimates leave them out"
         )
     if not rows.num_rows:
         found.append("no window is open or has closed recently: there is nothing to estimate")
