@@ -271,7 +271,7 @@
   const spot = each => JSON.stringify([each.start, each.end, Object.entries(each.key)]);
   function probably(found, name) {
     const [value, low, high] = (found && found.estimates[name]) || [];
-    return value === undefined ? "" : el("div", { cls: "pale small" }, `probably ${value}`, el("br"), `${low} to ${high}`);
+    return value === undefined || low === high ? "" : el("div", { cls: "pale small" }, `probably ${value}`, el("br"), `${low} to ${high}`);
   }
   function fullness(found) {
     if (!found) return "";
@@ -284,7 +284,7 @@
   function aboutNowcast(nowcast) {
     if (!nowcast) return el("p", { cls: "pale small", id: "nowcast" }, "Estimating what these windows will be …");
     if (nowcast.empty) return "";
-    if (nowcast.refused) return el("p", { cls: "pale", id: "nowcast" }, "No nowcast: ", nowcast.refused, ".");
+    if (nowcast.refused) return el("p", { cls: "pale small", id: "nowcast" }, "No nowcast: ", nowcast.refused, ".");
     return el("div", { id: "nowcast" }, nowcast.warnings.map(each => el("p", { cls: "warning" }, each)),
       el("details", {}, el("summary", {}, "How far the estimates can be trusted"), el("ul", {}, nowcast.notes.map(each => el("li", {}, each)))));
   }
@@ -295,6 +295,7 @@
     if (!found.windows.length) return [...made, el("p", { cls: "state" }, asked.get("window") || asked.get("key") ? "No window matches." : "No window yet: no event has entered this output.")];
     const drawn = names.find(name => found.windows.some(each => each.panes.some(pane => pane.numbers[name] !== null)));
     const estimated = found.windows.some(each => likely.has(spot(each)));
+    made.push(aboutNowcast(found.nowcast));
     made.push(table(["window", ...found.keys, "life", ...(estimated ? ["complete"] : []), ...names.map(name => ({ name, n: true })), { name: "panes", n: true }, ...(drawn ? [drawn + " over time"] : [])],
       found.windows.map(each => [
         el("a", { href: link("explain", { output: found.output, window: each.start, key: JSON.stringify(each.key) }) }, moment(each.start)),
@@ -305,7 +306,6 @@
         count(each.panes.length), ...(drawn ? [lifeline(each, drawn)] : [])]), "Windows, the newest first"));
     const step = to => el("a", { href: link("windows", { output: found.output, window: asked.get("window"), key: asked.get("key"), skip: to || "" }) }, to > found.skip ? "older" : "newer");
     made.push(el("p", {}, found.skip ? [step(Math.max(found.skip - 50, 0)), " "] : "", found.more ? step(found.skip + 50) : ""));
-    made.push(aboutNowcast(found.nowcast));
     made.push(el("p", { cls: "pale small" }, "Dots: blue on time, orange late, violet rebuilt, grey early. Choose a number to see why it is what it is."));
     return made;
   }
