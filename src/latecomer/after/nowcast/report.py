@@ -74,8 +74,8 @@ class Nowcast:
         for name, each in self.calibration.items():
             if falls_short(each, self.level):
                 found.append(
-                    f"not stationary: the newer half of the held-back numbers of {name} lay in "
-                    f"{each.newest_held} of {each.newest_trials} intervals, where {self.level:.0%} of them should"
+                    f"not stationary: of the newer half of the held-back numbers of {name} only {each.newest_held} of "
+                    f"{each.newest_trials} lay in their interval"
                 )
         return found
 
