@@ -14,7 +14,7 @@ import pytest
 import latecomer
 from after.nowcast.nowcast_kit import Story, tell
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake
-from latecomer.after.nowcast import arrivals
+from latecomer.after.nowcast import arrivals, history
 from latecomer.after.nowcast.report import Nowcast
 from latecomer.model.durations import to_micros
 from latecomer.model.nowcast.estimating import LEAST
@@ -61,6 +61,8 @@ def test_open_and_recently_closed_windows_are_estimated(found: Nowcast) -> None:
         assert (row["past_of"], row["reason"]) == ("key", None)
         assert row["past_numbers"] >= LEAST
     ages = {to_micros(row["window_start"]): row["complete"] for row in rows}
+    settled = [row for row in rows if row["timing"] == "ON_TIME"]
+    assert all(row["payments_low"] >= row["payments"] for row in settled)
     assert sorted(ages.values()) == [ages[start] for start in sorted(ages, reverse=True)], "older is fuller"
 
 
@@ -140,7 +142,7 @@ def test_a_part_of_the_log_is_enough(
     """Files that hold only old events are left out, and what they hold is not missed."""
     lake = tell(tmp_path / "files", BUSY, 69.5, files=12)
     monkeypatch.setattr(arrivals, "ENOUGH_EVENTS", 10)
-    monkeypatch.setattr(arrivals, "ENOUGH_WINDOWS", 45)
+    monkeypatch.setattr(history, "ENOUGH_WINDOWS", 55)
     part = latecomer.nowcast(lake.pipeline, "minute_totals")
     assert part.refused is None
     assert LEAST <= part.windows < found.windows
@@ -150,6 +152,20 @@ def test_a_part_of_the_log_is_enough(
         assert there is not None
         assert there["payments"] == row["payments"]
         assert abs(there["payments_estimate"] - row["payments_estimate"]) <= 4
+
+
+def test_events_that_come_very_late_have_more_of_the_log_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What arrives tells how late events come, whatever window it is for: no window of the newest files is whole."""
+    slow = Story(minutes=100, rate=20, delay=lambda _: 100.0)
+    monkeypatch.setattr(arrivals, "ENOUGH_EVENTS", 10)
+    monkeypatch.setattr(history, "ENOUGH_WINDOWS", 8)
+    found = latecomer.nowcast(tell(tmp_path / "slow", slow, 99.5, files=12).pipeline, "minute_totals")
+    assert found.refused is None
+    assert found.windows >= LEAST + 20
+    assert found.share == 0.999
+    assert (found.whole_after or 0) > 6 * MINUTE
 
 
 def pipeline(output: str, columns: str = "") -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.expressions import expression
 from latecomer.model.lateness.histogram import Flags, Whole
-from latecomer.model.nowcast.estimating import LEAST, Real
+from latecomer.model.nowcast.estimating import Real
 from latecomer.model.nowcast.filling import numbered
 from latecomer.model.predicates import named_columns
 from latecomer.model.simple_predicates import NeedsSpark, predicate
@@ -36,9 +36,8 @@ from latecomer.store.table import DataFile
 LOG = logging.getLogger(__name__)
 
 ENOUGH_EVENTS = 200_000
-"""So many events are read, and more only where they are of too few windows."""
+"""So many events are read, and more only where they do not reach back far enough."""
 MOST_EVENTS = 4_000_000
-ENOUGH_WINDOWS = 4 * LEAST
 
 TAKEN_IN = "*"
 """The number of events that the output takes in, among the amounts."""
@@ -66,12 +65,25 @@ class Arrivals:
     columns: Mapping[str, str]
     """Aggregate → where what it adds up is found among the amounts."""
     keys: Sequence[Key]
-    since: int
-    """From here on, in event time, no event is missing."""
     settles_after: int
     """How long after its end a window takes events in, by the watermark."""
     below_zero: frozenset[str] = frozenset()
     """Aggregates of which an event may take something away."""
+    since: int = FIRST_MOMENT
+    """From here on, in event time, no event is missing."""
+    watched_since: int = FIRST_MOMENT
+    """The first arrival of all: what had happened before was there already, and came at once."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether this is all of the log."""
+        return self.since <= FIRST_MOMENT
+
+    @property
+    def delays(self) -> Whole:
+        """Arrival less event time, of all that came while somebody watched."""
+        watched = self.times >= self.watched_since
+        return self.came[watched] - self.times[watched]
 
     def added(self, which: Any, ends: Any) -> dict[str, Real]:
         """What some of the events add to numbers of windows with these ends: nothing where they came too late."""
@@ -89,11 +101,11 @@ def estimable(output: Output, kinds: Mapping[str, str]) -> dict[str, Aggregate]:
     }
 
 
-def newest_arrivals(store: Store, layout: PaneLayout, last: int, now: int) -> Arrivals:
-    """The newest events of complete batches, for as many windows as are needed."""
-    table, output = store.events, layout.output
-    step = max(int(getattr(output.window, "step", 0)), int(getattr(output.window, "reach", 0)))
-    files, since = _newest_files(table.files(), now - ENOUGH_WINDOWS * step)
+def newest_arrivals(store: Store, layout: PaneLayout, last: int, back_to: int) -> Arrivals:
+    """The newest events of complete batches: enough of them, and all since a moment unless they are too many."""
+    table = store.events
+    every_file = table.files()
+    files, since = _newest_files(every_file, back_to)
     needed = _Needed.of(layout)
     view, kinds = store.layout.view, store.layout.schema
     stored = dict.fromkeys([*_ENVELOPE, *(view[each] for each in needed.columns)])
@@ -101,14 +113,19 @@ def newest_arrivals(store: Store, layout: PaneLayout, last: int, now: int) -> Ar
     LOG.info("reading the newest %s events", f"{sum(file.rows for file in files):,}")
     with table.explained():
         chosen = pc.field("batch") <= last
-        if since > FIRST_MOMENT:
-            chosen &= pc.field("event_time") >= pa.scalar(since, pa.int64()).cast(TIMESTAMP)
         read = table.dataset(files, schema).to_table(schema.names, chosen) if files else schema.empty_table()
     rows = pa.table({name: read[view[name]] for name in needed.columns}) if needed.columns else None
     whole = covered_since(store)
     times, came, batch, tick = (micros(read[name]) for name in _ENVELOPE)
-    met = _watermarks(store, batch, tick)
-    return needed.arrivals(times, came, met, rows, since if whole is None else max(since, whole))
+    found = needed.arrivals(times, came, _watermarks(store, batch, tick), rows)
+    began = [at for file in every_file if (at := file.minimum.get("arrival_time")) is not None]
+    return replace(
+        found,
+        since=since if whole is None else max(since, whole),
+        watched_since=to_micros(min(began))
+        if len(began) == len(every_file) and began
+        else int(came.min(initial=0)),
+    )
 
 
 def _watermarks(store: Store, batch: Whole, tick: Whole) -> Whole:
@@ -130,13 +147,13 @@ def _watermarks(store: Store, batch: Whole, tick: Whole) -> Whole:
     return np.where(known[found] == asked, micros(at)[found], BEGIN_OF_TIME)
 
 
-def _newest_files(files: Iterable[DataFile], wanted: int) -> tuple[list[DataFile], int]:
+def _newest_files(files: Iterable[DataFile], back_to: int) -> tuple[list[DataFile], int]:
     """The files with the newest events, and the event time from which on none is missing."""
     ordered = sorted(((_newest(file), file) for file in files), key=lambda each: (-each[0], each[1].path))
     taken: list[DataFile] = []
     rows = 0
     for newest, file in ordered:
-        enough = rows >= ENOUGH_EVENTS and newest < wanted
+        enough = rows >= ENOUGH_EVENTS and newest < back_to
         if enough or (rows >= MOST_EVENTS and newest < 1 << 62):
             return taken, newest + 1
         taken.append(file)
@@ -169,7 +186,7 @@ class _Needed:
             named |= set(named_columns(derived.sql, layout.events.types))
         return cls(layout, [name for name in layout.events.types if name in named])
 
-    def arrivals(self, times: Whole, came: Whole, met: Whole, rows: pa.Table | None, since: int) -> Arrivals:
+    def arrivals(self, times: Whole, came: Whole, met: Whole, rows: pa.Table | None) -> Arrivals:
         output = self.layout.output
         found = {} if rows is None else {name: rows[name].combine_chunks() for name in rows.schema.names}
         found |= self._derived(found, len(times))
@@ -196,7 +213,6 @@ class _Needed:
             amounts,
             columns,
             keys,
-            since,
             output.settles_after,
             frozenset(below),
         )

@@ -10,10 +10,13 @@ import numpy as np
 from latecomer.after.nowcast.arrivals import Arrivals
 from latecomer.model.durations import shown_duration
 from latecomer.model.lateness.histogram import Whole
+from latecomer.model.nowcast.calibration import LEAST_TRIALS
 from latecomer.model.nowcast.estimating import LEAST
 from latecomer.model.nowcast.filling import Fillings
 from latecomer.model.windows import Calendar, Sliding, Tumbling, Windows
 
+ENOUGH_WINDOWS = 4 * LEAST
+"""So many past windows are asked for."""
 MOST_WINDOWS = 300
 """So many past windows are looked at, the newest."""
 _SHARES = (0.999, 0.99, 0.95)
@@ -21,6 +24,11 @@ _SHARES = (0.999, 0.99, 0.95)
 
 Timed = Tumbling | Sliding | Calendar
 """Windows of which it is known beforehand when they end."""
+
+
+def looked_for(window: Timed) -> int:
+    """How long a stretch of windows is asked for."""
+    return ENOUGH_WINDOWS * max(window.step, window.reach)
 
 
 @dataclass(frozen=True)
@@ -41,9 +49,8 @@ class History:
         """Whatever can be learned from past windows, or why that is too little."""
         if not len(arrivals.times):
             return "no event is in the log yet"
-        # What was there when the pipeline began to look has come at once: that is not how windows fill.
-        begin = max(arrivals.since, int(arrivals.came.min()))
-        delays = (arrivals.came - arrivals.times)[arrivals.times >= begin]
+        # What had happened before anybody watched has come at once: that is not how windows fill.
+        begin, delays = max(arrivals.since, arrivals.watched_since), arrivals.delays
         found: History | None = None
         for share in _SHARES:
             after = max(int(np.quantile(delays, share)), 0) if len(delays) else 0
@@ -70,6 +77,11 @@ class History:
         fillings = Fillings(number, arrivals.key[inside], age, ends - starts + after, amounts)
         length = int((ends - starts).max()) if len(starts) else 0
         return cls(now, starts, after, length, share, fillings)
+
+    @property
+    def ample(self) -> bool:
+        """Whether more of the log would not make it better: enough windows, to hold some back as well."""
+        return self.share == _SHARES[0] and self.fillings.windows >= LEAST + LEAST_TRIALS
 
     @property
     def whole_age(self) -> int:

@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.after.nowcast.arrivals import Arrivals, CannotBeRead, Key, newest_arrivals
-from latecomer.after.nowcast.history import History, Timed
-from latecomer.after.nowcast.present import MOST_ROWS, Columns, Present
+from latecomer.after.nowcast.history import History, Timed, looked_for
+from latecomer.after.nowcast.present import MOST_ROWS, Columns, Present, Told
 from latecomer.after.nowcast.report import Nowcast
 from latecomer.after.reading.reader import Reader
 from latecomer.config.zoned import written
 from latecomer.model.durations import to_micros
 from latecomer.model.nowcast.calibration import calibrated, drift
-from latecomer.model.nowcast.estimating import LEAST, Estimate
+from latecomer.model.nowcast.estimating import LEAST
 from latecomer.model.nowcast.filling import EVENTS, Filled
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, Windows
@@ -38,34 +38,37 @@ def nowcast(
 ) -> Nowcast:
     """What the open and recently closed windows of an output will probably be: of a window or a key where that is
     asked for, and of so many numbers at most."""
-    book = reader._book(output)
-    store, timeline = reader._store(), reader.timeline()
+    book, store = reader._book(output), reader._store()
     last = store.ledger.last_batch()
+    timeline = reader.timeline(last)
     now = BEGIN_OF_TIME if timeline is None else timeline.last_at
     watermark = BEGIN_OF_TIME if timeline is None else timeline.watermark
     present = Present(reader, book, reader._chosen(book, window, key), watermark, most)
-    refused = _never(book.output.window)
-    if refused is None and (last < 0 or now <= FIRST_MOMENT):
-        refused = "no batch is complete yet; run the pipeline first"
-    if refused is not None:
-        return present.refused(refused, now)
-    try:
-        arrivals = newest_arrivals(store, book.layout, last, now)
-    except CannotBeRead as error:
-        return present.refused(str(error), now)
-    history = History.of(book.output.window, arrivals, now)
-    if isinstance(history, str):
-        return present.refused(history, now)
-    return _estimated(present, history, arrivals)
+    windows = book.output.window
+    if not isinstance(windows, Timed):
+        return present.refused(_never(windows), now)
+    if last < 0 or now <= FIRST_MOMENT:
+        return present.refused("no batch is complete yet; run the pipeline first", now)
+    back, since = looked_for(windows), now
+    while True:
+        try:
+            arrivals = newest_arrivals(store, book.layout, last, now - back)
+        except CannotBeRead as error:
+            return present.refused(str(error), now)
+        history = History.of(windows, arrivals, now)
+        exhausted = arrivals.whole or arrivals.since >= since
+        if isinstance(history, History) and (history.ample or exhausted):
+            return _estimated(present, history, arrivals)
+        if isinstance(history, str) and exhausted:
+            return present.refused(history, now)
+        back, since = 4 * back, arrivals.since  # events come so late that few windows are whole: further back
 
 
-def _never(window: Windows) -> str | None:
+def _never(window: Windows) -> str:
     """Why an output can never be estimated."""
     if window.merges:
         return "a session ends when its events do, so past ones say nothing of the length that this one will have"
-    if not isinstance(window, Timed):
-        return "its window never ends, so there is no past window to go by"
-    return None
+    return "its window never ends, so there is no past window to go by"
 
 
 def _estimated(present: Present, history: History, arrivals: Arrivals) -> Nowcast:
@@ -78,7 +81,7 @@ def _estimated(present: Present, history: History, arrivals: Arrivals) -> Nowcas
         name: arrivals.columns[name] for name in present.names.estimates if name not in arrivals.below_zero
     }
     probes = _probes(ages, history)
-    told: dict[int, tuple[Any, ...]] = {}
+    told: dict[int, Told] = {}
     probed: list[Filled] = []
     by_age: dict[int, list[int]] = {}
     for nth, row in enumerate(listed_rows):
@@ -94,7 +97,7 @@ def _estimated(present: Present, history: History, arrivals: Arrivals) -> Nowcas
             )
     columns = Columns(book, present.names, now)
     for nth, row in enumerate(listed_rows):
-        columns.add(to_micros(row["window_start"]), *told[nth])
+        columns.add(row, told[nth])
     measured = {
         column: calibrated(probed, [column], history.starts, history.whole_age)
         for column in dict.fromkeys(wanted.values() or [EVENTS])
@@ -126,29 +129,29 @@ def _one(
     wanted: Mapping[str, str],
     held: int | None,
     watermark: int,
-) -> tuple[float | None, dict[str, Estimate], int | None, str, str | None]:
+) -> Told:
     """What one number will probably be."""
     key = seen.codes.get(place[2:])
     come = None if key is None else seen.of(to_micros(place[0]), to_micros(place[1]), key)
     if key is None or come is None:
-        return None, {}, None, "", "its events are not in the part of the log that was read"
+        return Told(reason="no event of it is in the part of the log that was read")
     events = filled.chosen(EVENTS, key, before)
     found = events.estimate(come[EVENTS])
     if found is None:
         reason = f"{len(events)} past numbers had an event at this age, and {LEAST} are needed"
-        return None, {}, len(events), "", reason
-    settled = watermark >= to_micros(place[1]) + seen.arrivals.settles_after
-    columns = {
-        column: Estimate(come[column], come[column], come[column], found.past)
-        if settled  # nothing more is taken in
-        else filled.chosen(column, key, before).estimate(come[column])
-        for column in dict.fromkeys(wanted.values())
-    }
-    estimates = {name: told for name, column in wanted.items() if (told := columns[column]) is not None}
+        return Told(past=len(events), reason=reason)
     number = come[EVENTS] if held is None else float(held)
     complete = min(number / found.value, 1.0) if found.value > 0 else None
+    of = "key" if events.alike else "all"
+    if watermark >= to_micros(place[1]) + seen.arrivals.settles_after:
+        return Told(complete, {}, found.past, of, settled=True)
+    columns = {
+        column: filled.chosen(column, key, before).estimate(come[column])
+        for column in dict.fromkeys(wanted.values())
+    }
+    estimates = {name: each for name, column in wanted.items() if (each := columns[column]) is not None}
     unlike = f"far beyond all {found.past} past numbers at this age" if found.unlike else None
-    return complete, estimates, found.past, "key" if events.alike else "all", unlike
+    return Told(complete, estimates, found.past, of, unlike)
 
 
 def _probes(ages: Sequence[int], history: History) -> list[int]:

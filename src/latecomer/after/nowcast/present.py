@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -71,7 +72,7 @@ class Present:
         rows = self.rows(min(self.watermark, now) - self.book.output.settles_after)
         nothing = Columns(self.book, self.names, now)
         for row in rows.to_pylist():
-            nothing.add(to_micros(row["window_start"]), None, {}, None, "", reason)
+            nothing.add(row, Told(reason=reason))
         clock = None if now <= FIRST_MOMENT else now
         return Nowcast(
             self.book.name, nothing.beside(rows), self.names, clock, reason, remarks=tuple(self.remarks)
@@ -96,6 +97,19 @@ def _names(book: _Book) -> Names:
     )
 
 
+@dataclass(frozen=True)
+class Told:
+    """What is said of one number."""
+
+    complete: float | None = None
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)
+    past: int | None = None
+    of: str | None = None
+    reason: str | None = None
+    settled: bool = False
+    """Whether the output takes in nothing more: the number is what it will be."""
+
+
 class Columns:
     """The columns beside the results, row by row."""
 
@@ -117,26 +131,19 @@ class Columns:
             names.reason: pa.string(),
         }
 
-    def add(
-        self,
-        start: int,
-        complete: float | None,
-        estimates: Mapping[str, Estimate],
-        past: int | None,
-        of: str,
-        reason: str | None,
-    ) -> None:
+    def add(self, row: Mapping[str, Any], told: Told) -> None:
         names, columns = self.names, self.columns
+        start = to_micros(row["window_start"])
         columns[names.age].append(None if self.now <= FIRST_MOMENT else self.now - start)
-        columns[names.complete].append(None if complete is None else round(complete, 4))
-        for name, (estimate, low, high) in names.estimates.items():
-            found = estimates.get(name)
-            told = [None] * 3 if found is None else self._written(name, found)
-            for column, value in zip((estimate, low, high), told, strict=True):
+        columns[names.complete].append(None if told.complete is None else round(told.complete, 4))
+        for name, three in names.estimates.items():
+            found = told.estimates.get(name)
+            values = [None] * 3 if found is None else self._written(name, found)
+            for column, value in zip(three, [row[name]] * 3 if told.settled else values, strict=True):
                 columns[column].append(value)
-        columns[names.past].append(past)
-        columns[names.of].append(of or None)
-        columns[names.reason].append(reason)
+        columns[names.past].append(told.past)
+        columns[names.of].append(told.of)
+        columns[names.reason].append(told.reason)
 
     def _written(self, name: str, found: Estimate) -> Sequence[Any]:
         """Whole numbers within the interval for a count; as many digits as the column has for a sum."""
