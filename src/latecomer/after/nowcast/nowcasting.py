@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from latecomer.after.nowcast.arrivals import Arrivals, CannotBeRead, Key, newest_arrivals
+from latecomer.after.nowcast.arrivals import TAKEN_IN, Arrivals, CannotBeRead, Key, newest_arrivals
 from latecomer.after.nowcast.history import History, Timed, looked_for
 from latecomer.after.nowcast.present import MOST_ROWS, Columns, Present, Told
 from latecomer.after.nowcast.report import Nowcast
@@ -146,7 +146,9 @@ def _one(
     if watermark >= to_micros(place[1]) + seen.arrivals.settles_after:
         return Told(complete, {}, found.past, of, settled=True)
     columns = {
-        column: filled.chosen(column, key, before).estimate(come[column])
+        column: found
+        if column == TAKEN_IN and filled.alike(EVENTS, TAKEN_IN) and come[EVENTS] == come[TAKEN_IN]
+        else filled.chosen(column, key, before).estimate(come[column])
         for column in dict.fromkeys(wanted.values())
     }
     estimates = {name: each for name, column in wanted.items() if (each := columns[column]) is not None}

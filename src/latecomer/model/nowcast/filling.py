@@ -32,6 +32,7 @@ class Filled:
     end: Whole
     """Where each key begins and ends."""
     _all: dict[tuple[str, int], Past] = field(default_factory=dict, compare=False)
+    _alike: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False)
 
     def past(self, name: str, key: int | None, before: int) -> Past:
         """The past numbers of a key, or of all, in windows before one: those that had an event at this age."""
@@ -52,6 +53,13 @@ class Filled:
         """The key's own past numbers where there are enough, else those of all keys."""
         own = self.past(name, key, before)
         return own if len(own) >= LEAST else self.past(name, None, before)
+
+    def alike(self, one: str, other: str) -> bool:
+        """Whether two numbers are the same in all of the past."""
+        if (one, other) not in self._alike:
+            same = np.array_equal(self.seen[one], self.seen[other])
+            self._alike[one, other] = same and np.array_equal(self.final[one], self.final[other])
+        return self._alike[one, other]
 
     def shares(self) -> tuple[Whole, Real]:
         """For each window that has events in the end, how many of them had come; all keys together."""
