@@ -115,7 +115,7 @@ def _fitted(seen: Real, final: Real, with_base: bool) -> Line:
     The error about each number is that of the line without it.
     """
     to_come = final - seen
-    least = 0.01 * float(final.mean()) or 1.0
+    least = 0.01 * float(final.sum()) / len(final) or 1.0
     size = seen + least
     weight = 1 / size
     total, ahead = float(weight.sum()), float(weight @ seen)
@@ -139,13 +139,13 @@ def _fitted(seen: Real, final: Real, with_base: bool) -> Line:
 def _power(size: Real, errors: Real) -> float:
     """How the error grows with the number: not at all (0), as its root, or in proportion (1)."""
     there: Flags = errors != 0
-    if there.sum() < _SLOPES:
+    count = int(np.count_nonzero(there))
+    if count < _SLOPES:
         return 0.5
     x, y = np.log(size[there]), np.log(np.abs(errors[there]))
-    spread = float(((x - x.mean()) ** 2).sum())
-    if spread < 1e-9:
-        return 0.5
-    return float(np.clip(((x - x.mean()) * (y - y.mean())).sum() / spread, 0.0, 1.0))
+    x -= x.sum() / count
+    spread = float(x @ x)
+    return 0.5 if spread < 1e-9 else min(max(float(x @ y) / spread, 0.0), 1.0)
 
 
 def in_groups(codes: Whole) -> tuple[Whole, Whole]:
