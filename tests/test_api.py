@@ -84,6 +84,8 @@ WRONG: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
         {"prefer": "best"},
         "(?s)prefer: is not known .*choose one of live, corrected, rebuilt",
     ),
+    (latecomer.nowcast, {"window": "noon"}, "window: is not a moment"),
+    (latecomer.nowcast, {"key": {"merchant": 5}}, "key merchant: has the wrong kind"),
     (latecomer.explain, {"window": 5}, "window: is not a moment"),
     (latecomer.explain, {"window": "2026-04-25", "key": {"merchant": 5}}, "key merchant: has the wrong kind"),
     (latecomer.explain, {"window": "2026-04-25", "clock": "mine"}, "clock: is not known"),

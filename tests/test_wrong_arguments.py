@@ -22,6 +22,7 @@ RESULTS = {
     "Checked",
     "Explanation",
     "Head",
+    "Nowcast",
     "PaneShape",
     "Rebuild",
     "Reconciliation",

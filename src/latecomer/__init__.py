@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from latecomer.after.certify.certificate import Certificate, Checked
     from latecomer.after.explain.explain import Explanation
     from latecomer.after.letters.replaying import ReplayedLetters
+    from latecomer.after.nowcast.report import Nowcast
     from latecomer.after.reading.reader import Reader
     from latecomer.after.rebuild.rebuilding import Applied
     from latecomer.after.reconcile.gaps import Reconciliation
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
         correct,
         explain,
         gaps,
+        nowcast,
         plan_rebuild,
         reconcile,
         replay_dead_letters,
@@ -118,6 +120,7 @@ __all__ = [
     "Needs",
     "NoStore",
     "NotCovered",
+    "Nowcast",
     "Output",
     "PaneShape",
     "ParquetSink",
@@ -166,6 +169,7 @@ __all__ = [
     "explain",
     "gaps",
     "load_pipeline",
+    "nowcast",
     "plan_rebuild",
     "reconcile",
     "replay",
@@ -182,6 +186,7 @@ _WITH_SPARK_OR_DELTA = {
     "Certificate": "after.certify.certificate",
     "Checked": "after.certify.certificate",
     "Explanation": "after.explain.explain",
+    "Nowcast": "after.nowcast.report",
     "PaneShape": "config.contract",
     "Reader": "after.reading.reader",
     "Rebuild": "store.rebuilds",
@@ -200,6 +205,7 @@ _WITH_SPARK_OR_DELTA = {
     "correct": "api",
     "explain": "api",
     "gaps": "api",
+    "nowcast": "api",
     "plan_rebuild": "api",
     "reconcile": "api",
     "replay": "after.replay.replaying",

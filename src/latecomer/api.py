@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from latecomer.after.certify.certificate import Certificate, Checked
     from latecomer.after.explain.explain import Explanation
     from latecomer.after.letters.replaying import ReplayedLetters
+    from latecomer.after.nowcast.report import Nowcast
     from latecomer.after.rebuild.rebuilding import Applied
     from latecomer.after.reconcile.gaps import Reconciliation
     from latecomer.config.models import Pipeline
@@ -89,6 +90,27 @@ def serve(pipeline: Pipeline, output: str, *, prefer: str | None = None) -> pa.T
     if prefer is None:
         return serving(reader, output)
     return preferred(reader, output, _choice("serve", "prefer", Origin, prefer))
+
+
+def nowcast(
+    pipeline: Pipeline,
+    output: str,
+    *,
+    window: Moment | None = None,
+    key: Mapping[str, str | None] | None = None,
+) -> Nowcast:
+    """How complete open and recently closed windows are, and what their numbers will probably be in the end.
+
+    `rows` has them as Arrow, with an interval of 90 % for each count and sum; `calibration` says how often such
+    intervals held for past windows, `notes` all of it in words. Where that cannot be told, `refused` says why.
+    `window` keeps the window that holds a moment, `key` the rows whose key columns have these values, as text.
+    """
+    from latecomer.after.nowcast.nowcasting import nowcast as of_reader
+
+    _require("nowcast", pipeline, output)
+    require_key("nowcast", key)
+    moment = None if window is None else _moment("nowcast", "window", pipeline, output, window)
+    return of_reader(Reader(pipeline), output, moment, key)
 
 
 def advise(

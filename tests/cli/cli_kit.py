@@ -184,6 +184,7 @@ def calling(capsys: pytest.CaptureFixture[str]) -> Cli:
 VERBS = {
     "results": ["results", "FILE", "minute_totals"],
     "open": ["results", "FILE", "minute_totals", "--open"],
+    "nowcast": ["results", "FILE", "minute_totals", "--nowcast"],
     "as-of-arrival": ["results", "FILE", "minute_totals", "--as-of-arrival", "2026-04-25T13:00:00Z"],
     "as-of": ["results", "FILE", "minute_totals", "--as-of", "2026-04-25T13:00:00Z"],
     "served": ["results", "FILE", "minute_totals", "--serving"],

@@ -89,7 +89,7 @@ def obeyed(shown: str) -> list[str]:
     return [order for order in ORDERS if order in shown]
 
 
-PRINTING = ("results", "watermarks", "panes", "late", "dead-letters", "reconcile", "open", "gaps")
+PRINTING = ("results", "nowcast", "watermarks", "panes", "late", "dead-letters", "reconcile", "open", "gaps")
 
 
 def test_no_verb_hands_the_terminal_what_data_brings(hostile: Lake) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from after.nowcast.nowcast_kit import Story, tell
 from cli.cli_kit import NOON, Lake, pane
 from dashboard.dashboard_kit import HOSTILE, close, get, new_lake, told_store
 from latecomer.dashboard.answers import Answers, fingerprint
@@ -161,9 +162,33 @@ def test_how_late_events_come(served: Dashboard) -> None:
     assert "now 30s" in found["delays"][1]["svg"], "where the settings stand"
 
 
+def test_what_open_windows_will_probably_be(tmp_path: Path) -> None:
+    lake = tell(tmp_path / "busy", Story(minutes=60), 59.5, files=2)
+    with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+        found = api(served, "nowcast", output="minute_totals")
+        windows = api(served, "windows", output="minute_totals")["windows"]
+    assert (found["refused"], found["warnings"]) == (None, [])
+    assert any("held-back numbers" in note for note in found["notes"])
+    row = found["rows"][0]
+    assert (row["start"], row["key"], row["reason"]) == ("2026-04-25T12:59:00Z", {"merchant": "amul"}, None)
+    assert 0 < row["complete"] < 0.6
+    estimate, low, high = map(int, row["estimates"]["payments"])
+    assert low <= estimate <= high
+    place = row["start"], row["end"], row["key"]
+    assert place in [(each["start"], each["end"], each["key"]) for each in windows], (
+        "the page finds its window"
+    )
+
+
+def test_a_history_that_is_too_short_says_so(served: Dashboard) -> None:
+    found = api(served, "nowcast", output="minute_totals")
+    assert "and 30 are needed" in found["refused"]
+    assert found["rows"] == []
+
+
 def test_a_pipeline_that_never_ran(tmp_path: Path) -> None:
     with Dashboard([new_lake(tmp_path / "new").pipeline], "127.0.0.1", 0) as served:
-        for route in ("now", "sinks", "windows", "ledger", "lateness"):
+        for route in ("now", "sinks", "windows", "nowcast", "ledger", "lateness"):
             assert "there is no store at" in api(served, route)["empty"], route
 
 
@@ -173,6 +198,7 @@ def test_a_store_with_nothing_in_it(tmp_path: Path) -> None:
     with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
         assert api(served, "now")["watermark"]["state"] == "none"
         assert api(served, "windows")["windows"] == []
+        assert api(served, "nowcast")["refused"] == "no batch is complete yet; run the pipeline first"
         assert api(served, "ledger")["totals"] == []
         assert "has no complete batch yet" in api(served, "lateness")["empty"]
         for fate in ("on_time", "side_output", "duplicate", "dead_letter"):

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from after.nowcast.nowcast_kit import Story, tell
 from dashboard.dashboard_kit import HOSTILE, new_lake, told_store
 from latecomer.dashboard.serving import Dashboard
 
@@ -43,6 +44,8 @@ def test_the_page_shows_the_numbers_and_runs_nothing_of_the_data(tmp_path: Path)
             assert f">{stage}</span>" in windows
         assert "&lt;script&gt;document.title='owned'&lt;/script&gt;" in windows
         assert "<title>upi · windows · latecomer</title>" in windows
+        assert "No nowcast: " in windows
+        assert "and 30 are needed" in windows
 
         ledger = seen(served, "#ledger?output=minute_totals&fate=side_output", tmp_path)
         assert ">balances<" in ledger
@@ -60,6 +63,16 @@ def test_the_page_shows_the_numbers_and_runs_nothing_of_the_data(tmp_path: Path)
         for page in (now, windows, ledger, explained):
             assert "<img src" not in page
             assert page.count("<script") == 1, "the page's own"
+
+
+def test_what_windows_will_probably_be_follows_when_it_is_known(tmp_path: Path) -> None:
+    lake = tell(tmp_path / "busy", Story(minutes=60), 59.5, files=2)
+    with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+        windows = seen(served, "#windows?output=minute_totals", tmp_path)
+    assert ">complete</th>" in windows
+    assert windows.count(">probably ") >= 4
+    assert "How far the estimates can be trusted" in windows
+    assert "held-back numbers" in windows
 
 
 def test_a_pipeline_that_never_ran_says_so(tmp_path: Path) -> None:

@@ -24,6 +24,9 @@ from latecomer.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
     import pyarrow as pa
 
     from latecomer.after.reading.reader import Reader
@@ -74,6 +77,13 @@ def results(
         Origin | None,
         typer.Option(help="The number of this origin where there is one, and say which.", show_default=False),
     ] = None,
+    nowcast: Annotated[
+        bool,
+        typer.Option(
+            "--nowcast",
+            help="Open and recently closed windows: how complete they are, and what they will probably be.",
+        ),
+    ] = False,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
     zone: Zoned = None,
@@ -97,6 +107,11 @@ def results(
     if moment is not None and open_windows:
         fix = "leave --open out: panes that had been published by then are shown, EARLY ones too"
         raise WrongUsage(*moment, "cannot be asked of windows still open", fix)
+    if nowcast:
+        _show_nowcast(
+            file, output, valid, named, {"--serving": serving, "--prefer": prefer, **asked}, form, limit
+        )
+        return
     reader = open_reader(file)
     if serving or prefer is not None:
         _only_one_of(serving, prefer, {"--open": open_windows, **asked})
@@ -105,6 +120,27 @@ def results(
         rows = reader.results(output, open_windows, known, valid, named, as_of_arrival=could_be_known)
     show(rows, form, _nothing(open_windows, moment and moment[1], held, named), limit)
     for remark in reader.notes:
+        note(remark)
+
+
+def _show_nowcast(
+    file: Path,
+    output: str,
+    window: datetime | None,
+    key: Mapping[str, str | None],
+    others: Mapping[str, object],
+    form: Format,
+    limit: int | None,
+) -> None:
+    from latecomer.after.nowcast.nowcasting import nowcast
+    from latecomer.cli.render import note, show
+
+    for option in [option for option, given in others.items() if given]:
+        fix = f"ask for --nowcast or for {option}"
+        raise WrongUsage(option, str(others[option]), "cannot be asked together with --nowcast", fix)
+    found = nowcast(open_reader(file), output, window, key)
+    show(found.rows, form, "no window is open or has closed recently", limit)
+    for remark in found.notes:
         note(remark)
 
 

@@ -21,6 +21,7 @@ from latecomer.dashboard.asking import Query
 from latecomer.dashboard.lateness import lateness
 from latecomer.dashboard.ledger import ledger, of_fate
 from latecomer.dashboard.now import now, sinks
+from latecomer.dashboard.nowcast import estimates
 from latecomer.dashboard.windows import explained, windows
 from latecomer.errors import NoStore
 from latecomer.store.commits import LOG
@@ -67,6 +68,11 @@ ROUTES: Mapping[str, Route] = {
     "windows": Route(
         lambda pipeline, query: windows(Reader(pipeline), query),
         frozenset({"output", "window", "key", "most", "skip"}),
+    ),
+    "nowcast": Route(
+        lambda pipeline, query: estimates(Reader(pipeline), query),
+        frozenset({"output", "window", "key"}),
+        every=10,
     ),
     "ledger": Route(lambda pipeline, query: ledger(Reader(pipeline), query), frozenset({"output", "skip"})),
     "fate": Route(

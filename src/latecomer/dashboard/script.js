@@ -143,7 +143,7 @@
   }
   const SHOW = {
     now: { ask: async (p) => ({ ...await ask(`/api/${p}/now`), sinks: await ask(`/api/${p}/sinks`).catch(error => ({ error: error.message, sinks: [] })) }), show: showNow },
-    windows: { ask: (p, asked) => ask(`/api/${p}/windows` + query(asked, ["output", "window", "key", "skip"])), show: showWindows },
+    windows: { ask: askWindows, show: showWindows },
     lateness: { ask: p => ask(`/api/${p}/lateness`), show: showLateness, slow: true },
     ledger: { ask: askLedger, show: showLedger },
     explain: { ask: (p, asked) => asked.get("window") ? ask(`/api/${p}/explain` + query(asked, ["output", "window", "key"])) : null, show: showExplain },
@@ -254,17 +254,55 @@
     panes.slice(0, 200).forEach((each, nth) => svg.append(draw("circle", { class: "pane " + each.timing, cx: x(nth), cy: y(values[nth]), r: 3 })));
     return svg;
   }
+  // The windows are shown at once; what they will probably be follows when it is known.
+  const nowcasts = new Map();
+  async function askWindows(p, asked) {
+    const path = `/api/${p}/nowcast` + query(asked, ["output", "window", "key"]), place = location.hash;
+    const windows = await ask(`/api/${p}/windows` + query(asked, ["output", "window", "key", "skip"]));
+    if (windows.empty) return windows;
+    ask(path).catch(error => ({ refused: error.message, rows: [], warnings: [], notes: [] })).then(found => {
+      const before = nowcasts.get(path);
+      nowcasts.set(path, found);
+      if (nowcasts.size > 20) nowcasts.delete(nowcasts.keys().next().value);
+      if (place === location.hash && JSON.stringify(before) !== JSON.stringify(found)) refresh(false);
+    });
+    return { ...windows, nowcast: nowcasts.get(path) || null };
+  }
+  const spot = each => JSON.stringify([each.start, each.end, Object.entries(each.key)]);
+  function probably(found, name) {
+    const [value, low, high] = (found && found.estimates[name]) || [];
+    return value === undefined || low === high ? "" : el("div", { cls: "pale small" }, `probably ${value}`, el("br"), `${low} to ${high}`);
+  }
+  function fullness(found) {
+    if (!found) return "";
+    if (found.complete === null) return el("span", { cls: "pale small", title: found.reason }, "not known");
+    const words = (100 * found.complete).toFixed(found.complete < 1 && found.complete > .995 ? 2 : 0) + " %";
+    return [draw("svg", { class: "full", viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" },
+      draw("rect", { class: "rest", width: 100, height: 6 }), draw("rect", { class: "column", width: 100 * found.complete, height: 6 })), words,
+      found.reason ? el("div", { cls: "pale small" }, found.reason) : ""];
+  }
+  function aboutNowcast(nowcast) {
+    if (!nowcast) return el("p", { cls: "pale small", id: "nowcast" }, "Estimating what these windows will be …");
+    if (nowcast.empty) return "";
+    if (nowcast.refused) return el("p", { cls: "pale small", id: "nowcast" }, "No nowcast: ", nowcast.refused, ".");
+    return el("div", { id: "nowcast" }, nowcast.warnings.map(each => el("p", { cls: "warning" }, each)),
+      el("details", {}, el("summary", {}, "How far the estimates can be trusted"), el("ul", {}, nowcast.notes.map(each => el("li", {}, each)))));
+  }
   function showWindows(found, asked) {
     const names = Object.keys(found.aggregates), made = [chooser("windows", found, placeFields(asked))];
     for (const note of found.notes) made.push(el("p", { cls: "warning" }, note));
+    const likely = new Map(((found.nowcast && found.nowcast.rows) || []).map(each => [spot(each), each]));
     if (!found.windows.length) return [...made, el("p", { cls: "state" }, asked.get("window") || asked.get("key") ? "No window matches." : "No window yet: no event has entered this output.")];
     const drawn = names.find(name => found.windows.some(each => each.panes.some(pane => pane.numbers[name] !== null)));
-    made.push(table(["window", ...found.keys, "life", ...names.map(name => ({ name, n: true })), { name: "panes", n: true }, ...(drawn ? [drawn + " over time"] : [])],
+    const estimated = found.windows.some(each => likely.has(spot(each)));
+    made.push(aboutNowcast(found.nowcast));
+    made.push(table(["window", ...found.keys, "life", ...(estimated ? ["complete"] : []), ...names.map(name => ({ name, n: true })), { name: "panes", n: true }, ...(drawn ? [drawn + " over time"] : [])],
       found.windows.map(each => [
         el("a", { href: link("explain", { output: found.output, window: each.start, key: JSON.stringify(each.key) }) }, moment(each.start)),
         ...found.keys.map(name => each.key[name] === null ? el("i", {}, "null") : each.key[name]),
         [tag(each.stage, KINDS[each.stage]), each.final ? el("span", { cls: "pale small" }, " final") : ""],
-        ...names.map(name => each.values === null ? "–" : el("a", { href: link("explain", { output: found.output, window: each.start, key: JSON.stringify(each.key) }), "aria-label": `why is ${name} ${each.values[name]}` }, each.values[name] ?? "null")),
+        ...(estimated ? [fullness(likely.get(spot(each)))] : []),
+        ...names.map(name => [each.values === null ? "–" : el("a", { href: link("explain", { output: found.output, window: each.start, key: JSON.stringify(each.key) }), "aria-label": `why is ${name} ${each.values[name]}` }, each.values[name] ?? "null"), probably(likely.get(spot(each)), name)]),
         count(each.panes.length), ...(drawn ? [lifeline(each, drawn)] : [])]), "Windows, the newest first"));
     const step = to => el("a", { href: link("windows", { output: found.output, window: asked.get("window"), key: asked.get("key"), skip: to || "" }) }, to > found.skip ? "older" : "newer");
     made.push(el("p", {}, found.skip ? [step(Math.max(found.skip - 50, 0)), " "] : "", found.more ? step(found.skip + 50) : ""));

@@ -194,7 +194,12 @@ def _still_open(book: _Book, chosen: str, most: int, notes: list[str]) -> list[L
 
 
 def _key(book: _Book, values: Sequence[Any]) -> dict[str, str | None]:
+    return key_texts(book.layout.published, dict(zip(book.layout.keys, values, strict=True)))
+
+
+def key_texts(schema: pa.Schema, key: Mapping[str, Any]) -> dict[str, str | None]:
+    """A key as it is asked for: each column's value as text."""
     return {
-        name: None if value is None else csv_text(json_value(value, book.layout.published.field(name).type))
-        for name, value in zip(book.layout.keys, values, strict=True)
+        name: None if value is None else csv_text(json_value(value, schema.field(name).type))
+        for name, value in key.items()
     }

@@ -261,9 +261,10 @@ class Reader:
         timeline = self.timeline()
         return [] if timeline is None else timeline.holding()
 
-    def timeline(self) -> Timeline | None:
-        """The timeline as it stands now, with its watermark and its clock; None before the first batch."""
-        carry = "select carry from t where carry is not null order by batch desc limit 1"
+    def timeline(self, last: int | None = None) -> Timeline | None:
+        """The timeline as it stands now, or after a batch, with its watermark and its clock; None before the first."""
+        upto = "" if last is None else f"and batch <= {last} "
+        carry = f"select carry from t where carry is not null {upto}order by batch desc limit 1"
         found = _ask(self._store().watermarks, carry, pa.schema([WATERMARKS.field("carry")]))
         if not found.num_rows:
             return None

@@ -1,0 +1,273 @@
+"""The newest events of the log, as one output sees them: when they happened and came, their key, what they add.
+
+Only as much of the log is read as past windows are needed. Files tell the newest event time in them, so it is known
+from which moment on every event was read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.after.advise.history import micros, numbers
+from latecomer.config.models import Output
+from latecomer.model.aggregates import Aggregate
+from latecomer.model.durations import to_micros
+from latecomer.model.expressions import expression
+from latecomer.model.lateness.histogram import Flags, Whole
+from latecomer.model.nowcast.estimating import Real
+from latecomer.model.nowcast.filling import numbered
+from latecomer.model.predicates import named_columns
+from latecomer.model.simple_predicates import NeedsSpark, predicate
+from latecomer.model.types import is_numeric
+from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.model.windows import FIRST_MOMENT
+from latecomer.store.coverage import covered_since
+from latecomer.store.layout import TIMESTAMP, PaneLayout, arrow_type
+from latecomer.store.store import Store
+from latecomer.store.table import DataFile
+
+LOG = logging.getLogger(__name__)
+
+ENOUGH_EVENTS = 200_000
+"""So many events are read, and more only where they do not reach back far enough."""
+MOST_EVENTS = 4_000_000
+
+TAKEN_IN = "*"
+"""The number of events that the output takes in, among the amounts."""
+_ENVELOPE = ("event_time", "arrival_time", "batch", "tick")
+
+Key = tuple[Any, ...]
+
+
+class CannotBeRead(Exception):
+    """Why the log does not tell what an output counts."""
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Some events, in order of event time."""
+
+    times: Whole
+    came: Whole
+    met: Whole
+    """The watermark that judged it."""
+    key: Whole
+    """The number of its key in `keys`."""
+    amounts: Mapping[str, Real]
+    """What each event adds up to, where the output takes it in."""
+    columns: Mapping[str, str]
+    """Aggregate → where what it adds up is found among the amounts."""
+    keys: Sequence[Key]
+    settles_after: int
+    """How long after its end a window takes events in, by the watermark."""
+    below_zero: frozenset[str] = frozenset()
+    """Aggregates of which an event may take something away."""
+    since: int = FIRST_MOMENT
+    """From here on, in event time, no event is missing."""
+    watched_since: int = FIRST_MOMENT
+    """The first arrival of all: what had happened before was there already, and came at once."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether this is all of the log."""
+        return self.since <= FIRST_MOMENT
+
+    @property
+    def delays(self) -> Whole:
+        """Arrival less event time, of all that came while somebody watched."""
+        watched = self.times >= self.watched_since
+        return self.came[watched] - self.times[watched]
+
+    def added(self, which: Any, ends: Any) -> dict[str, Real]:
+        """What some of the events add to numbers of windows with these ends: nothing where they came too late."""
+        taken_in = (self.met[which] < ends + self.settles_after).astype(np.float64)
+        return {name: each[which] * taken_in for name, each in self.amounts.items()}
+
+
+def estimable(output: Output, kinds: Mapping[str, str]) -> dict[str, Aggregate]:
+    """The aggregates that add up, so that a part of them says something about the whole."""
+    return {
+        name: each
+        for name, each in output.aggregates.items()
+        if each.function == "count"
+        or (each.function == "sum" and is_numeric(kinds.get(each.column or "", "")))
+    }
+
+
+def newest_arrivals(store: Store, layout: PaneLayout, last: int, back_to: int) -> Arrivals:
+    """The newest events of complete batches: enough of them, and all since a moment unless they are too many."""
+    table = store.events
+    every_file = table.files()
+    files, since = _newest_files(every_file, back_to)
+    needed = _Needed.of(layout)
+    view, kinds = store.layout.view, store.layout.schema
+    stored = dict.fromkeys([*_ENVELOPE, *(view[each] for each in needed.columns)])
+    schema = pa.schema([kinds.field(name) for name in stored])
+    LOG.info("reading the newest %s events", f"{sum(file.rows for file in files):,}")
+    with table.explained():
+        chosen = pc.field("batch") <= last
+        read = table.dataset(files, schema).to_table(schema.names, chosen) if files else schema.empty_table()
+    rows = pa.table({name: read[view[name]] for name in needed.columns}) if needed.columns else None
+    whole = covered_since(store)
+    times, came, batch, tick = (micros(read[name]) for name in _ENVELOPE)
+    found = needed.arrivals(times, came, _watermarks(store, batch, tick), rows)
+    began = [at for file in every_file if (at := file.minimum.get("arrival_time")) is not None]
+    return replace(
+        found,
+        since=since if whole is None else max(since, whole),
+        watched_since=to_micros(min(began))
+        if len(began) == len(every_file) and began
+        else int(came.min(initial=0)),
+    )
+
+
+def _watermarks(store: Store, batch: Whole, tick: Whole) -> Whole:
+    """The watermark that judged each event, from the timeline."""
+    if not len(batch):
+        return batch
+    first = int(batch.min())
+    marks = store.watermarks.query(f"select batch, tick, watermark from t where batch >= {first}")
+    at = pc.fill_null(marks["watermark"].cast(TIMESTAMP).cast(pa.int64()), BEGIN_OF_TIME)
+    ticks = micros(marks["tick"])
+    least = min(int(ticks.min()), int(tick.min())) if len(ticks) else 0
+    width = max(int(ticks.max()), int(tick.max())) - least + 1 if len(ticks) else 1
+    known = (micros(marks["batch"]) - first) * width + ticks - least
+    order = np.argsort(known)
+    if not len(order):
+        return np.full(len(batch), BEGIN_OF_TIME, np.int64)
+    asked = (batch - first) * width + tick - least
+    found = order[np.minimum(np.searchsorted(known[order], asked), len(order) - 1)]
+    return np.where(known[found] == asked, micros(at)[found], BEGIN_OF_TIME)
+
+
+def _newest_files(files: Iterable[DataFile], back_to: int) -> tuple[list[DataFile], int]:
+    """The files with the newest events, and the event time from which on none is missing."""
+    ordered = sorted(((_newest(file), file) for file in files), key=lambda each: (-each[0], each[1].path))
+    taken: list[DataFile] = []
+    rows = 0
+    for newest, file in ordered:
+        enough = rows >= ENOUGH_EVENTS and newest < back_to
+        if enough or (rows >= MOST_EVENTS and newest < 1 << 62):
+            return taken, newest + 1
+        taken.append(file)
+        rows += file.rows
+    return taken, FIRST_MOMENT
+
+
+def _newest(file: DataFile) -> int:
+    """The newest event time in a file; one that says nothing of it may hold any."""
+    newest = file.maximum.get("event_time")
+    # A file's statistics may be cut off at the millisecond.
+    return 1 << 62 if newest is None else to_micros(newest) + 1000
+
+
+@dataclass(frozen=True)
+class _Needed:
+    """What is to be read of each event for an output, and what is made of it."""
+
+    layout: PaneLayout
+    columns: list[str]
+    """Columns of the source."""
+
+    @classmethod
+    def of(cls, layout: PaneLayout) -> _Needed:
+        output = layout.output
+        named = {*output.by, *(each.column for each in output.aggregates.values() if each.column)}
+        if output.where is not None:
+            named |= set(named_columns(output.where, layout.types))
+        for derived in output.columns.values():
+            named |= set(named_columns(derived.sql, layout.events.types))
+        return cls(layout, [name for name in layout.events.types if name in named])
+
+    def arrivals(self, times: Whole, came: Whole, met: Whole, rows: pa.Table | None) -> Arrivals:
+        output = self.layout.output
+        found = {} if rows is None else {name: rows[name].combine_chunks() for name in rows.schema.names}
+        found |= self._derived(found, len(times))
+        kept = self._kept(found, len(times))
+        order = np.argsort(times, kind="stable")
+        order = order[kept[order]]
+        first, code = _distinct([found[name] for name in output.by], len(times))
+        chosen = [found[name].take(pa.array(first)).to_pylist() for name in output.by]
+        keys: list[Key] = list(zip(*chosen, strict=True)) if chosen else [()]
+        amounts: dict[str, Real] = {TAKEN_IN: np.ones(len(order))}
+        below: set[str] = set()
+        columns: dict[str, str] = {}
+        for name, each in estimable(output, self.layout.types).items():
+            columns[name] = TAKEN_IN if each.column is None else str(each)
+            if each.column is not None and columns[name] not in amounts:
+                amounts[columns[name]] = _added(each, found[each.column])[order]
+            if len(order) and amounts[columns[name]].min() < 0:
+                below.add(name)
+        return Arrivals(
+            times[order],
+            came[order],
+            met[order],
+            code[order],
+            amounts,
+            columns,
+            keys,
+            output.settles_after,
+            frozenset(below),
+        )
+
+    def _derived(self, found: Mapping[str, pa.Array], count: int) -> dict[str, pa.Array]:
+        """The derived columns: each is computed once for each combination of what it is made of."""
+        made = {}
+        for name, each in self.layout.output.columns.items():
+            computed = expression(each.sql, self.layout.events.types)
+            if computed.value is None:
+                raise CannotBeRead(f"only Spark can compute {name}")
+            inputs = named_columns(each.sql, self.layout.events.types)
+            first, code = _distinct([found[column] for column in inputs], count)
+            values = [computed.of(row) for row in _rows(found, inputs, first)]
+            made[name] = pa.array(values, arrow_type(computed.kind)).take(pa.array(code))
+        return made
+
+    def _kept(self, found: Mapping[str, pa.Array], count: int) -> Flags:
+        """Which events `where` keeps. It is asked once for each combination of values."""
+        where = self.layout.output.where
+        if where is None:
+            return np.ones(count, bool)
+        try:
+            keeps = predicate(where, self.layout.types)
+        except NeedsSpark:
+            raise CannotBeRead(f"only Spark can evaluate where: {where}") from None
+        inputs = named_columns(where, self.layout.types)
+        first, code = _distinct([found[column] for column in inputs], count)
+        told = [keeps(row) is True for row in _rows(found, inputs, first)]
+        return np.asarray(np.array(told, bool)[code], bool)
+
+
+def _rows(found: Mapping[str, pa.Array], columns: Sequence[str], which: Whole) -> list[dict[str, Any]]:
+    if not columns:
+        return [{} for _ in which]
+    listed: list[dict[str, Any]] = pa.table(
+        {name: found[name].take(pa.array(which)) for name in columns}
+    ).to_pylist()
+    return listed
+
+
+def _distinct(columns: Sequence[pa.Array], count: int) -> tuple[Whole, Whole]:
+    """Combinations of values: a row that has each, and for every row which one it has."""
+    code, width = np.zeros(count, np.int64), 1
+    for values in columns:
+        encoded = values.dictionary_encode(null_encoding="encode")
+        wide = code * len(encoded.dictionary) + np.asarray(encoded.indices.to_numpy(), np.int64)
+        code, width = numbered(wide, width * len(encoded.dictionary))
+    first = np.zeros(width if count else 0, np.int64)
+    first[code[::-1]] = np.arange(count)[::-1]
+    return first, code
+
+
+def _added(aggregate: Aggregate, values: pa.Array) -> Real:
+    """What each event adds."""
+    if aggregate.function == "count":
+        return np.asarray(values.is_valid().to_numpy(zero_copy_only=False), np.float64)
+    return np.asarray(numbers(values)[0], np.float64)

@@ -1,0 +1,168 @@
+"""The numbers of windows that are open or have closed recently, and what is said beside each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from latecomer.after.nowcast.arrivals import estimable
+from latecomer.after.nowcast.report import Names, Nowcast
+from latecomer.after.reading.reader import Reader, _Book, _open_windows, _standing
+from latecomer.config.checks import PRIVATE
+from latecomer.model.durations import to_micros
+from latecomer.model.nowcast.estimating import Estimate
+from latecomer.model.panes import Accumulation
+from latecomer.model.windows import FIRST_MOMENT
+from latecomer.store.sql import double_quoted, listed, moment_literal
+from latecomer.store.standing import not_taken_back, standing
+
+MOST_ROWS = 2000
+"""So many numbers are estimated, the newest."""
+_HELD = f"{PRIVATE}events"
+
+
+class Present:
+    """The numbers of windows that are open or have closed recently."""
+
+    def __init__(self, reader: Reader, book: _Book, chosen: str, watermark: int, most: int) -> None:
+        self.reader, self.book, self.chosen, self.watermark = reader, book, chosen, watermark
+        self.most = most
+        self.remarks: list[str] = []
+        self.names = _names(book)
+
+    def rows(self, since: int) -> pa.Table:
+        """Those whose window ends after a moment, or is open; the newest first."""
+        book = self.book
+        # The open states first: a window that closes in between is then seen twice, never not at all.
+        still_open = _open_windows(book, self.remarks, self.chosen)
+        from_here = min(since, self.watermark)
+        condition = "true" if from_here <= FIRST_MOMENT else f"window_end > {moment_literal(from_here)}"
+        standing = _standing(book, f"(select * from t where {self.chosen} and {condition})")
+        order = [("window_end", "descending"), *((name, "ascending") for name in book.layout.keys)]
+        found = pa.concat_tables([standing, still_open]).sort_by(order)
+        if found.num_rows > self.most:
+            self.remarks.append(
+                f"{found.num_rows:,} numbers are not whole yet; the newest {self.most:,} are estimated"
+            )
+        return found.slice(0, self.most)
+
+    def held(self, rows: pa.Table) -> dict[tuple[Any, ...], int]:
+        """How many events are in the number that stands, for each window and key."""
+        book, panes = self.book, self.book.tables.panes
+        if not panes.exists or not rows.num_rows or _HELD not in panes.columns:
+            return {}
+        place = listed(book.place)
+        first = to_micros(min(rows["window_end"].to_pylist()))
+        among = f"(select * from t where {self.chosen} and window_end >= {moment_literal(first)})"
+        if book.output.accumulation is Accumulation.DISCARDING:
+            summed = f"sum({double_quoted(_HELD)}) as {double_quoted(_HELD)}"
+            sql = f"select {place}, {summed} from ({not_taken_back(among, place)}) group by {place}"
+        else:
+            sql = standing(among, place, f"{place}, {double_quoted(_HELD)}")
+        found = panes.query(sql).to_pylist()
+        return {tuple(row[name] for name in book.place): row[_HELD] for row in found if row[_HELD]}
+
+    def refused(self, reason: str, now: int) -> Nowcast:
+        """The numbers as they are, and why there is nothing more to say."""
+        rows = self.rows(min(self.watermark, now) - self.book.output.settles_after)
+        nothing = Columns(self.book, self.names, now)
+        for row in rows.to_pylist():
+            nothing.add(row, Told(reason=reason))
+        clock = None if now <= FIRST_MOMENT else now
+        return Nowcast(
+            self.book.name, nothing.beside(rows), self.names, clock, reason, remarks=tuple(self.remarks)
+        )
+
+
+def _names(book: _Book) -> Names:
+    taken = set(book.schema.names)
+
+    def free(name: str) -> str:
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        return name
+
+    estimates = {
+        each: (free(f"{each}_estimate"), free(f"{each}_low"), free(f"{each}_high"))
+        for each in estimable(book.output, book.layout.types)
+    }
+    return Names(
+        free("age"), free("complete"), free("past_numbers"), free("past_of"), free("reason"), estimates
+    )
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is said of one number."""
+
+    complete: float | None = None
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)
+    past: int | None = None
+    of: str | None = None
+    reason: str | None = None
+    settled: bool = False
+    """Whether the output takes in nothing more: the number is what it will be."""
+
+
+class Columns:
+    """The columns beside the results, row by row."""
+
+    def __init__(self, book: _Book, names: Names, now: int) -> None:
+        self.book, self.names, self.now = book, names, now
+        self.columns: dict[str, list[Any]] = {name: [] for name in self.types()}
+
+    def types(self) -> dict[str, pa.DataType]:
+        names = self.names
+        numbers: dict[str, pa.DataType] = {
+            column: self._kind(name) for name, columns in names.estimates.items() for column in columns
+        }
+        return {
+            names.age: pa.duration("us"),
+            names.complete: pa.float64(),
+            **numbers,
+            names.past: pa.int64(),
+            names.of: pa.string(),
+            names.reason: pa.string(),
+        }
+
+    def add(self, row: Mapping[str, Any], told: Told) -> None:
+        names, columns = self.names, self.columns
+        start = to_micros(row["window_start"])
+        columns[names.age].append(None if self.now <= FIRST_MOMENT else self.now - start)
+        columns[names.complete].append(None if told.complete is None else round(told.complete, 4))
+        for name, three in names.estimates.items():
+            found = told.estimates.get(name)
+            values = [None] * 3 if found is None else self._written(name, found)
+            for column, value in zip(three, [row[name]] * 3 if told.settled else values, strict=True):
+                columns[column].append(value)
+        columns[names.past].append(told.past)
+        columns[names.of].append(told.of)
+        columns[names.reason].append(told.reason)
+
+    def _written(self, name: str, found: Estimate) -> Sequence[Any]:
+        """Whole numbers within the interval for a count; as many digits as the column has for a sum."""
+        kind = self._kind(name)
+        if pa.types.is_integer(kind):
+            low, high = int(np.ceil(found.low - 1e-9)), int(np.floor(found.high + 1e-9))
+            high = max(high, low)
+            return [min(max(round(found.value), low), high), low, high]
+        ends = found.value, found.low, found.high
+        if not pa.types.is_decimal(kind):
+            return [float(f"{each:.10g}") for each in ends]
+        if max(map(abs, ends)) >= 10 ** (kind.precision - kind.scale - 1):
+            return [None] * 3
+        return [Decimal(f"{each:.{kind.scale}f}") for each in ends]
+
+    def _kind(self, name: str) -> pa.DataType:
+        return self.book.schema.field(name).type
+
+    def beside(self, rows: pa.Table) -> pa.Table:
+        for name, kind in self.types().items():
+            rows = rows.append_column(name, pa.array(self.columns[name], kind))
+        return rows

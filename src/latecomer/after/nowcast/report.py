@@ -1,0 +1,138 @@
+"""What was found: a row for each number that is not whole yet, how good such estimates were, and why there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+
+import pyarrow as pa
+
+from latecomer.config.zoned import current_zone
+from latecomer.model.durations import shown_duration
+from latecomer.model.nowcast.calibration import LEAST_TRIALS, Calibration, Drift, falls_short
+from latecomer.model.nowcast.estimating import LEVEL
+from latecomer.values import short_text
+
+WIDE = (0.85, 0.95)
+"""Where the coverage of intervals of 90 % should be."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """How the columns are named that stand beside those of the results: none is taken."""
+
+    age: str
+    complete: str
+    past: str
+    of: str
+    reason: str
+    estimates: Mapping[str, tuple[str, str, str]]
+    """Aggregate → the columns of estimate, lower and upper end."""
+
+
+@dataclass(frozen=True)
+class Nowcast:
+    """What the numbers of an output will probably be once all their events have come."""
+
+    output: str
+    rows: pa.Table
+    names: Names
+    clock: int | None
+    """Where the arrival clock stands, in microseconds: what came by then is known."""
+    refused: str | None = None
+    """Why nothing can be estimated."""
+    windows: int = 0
+    """How many past windows it rests on."""
+    whole_after: int | None = None
+    """How long after its end a window counts as whole."""
+    share: float | None = None
+    """The share of the events that come within that time."""
+    calibration: Mapping[str, Calibration] = field(default_factory=dict)
+    """Aggregate → how often intervals held what came of it."""
+    drift: Drift | None = None
+    ages: tuple[int, ...] = ()
+    """The ages of windows at which that was measured."""
+    remarks: tuple[str, ...] = ()
+    level: float = LEVEL
+
+    @property
+    def stationary(self) -> bool | None:
+        """Whether the past is a guide; None where there is too little of it to say."""
+        if self.refused is not None or not any(
+            each.trials >= LEAST_TRIALS for each in self.calibration.values()
+        ):
+            return None
+        return not self.warnings
+
+    @property
+    def warnings(self) -> list[str]:
+        """What speaks against these estimates."""
+        found = []
+        if self.drift is not None:
+            found.append(_drifted(self.drift))
+        for name, each in self.calibration.items():
+            if falls_short(each, self.level):
+                found.append(
+                    f"not stationary: of the newer half of the held-back numbers of {name} only {each.newest_held} of "
+                    f"{each.newest_trials} lay in their interval"
+                )
+        return found
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be said beside the rows, in words."""
+        if self.refused is not None:
+            return [f"no nowcast: {self.refused}", *self.remarks]
+        return [self._basis(), *self._calibrated(), *self.warnings, *self.remarks]
+
+    def _basis(self) -> str:
+        by_then = f", by when {self.share:.1%} of the events have come" if self.share else ""
+        return (
+            f"nowcast with intervals of {self.level:.0%}, from {self.windows:,} past windows; a window counts as whole "
+            f"{shown_duration(self.whole_after or 0)} after its end{by_then}"
+        )
+
+    def _calibrated(self) -> list[str]:
+        found = []
+        for name, each in self.calibration.items():
+            if each.trials < LEAST_TRIALS or each.coverage is None:
+                found.append(
+                    f"calibration of {name}: not known; {each.trials} past numbers could be held back, "
+                    f"and {LEAST_TRIALS} are needed"
+                )
+                continue
+            held = f"{each.held} of {each.trials} held-back numbers ({each.coverage:.0%})"
+            at = ", ".join(map(shown_duration, self.ages))
+            said = f"calibration of {name}: {held} lay in their interval, {at} after their windows began"
+            if each.coverage > WIDE[1]:
+                said += "; more than it promises: numbers are small, or nearly whole at this age"
+            found.append(said)
+        return found
+
+    def __repr__(self) -> str:
+        return "\n".join([f"nowcast of {self.output}: {self.rows.num_rows} numbers", *self.notes])
+
+    def _repr_html_(self) -> str:
+        heads = "".join(f"<th>{escape(name)}</th>" for name in self.rows.schema.names)
+        zone = current_zone()
+        lines = "".join(
+            "<tr>"
+            + "".join(
+                f"<td>{'' if value is None else escape(short_text(value, zone))}</td>"
+                for value in row.values()
+            )
+            + "</tr>"
+            for row in self.rows.slice(0, 100).to_pylist()
+        )
+        said = "".join(f"<li>{escape(each)}</li>" for each in self.notes)
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table><ul>{said}</ul>"
+
+
+def _drifted(found: Drift) -> str:
+    pace = "slower" if found.newer < found.older else "faster"
+    at = f"{shown_duration(found.age)} after their start"
+    return (
+        f"not stationary: windows fill {pace} than they did; {at} the newest {found.newest} windows had "
+        f"{found.newer:.1%} of their events, those before {found.older:.1%}"
+    )

@@ -1,0 +1,165 @@
+"""Whether intervals hold what they promise: estimates of past numbers, each from what was known by then.
+
+Windows are gone through in order. Each is estimated as it would have been at the time, from the windows that were whole
+by then, and held against what became of it. A look at the newer half, and at how windows fill, tells whether the past
+is still a guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import erfc, sqrt
+
+import numpy as np
+
+from latecomer.model.lateness.histogram import Whole
+from latecomer.model.nowcast.estimating import LEAST, LEVEL, Real
+from latecomer.model.nowcast.filling import EVENTS, Filled
+
+TRIALS = 200
+"""So many past numbers are estimated at most, the newest."""
+LEAST_TRIALS = 20
+"""So many are needed to say anything."""
+SURE = 0.001
+"""What happens by chance less often than this is taken as a change."""
+_NEWEST = (2, 4, 8)
+"""The newest half, quarter and eighth of the windows are held against those before."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How often intervals held the number that came of it."""
+
+    trials: int
+    held: int
+    windows: int
+    """Trials of one window are of one piece: chance has so many tries."""
+    newest_trials: int = 0
+    newest_held: int = 0
+    """Of the newer half of the windows."""
+    width: float | None = None
+    """The median width of the intervals, as a share of the estimate."""
+
+    @property
+    def coverage(self) -> float | None:
+        return self.held / self.trials if self.trials else None
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Windows fill otherwise than they did: at an age, how full the newest were and those before."""
+
+    age: int
+    newest: int
+    """How many of the newest windows differ from those before."""
+    older: float
+    newer: float
+
+
+def calibrated(
+    filled: Sequence[Filled], names: Sequence[str], starts: Whole, whole_after: int, trials: int = TRIALS
+) -> Calibration:
+    """Estimates of past numbers at these ages, in turn, held against what became of them.
+
+    `starts` are the starts of the windows; one is whole so long after its start.
+    """
+    if not filled or not len(filled[0].window):
+        return Calibration(0, 0, 0)
+    held_in: dict[int, list[bool]] = {}
+    widths: list[float] = []
+    windows = _candidates(filled, starts, whole_after)[-trials:]
+    rows_each = max(trials // max(len(windows), 1), 1)
+    for nth, window in enumerate(windows):
+        each = filled[nth % len(filled)]
+        known = int(np.searchsorted(starts, starts[window] + each.age - whole_after, "right"))
+        rows = np.flatnonzero((each.window == window) & (each.seen[EVENTS] > 0))
+        step = max(len(rows) // rows_each, 1)
+        for row in rows[nth % step :: step]:
+            for name in names:
+                past = each.chosen(name, int(each.key[row]), known)
+                found = past.estimate(float(each.seen[name][row]))
+                if found is None:
+                    continue
+                final = float(each.final[name][row])
+                slack = 1e-9 * max(abs(final), 1.0)
+                held_in.setdefault(window, []).append(found.low - slack <= final <= found.high + slack)
+                widths.append((found.high - found.low) / found.value if found.value else 0.0)
+    return _summed_up(held_in, widths)
+
+
+def _candidates(filled: Sequence[Filled], starts: Whole, whole_after: int) -> list[int]:
+    """The windows that can be estimated, in order: enough were whole before them."""
+    windows = np.unique(filled[0].window)
+    if len(windows) <= LEAST:
+        return []
+    youngest = min(each.age for each in filled)
+    oldest = starts[windows[LEAST - 1]] + whole_after - youngest
+    return [int(window) for window in windows[starts[windows] >= oldest]]
+
+
+def _summed_up(held_in: dict[int, list[bool]], widths: list[float]) -> Calibration:
+    order = sorted(held_in)
+    newer = order[len(order) // 2 :]
+    return Calibration(
+        sum(len(held_in[window]) for window in order),
+        sum(sum(held_in[window]) for window in order),
+        len(order),
+        sum(len(held_in[window]) for window in newer),
+        sum(sum(held_in[window]) for window in newer),
+        float(np.median(widths)) if widths else None,
+    )
+
+
+def falls_short(found: Calibration, level: float = LEVEL) -> bool:
+    """Whether the intervals of the newer half held so little that chance does not explain it.
+
+    Trials of one window may all go wrong together, so chance has as many tries as there are windows.
+    """
+    windows = found.windows - found.windows // 2
+    if found.newest_trials < LEAST_TRIALS or not windows:
+        return False
+    share = found.newest_held / found.newest_trials
+    error = sqrt(level * (1 - level) / min(windows, found.newest_trials))
+    return share < level and _both_tails((level - share) / error) / 2 < SURE
+
+
+def drift(filled: Sequence[Filled]) -> Drift | None:
+    """The age at which the newest windows fill most differently than those before; None where chance explains it."""
+    worst: tuple[float, Drift] | None = None
+    for each in filled:
+        windows, shares = each.shares()
+        for newest in {len(windows) // part for part in _NEWEST}:
+            if newest < LEAST_TRIALS // 2 or len(windows) < 2 * LEAST_TRIALS:
+                continue
+            older, newer = shares[:-newest], shares[-newest:]
+            chance = rank_test(older, newer) * len(filled) * len(_NEWEST)
+            if chance < SURE and (worst is None or chance < worst[0]):
+                found = Drift(each.age, newest, float(np.median(older)), float(np.median(newer)))
+                worst = chance, found
+    return None if worst is None else worst[1]
+
+
+def rank_test(one: Real, other: Real) -> float:
+    """How often chance alone sets two samples so far apart (Mann and Whitney, with ties).
+
+    >>> round(rank_test(np.arange(30.0), np.arange(30.0)), 2), rank_test(np.zeros(9), np.zeros(9))
+    (1.0, 1.0)
+    >>> rank_test(np.arange(30.0), np.arange(30.0) + 25) < 1e-6
+    True
+    """
+    both = np.concatenate([one, other])
+    values, place, counts = np.unique(both, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    n, m = len(one), len(other)
+    total = n + m
+    tied = float((counts.astype(float) ** 3 - counts).sum())
+    spread = n * m / 12 * (total + 1 - tied / (total * (total - 1)))
+    if spread <= 0 or len(values) < 2:
+        return 1.0
+    away = abs(float(ranks[:n].sum()) - n * (total + 1) / 2)
+    return _both_tails(max(away - 0.5, 0.0) / sqrt(spread))
+
+
+def _both_tails(sigmas: float) -> float:
+    return erfc(sigmas / sqrt(2))

@@ -1,0 +1,137 @@
+"""How past windows filled: how much of each was there at an age.
+
+The age of a window is the arrival clock less its start. Its final number is what had come by its end and a while more,
+the same while for every window: so the newest windows do not look fuller than they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from latecomer.model.lateness.histogram import Whole
+from latecomer.model.nowcast.estimating import LEAST, MOST, Past, Real, in_groups
+
+EVENTS = ""
+"""The name of the number of events itself, beside those of aggregates."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """Every past number at one age. They are in order of key, and within a key of time."""
+
+    age: int
+    window: Whole
+    """The number of the window."""
+    key: Whole
+    seen: Mapping[str, Real]
+    final: Mapping[str, Real]
+    begin: Whole
+    end: Whole
+    """Where each key begins and ends."""
+    _all: dict[tuple[str, int], Past] = field(default_factory=dict, compare=False)
+    _alike: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False)
+
+    def past(self, name: str, key: int | None, before: int) -> Past:
+        """The past numbers of a key, or of all, in windows before one: those that had an event at this age."""
+        if key is not None:
+            if not 0 <= key < len(self.begin):
+                return _NOTHING
+            first, last = int(self.begin[key]), int(self.end[key])
+            last = first + int(np.searchsorted(self.window[first:last], before))
+            there = np.flatnonzero(self.seen[EVENTS][first:last] > 0) + first
+            return Past(self.seen[name][there], self.final[name][there])
+        if (name, before) not in self._all:
+            there = np.flatnonzero((self.seen[EVENTS] > 0) & (self.window < before))
+            there = there[np.argsort(self.window[there], kind="stable")][-MOST:]
+            self._all[name, before] = Past(self.seen[name][there], self.final[name][there], alike=False)
+        return self._all[name, before]
+
+    def chosen(self, name: str, key: int, before: int) -> Past:
+        """The key's own past numbers where there are enough, else those of all keys."""
+        own = self.past(name, key, before)
+        return own if len(own) >= LEAST else self.past(name, None, before)
+
+    def alike(self, one: str, other: str) -> bool:
+        """Whether two numbers are the same in all of the past."""
+        if (one, other) not in self._alike:
+            same = np.array_equal(self.seen[one], self.seen[other])
+            self._alike[one, other] = same and np.array_equal(self.final[one], self.final[other])
+        return self._alike[one, other]
+
+    def shares(self) -> tuple[Whole, Real]:
+        """For each window that has events in the end, how many of them had come; all keys together."""
+        count = int(self.window.max()) + 1 if len(self.window) else 0
+        final = np.bincount(self.window, self.final[EVENTS], count)
+        seen = np.bincount(self.window, self.seen[EVENTS], count)
+        there = np.flatnonzero(final > 0)
+        return there, seen[there] / final[there]
+
+
+_NOTHING = Past(np.zeros(0), np.zeros(0))
+
+
+class Fillings:
+    """The events of past windows, by key and age. Windows are numbered in order of time, and do not overlap."""
+
+    def __init__(
+        self, window: Whole, key: Whole, age: Whole, whole_at: Whole, amounts: Mapping[str, Real]
+    ) -> None:
+        """`whole_at` is for each window the age at which its number counts as final."""
+        kept = age <= whole_at[window]
+        window, key, age = window[kept], key[kept], age[kept]
+        width = len(whole_at) or 1
+        places = key * width + window
+        place, count = numbered(places, (int(key.max()) + 1 if len(key) else 0) * width)
+        known = np.zeros(count, np.int64)
+        known[place] = places
+        self.window: Whole = known % width
+        self.key: Whole = known // width
+        self.begin, self.end = in_groups(self.key)
+        order = np.argsort(age, kind="stable")
+        self._age, self._place = age[order], place[order]
+        self._amounts = {EVENTS: np.ones(len(order)), **{n: each[kept][order] for n, each in amounts.items()}}
+        self.final = {name: self._sums(each, 0, len(order)) for name, each in self._amounts.items()}
+
+    def __len__(self) -> int:
+        """How many past numbers there are."""
+        return len(self.window)
+
+    @property
+    def windows(self) -> int:
+        """How many past windows have an event."""
+        return len(np.unique(self.window))
+
+    def share(self, age: int) -> float:
+        """The share of the events that had come at an age, of all windows together."""
+        return int(np.searchsorted(self._age, age, "right")) / (len(self._age) or 1)
+
+    def at(self, ages: Sequence[int]) -> Iterator[Filled]:
+        """How full all were at each of these ages, ascending."""
+        seen = {name: np.zeros(len(self)) for name in self._amounts}
+        done = 0
+        for age in sorted(ages):
+            until = int(np.searchsorted(self._age, age, "right"))
+            seen = {n: seen[n] + self._sums(each, done, until) for n, each in self._amounts.items()}
+            done = until
+            yield Filled(age, self.window, self.key, seen, self.final, self.begin, self.end)
+
+    def _sums(self, amounts: Real, first: int, last: int) -> Real:
+        found = np.bincount(self._place[first:last], amounts[first:last], len(self))
+        return np.asarray(found, np.float64)
+
+
+def numbered(codes: Whole, width: int) -> tuple[Whole, int]:
+    """Codes below a width, numbered from 0 on without gaps and in the same order; and how many there are.
+
+    >>> numbered(np.array([7, 2, 7]), 8)
+    (array([1, 0, 1]), 2)
+    """
+    if width > 8 * len(codes) + 1024:  # few of many: sorting is quicker than counting all
+        known, found = np.unique(codes, return_inverse=True)
+        return np.asarray(found, np.int64), len(known)
+    there = np.bincount(codes, minlength=width) > 0
+    place = np.cumsum(there) - 1
+    return np.asarray(place[codes], np.int64), int(there.sum())
