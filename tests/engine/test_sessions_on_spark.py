@@ -103,6 +103,7 @@ LATE = steps(0, 5, "w20", 8, "w24", 13, "w26", 30, 21, "w45", 32, 1, "w100", 33,
 """Kept sessions reopened, an open one touched from behind, final ones left alone."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sizes", [long((15,)), long((3, 2, 5)), (8,)])
 def test_late_events_under_every_policy(spark: SparkSession, tmp_path: Path, sizes: tuple[int, ...]) -> None:
     outputs = {policy: visits(policy) for policy in POLICIES}
@@ -222,6 +223,7 @@ class Died(BaseException):
     """Stands for the end of the process."""
 
 
+@pytest.mark.long
 def test_a_changed_policy_holds_from_the_next_batch_and_the_ledger_still_checks(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -185,6 +185,7 @@ def test_whatever_comes_when(seed: int, spark: SparkSession, tmp_path: Path) -> 
     require_consistent(shop.pipeline, spark)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "boundary",
     [

@@ -40,6 +40,7 @@ def place(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["window_start"], row["key"]
 
 
+@pytest.mark.long
 def test_estimates_are_held_against_what_was_published(spark: SparkSession, tmp_path: Path) -> None:
     """Windows are updated for twelve seconds; what comes later is set aside, and is in no estimate."""
     sums = {"paise": "sum(paise)", "n": "count(*)"}

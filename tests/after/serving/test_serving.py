@@ -431,6 +431,7 @@ def test_postgres_has_no_view_of_panes_that_add_up(lake: Lake) -> None:
 # A real run
 
 
+@pytest.mark.long
 def test_a_run_corrected_is_a_group_by_over_the_log(spark: SparkSession, tmp_path: Path) -> None:
     file = write_pipeline(tmp_path)
     one_output, _, _ = file.read_text(encoding="utf-8").partition("    sinks:")

@@ -120,6 +120,7 @@ def _exact(panes: dict) -> dict:
     return {place: {k: v for k, v in values.items() if k != "payers"} for place, values in panes.items()}
 
 
+@pytest.mark.long
 def test_everything_can_be_computed_again_from_merged_files(ran: Ran, spark: SparkSession) -> None:
     assert compact(ran.pipeline, now=LATER).total("files_after") < 14
     found = replay(ran.pipeline, outputs=["updates"], spark=spark)
