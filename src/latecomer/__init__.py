@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from latecomer.after.explain.explain import Explanation
     from latecomer.after.letters.replaying import ReplayedLetters
     from latecomer.after.reading.reader import Reader
+    from latecomer.after.reading.rows import Rows
     from latecomer.after.rebuild.rebuilding import Applied
     from latecomer.after.reconcile.gaps import Reconciliation
     from latecomer.after.replay.replaying import Replay, replay
@@ -135,6 +136,7 @@ __all__ = [
     "ReplayedLetters",
     "Retention",
     "RowShape",
+    "Rows",
     "RunReport",
     "SchemaOutage",
     "Session",
@@ -222,6 +224,7 @@ _PLACES = {
     "ReplayedLetters": "after.letters.replaying",
     "Retention": "config.models",
     "RowShape": "config.contract",
+    "Rows": "after.reading.rows",
     "RunReport": "running",
     "SchemaOutage": "errors",
     "Session": "model.windows",

@@ -23,8 +23,8 @@ from latecomer.dashboard.ledger import ledger, of_fate
 from latecomer.dashboard.now import now, sinks
 from latecomer.dashboard.windows import explained, windows
 from latecomer.errors import NoStore
-from latecomer.store.commits import LOG
-from latecomer.store.files import Location, names, read_text
+from latecomer.store.commits import last_version
+from latecomer.store.files import Location, read_text
 from latecomer.store.lock import held
 from latecomer.store.pins import PINS
 from latecomer.store.publications import wall_clock
@@ -173,7 +173,8 @@ def fingerprint(pipeline: Pipeline) -> str:
     root = pipeline.store_path
     tables = [root / name for name in _TABLES]
     tables += [root / "outputs" / output / name for output in pipeline.outputs for name in _OF_OUTPUTS]
-    seen = [max(names(table / LOG), default="") for table in tables]
+    # Not by the last name in the folder: that is `_last_checkpoint`, once a table has one.
+    seen: list[object] = [last_version(table) for table in tables]
     seen += [_text(root / name) for name in (PINS, "sinks.json")]
     running = held(root)
     return hashlib.sha256(repr((seen, running)).encode("utf-8", "backslashreplace")).hexdigest()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from latecomer.after.advise.plots import curves, escape, histogram
+from latecomer.after.advise.plots import curves, histogram
 from latecomer.after.advise.report import Advice, Distribution, GroupDelays, OutputReport, setting_row
 from latecomer.config.zoned import written
+from latecomer.markup import escape
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.lateness.advice import Advised, percentile
 from latecomer.model.lateness.groups import Interval

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from html import escape as html_escape
 from math import log10
 
+from latecomer.markup import escape
 from latecomer.model.durations import UNITS, shown_duration
 
 WIDTH, HEIGHT = 640, 260
@@ -18,14 +17,6 @@ _MARKS = [
     *(each * UNITS["h"] for each in (1, 6)),
     *(each * UNITS["d"] for each in (1, 7, 30)),
 ]
-
-
-_ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-def escape(text: str) -> str:
-    """Text of the user's as HTML has it; what would turn the text around it, or is no character, is written out."""
-    return html_escape(_ORDERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text))
 
 
 class _Time:
