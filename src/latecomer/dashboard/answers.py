@@ -25,10 +25,11 @@ from latecomer.dashboard.windows import explained, windows
 from latecomer.errors import NoStore
 from latecomer.store.commits import last_version
 from latecomer.store.files import Location, read_text
+from latecomer.store.kept import Shelf
 from latecomer.store.lock import held
 from latecomer.store.pins import PINS
 from latecomer.store.publications import wall_clock
-from latecomer.store.store import open_store
+from latecomer.store.store import Store, open_store
 
 KEPT = 64
 """So many answers are kept."""
@@ -46,7 +47,18 @@ _TABLES = (
 )
 _OF_OUTPUTS = ("panes", "partials", "late", "corrections")
 
-Make = Callable[[Pipeline, Query], Any]
+Make = Callable[[Reader, Query], Any]
+
+
+class KeptReader(Reader):
+    """Reads a store that stays open, all of an answer from the same opening."""
+
+    def __init__(self, pipeline: Pipeline, store: Store) -> None:
+        super().__init__(pipeline)
+        self._kept_store = store
+
+    def _opened(self) -> Store:
+        return self._kept_store
 
 
 @dataclass(frozen=True)
@@ -59,24 +71,18 @@ class Route:
     """Whatever changes, it is made anew no sooner than so many seconds after the last time."""
     ages: float | None = None
     """After so many seconds it is made anew though no table has changed: it depends on the clock."""
+    kept: bool = False
+    """Whether it reads the store that stays open. One answer at a time does, so it is for those that are quick."""
 
 
 ROUTES: Mapping[str, Route] = {
-    "now": Route(lambda pipeline, _: now(Reader(pipeline), wall_clock()), ages=60),
-    "sinks": Route(lambda pipeline, _: {"sinks": sinks(open_store(pipeline))}, every=2, ages=15),
-    "windows": Route(
-        lambda pipeline, query: windows(Reader(pipeline), query),
-        frozenset({"output", "window", "key", "most", "skip"}),
-    ),
-    "ledger": Route(lambda pipeline, query: ledger(Reader(pipeline), query), frozenset({"output", "skip"})),
-    "fate": Route(
-        lambda pipeline, query: of_fate(Reader(pipeline), query),
-        frozenset({"output", "fate", "batch", "day", "most"}),
-    ),
-    "explain": Route(
-        lambda pipeline, query: explained(Reader(pipeline), query), frozenset({"output", "window", "key"})
-    ),
-    "lateness": Route(lambda pipeline, _: lateness(pipeline, open_store(pipeline)), every=30),
+    "now": Route(lambda reader, _: now(reader, wall_clock()), ages=60, kept=True),
+    "sinks": Route(lambda reader, _: {"sinks": sinks(open_store(reader.pipeline))}, every=2, ages=15),
+    "windows": Route(windows, frozenset({"output", "window", "key", "most", "skip"}), kept=True),
+    "ledger": Route(ledger, frozenset({"output", "skip"}), kept=True),
+    "fate": Route(of_fate, frozenset({"output", "fate", "batch", "day", "most"})),
+    "explain": Route(explained, frozenset({"output", "window", "key"})),
+    "lateness": Route(lambda reader, _: lateness(reader.pipeline, open_store(reader.pipeline)), every=30),
 }
 
 
@@ -108,6 +114,8 @@ class Answers:
     _making: dict[str, threading.Lock] = field(
         default_factory=lambda: {name: threading.Lock() for name in ROUTES}
     )
+    _shelf: Shelf = field(default_factory=Shelf)
+    _reading: threading.Lock = field(default_factory=threading.Lock)
     made: int = 0
     """How many answers were made and not taken from those kept."""
 
@@ -142,11 +150,17 @@ class Answers:
             pipeline = self.pipelines[number]
             seen, began = fingerprint(pipeline), self.clock()
             try:
-                made = _answer(asked.make(pipeline, query))
+                made = _answer(self._make(asked, pipeline, query))
             except NoStore as error:
                 made = _answer({"empty": str(error)})
             self._keep(place, _Kept(made, seen, self.clock(), self.clock() - began))
             return made
+
+    def _make(self, route: Route, pipeline: Pipeline, query: Query) -> Any:
+        if not route.kept:
+            return route.make(Reader(pipeline), query)
+        with self._reading:
+            return route.make(KeptReader(pipeline, self._shelf.store(pipeline)), query)
 
     def _fresh(self, place: tuple[int, str, str], route: Route, number: int) -> Answer | None:
         with self._guard:

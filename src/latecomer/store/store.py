@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import pyarrow as pa
 from pydantic import ValidationError
@@ -130,6 +130,15 @@ class Store:
     def publications(self) -> Table:
         """When each batch was published."""
         return Table(self.root / "publications", layout.PUBLICATIONS)
+
+    def own_table(self, table: Table) -> Table:
+        """One of its tables, for somebody who reads it in a thread of their own."""
+        return Table(table.root, table.schema)
+
+    @cached_property
+    def remembered(self) -> dict[str, Any]:
+        """What was counted for complete batches: it stays as it is. Kept for as long as this store is used."""
+        return {}
 
     def checkpoint(self, source: str = "") -> Path:
         """Where Spark keeps how far it has found the files of a source."""
@@ -327,12 +336,21 @@ def home_of(root: Path, source: str) -> Path:
     return root / "sources" / source if source else root
 
 
-def open_store(pipeline: Pipeline) -> Store:
+_Kind = TypeVar("_Kind", bound=Store)
+
+
+@overload
+def open_store(pipeline: Pipeline) -> Store: ...
+@overload
+def open_store(pipeline: Pipeline, kind: type[_Kind]) -> _Kind: ...
+
+
+def open_store(pipeline: Pipeline, kind: type[Store] = Store) -> Store:
     """The store of a pipeline that has been run before."""
     pinned = read_pins(pipeline.store_path)
     if pinned is None:
         raise NoStore(f"there is no store at {pipeline.store_path} yet; run the pipeline first")
-    store = Store(pipeline, Columns(pinned["columns"], pinned.get("sources"), pinned.get("schemas")))
+    store = kind(pipeline, Columns(pinned["columns"], pinned.get("sources"), pinned.get("schemas")))
     store.require_harmless()
     return store
 

@@ -263,8 +263,10 @@ class Reader:
 
     def timeline(self) -> Timeline | None:
         """The timeline as it stands now, with its watermark and its clock; None before the first batch."""
-        carry = "select carry from t where carry is not null order by batch desc limit 1"
-        found = _ask(self._store().watermarks, carry, pa.schema([WATERMARKS.field("carry")]))
+        table, schema = self._store().watermarks, pa.schema([WATERMARKS.field("carry")])
+        carry = "select carry from t where carry is not null and batch >= {} order by batch desc limit 1"
+        found = _ask(table, carry.format(table.last_batch()), schema)  # one file, most often
+        found = found if found.num_rows else _ask(table, carry.format(-1), schema)
         if not found.num_rows:
             return None
         return Timeline.restore(self.pipeline.watermark, found["carry"][0].as_py())
@@ -299,6 +301,9 @@ class Reader:
                 f"store {self.pipeline.store_path} belongs to pipeline {pinned['pipeline']}, "
                 f"not {self.pipeline.name}; correct name or store in the pipeline file"
             )
+        return self._opened()
+
+    def _opened(self) -> Store:
         return open_store(self.pipeline)
 
     def _book(self, name: str) -> _Book:
