@@ -51,7 +51,6 @@ from latecomer.store.migrations import FORMAT, SUMS
 from latecomer.store.pins import PINS, read_pins, write_pins
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.redefining import fix_for
-from latecomer.store.schemas import readers_of, reading_of
 from latecomer.store.sql import text_literal
 from latecomer.store.table import Table
 
@@ -358,6 +357,8 @@ def open_store(pipeline: Pipeline, kind: type[Store] = Store) -> Store:
 def source_columns(pipeline: Pipeline, file: str | Path | None = None) -> Columns:
     """The columns that the pipeline sees: as the source declares them, else as pinned by an earlier run, else
     as inferred from the files there; renamed as the pipeline says. `file` is named in errors."""
+    from latecomer.store.schemas import readers_of  # with the client of a registry, which readers do not need
+
     pinned = read_pins(pipeline.store_path)
     schemas = readers_of(pipeline, {} if pinned is None else pinned.get("schemas", {}))
     if not pipeline.sources:
@@ -442,6 +443,8 @@ def _widened(
 
 def _of_schema(pipeline: Pipeline, schemas: Mapping[str, Any], beside: bool) -> dict[str, str]:
     """The columns of an Avro schema, and those that are said `beside` it: by Kafka, by folders, by a user's source."""
+    from latecomer.store.schemas import reading_of
+
     source, found = pipeline.source, dict(reading_of(pipeline, schemas).columns)
     if not beside:
         return found
