@@ -66,8 +66,7 @@ class Written:
         self.file = folder / "pipeline.yaml"
         self.file.write_text(PIPELINE, encoding="utf-8")
         self.pipeline = load_pipeline(self.file)
-        assert self.pipeline.source.columns is not None
-        self.store = Store(self.pipeline, self.pipeline.source.columns)
+        self.store = Store(self.pipeline, self.pipeline.source.columns or {})
         self.each = events // batches // KEYS
         self.last = self.store.ledger.last_batch()
         self.start = (wall_clock() // MINUTE - batches - 60) * MINUTE
