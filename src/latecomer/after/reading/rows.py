@@ -81,7 +81,9 @@ class Rows:
         return self.table.cast(pa.schema(fields))
 
     def _repr_html_(self) -> str:
-        shown = [*heading(self.title, f"{len(self):,} rows, times in {self.zone}" if len(self) else "")]
+        counted = f"{len(self):,} row{'' if len(self) == 1 else 's'}" if len(self) else ""
+        timed = any(pa.types.is_timestamp(field.type) for field in self.table.schema)
+        shown = [*heading(self.title, f"{counted}, times in {self.zone}" if counted and timed else counted)]
         shown += [warning(text) for text in self.warnings]
         shown += arrow_table(self.table, self.zone) if len(self) else [f"<p>{escape(self.nothing)}</p>"]
         shown += [f'<p class="pale">{escape(note)}</p>' for note in self.notes]
