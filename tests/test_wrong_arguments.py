@@ -28,6 +28,7 @@ RESULTS = {
     "Replay",
     "ReplayedLetters",
     "RowShape",
+    "Rows",
     "RunReport",
     "SinkLogic",
 }
