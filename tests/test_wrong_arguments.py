@@ -29,6 +29,7 @@ RESULTS = {
     "Replay",
     "ReplayedLetters",
     "RowShape",
+    "Rows",
     "RunReport",
     "SinkLogic",
 }

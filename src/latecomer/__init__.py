@@ -11,53 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from latecomer.config.load import load_pipeline
-from latecomer.config.models import Alerts, Event, Output, Pipeline, Retention
-from latecomer.config.own import Decoder, PolledSource
-from latecomer.config.sinks import (
-    DeltaSink,
-    JsonlSink,
-    KafkaSink,
-    ParquetSink,
-    PostgresSink,
-    Sink,
-    SqliteSink,
-)
-from latecomer.config.sources import Files, NamedSource, Source
-from latecomer.errors import (
-    LatecomerError,
-    LedgerError,
-    MachineError,
-    NoStore,
-    NotCovered,
-    PipelineError,
-    RegistryError,
-    RegistryOutage,
-    SchemaOutage,
-    SinkError,
-    SinkOutage,
-    SourceError,
-    SourceOutage,
-    StoreError,
-    StoreInUse,
-    StoreMismatch,
-    TornCheckpoint,
-    TornCommit,
-)
-from latecomer.model.durations import Duration
-from latecomer.model.strategies import (
-    Adaptive,
-    Ascending,
-    Bounded,
-    Head,
-    Needs,
-    Percentile,
-    Punctuated,
-    Strategy,
-)
-from latecomer.model.triggers import Count, Every, Trigger
-from latecomer.model.windows import Calendar, Global, Session, Sliding, Tumbling
-
 if TYPE_CHECKING:
     from latecomer.after.advise.report import Advice
     from latecomer.after.certify.certificate import Certificate, Checked
@@ -65,6 +18,7 @@ if TYPE_CHECKING:
     from latecomer.after.letters.replaying import ReplayedLetters
     from latecomer.after.nowcast.report import Nowcast
     from latecomer.after.reading.reader import Reader
+    from latecomer.after.reading.rows import Rows
     from latecomer.after.rebuild.rebuilding import Applied
     from latecomer.after.reconcile.gaps import Reconciliation
     from latecomer.after.replay.replaying import Replay, replay
@@ -86,6 +40,52 @@ if TYPE_CHECKING:
         sink_status,
     )
     from latecomer.config.contract import PaneShape, RowShape, SinkLogic
+    from latecomer.config.load import load_pipeline
+    from latecomer.config.models import Alerts, Event, Output, Pipeline, Retention
+    from latecomer.config.own import Decoder, PolledSource
+    from latecomer.config.sinks import (
+        DeltaSink,
+        JsonlSink,
+        KafkaSink,
+        ParquetSink,
+        PostgresSink,
+        Sink,
+        SqliteSink,
+    )
+    from latecomer.config.sources import Files, NamedSource, Source
+    from latecomer.errors import (
+        LatecomerError,
+        LedgerError,
+        MachineError,
+        NoStore,
+        NotCovered,
+        PipelineError,
+        RegistryError,
+        RegistryOutage,
+        SchemaOutage,
+        SinkError,
+        SinkOutage,
+        SourceError,
+        SourceOutage,
+        StoreError,
+        StoreInUse,
+        StoreMismatch,
+        TornCheckpoint,
+        TornCommit,
+    )
+    from latecomer.model.durations import Duration
+    from latecomer.model.strategies import (
+        Adaptive,
+        Ascending,
+        Bounded,
+        Head,
+        Needs,
+        Percentile,
+        Punctuated,
+        Strategy,
+    )
+    from latecomer.model.triggers import Count, Every, Trigger
+    from latecomer.model.windows import Calendar, Global, Session, Sliding, Tumbling
     from latecomer.pipeline import BatchReport
     from latecomer.running import RunReport, run
     from latecomer.store.rebuilds import Rebuild
@@ -139,6 +139,7 @@ __all__ = [
     "ReplayedLetters",
     "Retention",
     "RowShape",
+    "Rows",
     "RunReport",
     "SchemaOutage",
     "Session",
@@ -179,23 +180,76 @@ __all__ = [
     "sink_status",
 ]
 
-_WITH_SPARK_OR_DELTA = {
+_PLACES = {
+    "Adaptive": "model.strategies",
     "Advice": "after.advise.report",
+    "Alerts": "config.models",
     "Applied": "after.rebuild.rebuilding",
+    "Ascending": "model.strategies",
     "BatchReport": "pipeline",
+    "Bounded": "model.strategies",
+    "Calendar": "model.windows",
     "Certificate": "after.certify.certificate",
     "Checked": "after.certify.certificate",
+    "Count": "model.triggers",
+    "Decoder": "config.own",
+    "DeltaSink": "config.sinks",
+    "Duration": "model.durations",
+    "Event": "config.models",
+    "Every": "model.triggers",
     "Explanation": "after.explain.explain",
+    "Files": "config.sources",
+    "Global": "model.windows",
+    "Head": "model.strategies",
+    "JsonlSink": "config.sinks",
+    "KafkaSink": "config.sinks",
+    "LatecomerError": "errors",
+    "LedgerError": "errors",
+    "MachineError": "errors",
+    "NamedSource": "config.sources",
+    "Needs": "model.strategies",
+    "NoStore": "errors",
+    "NotCovered": "errors",
     "Nowcast": "after.nowcast.report",
+    "Output": "config.models",
     "PaneShape": "config.contract",
+    "ParquetSink": "config.sinks",
+    "Percentile": "model.strategies",
+    "Pipeline": "config.models",
+    "PipelineError": "errors",
+    "PolledSource": "config.own",
+    "PostgresSink": "config.sinks",
+    "Punctuated": "model.strategies",
     "Reader": "after.reading.reader",
     "Rebuild": "store.rebuilds",
     "Reconciliation": "after.reconcile.gaps",
+    "RegistryError": "errors",
+    "RegistryOutage": "errors",
     "Replay": "after.replay.replaying",
     "ReplayedLetters": "after.letters.replaying",
+    "Retention": "config.models",
     "RowShape": "config.contract",
+    "Rows": "after.reading.rows",
     "RunReport": "running",
+    "SchemaOutage": "errors",
+    "Session": "model.windows",
+    "Sink": "config.sinks",
+    "SinkError": "errors",
     "SinkLogic": "config.contract",
+    "SinkOutage": "errors",
+    "Sliding": "model.windows",
+    "Source": "config.sources",
+    "SourceError": "errors",
+    "SourceOutage": "errors",
+    "SqliteSink": "config.sinks",
+    "StoreError": "errors",
+    "StoreInUse": "errors",
+    "StoreMismatch": "errors",
+    "Strategy": "model.strategies",
+    "TornCheckpoint": "errors",
+    "TornCommit": "errors",
+    "Trigger": "model.triggers",
+    "Tumbling": "model.windows",
     "advise": "api",
     "apply_rebuild": "api",
     "certify": "api",
@@ -205,6 +259,7 @@ _WITH_SPARK_OR_DELTA = {
     "correct": "api",
     "explain": "api",
     "gaps": "api",
+    "load_pipeline": "config.load",
     "nowcast": "api",
     "plan_rebuild": "api",
     "reconcile": "api",
@@ -214,12 +269,17 @@ _WITH_SPARK_OR_DELTA = {
     "serve": "api",
     "sink_status": "api",
 }
-"""Loaded when asked for: the rest answers without Spark."""
+"""Where each name is. It is loaded when it is asked for: `latecomer --help` needs none, reading no Spark."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _WITH_SPARK_OR_DELTA:
+    if name in _PLACES:
         from importlib import import_module
 
-        return getattr(import_module(f"latecomer.{_WITH_SPARK_OR_DELTA[name]}"), name)
+        found = globals()[name] = getattr(import_module(f"latecomer.{_PLACES[name]}"), name)
+        return found
     raise AttributeError(f"module 'latecomer' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

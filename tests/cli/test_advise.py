@@ -175,6 +175,37 @@ def test_the_page_needs_nothing_else(shop: Lake, cli: Cli, tmp_path: Path) -> No
     assert "prefers-color-scheme: dark" in text
 
 
+def test_the_plots_are_one_picture(shop: Lake, cli: Cli, tmp_path: Path) -> None:
+    picture = tmp_path / "advice.svg"
+    said = cli("-q", "advise", shop.file, "--svg", picture)
+    assert (said.status, said.err) == (0, f"wrote {picture}\n")
+    drawn = ET.parse(picture).getroot()
+    plots = [each for each in drawn if each.tag.endswith("}svg")]
+    assert [each.get("aria-label") for each in plots] == [
+        "How old events are when they come",
+        "How far they come behind the newest of their partition",
+        "Completeness by delay: totals",
+        "Completeness by delay: hours",
+    ]
+    last = plots[-1]
+    assert float(last.get("y", "0")) + float(last.get("height", "0")) <= float(drawn.get("height", "0"))
+    text = picture.read_text(encoding="utf-8")
+    for never in ("var(", "url(", "<script", "@import", "href"):
+        assert never not in text
+
+
+def test_a_picture_that_cannot_be_drawn_is_told(shop: Lake, cli: Cli, tmp_path: Path) -> None:
+    said = cli("-q", "advise", shop.file, "--svg", tmp_path / "a.png")
+    assert (said.status, "is a picture of pixels" in said.err, "a.svg" in said.err) == (2, True, True)
+    for option in ("--svg", "--html"):
+        said = cli("-q", "advise", shop.file, option, tmp_path / "nowhere" / "a.svg")
+        assert (said.status, f"error: {option} " in said.err, "cannot be written" in said.err) == (
+            2,
+            True,
+            True,
+        )
+
+
 def test_what_is_advised_is_written_and_comments_stay(shop: Lake, cli: Cli) -> None:
     said = cli("-q", "advise", shop.file, "--write")
     assert said.status == 0, said.err
@@ -269,8 +300,9 @@ def test_hostile_text_is_harmless(cli: Cli, tmp_path: Path) -> None:
             "--arrival",
             "arrival_time",
         ),
-        *("--by", "region", "--producer", "shard", "--html", page),
+        *("--by", "region", "--producer", "shard", "--html", page, "--svg", tmp_path / "a.svg"),
     )
+    ET.parse(tmp_path / "a.svg")
     assert said.status == 0, said.err
     assert not {"\x1b", "\x07", "\x9b", "\u202e"} & {*said.out}
     assert "<b>" not in page.read_text().replace(": <b>", "")

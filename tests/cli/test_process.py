@@ -6,6 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
 from cli_kit import Lake, pane
 
 from after.advise.advise_kit import written
@@ -18,9 +19,26 @@ def python(code: str, *arguments: object, **options: Any) -> subprocess.Complete
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
 
 
-def test_the_command_line_starts_without_spark_and_arrow() -> None:
-    said = python("import sys, latecomer.cli; print({'pyspark', 'pyarrow', 'deltalake'} & set(sys.modules))")
-    assert said.stdout == "set()\n"
+HEAVY = {"pyspark", "pyarrow", "deltalake", "pydantic", "yaml", "rich", "numpy"}
+"""What takes long to load."""
+LOADED = (
+    f"print(sorted({HEAVY} & set(sys.modules)), [m for m in sys.modules if m.startswith('latecomer.model')])"
+)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], []], ids=str)
+def test_help_loads_nothing_that_takes_long(arguments: list[str]) -> None:
+    said = python(f"import sys, atexit; atexit.register(lambda: {LOADED}); {PROGRAM}", *arguments)
+    assert (said.returncode, said.stdout.splitlines()[-1]) == (0, "[] []")
+    assert "  results " in said.stdout
+
+
+def test_the_names_in_python_are_loaded_when_they_are_asked_for() -> None:
+    said = python(f"import sys, latecomer; {LOADED}; latecomer.Pipeline; {LOADED}; print(latecomer.Pipeline)")
+    first, second, found = said.stdout.splitlines()
+    assert first == "[] []"
+    assert second.startswith("['pydantic'")
+    assert found == "<class 'latecomer.config.models.Pipeline'>"
 
 
 def test_reading_needs_no_spark(lake: Lake) -> None:

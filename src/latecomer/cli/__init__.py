@@ -1,9 +1,7 @@
-"""The command line: `latecomer VERB FILE`. One module a verb; each imports what it needs when it runs."""
+"""The command line: `latecomer VERB FILE`. One module a verb, loaded when the verb is asked for (`verbs.py`)."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
 import sys
 import traceback
@@ -12,40 +10,11 @@ from typing import Annotated
 
 import typer
 
-from latecomer.cli import (
-    advise,
-    certify,
-    check,
-    compact,
-    correct,
-    dashboard,
-    dead_letters,
-    doctor,
-    explain,
-    gaps,
-    late,
-    ledger,
-    metrics,
-    migrate,
-    panes,
-    rebuild,
-    reconcile,
-    registry,
-    replay,
-    results,
-    run,
-    schema,
-    serving,
-    status,
-    test,
-    validate,
-    watermarks,
-)
 from latecomer.cli.json_log import is_wanted
 from latecomer.cli.options import WrongUsage
 from latecomer.cli.steps import reporting
 from latecomer.cli.terminal import escape_formulas, shielded_terminal
-from latecomer.config.zoned import use_zone
+from latecomer.cli.verbs import Verbs
 from latecomer.errors import LatecomerError, PipelineError
 from latecomer.errors.system import refusal_of
 
@@ -55,6 +24,8 @@ USAGE, FAILED, UNEXPECTED, INTERRUPTED = 2, 1, 70, 130
 
 app = typer.Typer(
     name="latecomer",
+    cls=Verbs,
+    rich_markup_mode=None,  # rich takes longer to load than all the rest; the help of a verb has it
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -90,37 +61,10 @@ def latecomer(
     """The late-data layer for Apache Spark: every late event has a named fate, every number its history."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+        return
+    from latecomer.config.zoned import use_zone
 
-
-app.command("run")(run.run)
-app.command("results")(results.results)
-app.command("panes")(panes.panes)
-app.command("explain")(explain.explain)
-app.command("late")(late.late)
-app.add_typer(dead_letters.dead_letters, name="dead-letters")
-app.command("gaps")(gaps.gaps)
-app.command("watermarks")(watermarks.watermarks)
-app.command("ledger")(ledger.ledger)
-app.command("status")(status.status)
-app.command("check")(check.check)
-app.command("dashboard")(dashboard.dashboard)
-app.command("correct")(correct.correct)
-app.command("serving")(serving.serving)
-app.add_typer(rebuild.rebuild, name="rebuild")
-app.command("replay")(replay.replay)
-app.command("reconcile")(reconcile.reconcile)
-app.command("certify")(certify.certify)
-app.command("compact")(compact.compact)
-app.add_typer(registry.registry, name="registry")
-app.command("advise")(advise.advise)
-app.add_typer(migrate.migrate, name="migrate")
-app.command("validate")(validate.validate)
-app.command("test")(test.verify)
-app.command("schema")(schema.schema)
-app.command("metrics")(metrics.metrics)
-app.command("doctor")(doctor.doctor)
-if importlib.util.find_spec("latecomer.cli.demo") is not None:
-    app.command("demo")(importlib.import_module("latecomer.cli.demo").demo)
+    use_zone("UTC")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -144,9 +88,8 @@ _EVERYWHERE = ("--debug", "--quiet", "-q", FORMULAS)
 
 
 def _status(arguments: list[str], debug: bool) -> int:
-    use_zone("UTC")
     try:
-        status = app(arguments, prog_name="latecomer", standalone_mode=False)
+        status = app(arguments or ["--help"], prog_name="latecomer", standalone_mode=False)
         sys.stdout.flush()
     except LatecomerError as error:
         status = USAGE if isinstance(error, PipelineError | WrongUsage) else FAILED

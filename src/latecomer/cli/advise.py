@@ -27,6 +27,9 @@ _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 _PIPELINES = (".yaml", ".yml")
 
 
+_PIXELS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+
+
 def advise(
     source: Annotated[
         str,
@@ -104,6 +107,9 @@ def advise(
     html: Annotated[
         Path | None, typer.Option(help="Also write a page with plots to this file.", metavar="PAGE")
     ] = None,
+    svg: Annotated[
+        Path | None, typer.Option(help="Also draw the plots into this file, as SVG.", metavar="PATH")
+    ] = None,
     write: Annotated[
         bool, typer.Option("--write", help="Write what is advised into the pipeline file; comments stay.")
     ] = False,
@@ -115,6 +121,9 @@ def advise(
     """
     from latecomer.after.advise.asking import Asked, advice_on
 
+    if svg is not None and svg.suffix.lower() in _PIXELS:
+        fix = f"write --svg {svg.with_suffix('.svg')}, and open it in a browser, which makes pixels of it"
+        raise WrongUsage("--svg", str(svg), "is a picture of pixels, which is not drawn here", fix)
     raw = {
         "event_time": event_time,
         "arrival": arrival,
@@ -153,11 +162,20 @@ def advise(
     else:
         for line in _lines(found):
             typer.echo(harmless(line))
-    if html is not None:
-        html.write_text(found.html(), encoding="utf-8")
-        print(f"wrote {html}", file=sys.stderr)
+    for option, path, make in (("--html", html, found.html), ("--svg", svg, found.svg)):
+        if path is not None:
+            _write_text(option, path, make())
     if write and not isinstance(subject, str):
         _write(Path(source), subject, found)
+
+
+def _write_text(option: str, path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        fix = "name a file in a folder that is there and may be written to"
+        raise WrongUsage(option, str(path), f"cannot be written: {error.strerror}", fix) from None
+    print(f"wrote {path}", file=sys.stderr)
 
 
 def _is_raw(source: str, event_time: str | None) -> bool:

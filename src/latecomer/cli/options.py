@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.config.zoned import read, use_zone
 from latecomer.errors import LatecomerError
-from latecomer.model.durations import to_moment
-from latecomer.model.windows import zone_of
-from latecomer.model.zones import is_zone
 
 if TYPE_CHECKING:
     from latecomer.after.reading.reader import Reader
@@ -84,6 +80,9 @@ Limit = Annotated[
 
 def moment_of(option: str, text: str) -> datetime:
     """A moment as it is written in an option: ISO-8601, in the verb's zone unless it has an offset."""
+    from latecomer.config.zoned import read
+    from latecomer.model.durations import to_moment
+
     try:
         return to_moment(read(text))
     except (ValueError, OverflowError):
@@ -93,8 +92,12 @@ def moment_of(option: str, text: str) -> datetime:
 
 def choose_zone(asked: str | None, file: Path, output: str | None = None) -> None:
     """Read and print times in the zone asked for, else that of the output's windows, else UTC."""
+    from latecomer.config.zoned import use_zone
+    from latecomer.model.zones import is_zone
+
     if asked is None:
         from latecomer.config.load import load_pipeline
+        from latecomer.model.windows import zone_of
 
         known = {} if output is None else load_pipeline(file).outputs
         use_zone(zone_of(known[output].window) if output in known else "UTC")

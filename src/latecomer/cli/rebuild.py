@@ -6,7 +6,6 @@ import json
 import logging
 import shlex
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,14 +25,13 @@ from latecomer.cli.options import (
     moment_of,
 )
 from latecomer.config.checks import require_output
-from latecomer.config.zoned import read, written
 from latecomer.model.durations import UNITS, parse_duration, to_micros
 
 if TYPE_CHECKING:
     from latecomer.after.rebuild.rebuilding import Applied
     from latecomer.config.models import Pipeline
     from latecomer.spark.progress import Progress
-    from latecomer.store.rebuilds import Rebuild, Record
+    from latecomer.store.rebuilds import Rebuild
 
 From = Annotated[
     str | None, typer.Option("--from", help="Windows that start at this moment or later.", metavar="T")
@@ -208,97 +206,17 @@ def _print_plan(found: Rebuild) -> None:
     import pyarrow as pa
 
     from latecomer.cli.render import print_table
+    from latecomer.store.rebuild_words import largest, lines, sums, title
 
-    record = found.record
-    print(f"plan {found.id}: {record.output}, windows that start {_range_in_words(record)}")
-    for line in _lines(record):
+    print(title(found))
+    for line in lines(found.record):
         print(f"  {line}")
-    if record.sums and record.changes:
+    if changed := sums(found.record):
         print()
-        print_table(
-            pa.Table.from_pylist(
-                [
-                    {"of what changes": name, "before": _amount(before), "after": _amount(after)}
-                    | {"difference": _difference(before, after)}
-                    for name, (before, after) in record.sums.items()
-                ]
-            )
-        )
-    if record.largest:
+        print_table(pa.Table.from_pylist(changed))
+    if found.record.largest:
         print("\nthe largest changes")
-        print_table(pa.Table.from_pylist(list(_largest(record))))
-
-
-def _range_in_words(record: Record) -> str:
-    since, until = _moment(record.since), _moment(record.until)
-    if since is None and until is None:
-        return "at any time"
-    return " ".join(filter(None, [since and f"from {since} on", until and f"until {until}"])).replace(
-        " on until", " until"
-    )
-
-
-def _lines(record: Record) -> Iterator[str]:
-    counts = record.counts
-    size = _size(counts["bytes"])
-    yield f"by the log up to batch {record.through}: {_many(counts['files'], 'file')}, {counts['rows']:,} rows, {size}"
-    if record.definition is not None:
-        yield "the output means something else from here on: windows that are open, or within their lateness, too"
-    if not record.changes:
-        yield "nothing changes: every closed window says what the log says"
-        return
-    yield (
-        f"{_many(counts['windows'], 'window')} and {_many(counts['keys'], 'key')} change: "
-        f"{counts['new']:,} new, {counts['changed']:,} changed, {counts['withdrawn']:,} withdrawn"
-    )
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"
-        count /= 1000
-    raise AssertionError
-
-
-def _amount(written: Any) -> str:
-    from decimal import Decimal
-
-    from latecomer.values import short_text
-
-    return short_text(Decimal(str(written or 0)))
-
-
-def _difference(before: Any, after: Any) -> str:
-    from decimal import Decimal, localcontext
-
-    with localcontext(prec=100):
-        by = Decimal(_amount(after)) - Decimal(_amount(before))
-    return ("" if by < 0 else "+") + _amount(by)
-
-
-def _largest(record: Record) -> Iterator[dict[str, Any]]:
-    for row in record.largest:
-        values = {
-            name: f"{_or_dash(row['before'][name])} → {_or_dash(row['after'][name])}"
-            for name in row["before"]
-        }
-        yield {
-            "window_start": written(read(row["window_start"])),
-            **row["key"],
-            "change": row["change"],
-            **values,
-        }
-
-
-def _or_dash(value: Any) -> str:
-    from latecomer.values import csv_text
-
-    return "-" if value is None else csv_text(value) or ""
+        print_table(pa.Table.from_pylist(list(largest(found.record))))
 
 
 def _print_record(found: Rebuild, form: Format, more: dict[str, Any] | None = None) -> None:
@@ -311,8 +229,9 @@ def _print_record(found: Rebuild, form: Format, more: dict[str, Any] | None = No
     import pyarrow as pa
 
     from latecomer.cli.render import show
+    from latecomer.store.rebuild_words import largest
 
-    show(pa.Table.from_pylist(list(_largest(found.record))), form, "")
+    show(pa.Table.from_pylist(list(largest(found.record))), form, "")
 
 
 def _report(done: Applied) -> str:

@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from latecomer.config import profiles
+from latecomer.config.answering import Answering
 from latecomer.config.custom import load_own, load_strategy
 from latecomer.config.own import Decoder
 from latecomer.config.paths import escaped
@@ -288,7 +289,7 @@ def _one_source(
     return None if written is None else loaded_source(validated(written), info.data.get("base", Path()))
 
 
-class Pipeline(Model):
+class Pipeline(Answering, Model):
     """A whole pipeline. `load_pipeline("pipeline.yaml")` reads the same from a file."""
 
     name: str

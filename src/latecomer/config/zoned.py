@@ -5,6 +5,9 @@ What is stored, hashed or handed to a sink is in UTC always, and does not come t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -12,6 +15,7 @@ from latecomer.model.durations import iso, to_micros, to_moment
 from latecomer.model.zones import to_utc
 
 _zone = "UTC"
+_own: ContextVar[str | None] = ContextVar("the zone of a part of a program", default=None)
 
 
 def use_zone(zone: str) -> None:
@@ -22,12 +26,27 @@ def use_zone(zone: str) -> None:
 
 def current_zone() -> str:
     """The zone that was chosen last."""
-    return _zone
+    return _own.get() or _zone
+
+
+@contextmanager
+def in_zone(zone: str) -> Iterator[None]:
+    """Write moments in a zone for as long as this lasts, in this thread alone.
+
+    >>> with in_zone("Asia/Kolkata"):
+    ...     written(1_777_125_600_000_000)
+    '2026-04-25T19:30:00+05:30'
+    """
+    before = _own.set(zone)
+    try:
+        yield
+    finally:
+        _own.reset(before)
 
 
 def on_the_wall(micros: int) -> datetime:
     """What a clock in the zone shows at a moment."""
-    return to_moment(micros).astimezone(ZoneInfo(_zone))
+    return to_moment(micros).astimezone(ZoneInfo(current_zone()))
 
 
 def written(micros: int | None, zone: str | None = None) -> str | None:
@@ -36,7 +55,7 @@ def written(micros: int | None, zone: str | None = None) -> str | None:
     >>> written(1_777_125_600_000_000, "Asia/Kolkata"), written(1_777_125_600_000_000, "UTC")
     ('2026-04-25T19:30:00+05:30', '2026-04-25T14:00:00Z')
     """
-    zone = zone or _zone
+    zone = zone or current_zone()
     if micros is None or zone == "UTC":
         return iso(micros)
     try:
@@ -57,4 +76,4 @@ def read(text: str, zone: str | None = None) -> int:
     moment = datetime.fromisoformat(text.strip())
     if moment.tzinfo is not None:
         return to_micros(moment)
-    return to_utc(to_micros(moment), zone or _zone)
+    return to_utc(to_micros(moment), zone or current_zone())

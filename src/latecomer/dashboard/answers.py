@@ -24,12 +24,13 @@ from latecomer.dashboard.now import now, sinks
 from latecomer.dashboard.nowcast import estimates
 from latecomer.dashboard.windows import explained, windows
 from latecomer.errors import NoStore
-from latecomer.store.commits import LOG
-from latecomer.store.files import Location, names, read_text
+from latecomer.store.commits import last_version
+from latecomer.store.files import Location, read_text
+from latecomer.store.kept import Shelf
 from latecomer.store.lock import held
 from latecomer.store.pins import PINS
 from latecomer.store.publications import wall_clock
-from latecomer.store.store import open_store
+from latecomer.store.store import Store, open_store
 
 KEPT = 64
 """So many answers are kept."""
@@ -47,7 +48,18 @@ _TABLES = (
 )
 _OF_OUTPUTS = ("panes", "partials", "late", "corrections")
 
-Make = Callable[[Pipeline, Query], Any]
+Make = Callable[[Reader, Query], Any]
+
+
+class KeptReader(Reader):
+    """Reads a store that stays open, all of an answer from the same opening."""
+
+    def __init__(self, pipeline: Pipeline, store: Store) -> None:
+        super().__init__(pipeline)
+        self._kept_store = store
+
+    def _opened(self) -> Store:
+        return self._kept_store
 
 
 @dataclass(frozen=True)
@@ -60,29 +72,19 @@ class Route:
     """Whatever changes, it is made anew no sooner than so many seconds after the last time."""
     ages: float | None = None
     """After so many seconds it is made anew though no table has changed: it depends on the clock."""
+    kept: bool = False
+    """Whether it reads the store that stays open. One answer at a time does, so it is for those that are quick."""
 
 
 ROUTES: Mapping[str, Route] = {
-    "now": Route(lambda pipeline, _: now(Reader(pipeline), wall_clock()), ages=60),
-    "sinks": Route(lambda pipeline, _: {"sinks": sinks(open_store(pipeline))}, every=2, ages=15),
-    "windows": Route(
-        lambda pipeline, query: windows(Reader(pipeline), query),
-        frozenset({"output", "window", "key", "most", "skip"}),
-    ),
-    "nowcast": Route(
-        lambda pipeline, query: estimates(Reader(pipeline), query),
-        frozenset({"output", "window", "key"}),
-        every=10,
-    ),
-    "ledger": Route(lambda pipeline, query: ledger(Reader(pipeline), query), frozenset({"output", "skip"})),
-    "fate": Route(
-        lambda pipeline, query: of_fate(Reader(pipeline), query),
-        frozenset({"output", "fate", "batch", "day", "most"}),
-    ),
-    "explain": Route(
-        lambda pipeline, query: explained(Reader(pipeline), query), frozenset({"output", "window", "key"})
-    ),
-    "lateness": Route(lambda pipeline, _: lateness(pipeline, open_store(pipeline)), every=30),
+    "now": Route(lambda reader, _: now(reader, wall_clock()), ages=60, kept=True),
+    "sinks": Route(lambda reader, _: {"sinks": sinks(open_store(reader.pipeline))}, every=2, ages=15),
+    "windows": Route(windows, frozenset({"output", "window", "key", "most", "skip"}), kept=True),
+    "nowcast": Route(estimates, frozenset({"output", "window", "key"}), every=10),
+    "ledger": Route(ledger, frozenset({"output", "skip"}), kept=True),
+    "fate": Route(of_fate, frozenset({"output", "fate", "batch", "day", "most"})),
+    "explain": Route(explained, frozenset({"output", "window", "key"})),
+    "lateness": Route(lambda reader, _: lateness(reader.pipeline, open_store(reader.pipeline)), every=30),
 }
 
 
@@ -114,6 +116,8 @@ class Answers:
     _making: dict[str, threading.Lock] = field(
         default_factory=lambda: {name: threading.Lock() for name in ROUTES}
     )
+    _shelf: Shelf = field(default_factory=Shelf)
+    _reading: threading.Lock = field(default_factory=threading.Lock)
     made: int = 0
     """How many answers were made and not taken from those kept."""
 
@@ -148,11 +152,17 @@ class Answers:
             pipeline = self.pipelines[number]
             seen, began = fingerprint(pipeline), self.clock()
             try:
-                made = _answer(asked.make(pipeline, query))
+                made = _answer(self._make(asked, pipeline, query))
             except NoStore as error:
                 made = _answer({"empty": str(error)})
             self._keep(place, _Kept(made, seen, self.clock(), self.clock() - began))
             return made
+
+    def _make(self, route: Route, pipeline: Pipeline, query: Query) -> Any:
+        if not route.kept:
+            return route.make(Reader(pipeline), query)
+        with self._reading:
+            return route.make(KeptReader(pipeline, self._shelf.store(pipeline)), query)
 
     def _fresh(self, place: tuple[int, str, str], route: Route, number: int) -> Answer | None:
         with self._guard:
@@ -179,7 +189,8 @@ def fingerprint(pipeline: Pipeline) -> str:
     root = pipeline.store_path
     tables = [root / name for name in _TABLES]
     tables += [root / "outputs" / output / name for output in pipeline.outputs for name in _OF_OUTPUTS]
-    seen = [max(names(table / LOG), default="") for table in tables]
+    # Not by the last name in the folder: that is `_last_checkpoint`, once a table has one.
+    seen: list[object] = [last_version(table) for table in tables]
     seen += [_text(root / name) for name in (PINS, "sinks.json")]
     running = held(root)
     return hashlib.sha256(repr((seen, running)).encode("utf-8", "backslashreplace")).hexdigest()

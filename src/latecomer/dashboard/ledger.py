@@ -26,7 +26,7 @@ from latecomer.store.coverage import removal_totals
 from latecomer.store.layout import FATE_COLUMNS, PaneLayout
 from latecomer.store.publication import DEAD_LETTER_ORDER, LATE_ORDER
 from latecomer.store.sql import moment_literal, text_literal
-from latecomer.store.store import Store, open_store
+from latecomer.store.store import Store
 from latecomer.store.table import Table
 from latecomer.values import json_rows, short_text
 
@@ -41,7 +41,7 @@ AMOUNTS = ("received", *FATE_COLUMNS)
 
 def ledger(reader: Reader, query: Query) -> dict[str, Any]:
     """Totals, days and batches of an output, and what does not balance."""
-    store, output = open_store(reader.pipeline), query.output(reader.pipeline.outputs)
+    store, output = reader._store(), query.output(reader.pipeline.outputs)
     skip = query.number("skip", 0, FURTHEST)
     return {
         "output": output,
@@ -114,7 +114,7 @@ def _times(store: Store, batches: Sequence[int]) -> dict[int, int]:
 
 def of_fate(reader: Reader, query: Query) -> dict[str, Any]:
     """Some events that had a fate: of a batch, of a day, or the newest."""
-    store, output = open_store(reader.pipeline), query.output(reader.pipeline.outputs)
+    store, output = reader._store(), query.output(reader.pipeline.outputs)
     fate, most = query.fate(), query.number("most", MOST_EVENTS, MOST_ROWS)
     chosen, batches = _chosen(store, query.batch(), query.day())
     notes: list[str] = []

@@ -13,10 +13,11 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.observe.alerts import Recorded, Verdict, judge
 from latecomer.observe.check import recorded_by
 from latecomer.observe.history import DAY, MINUTE
+from latecomer.observe.recorded import daily_lag
 from latecomer.sink.keeper import sink_status
 from latecomer.store.lock import held
 from latecomer.store.sql import moment_literal, text_literal
-from latecomer.store.store import Store, open_store
+from latecomer.store.store import Store
 from latecomer.values import json_rows, short_text
 
 DAYS = 30
@@ -27,7 +28,7 @@ SECOND = 1_000_000
 
 def now(reader: Reader, clock: int) -> dict[str, Any]:
     """The state of a pipeline at a moment of the wall clock."""
-    store = open_store(reader.pipeline)
+    store = reader._store()
     timeline, recorded = reader.timeline(), recorded_by(store, clock, (DAYS + 1) * DAY)
     verdicts = judge(recorded, clock)
     running = held(store.root)
@@ -135,7 +136,7 @@ def _days(store: Store, recorded: Recorded, clock: int) -> dict[str, Any]:
     """The three signals day by day (UTC), the last day being today."""
     today = clock // DAY
     days = range(today - DAYS + 1, today + 1)
-    lags = _daily_lag(store, days[0] * DAY)
+    lags = daily_lag(store, days[0] * DAY)
     of_outputs = {}
     for output in recorded.outputs:
         sums = [recorded.history.total(output, day * DAY - 1, (day + 1) * DAY - 1) for day in days]
@@ -150,17 +151,3 @@ def _days(store: Store, recorded: Recorded, clock: int) -> dict[str, Any]:
         "lag": [lags.get(day) for day in days],
         "outputs": of_outputs,
     }
-
-
-def _daily_lag(store: Store, since: int) -> dict[int, float]:
-    """Seconds from the watermark to the wall clock when batches were published, on average, by day."""
-    if not store.watermarks.exists or not store.publications.exists:
-        return {}
-    rows = store.watermarks.query(
-        "select day, avg(lag) as lag from (select date_bin(interval '1 day', p.published_at) as day, "
-        "cast(p.published_at as bigint) - cast(max(t.watermark) as bigint) as lag from t join p on t.batch = p.batch "
-        f"where p.output is null and p.published_at >= {moment_literal(since)} and t.kind <> 'drain' "
-        f"and t.watermark < {moment_literal(END_OF_TIME)} group by t.batch, p.published_at) group by 1",
-        p=store.publications,
-    ).to_pylist()
-    return {to_micros(row["day"]) // DAY: max(float(row["lag"]), 0.0) / SECOND for row in rows}

@@ -36,8 +36,7 @@ def pane_counts(panes: Table, files: Sequence[DataFile], batch: int) -> dict[tup
 
 def read_history(store: Store, now: int, last: int, add: Add, kept: int = KEPT + DAY) -> None:
     """Add up what became of events in the last four weeks, or as far back as said, up to a batch."""
-    publications = Table(store.publications.root, store.publications.schema)
-    ledger = Table(store.ledger.root, store.ledger.schema)
+    publications, ledger = (store.own_table(table) for table in (store.publications, store.ledger))
     if not publications.exists or not ledger.exists:
         return
     lately = f"p.output is null and p.batch <= {last} and p.published_at > {moment_literal(now - kept)}"
@@ -48,23 +47,63 @@ def read_history(store: Store, now: int, last: int, add: Add, kept: int = KEPT +
     )
     for row in received.to_pylist():
         add(row["output"], to_micros(row["at"]), Sums(int(row["received"]), int(row["side_output"])))
+    times: dict[int, int] = {}
     for output in store.pipeline.outputs:
-        panes = Table(store.root / "outputs" / output / "panes", PANES)
-        if panes.exists:
-            _read_corrections(panes, publications, output, lately, add)
+        for batch, timings in _corrections(store, output, last).items():
+            times = times or _times(publications, lately)
+            if batch in times:
+                late, rebuilt = timings.get(Timing.LATE, 0), timings.get(Timing.CORRECTION, 0)
+                add(output, times[batch], Sums(late_panes=late, rebuilt=rebuilt))
 
 
-def _read_corrections(panes: Table, publications: Table, output: str, lately: str, add: Add) -> None:
-    late, rebuilt = text_literal(Timing.LATE), text_literal(Timing.CORRECTION)
-    found = panes.query(
-        f"select {_STEP} as at, t.timing, count(*) as panes from t join p on t.batch = p.batch "
-        f"where t.timing in ({late}, {rebuilt}) and t.op = {text_literal(Op.INSERT)} and {lately} group by 1, 2",
-        p=publications,
-    )
+@dataclass
+class _Known:
+    """What is known of a table's complete batches, up to one of them; and the files in which it was found."""
+
+    table: Table
+    through: int = -1
+    files: frozenset[str] = frozenset()
+    rows: dict[int, dict[str, int]] = field(default_factory=dict)
+
+
+def _by_batch(store: Store, table: Table, last: int, figures: str, rows: str) -> dict[int, dict[str, int]]:
+    """Figures of each batch up to a complete one: `batch, name, value` in SQL, of rows that a condition keeps. Only
+    batches that are not known yet are read: complete ones stay as they are, unless their files went."""
+    known: _Known = store.remembered.setdefault(f"{table.root} {figures}", _Known(table))
+    known.table.refresh()
+    if not known.table.exists:
+        return {}
+    paths = frozenset(file.path for file in known.table.files())
+    if known.files - paths or last < known.through:
+        known.through, known.rows = -1, {}
+    new = f"batch > {known.through} and batch <= {last}"
+    found = known.table.query(f"select {figures} from t where {new} and {rows} group by 1, 2")
     for row in found.to_pylist():
-        is_late = row["timing"] == Timing.LATE
-        sums = Sums(late_panes=row["panes"]) if is_late else Sums(rebuilt=row["panes"])
-        add(output, to_micros(row["at"]), sums)
+        known.rows.setdefault(row["batch"], {})[row["name"]] = row["value"]
+    known.through, known.files = last, paths
+    return known.rows
+
+
+def _corrections(store: Store, output: str, last: int) -> dict[int, dict[str, int]]:
+    """Late and rebuilt panes of each batch up to a complete one, by timing."""
+    panes = Table(store.root / "outputs" / output / "panes", PANES)
+    late, rebuilt = text_literal(Timing.LATE), text_literal(Timing.CORRECTION)
+    corrected = f"timing in ({late}, {rebuilt}) and op = {text_literal(Op.INSERT)}"
+    return _by_batch(store, panes, last, "batch, timing as name, count(*) as value", corrected)
+
+
+def watermarks_by_batch(store: Store, last: int) -> dict[int, int]:
+    """The watermark that each batch up to a complete one was published with; of one that a drain ended, none."""
+    figures = "batch, 'watermark' as name, max(cast(watermark as bigint)) as value"
+    ticks = f"kind <> 'drain' and watermark < {moment_literal(END_OF_TIME)}"
+    found = _by_batch(store, store.own_table(store.watermarks), last, figures, ticks)
+    return {batch: row["watermark"] for batch, row in found.items()}
+
+
+def _times(publications: Table, lately: str = "p.output is null") -> dict[int, int]:
+    """When batches were published, by batch."""
+    rows = publications.query(f"select batch, published_at from t as p where {lately}").to_pylist()
+    return {row["batch"]: to_micros(row["published_at"]) for row in rows}
 
 
 @dataclass
@@ -111,13 +150,22 @@ def read_recent(store: Store, since: int) -> Recent:
 
 def was_within(store: Store, budget: int) -> bool:
     """Whether the watermark was ever within its budget of lag when a batch was published."""
-    rows = store.watermarks.query(
-        "select p.published_at, max(t.watermark) as watermark from t join p on t.batch = p.batch "
-        "where p.output is null and t.watermark is not null and t.kind <> 'drain' group by 1",
-        p=store.publications,
-    )
-    lags = (lag(to_micros(row["watermark"]), to_micros(row["published_at"])) for row in rows.to_pylist())
+    times = _times(store.publications)
+    marks = watermarks_by_batch(store, store.ledger.last_batch())
+    lags = (lag(mark, times[batch]) for batch, mark in marks.items() if batch in times)
     return any(each is not None and each <= budget for each in lags)
+
+
+def daily_lag(store: Store, since: int) -> dict[int, float]:
+    """Seconds from the watermark to the wall clock when batches were published, on average, by day (UTC)."""
+    if not store.publications.exists:
+        return {}
+    times = _times(store.publications, f"p.output is null and p.published_at >= {moment_literal(since)}")
+    lags: dict[int, list[int]] = {}
+    for batch, mark in watermarks_by_batch(store, store.ledger.last_batch()).items():
+        if batch in times:
+            lags.setdefault(times[batch] // DAY, []).append(times[batch] - mark)
+    return {day: max(sum(each) / len(each), 0.0) / 1_000_000 for day, each in lags.items()}
 
 
 def differences(store: Store) -> dict[tuple[str, str], Decimal]:

@@ -18,6 +18,7 @@ import os
 import shutil
 import stat
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
@@ -26,7 +27,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 Location: TypeAlias = PurePath
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -112,6 +113,15 @@ def size(file: Location) -> int:
 def written_at(location: Location) -> float:
     """When a file was last written, or a folder's list of names; in seconds since the epoch."""
     return os.stat(location).st_mtime
+
+
+def made(folder: Location) -> tuple[int, int] | None:
+    """What tells a folder from another that took its name; None where there is none."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def is_writable(folder: Location) -> bool:
@@ -243,6 +253,20 @@ def open_delta(table: Location, version: int | None = None) -> DeltaTable:
 
 def create_delta(table: Location, schema: pa.Schema) -> DeltaTable:
     return DeltaTable.create(url(table), schema, storage_options=storage_options(table))
+
+
+def write_delta(table: Location, rows: pa.Table) -> DeltaTable:
+    """A new Delta table of one file, for what is only needed meanwhile: it is not synced."""
+    write_deltalake(url(table), rows)
+    return open_delta(table)
+
+
+class KeptScratch:
+    """A folder for its user alone, gone with this object or with the process."""
+
+    def __init__(self, prefix: str = "latecomer-") -> None:
+        self.folder: Location = Path(tempfile.mkdtemp(prefix=prefix))
+        weakref.finalize(self, remove_all, self.folder)
 
 
 @contextmanager

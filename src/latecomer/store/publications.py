@@ -21,7 +21,7 @@ from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import PUBLICATIONS
 from latecomer.store.sql import moment_literal, text_literal
 from latecomer.store.store import Store, joining
-from latecomer.store.table import APPLICATION, NOTHING_REACHED, Table, moments
+from latecomer.store.table import APPLICATION, NOTHING_REACHED, moments
 
 PUBLISHED_AT = "published_at"
 
@@ -35,8 +35,8 @@ class Publications:
     """A store's publication times. Whoever reads them in a thread has one of these for itself."""
 
     def __init__(self, store: Store) -> None:
-        self._ledger = Table(store.ledger.root, store.ledger.schema)
-        self._table = Table(store.publications.root, PUBLICATIONS)
+        self._ledger = store.own_table(store.ledger)
+        self._table = store.own_table(store.publications)
 
     def last_by(self, moment: int, output: str) -> int | None:
         """The last batch of an output that had been published by a moment; None where nobody can tell."""

@@ -139,6 +139,11 @@ class Rebuild:
     def remove(self) -> None:
         files.remove_all(self.folder)
 
+    def _repr_html_(self) -> str:
+        from latecomer.store.rebuild_words import shown
+
+        return shown(self)
+
 
 class Rebuilds:
     """The rebuilds of one output."""

@@ -30,14 +30,6 @@ _RANKS = 200
 """Values kept on each level of a percentile's sketch: about 1.5 % of error in rank."""
 
 
-def can_sketch(aggregate: Aggregate, kind: str) -> bool:
-    """Whether an approximation over a column of this type can be made and merged here.
-
-    The library has no way to count distinct bytes.
-    """
-    return aggregate.function == "approx_percentile" or kind != "binary"
-
-
 def sketch_of(aggregate: Aggregate, values: Iterable[Any], kind: str) -> bytes:
     """The sketch of some values of a column of this type, none of them empty."""
     if aggregate.function == "approx_percentile":

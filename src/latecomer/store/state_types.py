@@ -5,7 +5,6 @@ from __future__ import annotations
 from latecomer.config.checks import PRIVATE
 from latecomer.model import types
 from latecomer.model.aggregates import ADDITIVE, SKETCHED, TALLIED, Aggregate
-from latecomer.store.sketches import can_sketch
 
 WHOLE = "decimal(38,0)"
 NARROW = "bigint"
@@ -44,6 +43,14 @@ def fields_of(struct: str) -> list[tuple[str, str]]:
     """
     inside = struct.removeprefix("struct<").removesuffix(">")
     return [(name, kind) for name, _, kind in (each.partition(": ") for each in inside.split(", "))]
+
+
+def can_sketch(aggregate: Aggregate, kind: str) -> bool:
+    """Whether an approximation over a column of this type can be made and merged here.
+
+    The library has no way to count distinct bytes.
+    """
+    return aggregate.function == "approx_percentile" or kind != "binary"
 
 
 def state_parts(aggregate: Aggregate, kind: str) -> dict[str, str]:

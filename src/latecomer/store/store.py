@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import pyarrow as pa
 from pydantic import ValidationError
@@ -51,7 +51,6 @@ from latecomer.store.migrations import FORMAT, SUMS
 from latecomer.store.pins import PINS, read_pins, write_pins
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.redefining import fix_for
-from latecomer.store.schemas import readers_of, reading_of
 from latecomer.store.sql import text_literal
 from latecomer.store.table import Table
 
@@ -130,6 +129,15 @@ class Store:
     def publications(self) -> Table:
         """When each batch was published."""
         return Table(self.root / "publications", layout.PUBLICATIONS)
+
+    def own_table(self, table: Table) -> Table:
+        """One of its tables, for somebody who reads it in a thread of their own."""
+        return Table(table.root, table.schema)
+
+    @cached_property
+    def remembered(self) -> dict[str, Any]:
+        """What was counted for complete batches: it stays as it is. Kept for as long as this store is used."""
+        return {}
 
     def checkpoint(self, source: str = "") -> Path:
         """Where Spark keeps how far it has found the files of a source."""
@@ -327,12 +335,21 @@ def home_of(root: Path, source: str) -> Path:
     return root / "sources" / source if source else root
 
 
-def open_store(pipeline: Pipeline) -> Store:
+_Kind = TypeVar("_Kind", bound=Store)
+
+
+@overload
+def open_store(pipeline: Pipeline) -> Store: ...
+@overload
+def open_store(pipeline: Pipeline, kind: type[_Kind]) -> _Kind: ...
+
+
+def open_store(pipeline: Pipeline, kind: type[Store] = Store) -> Store:
     """The store of a pipeline that has been run before."""
     pinned = read_pins(pipeline.store_path)
     if pinned is None:
         raise NoStore(f"there is no store at {pipeline.store_path} yet; run the pipeline first")
-    store = Store(pipeline, Columns(pinned["columns"], pinned.get("sources"), pinned.get("schemas")))
+    store = kind(pipeline, Columns(pinned["columns"], pinned.get("sources"), pinned.get("schemas")))
     store.require_harmless()
     return store
 
@@ -340,6 +357,8 @@ def open_store(pipeline: Pipeline) -> Store:
 def source_columns(pipeline: Pipeline, file: str | Path | None = None) -> Columns:
     """The columns that the pipeline sees: as the source declares them, else as pinned by an earlier run, else
     as inferred from the files there; renamed as the pipeline says. `file` is named in errors."""
+    from latecomer.store.schemas import readers_of  # with the client of a registry, which readers do not need
+
     pinned = read_pins(pipeline.store_path)
     schemas = readers_of(pipeline, {} if pinned is None else pinned.get("schemas", {}))
     if not pipeline.sources:
@@ -424,6 +443,8 @@ def _widened(
 
 def _of_schema(pipeline: Pipeline, schemas: Mapping[str, Any], beside: bool) -> dict[str, str]:
     """The columns of an Avro schema, and those that are said `beside` it: by Kafka, by folders, by a user's source."""
+    from latecomer.store.schemas import reading_of
+
     source, found = pipeline.source, dict(reading_of(pipeline, schemas).columns)
     if not beside:
         return found

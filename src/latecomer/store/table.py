@@ -270,11 +270,18 @@ class Table:
 
         Columns that a table of an earlier version does not have are null.
         """
+        return self._answer({name: each.queried() for name, each in {"t": self, **others}.items()}, sql)
+
+    def queried(self) -> tuple[DeltaTable, list[str]]:
+        """What a question is put to: the table as it is now, and the columns that it lacks, as nulls in SQL."""
+        self.refresh()
+        missing = self._missing_columns()
+        return self._create_or_open(), missing
+
+    def _answer(self, tables: Mapping[str, tuple[DeltaTable, list[str]]], sql: str) -> pa.Table:
         builder, widened = QueryBuilder(), []
-        for name, table in {"t": self, **others}.items():
-            table.refresh()
-            missing = table._missing_columns()
-            builder = builder.register(f"{name}_stored" if missing else name, table._create_or_open())
+        for name, (delta, missing) in tables.items():
+            builder = builder.register(f"{name}_stored" if missing else name, delta)
             if missing:
                 widened.append(f"{name} as (select *, {', '.join(missing)} from {name}_stored)")
         with self.explained():
@@ -296,6 +303,13 @@ class Table:
         if self._delta is not None:
             with self.explained():
                 self._delta.update_incremental()
+
+    def refresh_whole(self) -> None:
+        """Likewise, and say so where the newest commit is torn."""
+        self.refresh()
+        if self._delta is not None:
+            with self.explained():
+                self._require_whole()
 
     def _open(self) -> DeltaTable | None:
         if self._delta is None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from latecomer.after.advise.plots import curves, escape, histogram
+from latecomer.after.advise.plots import curves, histogram
 from latecomer.after.advise.report import Advice, Distribution, GroupDelays, OutputReport, setting_row
 from latecomer.config.zoned import written
+from latecomer.markup import escape
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.lateness.advice import Advised, percentile
 from latecomer.model.lateness.groups import Interval
@@ -112,7 +113,7 @@ def _body(found: Advice) -> Iterator[str]:
         found.age,
         None,
     )
-    delay = next(each.value for each in found.advised if each.field == "watermark.delay")
+    delay = advised_delay(found)
     yield from _delay_card(
         "How far they come behind the newest of their partition",
         "This alone sets the delay.",
@@ -155,12 +156,17 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], marked: Sequence
         yield f'<p class="pale">{len(rows) - _MOST_ROWS:,} more are in the JSON.</p>'
 
 
-def _delay_card(title: str, below: str, found: Distribution, delay: int | None) -> Iterator[str]:
+def delay_plot(title: str, found: Distribution, delay: int | None) -> str:
+    """How many events are how late, with the elbow, and the delay that is advised."""
     marks = [(f"advised {format_duration(delay)}", delay, "mark")] if delay is not None else []
     if found.elbow is not None:
         marks.append((f"elbow {shown_duration(found.elbow.delay)}", found.elbow.delay, "bend"))
+    return histogram(title, found.bars, marks, "share of the events by delay, on a scale of logarithms")
+
+
+def _delay_card(title: str, below: str, found: Distribution, delay: int | None) -> Iterator[str]:
     yield f'<div class="card"><h3>{escape(title)}</h3><p class="pale">{escape(below)}</p>'
-    yield histogram(title, found.bars, marks, "share of the events by delay, on a scale of logarithms")
+    yield delay_plot(title, found, delay)
     shares = {percentile(share): shown_duration(value) for share, value in found.percentiles.items()}
     shares["most"] = shown_duration(found.most)
     numbers = "".join(
@@ -200,25 +206,42 @@ def _group(found: GroupDelays) -> list[str]:
     ]
 
 
-def _output(output: OutputReport, found: Advice) -> Iterator[str]:
-    name = output.name if found.kind == "log" else "supposed windows"
-    yield f"<h2>What settings would mean: {escape(name)}</h2>"
+def title_of(output: OutputReport, found: Advice) -> str:
+    """What the settings of an output are called."""
+    return output.name if found.kind == "log" else "supposed windows"
+
+
+def curves_of(output: OutputReport, found: Advice) -> list[tuple[str, list[tuple[int, float]]]]:
+    """How complete the numbers of an output are, by delay: when they are published, and after corrections."""
     rows = [setting_row(each, output, found.sample is not None) for each in output.settings]
-    on_time = sorted({row["delay"]: row["on_time_share"] for row in rows}.items())
-    named = [("on time", on_time)]
+    named = [("on time", sorted({row["delay"]: row["on_time_share"] for row in rows}.items()))]
     if output.accepts and output.advised.lateness:
         grace = output.advised.lateness
-        complete = sorted(
-            {r["delay"]: r["completeness"] for r in rows if r["allowed_lateness"] == grace}.items()
-        )
-        named.append((f"with corrections for {format_duration(grace)}", complete))
+        complete = {r["delay"]: r["completeness"] for r in rows if r["allowed_lateness"] == grace}
+        named.append((f"with corrections for {format_duration(grace)}", sorted(complete.items())))
+    return named
+
+
+def curve_plot(output: OutputReport, found: Advice) -> str:
+    """The curves of an output, with the delay that is advised."""
     marks = [(f"advised {format_duration(output.advised.delay)}", output.advised.delay, "mark")]
+    title = f"Completeness by delay: {title_of(output, found)}"
+    return curves(title, curves_of(output, found), marks, "delay, on a scale of logarithms")
+
+
+def advised_delay(found: Advice) -> int | None:
+    return next(each.value for each in found.advised if each.field == "watermark.delay")
+
+
+def _output(output: OutputReport, found: Advice) -> Iterator[str]:
+    yield f"<h2>What settings would mean: {escape(title_of(output, found))}</h2>"
+    rows = [setting_row(each, output, found.sample is not None) for each in output.settings]
     yield f'<div class="card curve"><p class="pale">{escape(output.window)}. '
-    for nth, (what, _) in enumerate(named):
+    for nth, (what, _) in enumerate(curves_of(output, found)):
         colour = ("one", "three")[nth]
         yield f'<span class="key" style="background:var(--{colour})"></span>{escape(what)} '
     yield "</p>"
-    yield curves(f"Completeness by delay: {name}", named, marks, "delay, on a scale of logarithms")
+    yield curve_plot(output, found)
     yield "</div>"
     lost = "dropped" if output.drops_too_late else "set aside"
     heads = ["delay", "lateness", "on time", "complete", lost, "published after", "p99"]

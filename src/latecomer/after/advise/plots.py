@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from html import escape as html_escape
+from math import floor as floor_of
 from math import log10
 
+from latecomer.markup import escape
 from latecomer.model.durations import UNITS, shown_duration
 
-WIDTH, HEIGHT = 640, 260
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 20, 16, 40
+WIDTH, HEIGHT = 640, 280
+_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 20, 36, 40
+_LETTER = 6.5
+"""So wide is a letter, about."""
+_LEAST_ROOM = 1e-4
+"""A curve is drawn over so much of the shares at least: finer ones have no room for their digits."""
+_ALL_ROOM = 0.01
+"""Over so much, where every share is all."""
 _MARKS = [
     *(each * UNITS["ms"] for each in (1, 10, 100)),
     *(each * UNITS["s"] for each in (1, 10)),
@@ -18,14 +24,6 @@ _MARKS = [
     *(each * UNITS["h"] for each in (1, 6)),
     *(each * UNITS["d"] for each in (1, 7, 30)),
 ]
-
-
-_ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-def escape(text: str) -> str:
-    """Text of the user's as HTML has it; what would turn the text around it, or is no character, is written out."""
-    return html_escape(_ORDERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text))
 
 
 class _Time:
@@ -69,11 +67,12 @@ def _frame(title: str, scale: _Time, levels: Sequence[tuple[float, str]], below:
 
 
 def _upright(x: float, name: str, kind: str, row: int, left: bool) -> Iterator[str]:
-    """A line at a duration, with its name beside it: at the left, or where there is room."""
-    end = x > WIDTH * 0.7 or (left and x > _LEFT + 130)
+    """A line at a duration, with its name above the plot, where no bar is: at the left, or where there is room."""
+    end = x > WIDTH * 0.7 or (left and x > 10 + _LETTER * len(name))
     at, anchor = (x - 5, "end") if end else (x + 5, "start")
-    yield f'<line class="{kind}" x1="{x}" x2="{x}" y1="{_y(1)}" y2="{_y(0)}"/>'
-    yield f'<text class="{kind}-name" x="{at}" y="{_y(1) + 10 + row * 14}" text-anchor="{anchor}">{escape(name)}</text>'
+    above = 12 + row * 14
+    yield f'<line class="{kind}" x1="{x}" x2="{x}" y1="{above - 8}" y2="{_y(0)}"/>'
+    yield f'<text class="{kind}-name" x="{at}" y="{above}" text-anchor="{anchor}">{escape(name)}</text>'
 
 
 def _uprights(scale: _Time, marks: Sequence[tuple[str, int, str]]) -> Iterator[str]:
@@ -131,10 +130,10 @@ def curves(
     positive = sorted(each for each in delays if each > 0)
     scale = _Time(positive[0] if positive else 1, max(delays, default=1))
     least = min((share for _, points in named for _, share in points), default=0.0)
-    floor = max(0.0, 1 - (1 - least) * 1.1)
-    room = max(1 - floor, 1e-9)
-    digits = max(0, min(4, round(-log10(room)) - 1)) if room < 0.1 else 0
-    levels = [(nth / 4, f"{floor + room * nth / 4:.{digits}%}") for nth in range(5)]
+    room = _ALL_ROOM if least >= 1 else min(max((1 - least) * 1.1, _LEAST_ROOM), 1.0)
+    floor = 1 - room
+    digits = max(0, 1 - floor_of(log10(room * 25)))
+    levels = [(nth / 4, f"{floor + room * nth / 4:.{digits}%}") for nth in range(4)] + [(1.0, "100%")]
     lines = list(_frame(title, scale, levels, below))
     lines += _uprights(scale, marks)
     for nth, (name, points) in enumerate(named):

@@ -147,6 +147,12 @@ class Advice:
 
         return page(self)
 
+    def svg(self) -> str:
+        """The plots as one picture."""
+        from latecomer.after.advise.drawn import drawn
+
+        return drawn(self)
+
     def as_json(self) -> dict[str, Any]:
         """Everything, as JSON has it. Durations are whole microseconds, moments ISO-8601."""
         return {

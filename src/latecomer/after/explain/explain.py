@@ -145,6 +145,11 @@ class Explanation:
 
         return picture(self)
 
+    def _repr_html_(self) -> str:
+        from latecomer.after.explain.shown import shown
+
+        return shown(self)
+
 
 def explain(
     reader: Reader,

@@ -16,7 +16,6 @@ import pyarrow as pa
 from latecomer.model import meaning, types
 from latecomer.model.aggregates import SKETCHED, TALLIED, Aggregate
 from latecomer.model.written_numbers import fits
-from latecomer.store.sketches import estimate, sketch_of
 
 State = Mapping[str, Any]
 Event = Mapping[str, Any]
@@ -32,6 +31,8 @@ def state_of(aggregate: Aggregate, events: Sequence[Event], kind: str) -> dict[s
     if aggregate.function in TALLIED:
         return {"tally": [{"v": value, "n": count} for value, count in meaning.tally(values)]}
     if aggregate.function in SKETCHED:
+        from latecomer.store.sketches import sketch_of  # its library is loaded only where it is needed
+
         return {"sketch": sketch_of(aggregate, values, kind)}
     match aggregate.function:
         case "first" | "last" | "collect":
@@ -51,6 +52,8 @@ def folded(aggregate: Aggregate, states: Sequence[State], kind: str, published: 
     if aggregate.function in TALLIED:
         return _of_tallies(aggregate, states)
     if aggregate.function in SKETCHED:
+        from latecomer.store.sketches import estimate
+
         return estimate(aggregate, [state["sketch"] for state in states], kind)
     known = [state for state in states if state["count"]]
     count = sum(state["count"] for state in known)

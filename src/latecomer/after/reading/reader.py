@@ -263,9 +263,14 @@ class Reader:
 
     def timeline(self, last: int | None = None) -> Timeline | None:
         """The timeline as it stands now, or after a batch, with its watermark and its clock; None before the first."""
-        upto = "" if last is None else f"and batch <= {last} "
-        carry = f"select carry from t where carry is not null {upto}order by batch desc limit 1"
-        found = _ask(self._store().watermarks, carry, pa.schema([WATERMARKS.field("carry")]))
+        table, schema = self._store().watermarks, pa.schema([WATERMARKS.field("carry")])
+        newest = table.last_batch() if last is None else last
+        carry = (
+            f"select carry from t where carry is not null and batch <= {newest} and batch >= {{}} "
+            "order by batch desc limit 1"
+        )
+        found = _ask(table, carry.format(newest), schema)  # one file, most often
+        found = found if found.num_rows else _ask(table, carry.format(-1), schema)
         if not found.num_rows:
             return None
         return Timeline.restore(self.pipeline.watermark, found["carry"][0].as_py())
@@ -300,6 +305,9 @@ class Reader:
                 f"store {self.pipeline.store_path} belongs to pipeline {pinned['pipeline']}, "
                 f"not {self.pipeline.name}; correct name or store in the pipeline file"
             )
+        return self._opened()
+
+    def _opened(self) -> Store:
         return open_store(self.pipeline)
 
     def _book(self, name: str) -> _Book:

@@ -1,0 +1,98 @@
+"""An explanation in a notebook: what stands, a picture, each pane with its reason, and the events left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from latecomer.after.explain.document import event_rows
+from latecomer.after.explain.explain import Explanation
+from latecomer.after.explain.fates import Judged
+from latecomer.after.explain.life import Published
+from latecomer.after.explain.picture import picture
+from latecomer.config.zoned import current_zone, in_zone, written
+from latecomer.markup import arrow_table, escape, fragment, heading, table, warning
+from latecomer.model.panes import Op
+from latecomer.model.windows import zone_of
+from latecomer.values import short_text
+
+MOST_EVENTS = 10
+"""So many events of each group are shown."""
+
+
+def shown(found: Explanation) -> str:
+    """The explanation as a part of a page, with times in the zone of the output's windows."""
+    with in_zone(zone_of(found.rules.window)):
+        return fragment(_parts(found))
+
+
+def _parts(found: Explanation) -> Iterator[str]:
+    start, end = (written(at) or "" for at in found.window)
+    key = [f"{column}={_value(value)}" for column, value in found.key.items()]
+    yield from heading(" · ".join([found.output, f"{start} to {end}", *key]))
+    yield f"<p>{escape(_standing(found))}</p>"
+    if not found.reconciled:
+        yield warning("a pane does not hold what the log says: see its check")
+    if found.panes:
+        yield f'<div class="picture">{picture(found)}</div>'
+        yield from _panes(found)
+    if found.untold:
+        yield from _events("accepted, and in no pane yet", found.untold)
+    for fate, events in found.left_out.items():
+        if events:
+            yield from _events(f"left out: {fate.value.replace('_', ' ')}", events)
+    for note in found.notes:
+        yield f'<p class="pale">{escape(note)}</p>'
+    read = f"{found.files_read:,} of the {found.files:,} files of the event log were read"
+    yield f'<p class="pale">{read}; times in {escape(current_zone())}</p>'
+
+
+def _standing(found: Explanation) -> str:
+    if found.stands is not None:
+        return f"stands at {_values(found.stands)}"
+    return "no number stands" if found.panes else "no number has been published"
+
+
+def _panes(found: Explanation) -> Iterator[str]:
+    heads = ["", "timing", "op", *found.rules.aggregates, "took in", "batch", "published at", "why", "check"]
+    count = len(found.rules.aggregates)
+    rows = [_pane(found, told) for told in found.panes]
+    yield from table(heads, rows, numbers=[0, *range(3, 5 + count)], words=[len(heads) - 2])
+
+
+def _pane(found: Explanation, told: Published) -> list[str | None]:
+    pane, check = told.pane, told.check
+    agrees = {True: "as the log says", False: f"not as the log says: {check.reason}", None: "not compared"}
+    return [
+        str(pane.sequence),
+        pane.timing.value,
+        pane.op.value,
+        *(_amount(told, name) for name in found.rules.aggregates),
+        "" if pane.op is Op.RETRACT else f"{len(told.took):,}",
+        str(pane.batch),
+        written(pane.published_at),
+        found.why(told),
+        agrees[check.agrees],
+    ]
+
+
+def _amount(told: Published, name: str) -> str | None:
+    value, by = told.pane.values.get(name), told.differences.get(name)
+    if value is None:
+        return None
+    return _value(value) + (f" ({'+' if by > 0 else ''}{_value(by)})" if by else "")
+
+
+def _events(title: str, events: Sequence[Judged]) -> Iterator[str]:
+    yield from heading(title, f"{len(events):,} events")
+    rows = event_rows({(None, ""): events[:MOST_EVENTS]}).drop_columns(["pane", "fate"])
+    empty = [name for name in rows.schema.names if rows[name].null_count == rows.num_rows]
+    yield from arrow_table(rows.drop_columns(empty), current_zone())
+
+
+def _values(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_value(value)}" for name, value in values.items())
+
+
+def _value(value: Any) -> str:
+    return "null" if value is None else short_text(value, current_zone())

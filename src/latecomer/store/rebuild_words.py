@@ -1,0 +1,145 @@
+"""A rebuild's plan in words and in tables: for the command line and for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal, localcontext
+from typing import Any
+
+from latecomer.config.zoned import in_zone, read, written
+from latecomer.errors import LatecomerError
+from latecomer.markup import escape, fragment, heading, table, warning
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.model.zones import is_zone
+from latecomer.store.pins import read_pins
+from latecomer.store.rebuilds import Rebuild, Record
+from latecomer.values import csv_text, short_text
+
+
+def title(found: Rebuild) -> str:
+    """Which plan it is, and for which windows."""
+    return f"plan {found.id}: {found.record.output}, windows that start {range_in_words(found.record)}"
+
+
+def range_in_words(record: Record) -> str:
+    """The windows that a rebuild covers."""
+    since, until = (_moment(each) for each in (record.since, record.until))
+    if since is None and until is None:
+        return "at any time"
+    return " ".join(filter(None, [since and f"from {since} on", until and f"until {until}"])).replace(
+        " on until", " until"
+    )
+
+
+def _moment(micros: int) -> str | None:
+    return None if micros in (BEGIN_OF_TIME, END_OF_TIME) else written(micros)
+
+
+def lines(record: Record) -> Iterator[str]:
+    """What it rests on, and how much it changes."""
+    counts = record.counts
+    size = _size(counts["bytes"])
+    yield f"by the log up to batch {record.through}: {_many(counts['files'], 'file')}, {counts['rows']:,} rows, {size}"
+    if record.definition is not None:
+        yield "the output means something else from here on: windows that are open, or within their lateness, too"
+    if not record.changes:
+        yield "nothing changes: every closed window says what the log says"
+        return
+    yield (
+        f"{_many(counts['windows'], 'window')} and {_many(counts['keys'], 'key')} change: "
+        f"{counts['new']:,} new, {counts['changed']:,} changed, {counts['withdrawn']:,} withdrawn"
+    )
+
+
+def sums(record: Record) -> list[dict[str, str]]:
+    """What the changed rows come to, before and after; nothing where nothing changes."""
+    if not record.changes:
+        return []
+    return [
+        {
+            "of what changes": name,
+            "before": _amount(before),
+            "after": _amount(after),
+            "difference": _difference(before, after),
+        }
+        for name, (before, after) in record.sums.items()
+    ]
+
+
+def largest(record: Record) -> Iterator[dict[str, Any]]:
+    """The rows that change most."""
+    for row in record.largest:
+        values = {
+            name: f"{_or_dash(row['before'][name])} → {_or_dash(row['after'][name])}"
+            for name in row["before"]
+        }
+        yield {
+            "window_start": written(read(row["window_start"])),
+            **row["key"],
+            "change": row["change"],
+            **values,
+        }
+
+
+def state(found: Rebuild) -> str:
+    """How far it has come."""
+    if found.batch is not None:
+        return f"published as batch {found.batch}"
+    if found.stale:
+        return "stale: the store has gone on in its range, so it has to be planned anew"
+    return "to be published by the running pipeline" if found.asked else "nothing is published yet"
+
+
+def shown(found: Rebuild) -> str:
+    """A plan as a part of a page, with times in the zone of the output's windows."""
+    with in_zone(_zone(found)):
+        return fragment(_parts(found))
+
+
+def _zone(found: Rebuild) -> str:
+    """The zone of the windows, as it is pinned in the store that the plan lies in."""
+    try:
+        pinned = read_pins(found.folder.parents[3]) or {}
+    except LatecomerError:  # a plan can be read where its store cannot
+        pinned = {}
+    definition = found.record.definition or pinned.get("outputs", {}).get(found.record.output, {})
+    zone = definition.get("window", {}).get("zone")
+    return zone if isinstance(zone, str) and is_zone(zone) else "UTC"
+
+
+def _parts(found: Rebuild) -> Iterator[str]:
+    yield from heading(title(found), "; ".join(lines(found.record)))
+    yield warning(state(found)) if found.stale else f"<p>{escape(state(found))}</p>"
+    if changed := sums(found.record):
+        yield from table(list(changed[0]), [list(row.values()) for row in changed], numbers=[1, 2, 3])
+    rows = list(largest(found.record))
+    if rows:
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        yield from heading("the largest changes")
+        yield from table(names, [[csv_text(row.get(name)) for name in names] for row in rows])
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def _amount(amount: Any) -> str:
+    return short_text(Decimal(str(amount or 0)))
+
+
+def _difference(before: Any, after: Any) -> str:
+    with localcontext(prec=100):
+        by = Decimal(_amount(after)) - Decimal(_amount(before))
+    return ("" if by < 0 else "+") + _amount(by)
+
+
+def _or_dash(value: Any) -> str:
+    return "-" if value is None else csv_text(value) or ""
