@@ -237,8 +237,8 @@ def verb_times(written: Written, times: int) -> dict[str, dict[str, float]]:
 
 
 def answer_times(written: Written, times: int) -> dict[str, dict[str, float]]:
-    """Seconds until a page has its answer: at first, after a batch (the median, and of the processor), and where nothing
-    has changed."""
+    """Seconds until a page has its answer: at first, after a batch (the median, and of the
+    processor), and where nothing has changed."""
     answers = Answers([written.pipeline])
     found: dict[str, list[float]] = {route: [] for route in ROUTES}
     works: dict[str, list[float]] = {route: [] for route in ROUTES}

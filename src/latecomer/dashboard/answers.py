@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from latecomer.after.reading.reader import Reader
@@ -54,9 +55,13 @@ Make = Callable[[Reader, Query], Any]
 class KeptReader(Reader):
     """Reads a store that stays open, all of an answer from the same opening."""
 
-    def __init__(self, pipeline: Pipeline, store: Store) -> None:
+    def __init__(self, pipeline: Pipeline, shelf: Shelf) -> None:
         super().__init__(pipeline)
-        self._kept_store = store
+        self._shelf = shelf
+
+    @cached_property
+    def _kept_store(self) -> Store:
+        return self._shelf.store(self.pipeline)
 
     def _opened(self) -> Store:
         return self._kept_store
@@ -162,7 +167,7 @@ class Answers:
         if not route.kept:
             return route.make(Reader(pipeline), query)
         with self._reading:
-            return route.make(KeptReader(pipeline, self._shelf.store(pipeline)), query)
+            return route.make(KeptReader(pipeline, self._shelf), query)
 
     def _fresh(self, place: tuple[int, str, str], route: Route, number: int) -> Answer | None:
         with self._guard:
