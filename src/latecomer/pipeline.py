@@ -37,6 +37,7 @@ from latecomer.ledger.book import (
     with_duplicates,
 )
 from latecomer.log.events import NOTHING, EventLog, Received
+from latecomer.log.filling import fill
 from latecomer.log.repairs import RepairLog
 from latecomer.log.repeats import repeats_in
 from latecomer.model.holding import Holding, holding_in_words
@@ -151,6 +152,8 @@ class Engine:
         self.store = store
         self.watch = watch
         self.spark = spark
+        self.filled = fill(spark, store)
+        """What past events got of columns that were declared since the last run."""
         store.pin()
         self.log = log or EventLog(spark, store)
         self.keeper = TimelineKeeper(store.watermarks, store.pipeline.watermark)

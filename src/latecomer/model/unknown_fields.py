@@ -11,15 +11,14 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from json.decoder import scanstring
 
 from latecomer.model.paths import ways_of
 
 MOST_NAMES = 20
 """How many names a report lists."""
-DEEPEST_CUT = 8
+DEEPEST_CUT = 6
 """How deeply values may be nested in a record that is cut; one that is nested more deeply is kept whole."""
-MOST_RUNS = 12
+MOST_RUNS = 8
 """How many times known and unknown fields may take turns in a record that is cut; likewise."""
 
 _WHITE = r"[ \t\r\n]*+"
@@ -77,7 +76,8 @@ def members(text: str, at: int = 0) -> Iterator[Member]:
         return
     while True:
         begin = at
-        name, at = scanstring(text, _expected(text, at, '"'))
+        _expected(text, at, '"')
+        name, at = _NUMBERS_AS_WRITTEN.raw_decode(text, at)
         value = _white(text, _expected(text, _white(text, at), ":"))
         _, end = _NUMBERS_AS_WRITTEN.raw_decode(text, value)
         yield Member(name, begin, value, end)

@@ -50,6 +50,7 @@ from latecomer.source.base import (
     BROKEN,
     CORRUPT,
     FULL_ORIGIN,
+    KEPT,
     LANDED,
     ORIGIN,
     POSITION,
@@ -285,6 +286,7 @@ class FileSource(StreamedSource):
         numbered = part.select(
             *(F.expr(self.decoder.value(named(column), by_line)).alias(column) for column in self.columns),
             CORRUPT,
+            *([F.col(KEPT)] if self.looks_for_unknown else []),
             F.lit(None).cast("string").alias(BROKEN),
             F.expr(origin).alias(ORIGIN),
             F.expr(_PATH).alias(FULL_ORIGIN),
@@ -362,6 +364,7 @@ class FileSource(StreamedSource):
         return reasons.select(
             *(F.lit(None).cast(kind).alias(column) for column, kind in self.columns.items()),
             F.col(CORRUPT).cast("string"),
+            *([F.lit(None).cast("string").alias(KEPT)] if self.looks_for_unknown else []),
             BROKEN,
             ORIGIN,
             F.col(ORIGIN).alias(FULL_ORIGIN),

@@ -411,8 +411,8 @@ def _widened(
     columns = {**pinned, **{column: kind for column, kind in found.items() if column not in pinned}}
     before, after = (layout.EventLayout(pipeline, each) for each in (pinned, columns))
     moved = [column for column in pinned if before.view[column] != after.view[column]]
-    if before.first_arrival != after.first_arrival:
-        moved.append(before.first_arrival)
+    own = [(each.first_arrival, each.unknown_fields) for each in (before, after)]
+    moved += [name for name, now in zip(*own, strict=True) if name != now]
     if moved:
         new = ", ".join(column for column in found if column not in pinned)
         raise StoreMismatch(

@@ -185,6 +185,11 @@ class Table:
             )
         return described
 
+    def widen(self) -> None:
+        """Have all the columns of its schema, where the table is there."""
+        if (delta := self._open()) is not None:
+            self._widen(delta)
+
     def rearrange(self, files: Iterable[Location], remove: Sequence[DataFile]) -> list[DataFile]:
         """Put files in the place of others, which hold no more than those: no batch, and no news to anybody."""
         delta = self._create_or_open()
