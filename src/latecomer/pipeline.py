@@ -62,6 +62,7 @@ from latecomer.store.store import Store, as_received_sql, definition_of
 from latecomer.store.table import DataFile
 from latecomer.timeline.keeper import Origin, Stretch, TimelineKeeper
 from latecomer.windowing.merge import Counts
+from latecomer.windowing.widening import require_widenable
 
 LOG = logging.getLogger(__name__)
 
@@ -152,12 +153,14 @@ class Engine:
         self.store = store
         self.watch = watch
         self.spark = spark
+        require_widenable(store)
         self.filled = fill(spark, store)
         """What past events got of columns that were declared since the last run."""
         store.pin()
         self.log = log or EventLog(spark, store)
         self.keeper = TimelineKeeper(store.watermarks, store.pipeline.watermark)
         self.outputs = [output_logic(spark, store, name) for name in store.pipeline.outputs]
+        self._widen_types()
         self.sinks = SinkKeeper(store)
         self.publications = PublicationClock(store, clock)
         self.last = store.ledger.last_batch()
@@ -175,6 +178,16 @@ class Engine:
     @property
     def pipeline(self) -> Pipeline:
         return self.store.pipeline
+
+    def _widen_types(self) -> None:
+        """Have every table hold the wider types that columns are declared with since, before it is read."""
+        if self.store.replay_of is not None:
+            return
+        outputs = (logic.tables for logic in self.outputs)
+        tables = [table for each in outputs for table in (each.partials, each.panes, each.late)]
+        for table in (self.store.events, self.store.duplicates, *tables):
+            if table.exists and table.is_narrower:
+                table.widen()
 
     def start(self) -> None:
         """Finish what an interrupted run left undone; compute outputs that were added since."""

@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
 import latecomer
@@ -91,3 +94,72 @@ def test_what_was_kept_fills_a_column_that_is_declared_later(spark: SparkSession
     assert totals(wider) == [12]
     assert check_ledger(wider, spark) == []
     assert latecomer.explain(wider, "totals", "2026-11-08T14:00Z").reconciled
+
+
+def write_rows(folder: Path, kind: str, name: str, rows: list[dict[str, Any]]) -> None:
+    (folder / "in").mkdir(exist_ok=True)
+    file = folder / "in" / f"{name}.{kind}"
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    match kind:
+        case "json":
+            file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        case "csv":
+            lines = [names, *([row.get(name, "") for name in names] for row in rows)]
+            file.write_text("".join(",".join(map(str, line)) + "\n" for line in lines))
+        case "parquet":
+            pq.write_table(pa.Table.from_pylist(rows), file)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["json", "csv", "parquet"])
+def test_every_format_keeps_what_is_unknown(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    rows = [
+        {"at": at(0), "paise": 1, "tip": 5, "fee": 2.5, "who": "a b"},
+        {"at": at(1), "paise": 2, "tip": 6, "fee": 3.5, "who": 'é"'}
+        if kind != "csv"
+        else {"at": at(1), "paise": 2},
+        {"at": at(2), "paise": 3},
+    ]
+    write_rows(tmp_path, kind, "a", rows)
+    schema = {"at": "string", "paise": "bigint"}
+    first = pipeline_in(tmp_path, schema, kind)
+    run(first, once=True, spark=spark)
+    kept = [None if text is None else json.loads(text) for text in kept_in(first)]
+    text = {"tip": "5", "fee": "2.5", "who": "a b"}
+    second = None if kind == "csv" else {"tip": 6, "fee": 3.5, "who": 'é"'}
+    assert kept == [text if kind == "csv" else {"tip": 5, "fee": 2.5, "who": "a b"}, second, None]
+
+    run(pipeline_in(tmp_path, {**schema, "tip": "bigint", "who": "int"}, kind), once=True, spark=spark)
+    wider = pipeline_in(tmp_path, {**schema, "tip": "bigint", "who": "int", "fee": "double"}, kind)
+    run(wider, drain=True, spark=spark)
+    tip, fee = (None, None) if kind == "csv" else (6, 3.5)
+    assert kept_in(wider, "tip, fee, who") == [(5, 2.5, None), (tip, fee, None), (None, None, None)]
+    assert check_ledger(wider, spark) == []
+    assert latecomer.replay(wider, spark=spark).equal
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["json", "csv", "parquet"])
+def test_a_record_with_an_unknown_field_may_be_a_dead_letter(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    write_rows(tmp_path, kind, "a", [{"at": at(0), "paise": 1}, {"at": at(1), "paise": 2, "tip": 5}])
+    schema = {"at": "string", "paise": "bigint"}
+    strict = pipeline_in(tmp_path, schema, kind, unknown_fields="dead_letter")
+    run(strict, once=True, spark=spark)
+    letters = open_store(strict).dead_letters.query("select reason, raw, detail from t").to_pylist()
+    assert [letter["reason"] for letter in letters] == ["unknown_fields"]
+    assert letters[0]["detail"].startswith("no column is declared for tip; declare it")
+    if kind == "csv":
+        assert letters[0]["raw"] == f"{at(1)},2,5"
+    else:
+        assert json.loads(letters[0]["raw"]) == {"at": at(1), "paise": 2, "tip": 5}
+
+    kept = pipeline_in(tmp_path, schema, kind)
+    replayed = latecomer.replay_dead_letters(kept, spark=spark)
+    assert replayed.events == 1
+    assert kept_in(kept) == [None, '{"tip":"5"}' if kind == "csv" else kept_in(kept)[1]]
+    assert json.loads(kept_in(kept)[1])["tip"] in (5, "5")
+    run(kept, drain=True, spark=spark)
+    assert totals(kept) == [3]
+    assert check_ledger(kept, spark) == []
