@@ -107,7 +107,7 @@ def write_rows(folder: Path, kind: str, name: str, rows: list[dict[str, Any]]) -
             lines = [names, *([row.get(name, "") for name in names] for row in rows)]
             file.write_text("".join(",".join(map(str, line)) + "\n" for line in lines))
         case "parquet":
-            pq.write_table(pa.Table.from_pylist(rows), file)
+            pq.write_table(pa.table({name: [row.get(name) for row in rows] for name in names}), file)
 
 
 @pytest.mark.long

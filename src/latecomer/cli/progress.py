@@ -258,6 +258,13 @@ def print_summary(totals: Totals, left: RunReport) -> None:
 
 def _what_happened(totals: Totals, left: RunReport) -> Iterator[str]:
     """What the table of batches does not show."""
+    if left.filled.columns:
+        columns, filled = ", ".join(left.filled.columns), left.filled
+        new = f"column{'s' if len(filled.columns) > 1 else ''} {columns} new: {filled.events} past events"
+        lost = f"; of {filled.unread} what was kept is not of that type" if filled.unread else ""
+        yield f"{new} have a value from what was kept{lost}"
+    if left.unknown.events:
+        yield f"{left.unknown.in_words}, kept as text in the log"
     for output, seconds in left.computed.items():
         yield f"output {output} is new: it was computed from the log in {seconds:.1f} s"
     if not totals.batches:

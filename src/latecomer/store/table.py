@@ -98,20 +98,20 @@ def wider_schema(there: pa.Schema, wanted: pa.Schema) -> pa.Schema:
     return pa.schema(
         [
             field.with_type(new[field.name])
-            if field.name in new and _holds(field.type, new[field.name]) and field.type != new[field.name]
+            if field.name in new and holds(field.type, new[field.name]) and field.type != new[field.name]
             else field
             for field in there
         ]
     )
 
 
-def _holds(before: pa.DataType, after: pa.DataType) -> bool:
+def holds(before: pa.DataType, after: pa.DataType) -> bool:
     """Whether a type holds every value of another exactly; where they are not alike, whether it is of its kind."""
     if pa.types.is_struct(before) and pa.types.is_struct(after):
         names = [field.name for field in before] == [field.name for field in after]
-        return names and all(_holds(one.type, other.type) for one, other in zip(before, after, strict=True))
+        return names and all(holds(one.type, other.type) for one, other in zip(before, after, strict=True))
     if pa.types.is_list(before) and pa.types.is_list(after):
-        return _holds(before.value_type, after.value_type)
+        return holds(before.value_type, after.value_type)
     if pa.types.is_decimal128(before) and pa.types.is_decimal128(after):
         return bool(after.scale == before.scale and after.precision >= before.precision)
     for kind in (pa.types.is_signed_integer, pa.types.is_floating):

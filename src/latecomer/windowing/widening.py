@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from latecomer.config.models import Pipeline
 from latecomer.errors import StoreMismatch
 from latecomer.model.types import is_wider
-from latecomer.store.layout import EventLayout, PaneLayout
+from latecomer.store.layout import EventLayout, PaneLayout, arrow_type
 from latecomer.store.pins import read_pins
 from latecomer.store.store import Store
+from latecomer.store.table import holds
 from latecomer.windowing.merge import Merger
 
 
@@ -40,7 +41,7 @@ def require_widenable(store: Store) -> None:
     for name, output in store.pipeline.outputs.items():
         before, after = (_kinds(PaneLayout(output, layout), store) for layout in (old, store.layout))
         for column, kind in before.items():
-            if after.get(column, kind) != kind and not is_wider(after[column], kind):
+            if not holds(arrow_type(kind), arrow_type(after.get(column, kind))):
                 raise StoreMismatch(
                     f"column {', '.join(wider)} cannot be widened: {column} of output {name} would become "
                     f"{after[column]}, and was {kind}; restore the declared type, or give the output a new name and it "
