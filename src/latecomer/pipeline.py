@@ -160,7 +160,8 @@ class Engine:
         self.log = log or EventLog(spark, store)
         self.keeper = TimelineKeeper(store.watermarks, store.pipeline.watermark)
         self.outputs = [output_logic(spark, store, name) for name in store.pipeline.outputs]
-        self._widen_types()
+        if self._widen_types():  # an output names the files of its tables as it is made
+            self.outputs = [output_logic(spark, store, name) for name in store.pipeline.outputs]
         self.sinks = SinkKeeper(store)
         self.publications = PublicationClock(store, clock)
         self.last = store.ledger.last_batch()
@@ -179,15 +180,20 @@ class Engine:
     def pipeline(self) -> Pipeline:
         return self.store.pipeline
 
-    def _widen_types(self) -> None:
-        """Have every table hold the wider types that columns are declared with since, before it is read."""
+    def _widen_types(self) -> bool:
+        """Have every table hold the wider types that columns are declared with since; whether there was one to widen."""
         if self.store.replay_of is not None:
-            return
+            return False
         outputs = (logic.tables for logic in self.outputs)
         tables = [table for each in outputs for table in (each.partials, each.panes, each.late)]
-        for table in (self.store.events, self.store.duplicates, *tables):
-            if table.exists and table.is_narrower:
-                table.widen()
+        narrower = [
+            table
+            for table in (self.store.events, self.store.duplicates, *tables)
+            if table.exists and table.is_narrower
+        ]
+        for table in narrower:
+            table.widen()
+        return bool(narrower)
 
     def start(self) -> None:
         """Finish what an interrupted run left undone; compute outputs that were added since."""

@@ -96,13 +96,20 @@ def wider_schema(there: pa.Schema, wanted: pa.Schema) -> pa.Schema:
     """
     new = {field.name: field.type for field in wanted}
     return pa.schema(
-        [
-            field.with_type(new[field.name])
-            if field.name in new and holds(field.type, new[field.name]) and field.type != new[field.name]
-            else field
-            for field in there
-        ]
+        [field.with_type(_wider(field.type, new.get(field.name, field.type))) for field in there]
     )
+
+
+def _wider(before: pa.DataType, after: pa.DataType) -> pa.DataType:
+    """The type that is there, and in the place of each part that the other holds more of, that part."""
+    if not holds(before, after):
+        return before
+    if pa.types.is_struct(before):
+        pairs = zip(before, after, strict=True)
+        return pa.struct([one.with_type(_wider(one.type, other.type)) for one, other in pairs])
+    if pa.types.is_list(before):
+        return pa.list_(before.value_field.with_type(_wider(before.value_type, after.value_type)))
+    return after
 
 
 def holds(before: pa.DataType, after: pa.DataType) -> bool:
