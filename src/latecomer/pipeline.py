@@ -181,7 +181,7 @@ class Engine:
         return self.store.pipeline
 
     def _widen_types(self) -> bool:
-        """Have every table hold the wider types that columns are declared with since; whether there was one to widen."""
+        """Have every table hold the types that columns are declared with now; whether one had narrower ones."""
         if self.store.replay_of is not None:
             return False
         outputs = (logic.tables for logic in self.outputs)

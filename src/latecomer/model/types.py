@@ -128,9 +128,12 @@ def is_wider(kind: str, than: str) -> bool:
     return both and scale_of(kind) == scale_of(than) and whole_digits(kind) > whole_digits(than)
 
 
-def why_not_wider(kind: str, than: str) -> str:
+def why_not_wider(column: str, kind: str, than: str) -> str:
     """Why a column of one type cannot become one of another, and what to do."""
-    new = "restore the declared type, or give the column a new name, with columns, and the new type"
+    new = (
+        f"restore {than}, and have a column that is computed from it, such as "
+        f'columns: {{new_name: "cast(`{column}` as {kind})"}}'
+    )
     if is_wider(than, kind):
         return f"{kind} does not hold every {than}; {new}"
     if is_decimal(kind) and is_decimal(than):

@@ -400,7 +400,7 @@ def _columns_of(
         fix = "name the schema that the store was made with, or start a new store"
         raise StoreMismatch(
             f"{said} differs from the columns pinned in the store: {', '.join(differs)}; {first} is {before} there and "
-            f"{now} here: {fix if avro else why_not_wider(now, before)}"
+            f"{now} here: {fix if avro else why_not_wider(first, now, before)}"
         )
     return _widened(name, pipeline, pinned, found or {})
 
