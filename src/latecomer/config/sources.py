@@ -166,13 +166,10 @@ class Source(Model):
 def _require_known_fields(source: Source) -> None:
     """Refuse to look for unknown fields where only a decoder knows what there is."""
     written = source.format if source.files is None else source.files.format
-    if source.unknown_fields == "ignore" or isinstance(written, str):
-        return
-    if isinstance(written, Avro):
-        said = "are for json, csv and parquet; the fields of avro are those of its schema"
-    else:
-        said = "are for json, csv and parquet; a decoder of your own says which columns there are"
-    raise ValueError(f"unknown_fields {said}; leave unknown_fields out")
+    if source.unknown_fields != "ignore" and not isinstance(written, str | Avro | WrittenDecoder):
+        raise ValueError(
+            "has unknown_fields, and a decoder of your own says which fields there are; leave unknown_fields out"
+        )
 
 
 def _require_avro(source: Source) -> None:

@@ -98,11 +98,14 @@ class Explainer:
 
     def _unknown(self, raw: str, header: Sequence[str]) -> str:
         known, names = known_fields(self.columns), [name for name in header if name not in self.columns]
-        if not names:
+        if self._avro is not None:
+            names = self._avro.unknown_names(raw.encode("utf-8", "surrogateescape"))
+        elif not names:
             names = unknown_names(raw, known)
         more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
         said = f"{_short(', '.join(names[:MOST]))}{more}" if names else "a field"
-        return f"no column is declared for {said}; declare it in source.schema, or set source.unknown_fields: keep"
+        where = "the schema that is read with" if isinstance(self.pipeline.format, Avro) else "source.schema"
+        return f"no column is declared for {said}; declare it in {where}, or set source.unknown_fields: keep"
 
     def undecodable(self, raw: bytes, encoding: str) -> str:
         """Which byte of a row is not in its encoding."""

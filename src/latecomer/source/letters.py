@@ -36,6 +36,8 @@ class RecordLetters(Letters):
         same = text.encode(encoding, "replace") == raw
         if reason == TOO_LONG:
             return text, None if same else raw, self._too_long(origin, position)
+        if reason == UNKNOWN_FIELDS and not same:
+            return text, raw, self.explainer.detail(reason, raw.decode(UTF8, "surrogateescape"), header)
         if same:
             return text, None, self.explainer.detail(reason, text, header)
         return text, raw, self.explainer.undecodable(raw, encoding)
