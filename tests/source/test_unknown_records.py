@@ -82,3 +82,24 @@ def test_spark_cuts_records_as_the_model_does(spark: SparkSession) -> None:
 
 def written(text: str | None) -> list[str]:
     return [] if text is None else [text[each.begin : each.end] for each in members(text)]
+
+
+def test_numbers_and_objects_in_text_columns_stay_as_they_are_written(spark: SparkSession) -> None:
+    values = [
+        "1.10",
+        '"1.10"',
+        '{"x" : 1.10}',
+        '"{"',
+        "[1.0e5, 2]",
+        "5",
+        '"a"',
+        "null",
+        "123456789.0123456789",
+    ]
+    texts = [f'{{"tip":{{"a b":0}}, "a b" : {value},"id":1}}' for value in values]
+    frame = spark.createDataFrame(
+        pa.table({RECORD: pa.array([text.encode() for text in texts], pa.binary())})
+    )
+    rows = JsonRecords("keep").decoded(frame, COLUMNS).toArrow().to_pylist()
+    as_texts = {'"1.10"': "1.10", '"{"': "{", '"a"': "a", "null": None}
+    assert [row["a b"] for row in rows] == [as_texts.get(value, value) for value in values]

@@ -22,7 +22,7 @@ from latecomer.config.sources import UnknownFields
 from latecomer.decode.base import CORRUPT, KEPT, METADATA, PERMISSIVE, RECORD
 from latecomer.decode.decimals import STALLS, decimals_as_text, misfits, numbers
 from latecomer.decode.nested import read_ddl, values
-from latecomer.decode.unknown import cut, kept, kept_values
+from latecomer.decode.unknown import as_written, cut, kept, kept_values
 from latecomer.model.types import is_decimal
 from latecomer.store.sql import ddl, quoted
 
@@ -72,12 +72,15 @@ def json_records(
     safe = F.when(~stalls, F.col(_TEXT))
     parsed = F.from_json(safe, read_ddl({**columns, CORRUPT: "string"}), dict(PERMISSIVE))
     unfit = stalls | ~F.col(_TEXT).rlike(_BLANK_IN_JSON) if blanks else stalls
-    found = None
+    found, typed = None, {name: F.expr(sql) for name, sql in values(columns, f"{_PARSED}.").items()}
     if unknown != "ignore":
         every = {**columns, **(known or {})}
         lines = lines.withColumn(_CUT, cut(F.col(_TEXT), every))
         found = kept(F.col(_CUT), F.col(_TEXT), every)
-    return _rows(lines, parsed, encoding, values(columns, f"{_PARSED}."), unfit, found, unknown)
+        for name, kind in columns.items():
+            if kind == "string":
+                typed[name] = as_written(F.col(_TEXT), name, typed[name])
+    return _rows(lines, parsed, encoding, typed, unfit, found, unknown)
 
 
 def csv_records(
@@ -103,7 +106,8 @@ def csv_records(
     if unknown != "ignore":
         found = kept_values({name: plain[column] for column, name in (extra or {}).items()})
     every = {**plain, **numbers(columns, f"{_PARSED}.")}
-    return _rows(lines, parsed, encoding, every, misfit, found, unknown)
+    typed = {name: F.expr(sql) for name, sql in every.items()}
+    return _rows(lines, parsed, encoding, typed, misfit, found, unknown)
 
 
 def holds_replacement(frame: DataFrame) -> Column:
@@ -125,12 +129,12 @@ def _rows(
     lines: DataFrame,
     parsed: Column,
     encoding: str,
-    columns: Mapping[str, str],
+    columns: Mapping[str, Column],
     unfit: Column,
     kept: Column | None,
     unknown: UnknownFields,
 ) -> DataFrame:
-    """The columns of lines, from the SQL of each over what was parsed, CORRUPT, and what is kept of unknown fields."""
+    """The columns of lines, from what was parsed, CORRUPT, and what is kept of unknown fields."""
     if encoding == UTF8:
         whole = F.expr(f"is_valid_utf8({_VALUE})")
     else:
@@ -146,7 +150,7 @@ def _rows(
         if unknown == "dead_letter":
             broken |= F.col(KEPT).isNotNull()
     return found.select(
-        *(F.expr(sql).alias(name) for name, sql in columns.items()),
+        *(column.alias(name) for name, column in columns.items()),
         F.when(broken, F.col(_VALUE)).alias(CORRUPT),
         *others,
     )

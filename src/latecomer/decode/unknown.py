@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from latecomer.model.unknown_fields import cutting, known_fields
+from latecomer.model.unknown_fields import cutting, finding, known_fields
 from latecomer.store.sql import quoted
 
 _BETWEEN = ", \t\r\n"
@@ -31,6 +31,16 @@ def kept(left: Column, text: Column, columns: Mapping[str, str]) -> Column:
     others = F.size(F.array_except(F.json_object_keys(text), names)) > 0
     members = F.concat(F.lit("{"), F.rtrim(left, F.lit(_BETWEEN)), F.lit("}"))
     return F.when(F.startswith(left, F.lit('"')), members).when((left != "") & others, text)
+
+
+def as_written(text: Column, name: str, value: Column) -> Column:
+    """A text column of a record: where the field has no text but a number, a list or an object, as it is written there.
+    `from_json` would write it anew."""
+    number = F.contains(value, F.lit(".")) & value.rlike("^-?[0-9.]+(E-?[0-9]+)?$")
+    raw = F.regexp_extract(text, finding(name), 1)
+    written = (raw != "") & ~F.startswith(raw, F.lit('"'))
+    anew = number | F.substring(value, 1, 1).isin("{", "[")
+    return F.when(anew & written, raw).otherwise(value)
 
 
 def kept_values(values: Mapping[str, str]) -> Column:

@@ -164,6 +164,17 @@ def cutting(known: Known) -> tuple[str, str]:
     return pattern, "".join(f"${nth}" for nth in range(1, MOST_RUNS + 1))
 
 
+def finding(name: str) -> str:
+    """A pattern that finds the value of a field of a record, as it is written, as its first group.
+
+    >>> re.search(finding("n"), '{"t": {"n": 1}, "n": 1.10}')[1]
+    '1.10'
+    """
+    value, own = _value(DEEPEST_CUT), _named([name])
+    other = rf"(?!{own}){_TEXT}{_WHITE}:{_WHITE}{value}{_NEXT}"
+    return rf"^{_WHITE}\{{{_WHITE}(?:{other})*+{own}{_WHITE}:{_WHITE}({value})"
+
+
 def _value(depth: int) -> str:
     nested = ""
     for _ in range(depth):
