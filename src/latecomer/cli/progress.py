@@ -259,10 +259,15 @@ def print_summary(totals: Totals, left: RunReport) -> None:
 def _what_happened(totals: Totals, left: RunReport) -> Iterator[str]:
     """What the table of batches does not show."""
     if left.filled.columns:
-        columns, filled = ", ".join(left.filled.columns), left.filled
-        new = f"column{'s' if len(filled.columns) > 1 else ''} {columns} new: {filled.events} past events"
-        lost = f"; of {filled.unread} what was kept is not of that type" if filled.unread else ""
-        yield f"{new} have a value from what was kept{lost}"
+        filled = left.filled
+        columns = (
+            f"columns {', '.join(filled.columns)} are"
+            if len(filled.columns) > 1
+            else f"column {filled.columns[0]} is"
+        )
+        have = "event has" if filled.events == 1 else "events have"
+        lost = f"; in {filled.unread} it is not of the column's type" if filled.unread else ""
+        yield f"{columns} new: {filled.events} past {have} a value from what was kept{lost}"
     if left.unknown.events:
         yield f"{left.unknown.in_words}, kept as text in the log"
     for output, seconds in left.computed.items():
