@@ -84,10 +84,10 @@ def fill(spark: SparkSession, store: Store) -> Filled:
     for table in (store.events, store.duplicates):
         if not table.exists or store.layout.unknown_fields not in table.columns:
             continue
+        table.widen()  # which may write its files again
         files = [file for file in table.files() if _mentions(store, table, file, new)]
         if files:
             LOG.info("filling %s in %d files of %s", ", ".join(names), len(files), table.root.name)
-            table.widen()
         for group in _groups(files):
             counted = _written_again(session, store, table, group, new)
             if table is store.events:

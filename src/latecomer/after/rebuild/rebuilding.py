@@ -41,6 +41,7 @@ from latecomer.store.recovery import held_for_run
 from latecomer.store.store import Store, definition_of, open_store, source_columns, under
 from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.windowing.merge import Merger
+from latecomer.windowing.widening import require_widenable
 
 ATTEMPTS = 20
 POLL_SECONDS = 0.2
@@ -172,6 +173,7 @@ def _take_in_columns(spark: SparkSession, store: Store) -> None:
         return
     try:
         with held_for_run(store.root):
+            require_widenable(store)
             fill(spark, store)
             store.pin()
     except StoreInUse:
