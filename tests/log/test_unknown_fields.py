@@ -20,7 +20,7 @@ from latecomer.running import run
 from latecomer.store.store import Store, open_store
 from latecomer.store.unknown import UnknownSeen
 
-SCHEMA: dict[str, Any] = {"at": "string", "paise": "bigint", "pricing": {"base": "bigint"}}
+SCHEMA: dict[str, Any] = {"at": "string", "paise": "int", "pricing": {"base": "bigint"}}
 MINUTE = {"tumbling": "1m"}
 TOTALS = {"window": MINUTE, "aggregates": {"total": "sum(paise)"}}
 
@@ -71,7 +71,12 @@ LINES = (
     f'{{"at":"{at(2)}","paise":3,"tip":7,"pricing":{{"base":1,"tax":{{"rate":1.50}}}}}}',
     '{"paise":4,"tip":8}',
 )
-WIDER = {**SCHEMA, "tip": "bigint", "pricing": {"base": "bigint", "tax": {"rate": "decimal(4,2)"}}}
+WIDER = {
+    **SCHEMA,
+    "paise": "bigint",
+    "tip": "bigint",
+    "pricing": {"base": "bigint", "tax": {"rate": "decimal(4,2)"}},
+}
 
 
 def test_what_was_kept_fills_a_column_that_is_declared_later(spark: SparkSession, tmp_path: Path) -> None:
@@ -101,8 +106,9 @@ def test_a_rebuild_sees_what_was_kept(spark: SparkSession, tmp_path: Path) -> No
     wider = pipeline_in(tmp_path, WIDER, outputs=changed)
     applied = rebuilding.apply(wider, "totals", spark=spark)
     assert applied.batch is not None
-    write(tmp_path, "b.json", f'{{"at":"{at(3)}","paise":1,"tip":5}}')
+    write(tmp_path, "b.json", f'{{"at":"{at(3)}","paise":{2**40},"tip":5}}')
     run(wider, drain=True, spark=spark)
+    assert kept_in(wider, "paise") == [1, 2, 3, 2**40]
     rows = kept_in(wider, 'tip, cast("pricing.tax.rate" as varchar), unknown_fields is null')
     assert rows == [(None, None, True), (None, None, False), (7, "1.50", False), (5, None, True)]
     assert totals(wider) == [12]
