@@ -37,6 +37,7 @@ from latecomer.ledger.book import (
     with_duplicates,
 )
 from latecomer.log.events import NOTHING, EventLog, Received
+from latecomer.log.filling import fill
 from latecomer.log.logged import Logged
 from latecomer.log.repairs import RepairLog
 from latecomer.log.repeats import repeats_in
@@ -62,6 +63,7 @@ from latecomer.store.store import Store, as_received_sql, definition_of
 from latecomer.store.table import DataFile
 from latecomer.timeline.keeper import Origin, Stretch, TimelineKeeper
 from latecomer.windowing.merge import Counts
+from latecomer.windowing.widening import require_widenable
 
 LOG = logging.getLogger(__name__)
 
@@ -152,10 +154,15 @@ class Engine:
         self.store = store
         self.watch = watch
         self.spark = spark
+        require_widenable(store)
+        self.filled = fill(spark, store)
+        """What past events got of columns that were declared since the last run."""
         store.pin()
         self.log = log or EventLog(spark, store)
         self.keeper = TimelineKeeper(store.watermarks, store.pipeline.watermark)
         self.outputs = [output_logic(spark, store, name) for name in store.pipeline.outputs]
+        if self._widen_types():  # an output names the files of its tables as it is made
+            self.outputs = [output_logic(spark, store, name) for name in store.pipeline.outputs]
         self.sinks = SinkKeeper(store)
         self.publications = PublicationClock(store, clock)
         self.last = store.ledger.last_batch()
@@ -173,6 +180,21 @@ class Engine:
     @property
     def pipeline(self) -> Pipeline:
         return self.store.pipeline
+
+    def _widen_types(self) -> bool:
+        """Have every table hold the types that columns are declared with now; whether one had narrower ones."""
+        if self.store.replay_of is not None:
+            return False
+        outputs = (logic.tables for logic in self.outputs)
+        tables = [table for each in outputs for table in (each.partials, each.panes, each.late)]
+        narrower = [
+            table
+            for table in (self.store.events, self.store.duplicates, *tables)
+            if table.exists and table.is_narrower
+        ]
+        for table in narrower:
+            table.widen()
+        return bool(narrower)
 
     def start(self) -> None:
         """Finish what an interrupted run left undone; compute outputs that were added since."""

@@ -22,6 +22,7 @@ from latecomer.config.models import Pipeline
 from latecomer.decode.retrying import waits
 from latecomer.errors import PipelineError, Problem, RegistryOutage, SourceError, StoreError
 from latecomer.following import follow
+from latecomer.log.filling import NOTHING_FILLED, Filled
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import Calendar, Tumbling
 from latecomer.pipeline import BatchReport, Engine
@@ -36,6 +37,7 @@ from latecomer.store.pins import is_store
 from latecomer.store.private import keep_private
 from latecomer.store.recovery import held_for_run
 from latecomer.store.store import Store, source_columns
+from latecomer.store.unknown import NONE_SEEN, UnknownSeen
 from latecomer.timeline.keeper import TimelineKeeper
 
 LOG = logging.getLogger(__name__)
@@ -53,6 +55,10 @@ class RunReport:
     """The new outputs that were computed from the log, and how many seconds each took."""
     paths: Mapping[str, str] = field(default_factory=dict)
     """The log and each output: how many steps were done without Spark, and why the others were not."""
+    unknown: UnknownSeen = NONE_SEEN
+    """What this run has kept of fields that are no columns."""
+    filled: Filled = NOTHING_FILLED
+    """What past events got of columns that are new."""
 
     @property
     def drained(self) -> bool:
@@ -162,7 +168,13 @@ def _run(
         engine.finish()
         timeline = engine.keeper.timeline
         return RunReport(
-            engine.last + 1, timeline.watermark, timeline.last_at, engine.computed, engine.paths()
+            engine.last + 1,
+            timeline.watermark,
+            timeline.last_at,
+            engine.computed,
+            engine.paths(),
+            engine.log.unknown,
+            engine.filled,
         )
     except Exception as error:
         reported = _in_words(error, engine.store)

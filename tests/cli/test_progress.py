@@ -21,12 +21,14 @@ from latecomer.cli.progress import (
 from latecomer.cli.steps import reporting
 from latecomer.config.sources import Files
 from latecomer.log.events import Received
+from latecomer.log.filling import Filled
 from latecomer.model.durations import shown_duration
 from latecomer.model.ledger import Entry
 from latecomer.model.timeline import OutOfStep
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.pipeline import BatchReport
 from latecomer.running import RunReport
+from latecomer.store.unknown import UnknownSeen
 from latecomer.testing import ManualClock
 
 
@@ -145,6 +147,15 @@ def test_the_summary_adds_up_the_run(capsys: pytest.CaptureFixture[str]) -> None
                 "nothing new: 1 batch is complete",
                 "the input was drained: every window is closed",
                 "0 0 0 0.0 0 drained",
+            ],
+        ),
+        (
+            RunReport(1, NOON, NOON, {}, UnknownSeen(2, ("n", "o")), Filled(("tip",), 3, 1)),
+            [
+                "column tip is new: 3 past events have a value from what was kept; in 1 it is not of the column's type",
+                "2 events have fields that are no columns (n, o), kept as text in the log",
+                "nothing new: 1 batch is complete",
+                "0 0 0 0.0 0 2026-04-25T12:00:00Z",
             ],
         ),
     ],

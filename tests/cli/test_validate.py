@@ -299,3 +299,29 @@ def test_a_list_of_one_column_is_that_column(lake: Lake) -> None:
     lake.file.write_text(PIPELINE.replace("id: txn_id", "id: [txn_id]"))
     lake.store.pin()
     assert lake.pipeline.event.id == "txn_id"
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (
+            "",
+            "unknown    fields that are no columns are ignored; unknown_fields: keep would keep them: note, fee.tax",
+        ),
+        ("keep", "unknown    fields that are no columns are kept with the event: note, fee.tax"),
+        (
+            "dead_letter",
+            "unknown    fields that are no columns make their record a dead letter: note, fee.tax",
+        ),
+    ],
+)
+def test_fields_that_are_no_columns_are_named(undeclared: Path, cli: Cli, rule: str, said: str) -> None:
+    schema = "schema: {at: string, arrived: string, tower: string, merchant: string, paise: bigint}"
+    more = f", unknown_fields: {rule}" if rule else ""
+    text = UNDECLARED.replace("order_by: arrived}}", f"order_by: arrived}}, {schema}{more}}}")
+    undeclared.write_text(text, encoding="utf-8")
+    arrive(undeclared.parent, at="2026-04-25T12:00:00Z", paise=1, note="x", fee={"tax": 1})
+    assert said in cli("validate", undeclared).out.splitlines()
+    arrive(undeclared.parent, at="2026-04-25T12:00:00Z", paise=1)
+    told = [line for line in cli("validate", undeclared).out.splitlines() if line.startswith("unknown")]
+    assert len(told) == (1 if rule else 0)

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
 from latecomer.decode.avro import AvroRecords
-from latecomer.decode.base import CORRUPT, RECORD, SCHEMA_ID
+from latecomer.decode.base import CORRUPT, KEPT, RECORD, SCHEMA_ID
 from latecomer.ledger.check import check_ledger
 from latecomer.model.avro import parse_schema, reading
 from latecomer.running import run
@@ -194,3 +194,51 @@ def test_object_files_have_their_schemas_with_them(spark: SparkSession, tmp_path
     assert "does not begin as an Avro object file does" in letters["4.avro"]
     assert "the field at is read; it is not written" in letters["5.avro"]
     assert check_ledger(pipeline, spark) == []
+
+
+@pytest.mark.long
+def test_fields_that_only_the_writer_has_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+    reader = record([{"name": "txn", "type": "string"}])
+    more = [
+        {"name": "tip", "type": ["null", "long"]},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "tax", "type": TAX},
+        {"name": "fee", "type": DECIMAL},
+    ]
+    writer = record([{"name": "txn", "type": "string"}, *more])
+    by = decoder(tmp_path, reader, {1: reader, 2: writer})
+    row = {"txn": "b", "tip": None, "tags": ["x"], "tax": {"rate": 0.5}, "fee": Decimal("1.10")}
+    messages = [
+        framed(1, reader, {"txn": "a"}),
+        framed(2, writer, row),
+        framed(2, writer, {**row, "tip": 2**60}),
+    ]
+    kept = by.pipeline.source.model_copy(update={"unknown_fields": "keep"})
+    by.pipeline = by.pipeline.model_copy(update={"source": kept})
+    found = decoded(spark, by, messages)
+    assert [each["txn"] for each in found] == ["a", "b", "b"]
+    assert [each[KEPT] for each in found] == [
+        None,
+        '{"tags":["x"],"tax":{"rate":0.5},"fee":1.10}',
+        f'{{"tip":{2**60},"tags":["x"],"tax":{{"rate":0.5}},"fee":1.10}}',
+    ]
+    refused = by.pipeline.source.model_copy(update={"unknown_fields": "dead_letter"})
+    by.pipeline = by.pipeline.model_copy(update={"source": refused})
+    assert [each[CORRUPT] for each in decoded(spark, by, messages)] == [None, *messages[1:]]
+    assert by.unknown_names(messages[1]) == ["tip", "tags", "tax", "fee"]
+
+
+@pytest.mark.long
+def test_a_later_schema_fills_its_new_column_for_past_events(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    fields = json.loads(record(THIRD))["fields"]
+    (tmp_path / "payment.avsc").write_text(record([field for field in fields if field["name"] != "shop"]))
+    with open(tmp_path / "in" / "0.avro", "wb") as opened:
+        fastavro.writer(opened, json.loads(record(THIRD)), [payment(1, paise=2, shop="dosa", note="")])
+    files = {"path": "in", "format": {"avro": {"schema_file": "payment.avsc"}}}
+    source = {"files": files, "unknown_fields": "keep"}
+    run(pipeline_for(tmp_path, source), once=True, spark=spark)
+    (tmp_path / "payment.avsc").write_text(record(THIRD))
+    wider = pipeline_for(tmp_path, source)
+    run(wider, drain=True, spark=spark)
+    assert logged(wider, "txn", "shop", "unknown_fields") == [("t1", "dosa", '{"shop":"dosa"}')]

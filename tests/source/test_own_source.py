@@ -228,7 +228,7 @@ class Lines(latecomer.PolledSource):
 class Json(Lines):
     def read(self, spark, since, until):
         rows = [
-            ("mem", 0, b'{"shop": "chai", "at": "2026-04-25T14:00:05Z", "paise": 10}'),
+            ("mem", 0, b'{"shop": "chai", "at": "2026-04-25T14:00:05Z", "paise": 10, "tip": 1.10}'),
             ("mem", 1, b'{"shop": "chai", "at": "2026-04-25T14:00:06Z", "paise": "x"}'),
             ("mem", 2, b" "),
             ("mem", 3, b'{"shop": "caf\\xe9", "at": "2026-04-25T14:00:05Z"}'),
@@ -247,11 +247,13 @@ def test_records_of_a_source_are_decoded(spark: SparkSession, folder: Path) -> N
     (letter,) = Reader(asked).dead_letters().to_pylist()
     assert (letter["raw_bytes"], letter["position"]) == (b"\xfe\xff", 1)
     (folder / "json").mkdir()
-    asked = pipeline(folder, f"{{my_mistakes:Json: {{}}, {schema}}}").model_copy(
+    asked = pipeline(folder, f"{{my_mistakes:Json: {{}}, {schema}, unknown_fields: keep}}").model_copy(
         update={"store": "json/store"}
     )
     run(asked, drain=True, spark=spark)
     assert minutes(asked) == {("chai", "14:00"): 10}
+    kept = open_store(asked).events.query("select unknown_fields from t")["unknown_fields"].to_pylist()
+    assert kept == ['{"tip": 1.10}']
     letters = {row["position"]: row for row in Reader(asked).dead_letters().to_pylist()}
     assert {nth: row["reason"] for nth, row in letters.items()} == dict.fromkeys((1, 2, 3), "unreadable")
     assert letters[1]["detail"] == 'column paise: "x" is not a bigint'
@@ -272,6 +274,10 @@ def test_records_of_a_source_are_decoded(spark: SparkSession, folder: Path) -> N
         ),
         ("{my_sources:Outbox: [1]}", "the options of my_sources:Outbox are not keys and values"),
         ("{my_sources:Outbox: {target: x}, files: {path: in}}", "names 2 sources"),
+        (
+            "{my_sources:Outbox: {target: x}, format: my_formats:Semicolons, unknown_fields: keep}",
+            "has unknown_fields, and a decoder of your own says which fields there are\n    fix: leave unknown_fields",
+        ),
         ("{schema: {at: string}}", "names no source\n    fix: write files: {path: "),
         ("{my_sources:Outbox: {target: x}, format: csv}", "records of a source of your own cannot be csv"),
         ("{files: {path: in}, format: csv}", "format is said beside files\n    fix: move it into files"),

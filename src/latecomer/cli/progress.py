@@ -258,6 +258,18 @@ def print_summary(totals: Totals, left: RunReport) -> None:
 
 def _what_happened(totals: Totals, left: RunReport) -> Iterator[str]:
     """What the table of batches does not show."""
+    if left.filled.columns:
+        filled = left.filled
+        columns = (
+            f"columns {', '.join(filled.columns)} are"
+            if len(filled.columns) > 1
+            else f"column {filled.columns[0]} is"
+        )
+        have = "event has" if filled.events == 1 else "events have"
+        lost = f"; in {filled.unread} it is not of the column's type" if filled.unread else ""
+        yield f"{columns} new: {filled.events} past {have} a value from what was kept{lost}"
+    if left.unknown.events:
+        yield f"{left.unknown.in_words}, kept as text in the log"
     for output, seconds in left.computed.items():
         yield f"output {output} is new: it was computed from the log in {seconds:.1f} s"
     if not totals.batches:

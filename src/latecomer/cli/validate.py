@@ -22,6 +22,9 @@ from latecomer.model.strategies import Adaptive, Ascending, Bounded, Percentile,
 from latecomer.model.triggers import Count, Every
 from latecomer.model.windows import AnyWindow, Calendar, Global, Session, Sliding, Tumbling
 
+MOST_FILES = 1_000
+"""So many files of the log, the last ones, are looked at."""
+
 if TYPE_CHECKING:
     from latecomer.config.merged import Columns
     from latecomer.config.models import Output, Pipeline, Retention
@@ -70,6 +73,7 @@ def _described(
             listed = ", ".join(f"{column} {kind}" for column, kind in columns.read_from(name).items())
             yield f"columns    {listed} ({_origin(view, files[name], pinned)})"
             yield from _of_schema(view, columns)
+            yield from _unknown_fields(pipeline, name, view, columns, pinned)
             for new, made_from in view.renames.items():
                 yield f"           {new} is the source's {made_from}"
         yield f"event      {_event(view)}"
@@ -99,6 +103,47 @@ def _described(
     marks = [view.watermark.needs.where for view in pipeline.views.values()]
     if any(marks) or any(output.where for output in pipeline.outputs.values()):
         yield "where      predicates are checked by Spark when the pipeline runs"
+
+
+def _unknown_fields(
+    pipeline: Pipeline, name: str, view: Pipeline, columns: Columns, pinned: bool
+) -> Iterator[str]:
+    """What becomes of fields that are no columns, and which there are: in the files, and in the log."""
+    rule = view.source.unknown_fields
+    known = [view.source_name(column) for column in columns.read_from(name)]
+    found = _in_files(view, known) if view.source.files is not None and view.files.header else []
+    become = {
+        "keep": "are kept with the event",
+        "ignore": "are ignored; unknown_fields: keep would keep them",
+        "dead_letter": "make their record a dead letter",
+    }
+    if found:
+        yield f"unknown    fields that are no columns {become[rule]}: {', '.join(found)}"
+    elif rule != "ignore":
+        yield f"unknown    fields that are no columns {become[rule]}"
+    if pinned and rule == "keep":
+        yield from _kept(pipeline, columns)
+
+
+def _in_files(view: Pipeline, known: Sequence[str]) -> list[str]:
+    """The fields that are no columns, as far as the first rows of the files that are there now have any."""
+    from latecomer.config.columns import unknown_in_files
+    from latecomer.config.paths import list_files
+
+    read = view.files
+    if isinstance(read.format, Decoder):
+        return []
+    return unknown_in_files(known, list_files(view.source_path), read.format, read.delimiter, read.encoding)
+
+
+def _kept(pipeline: Pipeline, columns: Columns) -> Iterator[str]:
+    from latecomer.store.store import Store
+    from latecomer.store.unknown import unknown_seen
+
+    store = Store(pipeline, columns)
+    seen = unknown_seen(store, store.events.files()[-MOST_FILES:]) if store.events.exists else None
+    if seen is not None and seen.events:
+        yield f"           in the log, {seen.in_words}"
 
 
 def _of_schema(view: Pipeline, columns: Columns) -> Iterator[str]:

@@ -20,6 +20,7 @@ from latecomer.config.own import Decoder
 from latecomer.config.paths import list_files, misnamed_files, special_files
 from latecomer.errors import SourceError
 from latecomer.model.paths import DEEPEST
+from latecomer.model.unknown_fields import MOST_NAMES
 
 SAMPLE_FILES = 20
 SAMPLE_ROWS = 2_000
@@ -70,6 +71,18 @@ def infer_columns(
             + ("" if file_format == "parquet" else f", or another source.files.encoding than {encoding}")
         )
     return {column: "string" if kind == "null" else kind for column, kind in _named(columns).items()}
+
+
+def unknown_in_files(
+    columns: Iterable[str], files: Sequence[str], file_format: str, delimiter: str, encoding: str
+) -> list[str]:
+    """The fields that the first rows of a few files have beside these columns, at most twenty."""
+    known = set(columns)
+    try:
+        found = infer_columns(files, file_format, delimiter, encoding)
+    except SourceError:
+        return []
+    return [name for name in found if name not in known][:MOST_NAMES]
 
 
 def _infer_json(name: str, _: str, encoding: str) -> dict[str, str]:

@@ -32,6 +32,7 @@ from latecomer.model.types import flat_types
 from latecomer.model.zones import Zone
 
 Unit = Literal["s", "ms", "us", "ns"]
+UnknownFields = Literal["keep", "ignore", "dead_letter"]
 
 
 class Files(Model):
@@ -115,6 +116,11 @@ class Source(Model):
             description="column: type, such as paise: bigint, or the fields of an object",
         )
     )
+    unknown_fields: UnknownFields = Field(
+        "ignore",
+        description="fields that are no columns: keep them in the log as JSON text, ignore them, or make their record "
+        "a dead letter",
+    )
 
     @property
     def polled(self) -> PolledSource | None:
@@ -155,6 +161,15 @@ class Source(Model):
                 "csv files without a header need source.schema; declare the columns in their order"
             )
         return self
+
+
+def _require_known_fields(source: Source) -> None:
+    """Refuse to look for unknown fields where only a decoder knows what there is."""
+    written = source.format if source.files is None else source.files.format
+    if source.unknown_fields != "ignore" and not isinstance(written, str | Avro | WrittenDecoder):
+        raise ValueError(
+            "has unknown_fields, and a decoder of your own says which fields there are; leave unknown_fields out"
+        )
 
 
 def _require_avro(source: Source) -> None:
@@ -206,4 +221,5 @@ def loaded_source(source: _AnySource, base: Path) -> _AnySource:
         loaded["files"] = source.files.model_copy(update={"format": decoder})
     made = source.model_copy(update=loaded) if loaded else source
     _require_avro(made)
+    _require_known_fields(made)
     return made

@@ -39,8 +39,9 @@ _BLOCK = 1 << 20
 _MARK = b"\xef\xbb\xbf"
 
 
-def json_lines(text: bytes, columns: Mapping[str, str]) -> pa.Table:
-    """The rows of a text, with these columns and no other; null where a row does not have one."""
+def json_lines(text: bytes, columns: Mapping[str, str], others: bool = True) -> pa.Table:
+    """The rows of a text, with these columns and no other; null where a row does not have one. Rows may have `others`, and
+    then they are passed over."""
     require_plain_columns(columns)
     kinds = {name: _TYPES[kind] for name, kind in columns.items()}
     lines = _plain_lines(text)
@@ -49,7 +50,8 @@ def json_lines(text: bytes, columns: Mapping[str, str]) -> pa.Table:
             pa.BufferReader(text),
             read_options=pj.ReadOptions(block_size=_BLOCK),
             parse_options=pj.ParseOptions(
-                explicit_schema=pa.schema(list(kinds.items())), unexpected_field_behavior="ignore"
+                explicit_schema=pa.schema(list(kinds.items())),
+                unexpected_field_behavior="ignore" if others else "error",
             ),
         )
     except pa.ArrowInvalid:

@@ -21,10 +21,12 @@ from latecomer.config.avro_files import file_schema
 from latecomer.config.checks import PRIVATE
 from latecomer.config.damage import DamagedFile
 from latecomer.config.models import Pipeline
-from latecomer.decode.base import CORRUPT, RECORD, SCHEMA_ID, FileDecoder, NewReader, RecordDecoder
+from latecomer.config.sources import UnknownFields
+from latecomer.decode.base import CORRUPT, KEPT, RECORD, SCHEMA_ID, FileDecoder, NewReader, RecordDecoder
 from latecomer.decode.files import SourceFile, grouped, together
 from latecomer.decode.parquet import not_text
 from latecomer.decode.retrying import reading as reading_file
+from latecomer.decode.unknown import kept_values
 from latecomer.errors import MachineError
 from latecomer.model.avro import (
     Reading,
@@ -47,7 +49,7 @@ HEAD = 5
 LARGEST_ID = 2**31 - 1
 ROWS_A_BYTE = 2048
 """Deflate packs a thousand bytes into one at best, and a row has one, unless it has no fields."""
-_HEAD, _PARSED = f"{PRIVATE}head", f"{PRIVATE}as_"
+_HEAD, _PARSED, _WHOLE = f"{PRIVATE}head", f"{PRIVATE}as_", f"{PRIVATE}whole"
 _OPTIONS = {"mode": "PERMISSIVE", "datetimeRebaseMode": "CORRECTED"}
 _LIMITS = {
     "org.apache.avro.limits.string.maxLength": 64 << 20,
@@ -154,15 +156,30 @@ class AvroRecords(RecordDecoder):
                 ).alias(name)
                 for name, kind in columns.items()
             ),
-            F.when(~F.expr(fine), F.col(RECORD).cast("string")).alias(CORRUPT),
+            F.when(~F.expr(fine) | self._refused(cases), F.col(RECORD).cast("string")).alias(CORRUPT),
             SCHEMA_ID,
+            *([F.when(F.expr(fine), _kept(cases)).alias(KEPT)] if self._unknown != "ignore" else []),
             *others,
         )
+
+    @property
+    def _unknown(self) -> UnknownFields:
+        return self.pipeline.source.unknown_fields
+
+    def _refused(self, cases: Sequence[tuple[str, str, Reading]]) -> Column:
+        """Whether a record has fields that make it a dead letter."""
+        return _kept(cases).isNotNull() if self._unknown == "dead_letter" else F.lit(False)
 
     def _readings(self) -> Iterator[tuple[int, tuple[str, Reading]]]:
         for number, writer in self.schemas.known.items():
             if isinstance(writer, Schema):
-                yield number, (canonical_form(writer), reading(self.reader, writer))
+                found = reading(self.reader, writer, self._unknown != "ignore")
+                yield number, (canonical_form(writer), found)
+
+    def unknown_names(self, raw: bytes) -> list[str]:
+        """The fields that the writer of a message had and that are no columns."""
+        writer = self.schemas.known.get(int.from_bytes(raw[1:HEAD], "big"))
+        return list(reading(self.reader, writer, True).unknown) if isinstance(writer, Schema) else []
 
     def mistake(self, raw: bytes) -> str:
         """What is wrong with a message that could not be decoded."""
@@ -183,6 +200,16 @@ class AvroRecords(RecordDecoder):
             for problem in incompatibilities(self.reader, writer):
                 return f"what schema {number} wrote cannot be read as the pipeline's schema: {problem}"
         return f"the {len(raw) - HEAD} bytes after its id are no whole record of schema {number}"
+
+
+def _kept(cases: Sequence[tuple[str, str, Reading]]) -> Column:
+    """What is kept of a record's unknown fields: for each schema, when it is its, where it lies, and how it is read."""
+    found = [F.when(F.expr(when), kept_values(_unknown(found, place))) for when, place, found in cases]
+    return F.coalesce(*found, F.lit(None).cast("string"))
+
+
+def _unknown(found: Reading, place: str = "") -> dict[str, str]:
+    return {name: ".".join(map(quoted, (place, name) if place else (name,))) for name in found.unknown}
 
 
 def _is_framed(record: Column) -> Column:
@@ -271,7 +298,7 @@ class AvroFiles(FileDecoder):
         parts = []
         require_spark_avro(reader()._spark)
         for writer, group in grouped(files, _schema_of).items():
-            found = reading(self.reader, writer)
+            found = reading(self.reader, writer, self._unknown != "ignore")
             options = {"avroSchema": found.text, "datetimeRebaseMode": "CORRECTED", "ignoreExtension": "true"}
             for paths in together(group):
                 read = reader().format("avro").options(**options).load(list(paths))
@@ -283,9 +310,28 @@ class AvroFiles(FileDecoder):
                         for name, value in values.items()
                     ),
                     *(F.lit(None).cast(self.columns[name]).alias(name) for name in missing),
+                    *([kept_values(_unknown(found)).alias(KEPT)] if self._unknown != "ignore" else []),
                 )
-                parts.append(part.withColumn(CORRUPT, F.expr(not_text(self.columns))))
+                parts.append(self._with_corrupt(part))
         return parts
+
+    @property
+    def _unknown(self) -> UnknownFields:
+        return self.pipeline.source.unknown_fields
+
+    def _with_corrupt(self, part: DataFrame) -> DataFrame:
+        corrupt = F.expr(not_text(self.columns))
+        if self._unknown == "ignore":
+            return part.withColumn(CORRUPT, corrupt)
+        found = part.withColumn(CORRUPT, corrupt)
+        found = found.withColumn(KEPT, F.when(F.col(CORRUPT).isNull(), F.col(KEPT)))
+        if self._unknown == "keep":
+            return found
+        columns = ", ".join(map(quoted, self.columns))
+        whole = F.expr(f"to_json(struct({columns}), map('ignoreNullFields', 'false'))")
+        both = F.expr(f"concat(substring({_WHOLE}, 1, length({_WHOLE}) - 1), ',', substring({KEPT}, 2))")
+        refused = F.coalesce(CORRUPT, F.when(F.col(KEPT).isNotNull(), both))
+        return found.withColumn(_WHOLE, whole).withColumn(CORRUPT, refused).drop(_WHOLE)
 
     @property
     def rows_a_byte(self) -> int:

@@ -21,6 +21,9 @@ RECORD = PolledSource.RECORD
 """The bytes of a record that is to be decoded."""
 CORRUPT = f"{PRIVATE}corrupt"
 """The bytes of a record that could not be decoded; null for all others."""
+KEPT = f"{PRIVATE}kept"
+"""The fields of a record that the pipeline does not declare, as JSON text; null where it has none. A record that is
+corrupt for nothing else has them too."""
 SCHEMA_ID = f"{PRIVATE}schema_id"
 """The id of the schema that a record was written with, where it says one."""
 METADATA = f"{PRIVATE}metadata"

@@ -24,17 +24,17 @@ def file_decoder(
     with_metadata: bool,
 ) -> FileDecoder:
     """The decoder for files; `folders` tells what the folders of a file say of its columns."""
-    settings = pipeline.files
+    settings, unknown = pipeline.files, pipeline.source.unknown_fields
     match settings.format:
         case Avro():
             return AvroFiles(pipeline, columns)
         case Decoder() as own:
             return OwnLines(settings, columns, OwnRecords(own))
         case "parquet":
-            return ParquetFiles(columns)
+            return ParquetFiles(columns, unknown)
         case "csv":
-            return CsvFiles(settings, columns, folders, with_metadata)
-    return JsonFiles(settings, columns)
+            return CsvFiles(settings, columns, folders, with_metadata, unknown_fields=unknown)
+    return JsonFiles(settings, columns, unknown_fields=unknown)
 
 
 def record_decoder(pipeline: Pipeline) -> RecordDecoder:
@@ -44,7 +44,7 @@ def record_decoder(pipeline: Pipeline) -> RecordDecoder:
             return AvroRecords(pipeline)
         case Decoder() as own:
             return OwnRecords(own)
-    return JsonRecords()
+    return JsonRecords(pipeline.source.unknown_fields)
 
 
 def decoder_settings(pipeline: Pipeline) -> dict[str, str]:

@@ -13,11 +13,12 @@ from latecomer.config.columns import csv_row
 from latecomer.config.damage import DamagedFile, damage_found
 from latecomer.config.encodings import is_text, open_text, other_encoding
 from latecomer.decode import lines
-from latecomer.decode.base import CORRUPT, METADATA, PERMISSIVE, NewReader
+from latecomer.decode.base import CORRUPT, KEPT, METADATA, PERMISSIVE, NewReader
 from latecomer.decode.decimals import decimals_as_text
 from latecomer.decode.files import SourceFile, grouped, together
 from latecomer.decode.retrying import reading
 from latecomer.decode.text import TextFiles
+from latecomer.decode.unknown import kept_values, plain
 from latecomer.store.sql import ddl
 
 _LONGEST_HEADER, _BYTES_OF_A_CHARACTER = 1 << 20, 4
@@ -58,10 +59,13 @@ class CsvFiles(TextFiles):
                 name if name in columns else f"{PRIVATE}extra_{nth}": columns.get(name, "string")
                 for nth, name in enumerate(header)
             }
+            extra = {column: name for column, name in zip(layout, header, strict=True) if name not in columns}
             for paths in together(group):
                 if by_line:
                     found = lines.read(reader(), paths, encoding)
-                    part = lines.csv_records(found, encoding, layout, options, settings.header)
+                    part = lines.csv_records(
+                        found, encoding, layout, options, settings.header, self.unknown_fields, extra
+                    )
                 else:
                     part = (
                         reader()
@@ -71,11 +75,18 @@ class CsvFiles(TextFiles):
                         .option("columnPruning", False)  # or a row too short or too long would pass
                         .csv(paths)
                     )
+                    if self.unknown_fields == "keep":
+                        part = part.withColumn(KEPT, kept_values(plain(extra)))
                     if self.with_metadata:
                         part = part.select("*", part.metadataColumn("_metadata").alias(METADATA))
                 missing = [F.lit(None).cast(kind).alias(n) for n, kind in columns.items() if n not in layout]
                 parts.append(part.select("*", *missing))
         return parts
+
+    @property
+    def always_by_line(self) -> bool:
+        """A dead letter has the bytes of its row."""
+        return super().always_by_line or self.unknown_fields == "dead_letter"
 
     def header(self, file: SourceFile) -> tuple[str, ...]:
         """The names of a file's columns, in their order; none where it has only blank lines. `DamagedFile`

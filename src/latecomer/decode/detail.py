@@ -24,6 +24,7 @@ from latecomer.decode.avro import AvroRecords
 from latecomer.model import types
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import WHOLE_DIGITS
+from latecomer.model.unknown_fields import known_fields, unknown_names
 from latecomer.model.written_numbers import LONGEST as LONGEST_NUMBER
 from latecomer.model.written_numbers import fits, written_number
 
@@ -33,6 +34,8 @@ TOO_LONG = "too_long"
 """The reason of a line that is longer than allowed, of which only the first bytes are kept."""
 TOMBSTONE = "tombstone"
 """Kafka's word for a record without a value."""
+UNKNOWN_FIELDS = "unknown_fields"
+"""The reason of a record that has fields which are no columns, where that is not allowed."""
 LONGEST = 60
 MOST = 3
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
@@ -65,6 +68,8 @@ class Explainer:
                 return self._misread(raw, header)
             case "tombstone":
                 return "the record has a key and no value: in a compacted topic, the key was deleted"
+            case "unknown_fields":
+                return self._unknown(raw, header)
             case "unreadable_file":
                 return "none of the file was read; correct it, and deliver it under another name"
             case "no_event_time":
@@ -90,6 +95,17 @@ class Explainer:
             if not _fits_decimal(str(row.get(name) or 0), f"decimal({WHOLE_DIGITS},0)")
         ]
         return f"{'; '.join(said)} has more than the {WHOLE_DIGITS} digits before the point that the ledger adds up"
+
+    def _unknown(self, raw: str, header: Sequence[str]) -> str:
+        known, names = known_fields(self.columns), [name for name in header if name not in self.columns]
+        if self._avro is not None:
+            names = self._avro.unknown_names(raw.encode("utf-8", "surrogateescape"))
+        elif not names:
+            names = unknown_names(raw, known)
+        more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+        said = f"{_short(', '.join(names[:MOST]))}{more}" if names else "a field"
+        where = "the schema that is read with" if isinstance(self.pipeline.format, Avro) else "source.schema"
+        return f"no column is declared for {said}; declare it in {where}, or set source.unknown_fields: keep"
 
     def undecodable(self, raw: bytes, encoding: str) -> str:
         """Which byte of a row is not in its encoding."""

@@ -18,15 +18,17 @@ from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.encodings import UTF8, UTF16
-from latecomer.decode.base import CORRUPT, METADATA, PERMISSIVE, RECORD
+from latecomer.config.sources import UnknownFields
+from latecomer.decode.base import CORRUPT, KEPT, METADATA, PERMISSIVE, RECORD
 from latecomer.decode.decimals import STALLS, decimals_as_text, misfits, numbers
 from latecomer.decode.nested import read_ddl, values
+from latecomer.decode.unknown import as_written, cut, kept, kept_values
 from latecomer.model.types import is_decimal
 from latecomer.store.sql import ddl, quoted
 
 REPLACEMENT = "\ufffd"
 _VALUE = "value"
-_TEXT, _PARSED, _NTH = f"{PRIVATE}text", f"{PRIVATE}parsed", f"{PRIVATE}nth"
+_TEXT, _PARSED, _NTH, _CUT = (f"{PRIVATE}{name}" for name in ("text", "parsed", "nth", "cut"))
 _BLANK_IN_JSON, _BLANK_IN_CSV = r"[^ \t\r\n]", r"[^\x00-\x20]"
 
 SETTINGS = {
@@ -53,9 +55,15 @@ def as_lines(records: DataFrame) -> DataFrame:
 
 
 def json_records(
-    lines: DataFrame, encoding: str, columns: Mapping[str, str], blanks: bool = False
+    lines: DataFrame,
+    encoding: str,
+    columns: Mapping[str, str],
+    blanks: bool = False,
+    unknown: UnknownFields = "ignore",
+    known: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """One JSON object a line. Blank lines are none, unless `blanks` says that they should be objects, too."""
+    """One JSON object a line. Blank lines are none, unless `blanks` says that they should be objects, too. `unknown`
+    says what is done with fields that are neither columns nor among those that are `known` besides."""
     if not blanks:
         lines = lines.where(F.col(_TEXT).rlike(_BLANK_IN_JSON))
     # As text, from_json would hand a number over as a double writes it; so decimals are parsed as such, in lines that
@@ -64,13 +72,28 @@ def json_records(
     safe = F.when(~stalls, F.col(_TEXT))
     parsed = F.from_json(safe, read_ddl({**columns, CORRUPT: "string"}), dict(PERMISSIVE))
     unfit = stalls | ~F.col(_TEXT).rlike(_BLANK_IN_JSON) if blanks else stalls
-    return _rows(lines, parsed, encoding, values(columns, f"{_PARSED}."), unfit)
+    found, typed = None, {name: F.expr(sql) for name, sql in values(columns, f"{_PARSED}.").items()}
+    if unknown != "ignore":
+        every = {**columns, **(known or {})}
+        lines = lines.withColumn(_CUT, cut(F.col(_TEXT), every))
+        found = kept(F.col(_CUT), F.col(_TEXT), every)
+        for name, kind in columns.items():
+            if kind == "string":
+                typed[name] = as_written(F.col(_TEXT), name, typed[name])
+    return _rows(lines, parsed, encoding, typed, unfit, found, unknown)
 
 
 def csv_records(
-    lines: DataFrame, encoding: str, columns: Mapping[str, str], options: Mapping[str, str], header: bool
+    lines: DataFrame,
+    encoding: str,
+    columns: Mapping[str, str],
+    options: Mapping[str, str],
+    header: bool,
+    unknown: UnknownFields = "ignore",
+    extra: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """One row a line; with a header, the first line of a file that is not blank is none."""
+    """One row a line; with a header, the first line of a file that is not blank is none. Columns that are `extra`,
+    with the names that the file has for them, are unknown fields."""
     lines = lines.where(F.col(_TEXT).rlike(_BLANK_IN_CSV))
     if header:
         # A task reads one file, or one part of one.
@@ -79,7 +102,12 @@ def csv_records(
     parsed = F.from_csv(F.col(_TEXT), ddl({**decimals_as_text(columns), CORRUPT: "string"}), dict(options))
     misfit = F.expr(misfits(columns, f"{_PARSED}."))
     plain = {name: f"{_PARSED}.{quoted(name)}" for name in columns}
-    return _rows(lines, parsed, encoding, {**plain, **numbers(columns, f"{_PARSED}.")}, misfit)
+    found = None
+    if unknown != "ignore":
+        found = kept_values({name: plain[column] for column, name in (extra or {}).items()})
+    every = {**plain, **numbers(columns, f"{_PARSED}.")}
+    typed = {name: F.expr(sql) for name, sql in every.items()}
+    return _rows(lines, parsed, encoding, typed, misfit, found, unknown)
 
 
 def holds_replacement(frame: DataFrame) -> Column:
@@ -101,21 +129,28 @@ def _rows(
     lines: DataFrame,
     parsed: Column,
     encoding: str,
-    columns: Mapping[str, str],
+    columns: Mapping[str, Column],
     unfit: Column,
+    kept: Column | None,
+    unknown: UnknownFields,
 ) -> DataFrame:
-    """The columns of lines, from the SQL of each over what was parsed, and CORRUPT."""
+    """The columns of lines, from what was parsed, CORRUPT, and what is kept of unknown fields."""
     if encoding == UTF8:
         whole = F.expr(f"is_valid_utf8({_VALUE})")
     else:
         # U+FFFD may also stand there: then the same bytes come back.
         again = F.expr(f"encode(decode(cast({_VALUE} as binary), '{encoding}'), '{encoding}')")
         whole = ~F.contains(_TEXT, F.lit(REPLACEMENT)) | (again == F.col(_VALUE).cast("binary"))
-    others = [quoted(name) for name in lines.columns if name not in (_VALUE, _TEXT, _NTH)]
+    others = [quoted(name) for name in lines.columns if name not in (_VALUE, _TEXT, _NTH, _CUT)]
     found = lines.withColumn(_PARSED, parsed)
     broken = ~whole | F.col(_PARSED)[CORRUPT].isNotNull() | unfit
+    if kept is not None:
+        found = found.withColumn(KEPT, F.when(~broken, kept))
+        others.append(KEPT)
+        if unknown == "dead_letter":
+            broken |= F.col(KEPT).isNotNull()
     return found.select(
-        *(F.expr(sql).alias(name) for name, sql in columns.items()),
+        *(column.alias(name) for name, column in columns.items()),
         F.when(broken, F.col(_VALUE)).alias(CORRUPT),
         *others,
     )

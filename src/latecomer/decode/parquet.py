@@ -12,10 +12,12 @@ from pyspark.sql import functions as F
 
 from latecomer.config.damage import DamagedFile
 from latecomer.config.parquet import ParquetColumns, parquet_columns
-from latecomer.decode.base import CORRUPT, FileDecoder, NewReader
+from latecomer.config.sources import UnknownFields
+from latecomer.decode.base import CORRUPT, KEPT, FileDecoder, NewReader
 from latecomer.decode.files import SourceFile, grouped, together
 from latecomer.decode.nested import flattened, read_ddl
 from latecomer.decode.retrying import reading
+from latecomer.decode.unknown import kept_values
 from latecomer.store.sql import quoted
 
 SETTINGS = {"spark.sql.legacy.parquet.nanosAsLong": "true"}
@@ -29,6 +31,7 @@ class ParquetFiles(FileDecoder):
     """Parquet files with the columns that were pinned, or narrower ones."""
 
     columns: Mapping[str, str]
+    unknown_fields: UnknownFields = "ignore"
 
     def misfit(self, file: SourceFile) -> str | None:
         try:
@@ -39,20 +42,46 @@ class ParquetFiles(FileDecoder):
         return next(self._misfits(found), None)
 
     def parts(self, reader: NewReader, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
-        """Files grouped by the columns that hold nanoseconds, which Spark hands over as numbers."""
+        """Files grouped by the columns that hold nanoseconds, which Spark hands over as numbers, and by those that are
+        unknown fields."""
 
-        def nanoseconds(file: SourceFile) -> frozenset[str]:
-            return _columns_of(file).nanoseconds & set(self.columns)
+        def nanoseconds(file: SourceFile) -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
+            extra = self._extra(file)
+            return _columns_of(file).nanoseconds & {*self.columns, *extra}, tuple(extra.items())
 
         parts = []
-        for in_nanos, group in grouped(files, nanoseconds).items():
-            stored = {name: "bigint" if name in in_nanos else kind for name, kind in self.columns.items()}
-            converted = {name: F.expr(from_nanos(name, self.columns[name])) for name in sorted(in_nanos)}
+        for (in_nanos, extra), group in grouped(files, nanoseconds).items():
+            every = {**self.columns, **dict(extra)}
+            stored = {name: "bigint" if name in in_nanos else kind for name, kind in every.items()}
+            converted = {name: F.expr(from_nanos(name, every[name])) for name in sorted(in_nanos)}
             for paths in together(group):
                 read = reader().schema(read_ddl(stored)).parquet(*paths)
                 part = flattened(read, stored).withColumns(converted)
-                parts.append(part.withColumn(CORRUPT, F.expr(not_text(self.columns))))
+                part = part.withColumn(CORRUPT, F.expr(not_text(every)))
+                parts.append(self._with_kept(part, every))
         return parts
+
+    def _extra(self, file: SourceFile) -> dict[str, str]:
+        """The columns of a file that are unknown fields. Spark takes names for the same that differ only in case."""
+        if self.unknown_fields == "ignore":
+            return {}
+        seen = {name.lower() for name in self.columns}
+        extra: dict[str, str] = {}
+        for name, kind in _columns_of(file).kinds.items():
+            if name.lower() not in seen:
+                seen.add(name.lower())
+                extra[name] = kind
+        return extra
+
+    def _with_kept(self, part: DataFrame, every: Mapping[str, str]) -> DataFrame:
+        if self.unknown_fields == "ignore":
+            return part
+        extra = {name: quoted(name) for name in every if name not in self.columns}
+        kept = part.withColumn(KEPT, F.when(F.col(CORRUPT).isNull(), kept_values(extra)))
+        if self.unknown_fields == "keep":
+            return kept
+        whole = kept_values({name: quoted(name) for name in every})
+        return kept.withColumn(CORRUPT, F.when(F.col(KEPT).isNotNull(), whole).otherwise(F.col(CORRUPT)))
 
     @property
     def numbers_rows(self) -> bool:

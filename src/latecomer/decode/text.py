@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from pyspark.sql import Column, DataFrame
@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from latecomer.config.damage import DamagedFile
 from latecomer.config.encodings import UTF8, file_encoding
-from latecomer.config.sources import Files
+from latecomer.config.sources import Files, UnknownFields
 from latecomer.decode.base import FileDecoder
 from latecomer.decode.decimals import misfits, numbers
 from latecomer.decode.files import SourceFile
@@ -28,6 +28,7 @@ class TextFiles(FileDecoder):
     settings: Files
     columns: Mapping[str, str]
     """Under the names that the source has for them."""
+    unknown_fields: UnknownFields = field(default="ignore", kw_only=True)
 
     def misfit(self, file: SourceFile) -> str | None:
         try:

@@ -13,7 +13,7 @@ from latecomer.config.merged import SOURCE
 from latecomer.config.models import Pipeline
 from latecomer.config.sources import Unit
 from latecomer.decode.base import SCHEMA_ID
-from latecomer.decode.detail import TOMBSTONE, TOO_LONG
+from latecomer.decode.detail import TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS
 from latecomer.model import types
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ids import BEGIN, BETWEEN, END, ESCAPES
@@ -25,6 +25,7 @@ from latecomer.source.base import (
     FIRST_ARRIVAL,
     FULL_ORIGIN,
     GIVEN_TIME,
+    KEPT,
     LANDED,
     ORIGIN,
     PARTITION,
@@ -101,7 +102,7 @@ def decoded(rows: DataFrame, reading: Reading, params: DataFrame, keep: Sequence
             TIME: F.expr(f"coalesce({GIVEN_TIME}, {time})" if again else time),
             ARRIVAL: F.expr(arrival),
         }
-    ).withColumn(REASON, F.expr(_reason(reading)))
+    ).withColumn(REASON, F.expr(_reason(reading, KEPT in rows.columns)))
     placed = timed.crossJoin(F.broadcast(params))
     return placed.select(
         F.expr(f"timestamp_micros({_possible(TIME)})").alias("event_time"),
@@ -122,12 +123,13 @@ def decoded(rows: DataFrame, reading: Reading, params: DataFrame, keep: Sequence
         F.col(BATCH).alias("batch"),
         _tick(pipeline).alias("tick"),
         *([F.col(FIRST_ARRIVAL).alias(layout.first_arrival)] if again else []),
+        *([F.col(KEPT).alias(layout.unknown_fields)] if KEPT in rows.columns else []),
         *(
-            _payload(column, columns.get(column), layout.types[column]).alias(stored)
+            payload_value(column, columns.get(column), layout.types[column]).alias(stored)
             for column, stored in layout.payload.items()
         ),
         F.col(REASON),
-        F.expr(_raw(reading)).alias(RAW),
+        F.expr(_raw(reading, KEPT in rows.columns)).alias(RAW),
         F.expr(
             f"case when {REASON} is not null then '{DEAD_LETTERS}' "
             f"when {TIME} < {WATERMARK} then '{BEHIND}' else '{EVENTS}' end"
@@ -173,7 +175,7 @@ def _id(parts: Sequence[str], columns: Mapping[str, str]) -> Column:
     return F.concat(F.lit(BEGIN), *between, F.lit(END))
 
 
-def _payload(column: str, kind: str | None, stored: str) -> Column:
+def payload_value(column: str, kind: str | None, stored: str) -> Column:
     """A column as it is stored; null where the source does not have it."""
     if kind is None:
         return F.lit(None).cast(stored)
@@ -189,12 +191,13 @@ def _tick(pipeline: Pipeline) -> Column:
     return F.expr(f"({arrival} - pmod({arrival}, {every}L)) div {every}L")
 
 
-def _reason(reading: Reading) -> str:
+def _reason(reading: Reading, keeps: bool) -> str:
     pipeline = reading.pipeline
     order_by, max_future = pipeline.order_by, pipeline.watermark.max_future
     cases = [
         f"when {BROKEN} = '{TOMBSTONE}' then '{TOMBSTONE}'",
         f"when {BROKEN} is not null then if({CORRUPT} is null, 'unreadable_file', '{TOO_LONG}')",
+        *([f"when {CORRUPT} is not null and {KEPT} is not null then '{UNKNOWN_FIELDS}'"] if keeps else []),
         f"when {CORRUPT} is not null then 'unreadable'",
         _unreadable(TIME, pipeline.event.time, "event_time"),
     ]
@@ -222,12 +225,15 @@ def _unreadable(micros_column: str, column: str, what: str) -> str:
     )
 
 
-def _raw(reading: Reading) -> str:
+def _raw(reading: Reading, keeps: bool) -> str:
     """The bytes of the row: as it stood in the file where it could not be parsed, else as JSON, under the source's
-    own names."""
+    own names, with what is kept of unknown fields."""
     read = [column for column in reading.columns if not (reading.source and column == SOURCE)]
     named = {reading.pipeline.source_name(column): column for column in read}
     fields = ", ".join(f"{quoted(column)} as {quoted(name)}" for name, column in named.items())
     whole = f"to_json(struct({fields}), map('ignoreNullFields', 'false'))"
+    if keeps:
+        more = f"concat(substring({whole}, 1, length({whole}) - 1), ',', substring(ltrim({KEPT}), 2))"
+        whole = f"if({KEPT} is null, {whole}, {more})"
     said = f"coalesce({CORRUPT}, nullif({BROKEN}, '{TOMBSTONE}'), {whole})"
     return f"case when {REASON} is not null then cast({said} as binary) end"

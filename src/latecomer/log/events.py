@@ -46,6 +46,7 @@ from latecomer.store.table import (
     batches_of,
     is_merged,
 )
+from latecomer.store.unknown import NONE_SEEN, unknown_seen
 
 UNIQUE = {
     f"parquet.enable.dictionary#{column}": "false"
@@ -101,6 +102,8 @@ class EventLog:
         self.choice = Choice()
         """Which way the steps of the log went."""
         self._ids = IdIndex(store.root / "ids", store.events)
+        self.unknown = NONE_SEEN
+        """What this run has kept of fields that are no columns."""
 
     def write(self, batch: int, piece: Slice, timeline: Timeline) -> Received:
         """Log a batch: events, duplicates and dead letters in one pass over a slice of the source."""
@@ -373,6 +376,8 @@ class EventLog:
         committed = table.commit(batch, files, reached=reached)
         if table is self.store.events:
             self._files = {batch: committed}
+            if any(source.looks_for_unknown for source in self.sources.values()):
+                self.unknown += unknown_seen(self.store, committed)
         return sum(file.rows for file in committed)
 
     def _clocks_of_last(self) -> Clock:

@@ -110,3 +110,35 @@ def is_exact(kind: str) -> bool:
 
 def is_numeric(kind: str) -> bool:
     return is_exact(kind) or kind in FLOATS
+
+
+_BY_WIDTH = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
+
+
+def is_wider(kind: str, than: str) -> bool:
+    """Whether a type holds every value of another exactly, and more of the same kind.
+
+    >>> is_wider("bigint", "int"), is_wider("double", "bigint"), is_wider("decimal(18,2)", "decimal(9,2)")
+    (True, False, True)
+    """
+    for family in _BY_WIDTH:
+        if kind in family and than in family:
+            return family.index(kind) > family.index(than)
+    both = is_decimal(kind) and is_decimal(than)
+    return both and scale_of(kind) == scale_of(than) and whole_digits(kind) > whole_digits(than)
+
+
+def why_not_wider(column: str, kind: str, than: str) -> str:
+    """Why a column of one type cannot become one of another, and what to do."""
+    new = (
+        f"restore {than}, and have a column that is computed from it, such as "
+        f'columns: {{new_name: "cast(`{column}` as {kind})"}}'
+    )
+    if is_wider(than, kind):
+        return f"{kind} does not hold every {than}; {new}"
+    if is_decimal(kind) and is_decimal(than):
+        return f"sums are kept in units of the last digit, so the digits after the point must stay; {new}"
+    return (
+        "a type can only be widened: an integer to a longer one, float to double, a decimal to one of more digits "
+        f"before the point; {new}"
+    )

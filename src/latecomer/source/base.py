@@ -23,6 +23,7 @@ from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Pipeline
 from latecomer.config.own import PolledSource
 from latecomer.decode.base import CORRUPT as CORRUPT
+from latecomer.decode.base import KEPT as KEPT
 from latecomer.errors import StoreError
 from latecomer.fast import Declined
 
@@ -180,6 +181,11 @@ class Source(ABC):
     def read_columns(self) -> dict[str, str]:
         """The columns under the names that the source has for them."""
         return {self.pipeline.source_name(column): kind for column, kind in self.columns.items()}
+
+    @property
+    def looks_for_unknown(self) -> bool:
+        """Whether rows say which fields they have that are no columns."""
+        return self.pipeline.source.unknown_fields != "ignore"
 
     @abstractmethod
     def read(self, spark: SparkSession, piece: Slice, write: Callable[[Rows], _Written]) -> _Written:

@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
+from latecomer.config.encodings import UTF8
 from latecomer.config.paths import SourcePath, fits, special_kind
 from latecomer.decode import lines, parquet
 from latecomer.decode.arrow_json import json_lines, require_plain_columns
@@ -55,6 +56,7 @@ from latecomer.source.base import (
     BROKEN,
     CORRUPT,
     FULL_ORIGIN,
+    KEPT,
     LANDED,
     ORIGIN,
     POSITION,
@@ -208,7 +210,7 @@ class FileSource(StreamedSource):
     def require_fast(self) -> None:
         if not isinstance(self.decoder, JsonFiles):
             raise Declined("files of another format than JSON")
-        if self.decoder.always_by_line:
+        if self.pipeline.files.encoding != UTF8:
             raise Declined("files in another encoding than UTF-8")
         require_plain_columns(self.read_columns)
 
@@ -240,7 +242,7 @@ class FileSource(StreamedSource):
         text = file.local.read_bytes()
         if len(text) > self.pipeline.files.max_line and _longest(text) >= self.pipeline.files.max_line:
             raise Declined("lines that are too long")
-        rows = json_lines(text, self.read_columns)
+        rows = json_lines(text, self.read_columns, others=not self.looks_for_unknown)
         count, base = rows.num_rows, f"{self.path.base.rstrip('/')}/"
         if not path.startswith(base):
             raise Declined("a file beside the folder of the source")
@@ -344,6 +346,7 @@ class FileSource(StreamedSource):
         numbered = part.select(
             *(F.expr(self.decoder.value(named(column), by_line)).alias(column) for column in self.columns),
             CORRUPT,
+            *([F.col(KEPT)] if self.looks_for_unknown else []),
             F.lit(None).cast("string").alias(BROKEN),
             F.expr(origin).alias(ORIGIN),
             F.expr(_PATH).alias(FULL_ORIGIN),
@@ -421,6 +424,7 @@ class FileSource(StreamedSource):
         return reasons.select(
             *(F.lit(None).cast(kind).alias(column) for column, kind in self.columns.items()),
             F.col(CORRUPT).cast("string"),
+            *([F.lit(None).cast("string").alias(KEPT)] if self.looks_for_unknown else []),
             BROKEN,
             ORIGIN,
             F.col(ORIGIN).alias(FULL_ORIGIN),

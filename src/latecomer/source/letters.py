@@ -10,7 +10,7 @@ from latecomer.config.encodings import UTF8
 from latecomer.config.models import Pipeline
 from latecomer.decode.base import FileDecoder
 from latecomer.decode.csv import CsvFiles
-from latecomer.decode.detail import TOO_LONG, UNREADABLE, Explainer
+from latecomer.decode.detail import TOO_LONG, UNKNOWN_FIELDS, UNREADABLE, Explainer
 from latecomer.decode.files import SourceFile
 from latecomer.decode.text import TextFiles
 from latecomer.source.base import Letters
@@ -30,11 +30,14 @@ class RecordLetters(Letters):
     def filed(
         self, raw: bytes, reason: str, origin: str, position: int
     ) -> tuple[str, bytes | None, str | None]:
-        encoding, header = self._written_in(origin) if reason in (UNREADABLE, TOO_LONG) else (UTF8, ())
+        as_written = reason in (UNREADABLE, TOO_LONG, UNKNOWN_FIELDS)
+        encoding, header = self._written_in(origin) if as_written else (UTF8, ())
         text = raw.decode(encoding, "replace")
         same = text.encode(encoding, "replace") == raw
         if reason == TOO_LONG:
             return text, None if same else raw, self._too_long(origin, position)
+        if reason == UNKNOWN_FIELDS and not same:
+            return text, raw, self.explainer.detail(reason, raw.decode(UTF8, "surrogateescape"), header)
         if same:
             return text, None, self.explainer.detail(reason, text, header)
         return text, raw, self.explainer.undecodable(raw, encoding)

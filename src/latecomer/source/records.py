@@ -21,6 +21,7 @@ from latecomer.source.base import (
     BROKEN,
     CORRUPT,
     FULL_ORIGIN,
+    KEPT,
     LANDED,
     ORIGIN,
     PARTITION,
@@ -109,6 +110,7 @@ class RecordSource(Source):
         frame = decoded.select(
             *(F.col(quoted(source_name(column))).alias(column) for column in self.columns),
             CORRUPT,
+            *([KEPT] if KEPT in decoded.columns else []),
             self._tombstone(found).alias(BROKEN),
             F.col(ORIGIN).cast("string").alias(ORIGIN),
             F.col(ORIGIN).cast("string").alias(FULL_ORIGIN),

@@ -21,9 +21,10 @@ from latecomer.config.avro import Avro
 from latecomer.config.checks import PRIVATE
 from latecomer.config.encodings import UTF8
 from latecomer.config.own import Decoder
+from latecomer.config.sources import UnknownFields
 from latecomer.decode import lines
 from latecomer.decode.avro import AvroRecords
-from latecomer.decode.base import PERMISSIVE, RECORD, SCHEMA_ID, RecordDecoder
+from latecomer.decode.base import KEPT, PERMISSIVE, RECORD, SCHEMA_ID, RecordDecoder
 from latecomer.decode.decimals import number
 from latecomer.decode.json import JsonRecords
 from latecomer.decode.own import OwnRecords
@@ -153,7 +154,7 @@ class RepairedSource(Source):
         }
         match form.kind:
             case "json":
-                decoded = JsonRecords().decoded(records, strict)
+                decoded = JsonRecords(self._unknown, self.read_columns).decoded(records, strict)
                 texts = F.from_json(
                     F.col(_RAW).cast("string"), ddl(dict.fromkeys(self.read_columns, "string")), {}
                 )
@@ -166,7 +167,15 @@ class RepairedSource(Source):
         # A letter that is told as JSON does not say what it was written with.
         number = F.col(SCHEMA_ID) if SCHEMA_ID in decoded.columns else F.lit(None).cast("int")
         numbered = [number.alias(SCHEMA_ID)] if self._has_ids else []
-        return decoded.select(*_CARRIED, CORRUPT, typed.alias(_TYPED), texts.alias(_TEXTS), *numbered)
+        kept = F.col(KEPT) if KEPT in decoded.columns else F.lit(None).cast("string")
+        unknown = [kept.alias(KEPT)] if self.looks_for_unknown else []
+        return decoded.select(
+            *_CARRIED, CORRUPT, typed.alias(_TYPED), texts.alias(_TEXTS), *numbered, *unknown
+        )
+
+    @property
+    def _unknown(self) -> UnknownFields:
+        return self.pipeline.source.unknown_fields
 
     @cached_property
     def decoder(self) -> RecordDecoder:
@@ -189,7 +198,10 @@ class RepairedSource(Source):
             name if name in self.read_columns else f"{PRIVATE}extra_{nth}" for nth, name in enumerate(header)
         ]
         layout = {name: strict.get(name, "string") for name in names}
-        decoded = lines.csv_records(lines.as_lines(records), UTF8, layout, options, header=False)
+        extra = {column: name for column, name in zip(names, header, strict=True) if column != name}
+        decoded = lines.csv_records(
+            lines.as_lines(records), UTF8, layout, options, header=False, unknown=self._unknown, extra=extra
+        )
         missing = [F.lit(None).cast(kind).alias(n) for n, kind in strict.items() if n not in layout]
         texts = F.from_csv(
             F.col(_RAW).cast("string"), ddl(dict.fromkeys(names, "string")), {**options, "mode": "PERMISSIVE"}
@@ -222,6 +234,7 @@ class RepairedSource(Source):
             CORRUPT,
             _TYPED,
             *([SCHEMA_ID] if self._has_ids else []),
+            *([KEPT] if self.looks_for_unknown else []),
         )
         misfit = self.fix.misfit(self.pipeline, self.columns, seen)
         return seen.select(
@@ -238,6 +251,7 @@ class RepairedSource(Source):
             NUMBER,
             misfit.alias(MISFIT),
             *([SCHEMA_ID] if self._has_ids else []),
+            *([KEPT] if self.looks_for_unknown else []),
         )
 
     def _value(self, column: str, kind: str) -> Column:

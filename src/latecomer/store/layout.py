@@ -192,6 +192,14 @@ class EventLayout:
         return name
 
     @cached_property
+    def unknown_fields(self) -> str:
+        """Where an event has the fields that are no columns, as JSON text; likewise."""
+        name, others = "unknown_fields", {column.lower() for column in self.columns}
+        while name in others:
+            name += "_"
+        return name
+
+    @cached_property
     def types(self) -> dict[str, str]:
         """Source column → type as outputs see it: times are timestamps, whatever they were written as."""
         return seen_types(self.pipeline, self.columns)
@@ -205,7 +213,7 @@ class EventLayout:
     def stored(self) -> dict[str, str]:
         """Stored column → type, in order."""
         payload = {stored: self.types[column] for column, stored in self.payload.items()}
-        return {**ENVELOPE, self.first_arrival: "timestamp", **payload}
+        return {**ENVELOPE, self.first_arrival: "timestamp", self.unknown_fields: "string", **payload}
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -220,10 +228,10 @@ class EventLayout:
 
     @cached_property
     def late_names(self) -> dict[str, str]:
-        """Stored column → column of the side output. A first arrival is in the log alone."""
+        """Stored column → column of the side output. A first arrival and unknown fields are in the log alone."""
         names: dict[str, str] = {}
         for name in self.stored:
-            if name == self.first_arrival:
+            if name in (self.first_arrival, self.unknown_fields):
                 continue
             others = (other for other in self.stored if other != name)
             names[name] = stored_name(name, [*_MISSED, *names.values(), *others])

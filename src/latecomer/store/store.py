@@ -43,7 +43,7 @@ from latecomer.model import types
 from latecomer.model.base import in_own_words
 from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import column_mistake
-from latecomer.model.types import normal_type
+from latecomer.model.types import is_wider, normal_type, why_not_wider
 from latecomer.model.windows import Tumbling
 from latecomer.store import layout, state_types
 from latecomer.store.files import Location
@@ -407,17 +407,19 @@ def _columns_of(
     differs = [
         column
         for column, kind in (found or {}).items()
-        if column in pinned and pinned[column] not in (kind, written.get(column))
+        if column in pinned
+        and pinned[column] not in (kind, written.get(column))
+        and not is_wider(kind, pinned[column])
     ]
-    if differs and isinstance(pipeline.format, Avro):
-        raise StoreMismatch(
-            f"the Avro schema in {place_in(name, 'source')} differs from the columns pinned in the store: "
-            f"{', '.join(differs)}; name the schema that the store was made with, or start a new store"
-        )
     if differs:
+        first = differs[0]
+        now, before = (found or {})[first], pinned[first]
+        avro = isinstance(pipeline.format, Avro)
+        said = f"the Avro schema in {place_in(name, 'source')}" if avro else place_in(name, "source.schema")
+        fix = "name the schema that the store was made with, or start a new store"
         raise StoreMismatch(
-            f"{place_in(name, 'source.schema')} differs from the columns pinned in the store: {', '.join(differs)}; "
-            "restore the declared types, or start a new store"
+            f"{said} differs from the columns pinned in the store: {', '.join(differs)}; {first} is {before} there and "
+            f"{now} here: {fix if avro else why_not_wider(first, now, before)}"
         )
     return _widened(name, pipeline, pinned, found or {})
 
@@ -425,13 +427,18 @@ def _columns_of(
 def _widened(
     name: str, pipeline: Pipeline, pinned: Mapping[str, str], found: Mapping[str, str]
 ) -> dict[str, str]:
-    """The pinned columns, and after them those that the source declares since. Events that came before have none of
-    these."""
-    columns = {**pinned, **{column: kind for column, kind in found.items() if column not in pinned}}
+    """The pinned columns, some of them of wider types, and after them those that the source declares since. Events
+    that came before have of these what was kept of unknown fields."""
+    wider = {
+        column: kind
+        for column, kind in found.items()
+        if column not in pinned or is_wider(kind, pinned[column])
+    }
+    columns = {**pinned, **wider}
     before, after = (layout.EventLayout(pipeline, each) for each in (pinned, columns))
     moved = [column for column in pinned if before.view[column] != after.view[column]]
-    if before.first_arrival != after.first_arrival:
-        moved.append(before.first_arrival)
+    own = [(each.first_arrival, each.unknown_fields) for each in (before, after)]
+    moved += [name for name, now in zip(*own, strict=True) if name != now]
     if moved:
         new = ", ".join(column for column in found if column not in pinned)
         raise StoreMismatch(

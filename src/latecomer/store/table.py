@@ -9,6 +9,7 @@ committed once, and files that no commit names do not exist for readers.
 from __future__ import annotations
 
 import json
+import logging
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ from latecomer.store.commits import (
 from latecomer.store.files import Location, make_folder, sync_files
 from latecomer.store.sql import double_quoted
 
+LOG = logging.getLogger(__name__)
 APPLICATION = "latecomer"
 NOTHING_REACHED: Mapping[str, int] = MappingProxyType({})
 NOTHING_SAID: Mapping[str, str] = MappingProxyType({})
@@ -83,6 +85,46 @@ class DataFile:
 
 _SQL_TYPES = {pa.bool_(): "boolean", pa.int64(): "bigint", pa.string(): "varchar", pa.float64(): "double"}
 """The types of columns that came after the first stores; any other is null of no type."""
+
+
+def wider_schema(there: pa.Schema, wanted: pa.Schema) -> pa.Schema:
+    """A schema with the types that are wanted where they are wider than those that are there.
+
+    >>> wider_schema(pa.schema([("a", pa.int32()), ("b", pa.int64())]), pa.schema([("a", pa.int64())]))
+    a: int64
+    b: int64
+    """
+    new = {field.name: field.type for field in wanted}
+    return pa.schema(
+        [field.with_type(_wider(field.type, new.get(field.name, field.type))) for field in there]
+    )
+
+
+def _wider(before: pa.DataType, after: pa.DataType) -> pa.DataType:
+    """The type that is there, and in the place of each part that the other holds more of, that part."""
+    if not holds(before, after):
+        return before
+    if pa.types.is_struct(before):
+        pairs = zip(before, after, strict=True)
+        return pa.struct([one.with_type(_wider(one.type, other.type)) for one, other in pairs])
+    if pa.types.is_list(before):
+        return pa.list_(before.value_field.with_type(_wider(before.value_type, after.value_type)))
+    return after
+
+
+def holds(before: pa.DataType, after: pa.DataType) -> bool:
+    """Whether a type holds every value of another exactly; where they are not alike, whether it is of its kind."""
+    if pa.types.is_struct(before) and pa.types.is_struct(after):
+        names = [field.name for field in before] == [field.name for field in after]
+        return names and all(holds(one.type, other.type) for one, other in zip(before, after, strict=True))
+    if pa.types.is_list(before) and pa.types.is_list(after):
+        return holds(before.value_type, after.value_type)
+    if pa.types.is_decimal128(before) and pa.types.is_decimal128(after):
+        return bool(after.scale == before.scale and after.precision >= before.precision)
+    for kind in (pa.types.is_signed_integer, pa.types.is_floating):
+        if kind(before) and kind(after):
+            return bool(after.bit_width >= before.bit_width)
+    return bool(before == after)
 
 
 class Table:
@@ -194,6 +236,16 @@ class Table:
                 ),
             )
         return described
+
+    def widen(self) -> None:
+        """Have all the columns of its schema, in types as wide as there, where the table is there."""
+        if (delta := self._open()) is not None:
+            self._widen(delta)
+
+    @property
+    def is_narrower(self) -> bool:
+        """Whether a column that is there is of a narrower type than in its schema."""
+        return bool(wider_schema(self.stored_schema, self.schema) != self.stored_schema)
 
     def rearrange(self, files: Iterable[Location], remove: Sequence[DataFile]) -> list[DataFile]:
         """Put files in the place of others, which hold no more than those: no batch, and no news to anybody."""
@@ -382,6 +434,31 @@ class Table:
         if missing := [field for field in self.schema if field.name not in there]:
             with self._durably(delta):
                 delta.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
+        schema = wider_schema(self.stored_schema, self.schema)
+        if schema != self.stored_schema:
+            self._retype(delta, schema)
+
+    def _retype(self, delta: DeltaTable, schema: pa.Schema) -> None:
+        """Write every file again with columns of wider types, in the same order, and commit them with the types in one
+        step: all files of a Delta table have the types that it says."""
+        LOG.info(
+            "widening the types of table %s: its %d files are written again", self.root, len(self.files())
+        )
+        written, token = [], new_token()
+        with self.explained():
+            for file in self.files():
+                first, last = batches_of(file)[0], batch_of(file)
+                folder = self.root / "data" / f"{first:010d}-{token}{kind_of(file) and '-' + kind_of(file)}"
+                if is_merged(file):
+                    folder = self.merged_folder(first, last, token, kind_of(file))
+                place = folder / file.path.split("/", 1)[1].replace("/", "-")
+                with fs.new_parquet(place, schema) as writer:
+                    for batch in self.dataset([file], schema).to_batches():
+                        writer.write_batch(batch)
+                written.append(place)
+        described = self._described(written)
+        with self._durably(delta):
+            delta.create_write_transaction(_actions(described, (), data_change=False), "overwrite", schema)
 
     def _create_or_open(self) -> DeltaTable:
         delta = self._open()

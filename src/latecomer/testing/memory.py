@@ -39,7 +39,7 @@ class MemorySource(RecordSource):
         text, count = b"\n".join(piece.records), len(piece.records)
         if text.count(b"\n") != count - 1:
             raise Declined("records of several lines, or none")
-        rows = json_lines(text, self.read_columns)
+        rows = json_lines(text, self.read_columns, others=not self.looks_for_unknown)
         where = {
             ORIGIN: pa.array([piece.origin] * count, pa.string()),
             POSITION: pa.array(range(count), pa.int64()),

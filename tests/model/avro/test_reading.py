@@ -187,3 +187,24 @@ def test_schemas_that_unfold_to_too_much_are_refused_at_once() -> None:
     assert len(json.dumps(nested)) < 10_000
     with pytest.raises(SchemaError, match=f"more than {MOST_COLUMNS} fields"):
         made(nested)
+
+
+def test_fields_that_only_the_writer_has_are_read_beside_the_columns_where_asked_for() -> None:
+    tax = record(field("rate", "double"), name="Tax")
+    reader = record(field("id", "long"), field("shop", "string", aliases=["store"]), field("tax", tax))
+    writer = record(
+        field("id", "int"),
+        field("store", "string"),
+        field("tax", tax),
+        field("ID", "long"),
+        field("tip", ["null", "long"]),
+        field("kind", {"type": "enum", "name": "Kind", "symbols": ["A"]}),
+        field("again", "Tax"),
+        field("self", ["null", "R"]),
+    )
+    found = reading(schema_of(reader), schema_of(writer), unknown=True)
+    assert found.unknown == ("tip", "kind", "again")
+    assert found.columns == made(reader, writer).columns
+    assert [each["name"] for each in read_with(found)] == ["id", "store", "tax", "tip", "kind", "again"]
+    assert made(reader, writer).unknown == ()
+    assert reading(schema_of(reader), schema_of(reader), unknown=True).unknown == ()

@@ -16,7 +16,7 @@ from latecomer.config.avro import Avro
 from latecomer.config.damage import DamagedFile
 from latecomer.config.own import Decoder
 from latecomer.decode.csv import CsvFiles
-from latecomer.decode.detail import TOMBSTONE, TOO_LONG, UNREADABLE
+from latecomer.decode.detail import TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
 from latecomer.decode.files import SourceFile
 from latecomer.errors import PipelineError, Problem, SourceError, did_you_mean
 from latecomer.model.sources import split_partition
@@ -229,11 +229,15 @@ class _Forms:
         if text is not None:
             content = text.encode()
         # What could be parsed is told as JSON, and a correction may be.
-        as_json = filed_as != UNREADABLE if text is None else text.lstrip().startswith("{")
+        as_json = (
+            filed_as not in (UNREADABLE, UNKNOWN_FIELDS) if text is None else text.lstrip().startswith("{")
+        )
         form = self._form(letter["origin"], as_json)
         if isinstance(form, str):
             return form
-        folders = self._folders(letter["origin"]) if filed_as in (UNREADABLE, TOO_LONG) else {}
+        folders = (
+            self._folders(letter["origin"]) if filed_as in (UNREADABLE, TOO_LONG, UNKNOWN_FIELDS) else {}
+        )
         if form not in self.all:
             self.all.append(form)
         return self.all.index(form), folders, content

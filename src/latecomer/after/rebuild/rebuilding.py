@@ -23,6 +23,7 @@ from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreInUse
 from latecomer.firing.choose import output_logic
+from latecomer.log.filling import fill, new_columns
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
@@ -37,9 +38,10 @@ from latecomer.store.lock import require_writable
 from latecomer.store.private import keep_private
 from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.recovery import held_for_run
-from latecomer.store.store import Store, definition_of, open_store, under
+from latecomer.store.store import Store, definition_of, open_store, source_columns, under
 from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.windowing.merge import Merger
+from latecomer.windowing.widening import require_widenable
 
 ATTEMPTS = 20
 POLL_SECONDS = 0.2
@@ -145,7 +147,7 @@ def _opened(pipeline: Pipeline, output: str) -> Store:
         raise PipelineError(problems)
     checks.require_output(pipeline, output)
     keep_private(pipeline)
-    store = open_store(pipeline)
+    store = _with_declared_columns(open_store(pipeline))
     check_against(pipeline, store.columns)
     if store.ledger.last_batch() < 0:
         raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
@@ -157,6 +159,28 @@ def _opened(pipeline: Pipeline, output: str) -> Store:
         store.redefining = output
     store.pins()
     return store
+
+
+def _with_declared_columns(store: Store) -> Store:
+    """The store with the columns that the file declares, which may be more than those of its log."""
+    declared = Store(store.pipeline, source_columns(store.pipeline))
+    return declared if new_columns(declared) else store
+
+
+def _take_in_columns(spark: SparkSession, store: Store) -> None:
+    """Give the log the columns that it does not have yet, with what was kept of them."""
+    if not new_columns(store):
+        return
+    try:
+        with held_for_run(store.root):
+            require_widenable(store)
+            fill(spark, store)
+            store.pin()
+    except StoreInUse:
+        raise StoreInUse(
+            "the file declares columns that the log does not have, and a pipeline is running without them; stop that "
+            "first (kill -INT), or start it again with the file as it is now"
+        ) from None
 
 
 def _require_redefinable(store: Store, name: str, pinned: Mapping[str, Any]) -> None:
@@ -196,6 +220,7 @@ def _require_redefinable(store: Store, name: str, pinned: Mapping[str, Any]) -> 
 def _session(pipeline: Pipeline, store: Store, spark: SparkSession | None) -> SparkSession:
     session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "rebuild.log"))
     check_predicates(session, store, None)
+    _take_in_columns(session, store)
     return session
 
 

@@ -85,6 +85,8 @@ class Reading:
     values: Mapping[str, Value]
     left_out: tuple[str, ...] = ()
     """Fields that lead back to their own record, or say nothing."""
+    unknown: tuple[str, ...] = ()
+    """Fields of the writer's record that the reader's does not have, where they were asked for: they are read too."""
 
     @cached_property
     def text(self) -> str:
@@ -99,8 +101,9 @@ class _Clash(Exception):
     """One name would have two definitions."""
 
 
-def reading(reader: Schema, writer: Schema | None = None) -> Reading:
-    """How data of the writer's schema is read as the reader's; without one, as if it were written so.
+def reading(reader: Schema, writer: Schema | None = None, unknown: bool = False) -> Reading:
+    """How data of the writer's schema is read as the reader's; without one, as if it were written so. With `unknown`,
+    what the reader's schema does not have is read beside it.
 
     >>> from latecomer.model.avro.parsing import schema_of
     >>> fields = [{"name": "id", "type": "long"}, {"name": "at", "type": {"type": "int", "logicalType": "date"}}]
@@ -108,7 +111,7 @@ def reading(reader: Schema, writer: Schema | None = None) -> Reading:
     {'id': 'bigint', 'at': 'date'}
     """
     try:
-        return _Maker(reader, writer).made()
+        return _Maker(reader, writer).made(unknown)
     except _Clash:
         return _Maker(reader, None).made()
 
@@ -121,7 +124,7 @@ class _Maker:
         self.left_out: list[str] = []
         self.leads_back: dict[tuple[str, str], bool] = {}
 
-    def made(self) -> Reading:
+    def made(self, unknown: bool = False) -> Reading:
         root = self.reader.resolve(self.reader.root)
         if not isinstance(root, Record):
             kind = f"is {_a(root.kind)}, and only the fields of a record are columns"
@@ -138,7 +141,31 @@ class _Maker:
             raise SchemaError(
                 (), f"has more than {MOST_COLUMNS} fields, those of records within counted", fix
             )
-        return Reading({**schema, "fields": [*schema["fields"], mark]}, values, tuple(self.left_out))
+        others = list(self._unknown(root, source)) if unknown else []
+        fields = [*schema["fields"], *others, mark]
+        names = tuple(field["name"] for field in others)
+        return Reading({**schema, "fields": fields}, values, tuple(self.left_out), names)
+
+    def _unknown(self, root: Record, source: Sequence[Defined]) -> Iterator[dict[str, Any]]:
+        """The fields of the writer's record that are read as none of the reader's, as they were written. One whose type
+        has the name of another in the schema that is read with is left out."""
+        partner = self._partner(root, source)
+        if self.writer is None or not isinstance(partner, Record):
+            return
+        read = [each.name for field in root.fields if (each := self._source_of(field, partner))]
+        taken = {name.lower() for name in (*read, *(field.name for field in root.fields), MARK)}
+        for field in partner.fields:
+            own = _Maker(self.writer, self.writer)
+            own.defined = dict(self.defined)
+            if field.name.lower() in taken or not own._kept(partner, field):
+                continue
+            try:
+                kind = own._type(field.type, self._candidates(field.type))
+            except _Clash:
+                continue
+            self.defined = own.defined
+            taken.add(field.name.lower())
+            yield {"name": field.name, "type": kind}
 
     # Pairs of types
 

@@ -1,0 +1,207 @@
+"""Fields of a record that no column is declared for: which they are, and the text that they are kept as.
+
+A field is known if a column has its name. An object on the way to columns such as `pricing.base` is known if all that
+it holds is. What is not known is kept as it was written, letter for letter: numbers, escapes, fields that come twice.
+An object that is known in part is kept whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from latecomer.model.paths import ways_of
+
+MOST_NAMES = 20
+"""How many names a report lists."""
+DEEPEST_CUT = 6
+"""How deeply values may be nested in a record that is cut; one that is nested more deeply is kept whole."""
+MOST_RUNS = 8
+"""How many times known and unknown fields may take turns in a record that is cut; likewise."""
+
+_WHITE = r"[ \t\r\n]*+"
+_TEXT = r'"[^"\\]*+(?:\\["\\/bfnrtu][^"\\]*+)*+"'
+_PLAIN = r'[^ \t\r\n,:\[\]{}"]++'
+_NEXT = rf"{_WHITE}(?:,{_WHITE}(?=\")|(?=\}}))"
+_NUMBERS_AS_WRITTEN = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
+_SPACE = re.compile(_WHITE)
+
+
+@dataclass(frozen=True)
+class Known:
+    """The fields of an object that columns are declared for."""
+
+    values: frozenset[str]
+    objects: Mapping[str, Known] = field(default_factory=dict)
+    """Those that are objects on the way to columns."""
+
+
+def known_fields(columns: Iterable[str]) -> Known:
+    """The known fields of a record.
+
+    >>> known_fields(["id", "pricing.base"]).objects["pricing"].values
+    frozenset({'base'})
+    """
+    names = list(columns)
+    return Known(frozenset(names), _objects(list(ways_of(names).values())))
+
+
+def _objects(ways: list[tuple[str, ...]]) -> dict[str, Known]:
+    return {
+        name: Known(
+            frozenset(way[1] for way in ways if way[0] == name and len(way) == 2),
+            _objects([way[1:] for way in ways if way[0] == name and len(way) > 2]),
+        )
+        for name in dict.fromkeys(way[0] for way in ways)
+    }
+
+
+@dataclass(frozen=True)
+class Member:
+    """A field of an object: its name, and where it and its value stand in the text."""
+
+    name: str
+    begin: int
+    value: int
+    end: int
+
+
+def members(text: str, at: int = 0) -> Iterator[Member]:
+    """The fields of the object that begins there; `ValueError` where there is none."""
+    at = _expected(text, _white(text, at), "{")
+    at = _white(text, at)
+    if text[at : at + 1] == "}":
+        return
+    while True:
+        begin = at
+        _expected(text, at, '"')
+        name, at = _NUMBERS_AS_WRITTEN.raw_decode(text, at)
+        value = _white(text, _expected(text, _white(text, at), ":"))
+        _, end = _NUMBERS_AS_WRITTEN.raw_decode(text, value)
+        yield Member(name, begin, value, end)
+        at = _white(text, end)
+        if text[at : at + 1] == "}":
+            return
+        at = _white(text, _expected(text, at, ","))
+
+
+def _white(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _expected(text: str, at: int, letter: str) -> int:
+    if text[at : at + 1] != letter:
+        raise ValueError(f"expected {letter} at {at}")
+    return at + 1
+
+
+def unknown_members(text: str, known: Known, at: int = 0) -> list[Member]:
+    """The fields of an object that are not known, with those that are known in part."""
+    return [each for each in members(text, at) if not _is_known(text, each, known)]
+
+
+def _is_known(text: str, member: Member, known: Known) -> bool:
+    if member.name in known.values:
+        return True
+    inner = known.objects.get(member.name)
+    if inner is None:
+        return False
+    if text[member.value] == "{":
+        return not unknown_members(text, inner, member.value)
+    return text[member.value : member.end] == "null"
+
+
+def unknown_text(text: str, known: Known) -> str | None:
+    """What is kept of a record: an object of its unknown fields, as they were written; None where it has none.
+
+    >>> unknown_text('{"id": 1, "tip": 1.10, "tip": 1e400}', known_fields(["id"]))
+    '{"tip": 1.10,"tip": 1e400}'
+    >>> unknown_text('{"pricing": {"base": 1, "tax": 2}}', known_fields(["pricing.base"]))
+    '{"pricing": {"base": 1, "tax": 2}}'
+    """
+    kept = [text[each.begin : each.end] for each in unknown_members(text, known)]
+    return "{" + ",".join(kept) + "}" if kept else None
+
+
+def unknown_names(text: str, known: Known) -> list[str]:
+    """The names of a record's unknown fields, with dots on the way to those in objects; none where it cannot be read.
+
+    >>> unknown_names('{"id": 1, "tip": 2, "pricing": {"base": 1, "tax": 2}}', known_fields(["id", "pricing.base"]))
+    ['tip', 'pricing.tax']
+    """
+    try:
+        return list(dict.fromkeys(_names(text, known, 0)))
+    except (ValueError, RecursionError):
+        return []
+
+
+def _names(text: str, known: Known, at: int) -> Iterator[str]:
+    for each in unknown_members(text, known, at):
+        inner = known.objects.get(each.name)
+        if inner is not None and text[each.value] == "{":
+            yield from (f"{each.name}.{name}" for name in _names(text, inner, each.value))
+        else:
+            yield each.name
+
+
+# The same in one regular expression, for Spark
+
+
+def cutting(known: Known) -> tuple[str, str]:
+    """A pattern that takes a whole record apart, and what to put in its place: the unknown fields, each with the comma
+    that follows it, if one does. It matches no record that is nested too deeply, or that is no JSON.
+
+    Java and Python read it alike. No part of it is ever tried twice, so it takes no longer for records that do not
+    match; and it takes no room on the stack for long ones.
+    """
+    one = f"(?:{_known(known)}{_NEXT})*+"
+    value = rf"{_TEXT}{_WHITE}:{_WHITE}{_value(DEEPEST_CUT)}"
+    others = f"((?:(?!{_known_head(known)}){value}{_NEXT})*+)"
+    pattern = rf"^{_WHITE}\{{{_WHITE}{(one + others) * MOST_RUNS}{one}\}}{_WHITE}$"
+    return pattern, "".join(f"${nth}" for nth in range(1, MOST_RUNS + 1))
+
+
+def finding(name: str) -> str:
+    """A pattern that finds the value of a field of a record, as it is written, as its first group.
+
+    >>> re.search(finding("n"), '{"t": {"n": 1}, "n": 1.10}')[1]
+    '1.10'
+    """
+    value, own = _value(DEEPEST_CUT), _named([name])
+    other = rf"(?!{own}){_TEXT}{_WHITE}:{_WHITE}{value}{_NEXT}"
+    return rf"^{_WHITE}\{{{_WHITE}(?:{other})*+{own}{_WHITE}:{_WHITE}({value})"
+
+
+def _value(depth: int) -> str:
+    nested = ""
+    for _ in range(depth):
+        inner = rf"[^\[\]{{}}\"]++|{_TEXT}{nested}"
+        nested = rf"|[\[{{](?:{inner})*+[\]}}]"
+    return f"(?:{_TEXT}|{_PLAIN}{nested})"
+
+
+def _known(known: Known) -> str:
+    """A field that is known, with its value."""
+    found = [rf"{_named(known.values)}{_WHITE}:{_WHITE}{_value(DEEPEST_CUT)}"] if known.values else []
+    return f"(?:{'|'.join([*found, *_known_objects(known)])})"
+
+
+def _known_head(known: Known) -> str:
+    """What a field that is known begins with; of an object, all of it."""
+    found = [_named(known.values)] if known.values else []
+    return f"(?:{'|'.join([*found, *_known_objects(known)])})"
+
+
+def _known_objects(known: Known) -> list[str]:
+    return [
+        rf"{_named([name])}{_WHITE}:{_WHITE}(?:null|\{{{_WHITE}(?:{_known(inner)}{_NEXT})*+\}})"
+        for name, inner in known.objects.items()
+    ]
+
+
+def _named(names: Iterable[str]) -> str:
+    written = (re.escape(json.dumps(name, ensure_ascii=False)[1:-1]) for name in sorted(names))
+    return f'"(?:{"|".join(written)})"'

@@ -1,0 +1,82 @@
+"""What the log keeps of fields that are no columns: how many events have any, and which they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.model.unknown_fields import MOST_NAMES, known_fields, unknown_names
+from latecomer.store.files import footer
+from latecomer.store.store import Store
+from latecomer.store.table import DataFile
+
+SAMPLE = 500
+"""So many events are looked at for the names of their fields."""
+
+
+@dataclass(frozen=True)
+class UnknownSeen:
+    """Events with fields that are no columns."""
+
+    events: int = 0
+    names: tuple[str, ...] = ()
+    """Those that some of the events have, at most twenty."""
+
+    def __add__(self, other: UnknownSeen) -> UnknownSeen:
+        names = dict.fromkeys((*self.names, *other.names))
+        return UnknownSeen(self.events + other.events, tuple(islice(names, MOST_NAMES)))
+
+    @property
+    def in_words(self) -> str:
+        """What there is, after how many events have it.
+
+        >>> UnknownSeen(2, ("tip", "fee")).in_words
+        '2 events have fields that are no columns (tip, fee)'
+        """
+        more = ", …" if len(self.names) == MOST_NAMES else ""
+        named = f" ({', '.join(self.names)}{more})" if self.names else ""
+        return (
+            f"{self.events} event{' has' if self.events == 1 else 's have'} fields that are no columns{named}"
+        )
+
+
+NONE_SEEN = UnknownSeen()
+
+
+def unknown_seen(store: Store, files: Sequence[DataFile]) -> UnknownSeen:
+    """What some files of the log keep; what has become a column since is not named."""
+    column, events = store.layout.unknown_fields, 0
+    texts: list[str] = []
+    for file in files:
+        with store.events.explained():
+            kept = _kept(store, file, column)
+            events += kept
+            if kept and len(texts) < SAMPLE:
+                rows = store.events.dataset([file], pa.schema([(column, pa.string())]))
+                found = rows.head(SAMPLE, filter=pc.field(column).is_valid())[column]
+                texts += found.to_pylist()
+    known = known_fields(
+        {
+            view.source_name(name)
+            for source, view in store.pipeline.views.items()
+            for name in store.columns.read_from(source)
+        }
+    )
+    names = dict.fromkeys(name for text in texts[:SAMPLE] for name in unknown_names(text, known))
+    return UnknownSeen(events, tuple(islice(names, MOST_NAMES)))
+
+
+def _kept(store: Store, file: DataFile, column: str) -> int:
+    """How many rows of a file have a text there, from its footer."""
+    found, count = footer(store.events.location(file)), 0
+    for group in range(found.num_row_groups):
+        row_group = found.row_group(group)
+        for nth in range(row_group.num_columns):
+            if row_group.column(nth).path_in_schema == column:
+                statistics = row_group.column(nth).statistics
+                count += row_group.num_rows - (statistics.null_count if statistics is not None else 0)
+    return count

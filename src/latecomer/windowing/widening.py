@@ -1,0 +1,69 @@
+"""Columns of wider types, and what outputs keep of them: refused where past and new numbers would not fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from latecomer.config.models import Pipeline
+from latecomer.errors import StoreMismatch
+from latecomer.model.types import is_wider
+from latecomer.store.layout import EventLayout, PaneLayout, arrow_type
+from latecomer.store.pins import read_pins
+from latecomer.store.store import Store
+from latecomer.store.table import holds
+from latecomer.windowing.merge import Merger
+
+
+def wider_columns(store: Store) -> dict[str, str]:
+    """The columns whose type was narrower when the store was run last, and that type."""
+    pinned = read_pins(store.root)
+    before = {} if pinned is None else pinned["columns"]
+    return {
+        column: before[column]
+        for column, kind in store.columns.items()
+        if column in before and is_wider(kind, before[column])
+    }
+
+
+def require_widenable(store: Store) -> None:
+    """Refuse wider types with which an output, an id or a partition would not be what it was."""
+    wider = wider_columns(store)
+    if not wider or store.replay_of is not None:
+        return
+    floats = {column for column, kind in wider.items() if kind == "float"}
+    for column, place in _texts(store.pipeline):
+        if column in floats:
+            raise StoreMismatch(
+                f"column {column} cannot become a double: {place} is made of its text, and 1.1 is another number as a "
+                "float than as a double; restore the declared type, or start a new store"
+            )
+    old = EventLayout(store.pipeline, {**store.columns, **wider}, store.wide_sums)
+    for name, output in store.pipeline.outputs.items():
+        before, after = (_kinds(PaneLayout(output, layout), store) for layout in (old, store.layout))
+        for column, kind in before.items():
+            if not holds(arrow_type(kind), arrow_type(after.get(column, kind))):
+                raise StoreMismatch(
+                    f"column {', '.join(wider)} cannot be widened: {column} of output {name} would become "
+                    f"{after[column]}, and was {kind}; restore the declared type, or give the output a new name and it "
+                    "is computed from the log"
+                )
+
+
+def _kinds(layout: PaneLayout, store: Store) -> dict[str, str]:
+    """The columns of an output's panes and states, and their types."""
+    return {**layout.keys, **layout.values, **Merger(layout, store.measures()).state_columns}
+
+
+def _texts(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """The columns whose text tells rows apart, and what is told apart."""
+    event = pipeline.event
+    yield from ((column, "event.id") for column in event.id_columns)
+    yield from ((column, "event.producer") for column in (event.producer,) if column)
+    for view in pipeline.views.values():
+        if view.partition_column:
+            yield view.partition_column, "the source partition"
+    for name, output in pipeline.outputs.items():
+        yield from ((column, f"the key of output {name}") for column in output.by)
+        for label, aggregate in output.aggregates.items():
+            if aggregate.function == "approx_count_distinct" and aggregate.column:
+                yield aggregate.column, f"{label} of output {name}"
