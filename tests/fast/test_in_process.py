@@ -76,6 +76,11 @@ def test_windows_are_the_models(window: Tumbling | Sliding | Calendar | Global, 
     assert first_end == [window.assign_all(times[at])[0].end for at in nth]
 
 
+def test_events_in_too_many_windows_decline() -> None:
+    with pytest.raises(Declined, match="one for each window"):
+        _windows(np.arange(101, dtype=np.int64), Sliding("10000s", every="1s"))
+
+
 @given(
     st.sampled_from(["update", "drop", "side_output", "retract"]),
     st.sampled_from(["drop", "side_output"]),
