@@ -313,5 +313,7 @@ def test_both_paths_leave_the_same_tables(
     assert fast.log.choice.fast["log"] == 3
     assert fast.log.choice.fast["heads"] == 4
     assert sum(output.choice.fast["windowing"] for output in fast.outputs) == 5 * len(OUTPUTS)
+    assert fast.paths()["log"].endswith("steps without Spark; Spark for lines that are not one object each")
+    assert slow.paths()["log"].endswith("Spark for LATECOMER_FAST is off")
     assert not slow.log.choice.fast
     assert not any(output.choice.fast for output in slow.outputs)
