@@ -9,6 +9,7 @@ from cli_kit import PIPELINE, Cli, Lake, pane
 
 from kafka_kit import Client
 from latecomer.cli import doctor
+from latecomer.fast import VARIABLE
 from latecomer.spark.packages import jars, kafka_connector, whereabouts
 from latecomer.store.answers import Answer, Answers
 from latecomer.store.lock import exclusive
@@ -77,6 +78,25 @@ def test_a_store_and_what_is_in_it(lake: Lake, cli: Cli) -> None:
     said = cli("doctor", lake.file)
     assert "ok       table outputs/minute_totals/panes: 1 rows in 1 files" in said.out
     assert "ok       in use: by nobody" in said.out
+
+
+def test_which_steps_need_no_spark(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text('{"at": "2026-01-05T14:00:00Z", "paise": 5}\n', "utf-8")
+    file = tmp_path / "p.yaml"
+    output = "aggregates: {paise: sum(paise)}"
+    file.write_text(
+        f"name: p\nstore: {tmp_path}/store\nsource: {{files: {{path: {tmp_path}/in}}}}\nevent: {{time: at}}\n"
+        f"watermark: {{delay: 30s}}\noutputs:\n  minutes: {{window: {{tumbling: 1m}}, {output}}}\n"
+        f"  visits: {{window: {{session: 1m}}, {output}}}\n",
+        "utf-8",
+    )
+    said = cli("doctor", file).out
+    assert "ok       fast path of the log: small batches are computed without Spark" in said
+    assert "ok       fast path of minutes: small batches are computed without Spark" in said
+    assert "ok       fast path of visits: Spark computes it: sessions" in said
+    monkeypatch.setenv(VARIABLE, "off")
+    assert "ok       fast path: off (LATECOMER_FAST)" in cli("doctor", file).out
 
 
 def test_a_store_that_was_never_made(unrun: Lake) -> None:

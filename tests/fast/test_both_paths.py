@@ -163,6 +163,7 @@ def test_what_the_fast_path_reads_spark_reads_alike(spark: SparkSession, tmp_pat
 
 
 SCHEMA = {
+    "id": "string",
     "at": "string",
     "arrived": "string",
     "shop": "string",
@@ -186,7 +187,12 @@ def batches(folder: Path) -> list[FileSlice]:
         for nth in range(60):
             arrived = 60 + number * 120 + nth * 2
             behind = draw.choice([1, 1, 1, 30, 200, 400])
-            row: dict[str, Any] = {"at": moment(max(arrived - behind, 0)), "arrived": moment(arrived)}
+            name = draw.choice([None, f'a"{draw.randrange(90)}', f"b{arrived}"])
+            row: dict[str, Any] = {
+                "id": name,
+                "at": moment(max(arrived - behind, 0)),
+                "arrived": moment(arrived),
+            }
             row |= {"shop": draw.choice(["a", "b", "é", None]), "paise": draw.choice([None, 5, -7, 1 << 40])}
             row |= {
                 "rate": draw.choice([None, 0.5, -2.25, 3.0]),
@@ -243,15 +249,17 @@ OUTPUTS = {
 }
 
 
-def played(spark: SparkSession, folder: Path, slices: list[FileSlice]) -> tuple[dict[str, list[str]], Engine]:
+def played(
+    spark: SparkSession, folder: Path, slices: list[FileSlice], event: dict[str, Any], every: str
+) -> tuple[dict[str, list[str]], Engine]:
     """What a run leaves behind, table by table."""
     source = Source(files=Files(path=str(folder / "in"), order_by="arrived"), columns=SCHEMA)
     pipeline = Pipeline(
         name="both",
         store=str(folder / f"store-{os.environ[VARIABLE]}"),
         source=source,
-        event=Event(time="at", partition="shop"),
-        watermark=Bounded("20s"),
+        event=Event(time="at", **event),
+        watermark=Bounded("20s", every=every),
         outputs=OUTPUTS,
         ledger=("paise",),
     )
@@ -263,7 +271,8 @@ def played(spark: SparkSession, folder: Path, slices: list[FileSlice]) -> tuple[
     engine.drain()
     engine.finish()
     engine.close()
-    tables = {"events": store.events, "dead letters": store.dead_letters, "watermarks": store.watermarks}
+    tables = {"events": store.events, "duplicates": store.duplicates}
+    tables |= {"dead letters": store.dead_letters, "watermarks": store.watermarks}
     tables |= {"ledger": store.ledger, "publications": store.publications}
     for output in engine.outputs:
         kept = output.tables
@@ -282,16 +291,29 @@ def rows_of(table: Table) -> list[str]:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("event", "every"),
+    [
+        ({"partition": "shop"}, "1s"),
+        ({"partition": "shop", "id": "id"}, "10s"),
+        ({"id": ["id", "paise"], "producer": "shop", "producer_seq": "paise"}, "event"),
+    ],
+    ids=["plain", "with an id", "with an id of two columns and ticks of one event"],
+)
 def test_both_paths_leave_the_same_tables(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: dict[str, Any], every: str
 ) -> None:
     slices = batches(tmp_path / "in")
     monkeypatch.setenv(VARIABLE, "on")
-    here, fast = played(spark, tmp_path, slices)
+    here, fast = played(spark, tmp_path, slices, event, every)
     monkeypatch.setenv(VARIABLE, "off")
-    there, slow = played(spark, tmp_path, slices)
+    there, slow = played(spark, tmp_path, slices, event, every)
     assert here == there
-    assert fast.log.choice.fast == {"log": 3, "heads": 4}
+    assert ("id" in event) == bool(here["duplicates"])
+    assert fast.log.choice.fast["log"] == 3
+    assert fast.log.choice.fast["heads"] == 4
     assert sum(output.choice.fast["windowing"] for output in fast.outputs) == 5 * len(OUTPUTS)
+    assert fast.paths()["log"].endswith("steps without Spark; Spark for lines that are not one object each")
+    assert slow.paths()["log"].endswith("Spark for LATECOMER_FAST is off")
     assert not slow.log.choice.fast
     assert not any(output.choice.fast for output in slow.outputs)

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from latecomer.config.models import Output
 from latecomer.decode.arrow_json import json_lines
 from latecomer.fast import VARIABLE, Choice, Declined
-from latecomer.log.in_process import micros
+from latecomer.log.in_process import _id, _in_order, micros
 from latecomer.model.durations import to_micros, to_moment
+from latecomer.model.ids import event_id
 from latecomer.model.verdicts import Fate, fate_of, judge
 from latecomer.model.windows import Calendar, Global, Sliding, Tumbling
+from latecomer.source.base import LANDED, ORIGIN, POSITION
 from latecomer.windowing.exact_arrow import halves, scaled, unscaled, whole
 from latecomer.windowing.in_process import _fates, _windows
 from latecomer.windowing.judge import FATES
@@ -72,6 +74,11 @@ def test_windows_are_the_models(window: Tumbling | Sliding | Calendar | Global, 
     expected = [(at, each) for at, time in enumerate(times) for each in window.assign_all(time)]
     assert list(zip(nth, start, end, strict=True)) == [(at, each.start, each.end) for at, each in expected]
     assert first_end == [window.assign_all(times[at])[0].end for at in nth]
+
+
+def test_events_in_too_many_windows_decline() -> None:
+    with pytest.raises(Declined, match="one for each window"):
+        _windows(np.arange(101, dtype=np.int64), Sliding("10000s", every="1s"))
 
 
 @given(
@@ -140,6 +147,38 @@ def test_numbers_are_times_in_their_unit() -> None:
     ]
     with pytest.raises(Declined):
         micros(pa.array([1 << 62]), "bigint", "s", "UTC")
+
+
+TEXTS = st.none() | st.text('ab"\\\\,\\n\\té', max_size=4)
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=8))
+def test_ids_are_the_models(rows: list[tuple[str | None, str | None]]) -> None:
+    table = pa.table(
+        {name: pa.array(each, pa.string()) for name, each in zip("ab", zip(*rows, strict=True), strict=True)}
+    )
+    kinds = {"a": "string", "b": "string"}
+    assert _id(table, ["a", "b"], kinds).to_pylist() == [event_id(row) for row in rows]
+    assert _id(table, ["b"], kinds).to_pylist() == [row[1] for row in rows]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from(["a", "é", "b/a"])), max_size=12)
+)
+def test_ticks_of_one_event_follow_the_order_of_arrival(rows: list[tuple[int, int, str]]) -> None:
+    arrived, landed, origins = ([row[nth] for row in rows] for nth in range(3))
+    table = pa.table(
+        {
+            LANDED: pa.array(landed, pa.int64()),
+            ORIGIN: pa.array(origins, pa.string()),
+            POSITION: pa.array(range(len(rows)), pa.int64()),
+        }
+    )
+    ordered = sorted(
+        range(len(rows)), key=lambda nth: (arrived[nth], landed[nth], origins[nth].encode(), nth)
+    )
+    found = _in_order(pa.array(arrived, pa.int64()), table).tolist()
+    assert found == [ordered.index(nth) + 1 for nth in range(len(rows))]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from latecomer.log.dead_letters import Filing
 from latecomer.log.duplicates import set_aside
 from latecomer.log.envelope import decoded
 from latecomer.log.ids import IdIndex
-from latecomer.log.in_process import behind, enveloped, found_heads
+from latecomer.log.in_process import behind, enveloped, found_heads, sums_of
 from latecomer.log.logged import Logged
 from latecomer.log.marks import MARK, with_marks
 from latecomer.log.measures import measures_in_raw, sum_measures
@@ -123,19 +123,23 @@ class EventLog:
         """All lanes of a batch, in a folder that no commit names, and the rows that were read."""
         self._tables = {}
         if self.store.pipeline.event.id is None:
-            folder, read = self.choice.take(
-                "log",
-                lambda: self._write_lanes_here(batch, piece, timeline),
-                lambda: self._write_lanes(batch, piece, timeline),
-            )
+            folder, read = self._lanes_written(batch, piece, timeline)
         else:
             with ThreadPoolExecutor(1, "latecomer-ids") as pool:
                 ready = pool.submit(self._ids.catch_up, self._remembered_since(timeline))
-                folder, read = self._write_lanes(batch, piece, timeline)
+                folder, read = self._lanes_written(batch, piece, timeline)
                 ready.result()
             self._set_aside_duplicates(folder, piece, timeline)
+            self._tables = {}
         failpoint("events.written", batch)
         return folder, read
+
+    def _lanes_written(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows | Loaded]:
+        return self.choice.take(
+            "log",
+            lambda: self._write_lanes_here(batch, piece, timeline),
+            lambda: self._write_lanes(batch, piece, timeline),
+        )
 
     def _commit_lane(self, batch: int, folder: Location, lane: str, piece: Slice, read: Rows | Loaded) -> int:
         """Make a lane visible; tells how many rows it has."""
@@ -150,17 +154,18 @@ class EventLog:
         return count
 
     def batch(self, batch: int) -> Logged:
-        """The events of one batch."""
-        files = self._files_of(self.store.events, batch)
-        return Logged(lambda: _only(self._read(files), files, batch), lambda: self._load(files, batch))
+        """The events of one batch. What is asked for later is asked in another thread: it needs no table of Delta's."""
+        files, known = self._files_of(self.store.events, batch), self._tables.get(batch)
+        return Logged(
+            lambda: _only(self._read(files), files, batch),
+            lambda: self._load(self.store.events, files, batch) if known is None else known,
+        )
 
-    def _load(self, files: Sequence[DataFile], batch: int) -> pa.Table:
-        """The events of a batch in this process."""
+    def _load(self, table: Table, files: Sequence[DataFile], batch: int) -> pa.Table:
+        """The rows of a batch in this process, of some files of a table."""
         if sum(file.rows for file in files) > MOST_ROWS or sum(file.size for file in files) > MOST_READ:
             raise Declined("a large batch")
-        if batch in self._tables:
-            return self._tables[batch]
-        rows = self.store.events.dataset(files, self.store.layout.schema).to_table()
+        rows = table.dataset(files, self.store.layout.schema).to_table()
         return rows.filter(pc.field("batch") == batch) if any(map(is_merged, files)) else rows
 
     def _as_stored(self, events: pa.Table) -> pa.Table:
@@ -190,11 +195,19 @@ class EventLog:
         dead_letters: dict[str, Decimal] = {}
         if received.duplicates:
             stored = {measure: quoted(view[measure]) for measure in measures}
-            duplicates = sum_measures(self.aside(self.store.duplicates, batch), stored)
+            duplicates = self.choice.take(
+                "duplicates",
+                lambda: sums_of(self._duplicates(batch), view, measures),
+                lambda: sum_measures(self.aside(self.store.duplicates, batch), stored),
+            )
         if received.dead_letters:
             in_raw = measures_in_raw(self.store.pipeline, measures)
             dead_letters = sum_measures(self.aside(self.store.dead_letters, batch), in_raw)
         return duplicates, dead_letters
+
+    def _duplicates(self, batch: int) -> pa.Table:
+        table = self.store.duplicates
+        return self._load(table, self._files_of(table, batch), batch)
 
     def reaches_beyond(self, batch: int) -> bool:
         """Whether anything of a batch after this one is in the log."""
@@ -288,7 +301,8 @@ class EventLog:
     ) -> tuple[Location, Rows | Loaded]:
         """Likewise in this process: a batch in which every row is an event."""
         loaded = self.sources[piece.source].load(piece)
-        events = enveloped(loaded, self.store.reading(piece.source), batch)
+        reading = self.store.reading(piece.source)
+        events = enveloped(loaded, reading, batch, timeline.last_tick or 0)
         late = behind(events, timeline.watermark)
         lanes = {envelope.EVENTS: events.filter(pc.invert(late)), envelope.BEHIND: events.filter(late)}
         self._tables = {batch: self._as_stored(pa.concat_tables(lanes.values()))}

@@ -11,13 +11,17 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.config.merged import SOURCE
 from latecomer.fast import Declined
 from latecomer.log.envelope import beyond_the_ledger
 from latecomer.model import types
 from latecomer.model.durations import EARLIEST, LATEST
+from latecomer.model.ids import BEGIN, BETWEEN, END, ESCAPES
+from latecomer.model.sources import BETWEEN as BETWEEN_SOURCE
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.source.base import LANDED, ORIGIN, POSITION, Loaded
 from latecomer.store.layout import EventLayout, Reading
@@ -40,7 +44,7 @@ def found_heads(events: pa.Table, layout: EventLayout, measures: Mapping[str, st
     )
     named = {"event_time_count": "events", "event_time_max": "latest", "arrival_time_max": "arrived"}
     earliest = pc.min(found.column("event_time_min").cast(pa.int64())).as_py()
-    sums = {name: _sum(events.column(layout.view[name]), kind) for name, kind in measures.items()}
+    sums = sums_of(events, layout.view, measures)
     rows = found.rename_columns([named.get(name, name) for name in found.column_names]).to_pylist()
     return FoundHeads(rows, END_OF_TIME if earliest is None else earliest, sums)
 
@@ -48,6 +52,11 @@ def found_heads(events: pa.Table, layout: EventLayout, measures: Mapping[str, st
 def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column in one piece."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def sums_of(rows: pa.Table, columns: Mapping[str, str], measures: Mapping[str, str]) -> dict[str, Decimal]:
+    """The exact sum of each measure; `columns` maps it to its column."""
+    return {name: _sum(rows.column(columns[name]), kind) for name, kind in measures.items()}
 
 
 def _sum(column: pa.ChunkedArray, kind: str) -> Decimal:
@@ -62,12 +71,14 @@ def _sum(column: pa.ChunkedArray, kind: str) -> Decimal:
 # The envelope
 
 
-def enveloped(loaded: Loaded, reading: Reading, batch: int) -> pa.Table:
-    """The rows of a source → the columns of the event log, as `envelope.decoded` writes them."""
+def enveloped(loaded: Loaded, reading: Reading, batch: int, first_tick: int = 0) -> pa.Table:
+    """The rows of a source → the columns of the event log, as `envelope.decoded` writes them. `first_tick` is the last
+    one before the batch, where each event is a tick."""
     pipeline, kinds, log, rows = reading.pipeline, reading.columns, reading.log, loaded.rows
     event, order_by, every = pipeline.event, pipeline.order_by, pipeline.watermark.every
     require_common(reading)
-    assert every != "event"  # noqa: S101
+    if reading.source:
+        rows = rows.append_column(SOURCE, pa.repeat(pa.scalar(reading.source, pa.string()), rows.num_rows))
     time = micros(flat(rows.column(event.time)), kinds[event.time], event.unit, event.zone)
     arrival = flat(rows.column(LANDED))
     if order_by is not None:
@@ -78,16 +89,21 @@ def enveloped(loaded: Loaded, reading: Reading, batch: int) -> pa.Table:
     if max_future is not None and (pc.max(pc.subtract(time, arrival)).as_py() or 0) > max_future:
         raise Declined("an event that is too far ahead")
     count = rows.num_rows
-    tick = np.floor_divide(np.asarray(arrival), every)
+    tick = first_tick + _in_order(arrival, rows) if every == "event" else np.asarray(arrival) // every
+    ids = {"event_id": _id(rows, event.id_columns, kinds)} if event.id_columns else {}
     named = {"producer": event.producer, "producer_seq": event.producer_seq}
     said = {name: _text(rows, column, kinds) for name, column in named.items() if column is not None}
-    payload = {stored: rows.column(column) for column, stored in log.payload.items()}
+    payload = {
+        stored: rows.column(column) if column in kinds else pa.nulls(count, log.schema.field(stored).type)
+        for column, stored in log.payload.items()
+    }
     made = {
         "event_time": time,
         "arrival_time": arrival,
-        "source_partition": _text(rows, pipeline.partition_column, kinds),
+        "source_partition": _partition(rows, reading),
         "origin": rows.column(ORIGIN),
         "position": rows.column(POSITION),
+        **ids,
         **said,
         "schema_id": pa.array(np.ones(count, np.int32)),
         "batch": pa.array(np.full(count, batch, np.int64)),
@@ -102,16 +118,41 @@ def enveloped(loaded: Loaded, reading: Reading, batch: int) -> pa.Table:
 
 def require_common(reading: Reading) -> None:
     """Decline a pipeline whose rows are not logged here, whatever they are."""
-    if reading.source:
-        raise Declined("several sources")
-    if reading.pipeline.event.id_columns:
-        raise Declined("events with an id")
-    if reading.pipeline.watermark.every == "event":
-        raise Declined("ticks of one event")
     if beyond_the_ledger(reading.columns, reading.pipeline.ledger):
         raise Declined("measures that may be beyond the ledger")
-    if missing := [column for column in reading.log.payload if column not in reading.columns]:
-        raise Declined(f"a source without {missing[0]}")
+
+
+def _in_order(arrival: pa.Array, rows: pa.Table) -> npt.NDArray[np.int64]:
+    """Which row each is, counted from 1 in the order of arrival."""
+    _, nth = np.unique(np.asarray(rows.column(ORIGIN).cast(pa.binary())), return_inverse=True)
+    order = np.lexsort((_whole(rows, POSITION), nth, _whole(rows, LANDED), np.asarray(arrival)))
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(1, len(order) + 1)
+    return places
+
+
+def _whole(rows: pa.Table, name: str) -> npt.NDArray[np.int64]:
+    return np.asarray(flat(rows.column(name)))
+
+
+def _partition(rows: pa.Table, reading: Reading) -> pa.Array | pa.ChunkedArray:
+    """The source partition; of several sources it begins with the source."""
+    own = _text(rows, reading.pipeline.partition_column, reading.columns)
+    if not reading.source:
+        return own
+    named = pc.binary_join_element_wise(reading.source, own, BETWEEN_SOURCE, null_handling="skip")
+    return pc.if_else(pc.fill_null(pc.equal(own, ""), False), reading.source, named)
+
+
+def _id(rows: pa.Table, parts: Sequence[str], kinds: Mapping[str, str]) -> pa.Array | pa.ChunkedArray:
+    """As `model.ids.event_id`: the text of a column, or those of several as one."""
+    texts = [_text(rows, column, kinds) for column in parts]
+    if len(texts) == 1:
+        return texts[0]
+    for character, escaped in ESCAPES.items():
+        texts = [pc.replace_substring(text, character, escaped) for text in texts]
+    inside = pc.binary_join_element_wise(*texts, BETWEEN)
+    return pc.binary_join_element_wise(BEGIN, inside, END, "")
 
 
 def _text(rows: pa.Table, column: str | None, kinds: Mapping[str, str]) -> pa.Array | pa.ChunkedArray:

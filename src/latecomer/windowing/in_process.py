@@ -150,6 +150,8 @@ def _windows(time: Micros, window: Any) -> tuple[Micros, Micros, Micros, Micros]
             newest = time - (time - window.offset) % window.every
             oldest = newest - (newest - time + window.size - 1) // window.every * window.every
             count = (newest - oldest) // window.every + 1
+            if count.sum() > MOST_ROWS:
+                raise Declined(f"more than {MOST_ROWS:,} rows, one for each window of an event")
             nth = np.repeat(each, count)
             into = np.arange(len(nth), dtype=np.int64) - np.repeat(np.cumsum(count) - count, count)
             start = oldest[nth] + into * window.every

@@ -19,7 +19,7 @@ from latecomer.source.base import NO_CLOCK, Clock, Slice
 from latecomer.store.coverage import DEAD_LETTERS, removed_amounts, removed_until
 from latecomer.store.past import ReplayStore
 from latecomer.store.sql import quoted
-from latecomer.store.table import DataFile
+from latecomer.store.table import DataFile, Table
 
 _BEFORE = "_lc_before"
 
@@ -70,10 +70,10 @@ class PastLog(EventLog):
             unit: self.amounts.get((batch, unit), Decimal(0)) for unit in (EVENTS, *self.store.measures())
         }
 
-    def _load(self, files: Sequence[DataFile], batch: int) -> pa.Table:
+    def _load(self, table: Table, files: Sequence[DataFile], batch: int) -> pa.Table:
         if self.every != self.logged_every:
             raise Declined("ticks of another length than those of the log")
-        return super()._load(files, batch)
+        return super()._load(table, files, batch)
 
     def _read(self, files: Sequence[DataFile]) -> DataFrame:
         events = super()._read(files)
