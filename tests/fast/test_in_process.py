@@ -210,6 +210,14 @@ def test_json_that_is_not_plain_declines(text: bytes) -> None:
         json_lines(text, {"n": "bigint", "s": "string"})
 
 
+def test_fields_that_are_no_columns_decline_where_they_are_looked_for() -> None:
+    text = b'{"n": 1}\n{"n": 2, "tip": 5}\n'
+    assert json_lines(text, {"n": "bigint"}).column("n").to_pylist() == [1, 2]
+    assert json_lines(text[:9], {"n": "bigint"}, others=False).column("n").to_pylist() == [1]
+    with pytest.raises(Declined):
+        json_lines(text, {"n": "bigint"}, others=False)
+
+
 def test_a_block_boundary_is_no_line_end() -> None:
     lines = [f'{{"n":{nth},"s":"{"x" * (nth % 700)}"}}' for nth in range(9000)]
     rows = json_lines(("\n".join(lines)).encode(), {"n": "bigint", "s": "string"})

@@ -40,8 +40,10 @@ _MARK = b"\xef\xbb\xbf"
 
 
 def json_lines(text: bytes, columns: Mapping[str, str], others: bool = True) -> pa.Table:
-    """The rows of a text, with these columns and no other; null where a row does not have one. Rows may have `others`, and
-    then they are passed over."""
+    """The rows of a text, with these columns and no other; null where a row does not have one.
+
+    Rows may have `others`, which are passed over; without it such a text is declined.
+    """
     require_plain_columns(columns)
     kinds = {name: _TYPES[kind] for name, kind in columns.items()}
     lines = _plain_lines(text)
