@@ -151,7 +151,7 @@ def units() -> list[Arrival]:
         pytest.param(5, "85.00%", 2999, "5.79", marks=pytest.mark.long),
         (10, "93.47%", 1307, "10.87"),
         pytest.param(20, "99.48%", 105, "20.87", marks=pytest.mark.long),
-        (40, "100.00%", 0, "40.87"),
+        pytest.param(40, "100.00%", 0, "40.87", marks=pytest.mark.long),
     ],
 )
 def test_the_sweep_of_the_lateness_bound(

@@ -129,6 +129,7 @@ def test_everything_can_be_computed_again_from_merged_files(ran: Ran, spark: Spa
     assert check_ledger(ran.pipeline, spark) == []
 
 
+@pytest.mark.long
 def test_a_past_that_ends_within_merged_files(ran: Ran, spark: SparkSession) -> None:
     assert ran.early.batches == 1
     assert ran.early.rows > 0
