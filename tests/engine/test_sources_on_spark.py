@@ -148,6 +148,7 @@ def test_two_folders_are_one_stream(spark: SparkSession, tmp_path: Path) -> None
     require_consistent(pipeline, spark)
 
 
+@pytest.mark.long
 def test_nothing_is_late_because_of_the_order_in_which_sources_are_read(
     spark: SparkSession, tmp_path: Path
 ) -> None:

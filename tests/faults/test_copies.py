@@ -112,7 +112,7 @@ def _batch(row: str) -> int:
     return int(row.split("'batch': ")[1].split(",")[0].rstrip("}"))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_a_copy_is_run_to_the_same_end_or_refused(
     spark: SparkSession, filmed: Filmed, tmp_path: Path, seed: int
 ) -> None:
