@@ -27,7 +27,7 @@ from latecomer.source import files
 
 STREAM = ("repair_found", "sync_found")
 """Before Spark begins its checkpoint, and before a batch of the stream is cut."""
-SOME = (*STREAM, "watermarks.committed", "totals.panes.committed", "ledger.committed", "sink.jsonl.written")
+SOME = (*STREAM, "totals.panes.committed", "ledger.committed")
 
 
 @pytest.mark.parametrize("chosen", [SOME, pytest.param(None, marks=pytest.mark.long)], ids=["some", "all"])
