@@ -150,7 +150,7 @@ def test_the_summary_adds_up_the_run(capsys: pytest.CaptureFixture[str]) -> None
             ],
         ),
         (
-            RunReport(1, NOON, NOON, {}, UnknownSeen(2, ("n", "o")), Filled(("tip",), 3, 1)),
+            RunReport(1, NOON, NOON, {}, unknown=UnknownSeen(2, ("n", "o")), filled=Filled(("tip",), 3, 1)),
             [
                 "column tip is new: 3 past events have a value from what was kept; in 1 it is not of the column's type",
                 "2 events have fields that are no columns (n, o), kept as text in the log",

@@ -33,16 +33,17 @@ steps.MOMENT = 0.01
 main()
 """
 SLOW = """
-import logging, time
-from latecomer.cli import main, app, steps
+import logging, sys, time, types
+from latecomer.cli import main, verbs
 
-@app.command("slow")
 def slow():
     logging.getLogger("latecomer.x").info("counting")
     time.sleep(1.5)
     logging.getLogger("latecomer.x").warning("few of them")
     print("the answer")
 
+sys.modules["latecomer.cli.slow"] = types.SimpleNamespace(slow=slow)
+verbs.VERBS["slow"] = verbs.Verb("slow", "slow", "Take long.")
 main()
 """
 
