@@ -19,6 +19,7 @@ from latecomer.config.kafka import METADATA, KafkaTopics, StartAt
 from latecomer.config.own import PolledSource
 from latecomer.errors import MachineError, SourceError
 from latecomer.source.kafka_broker import Broker
+from latecomer.source.kafka_fetch import Fetcher
 from latecomer.source.kafka_ranges import (
     Answer,
     Gone,
@@ -56,6 +57,11 @@ class KafkaReader(PolledSource):
     @cached_property
     def _broker(self) -> Broker:
         return Broker(self.topics, self.base)
+
+    @cached_property
+    def fetcher(self) -> Fetcher:
+        """Reads records without Spark."""
+        return Fetcher(self._broker.settings)
 
     @cached_property
     def _clients(self) -> SparkClients:
