@@ -207,7 +207,7 @@ def ran(
     """A run to the end, its log, and what the timeline says of clocks."""
     monkeypatch.setenv(VARIABLE, way)
     report = run(pipeline, drain=True, spark=spark)
-    names = [*SCHEMA, "event_time", "event_id", "source_partition", "origin", "position", "batch", *SAID]
+    names = ["paise", "event_time", "event_id", "source_partition", "origin", "position", "batch", *SAID]
     rows = logged(pipeline, "arrival_time", *names)
     clocks = [(row["batch"], row["arrival_by"]) for row in Reader(pipeline).watermarks().to_pylist()]
     stamped = [row if row[-1] == "LogAppendTime" else row[1:] for row in rows]
@@ -226,7 +226,7 @@ def test_both_paths_leave_the_same_log(
     pipelines = {
         way: pipeline_on(
             *(tmp_path / way, kafka, stamped, plain),
-            max_rows_per_batch=50,
+            max_rows_per_batch=80,
             metadata=SAID,
             schema={**SCHEMA, **KINDS},
         )
@@ -237,10 +237,12 @@ def test_both_paths_leave_the_same_log(
     assert len(rows_here) == 60 + 10 + 3 * 6
     assert rows_here == rows_there
     assert clocks_here == clocks_there
-    assert here.paths["log"].startswith("all "), here.paths["log"]
+    left = here.paths["log"].partition("; Spark for ")[2]
+    assert left in ("", "a batch without a record"), "the tail of a topic may be an aborted transaction"
     assert there.paths["log"].endswith("is off")
 
 
+@pytest.mark.long
 def test_what_is_lost_before_it_is_read_ends_alike(
     spark: SparkSession, kafka: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,11 +47,13 @@ class KafkaSource(Polled):
         found = sorted(self.reader.fetcher.records(piece.until).items())
         records = [record for _, each in found for record in each]
         values = [record.value() for record in records]
+        if not values:
+            raise Declined("a batch without a record")
         if any(value is None for value in values):
             raise Declined("a record without a value")
         text = b"\n".join(values)
         if text.count(b"\n") != len(values) - 1:
-            raise Declined("records of several lines, or none")
+            raise Declined("records of several lines")
         rows = json_lines(text, self._columns_within, others=not self.looks_for_unknown)
         if rows.num_rows != len(values):
             raise Declined("records that are not one object each")
