@@ -1,4 +1,5 @@
 """Topics of a Kafka cluster: the broker is asked how far they reach, and Spark's connector reads what lies between.
+Small batches are read without it (`kafka_in_process.py`).
 
 The broker's metadata name the partitions, also those that never had a record, and how much of each is still to be read.
 """
