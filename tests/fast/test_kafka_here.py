@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
@@ -20,7 +21,7 @@ from latecomer.fast import VARIABLE, Declined
 from latecomer.log.events import EventLog
 from latecomer.running import RunReport, run
 from latecomer.source import kafka_fetch
-from latecomer.source.base import Clock
+from latecomer.source.base import BROKEN, CORRUPT, FULL_ORIGIN, LANDED, ORIGIN, POSITION, Clock
 from latecomer.source.choose import source_of
 from latecomer.source.kafka_fetch import Fetcher
 from latecomer.source.kafka_in_process import KafkaSource
@@ -201,6 +202,43 @@ def test_columns_that_only_spark_reads(kafka: Client, tmp_path: Path) -> None:
             source_of(pipeline, schema).require_fast()
 
 
+def test_both_paths_read_the_same_rows(spark: SparkSession, kafka: Client, tmp_path: Path) -> None:
+    """Of several partitions, of both clocks, and of transactions; each range ends at the middle of a partition."""
+    topics = stamped, plain = (
+        kafka.create_topic(partitions=3, message_timestamp_type="LogAppendTime"),
+        kafka.create_topic(),
+    )
+    kafka.produce(stamped, ((row["txn"], row) for row in payments(0, 60)))
+    transactions(kafka, plain, 1000, 6)
+    columns = {**SCHEMA, **KINDS}
+    pipeline = pipeline_on(tmp_path, kafka, *topics, metadata=SAID, schema=columns)
+    source = source_of(pipeline, columns)
+    whole = {
+        topic: [kafka.watermarks(topic, number)[1] for number in kafka.partitions(topic)] for topic in topics
+    }
+    parts = [
+        answer(**{topic: [(0, end // 2) for end in ends] for topic, ends in whole.items()}),
+        answer(**{topic: [(end // 2, end) for end in ends] for topic, ends in whole.items()}),
+    ]
+    try:
+        for part in parts:
+            piece = Range(NEWEST, None, part)
+            here = source.load(piece)
+            there, rows = source.read(spark, piece, lambda rows: (pa.table(rows.frame.toArrow()), rows))
+            micros = there.column(LANDED).cast(pa.int64())
+            there = there.set_column(there.column_names.index(LANDED), LANDED, micros)
+            assert {*there.column_names} - {*here.rows.column_names} == {BROKEN, CORRUPT, FULL_ORIGIN}
+            assert in_order(here.rows) == in_order(there.select(here.rows.column_names))
+            assert (here.counted(), here.clocks()) == (rows.counted(), rows.clocks())
+            assert here.clocks() == Clock.BROKER | Clock.READ
+    finally:
+        source.close()
+
+
+def in_order(rows: pa.Table) -> list[dict[str, Any]]:
+    return rows.sort_by([(ORIGIN, "ascending"), (POSITION, "ascending")]).to_pylist()  # type: ignore[no-any-return]
+
+
 def ran(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, pipeline: Pipeline, way: str
 ) -> tuple[RunReport, list[Any], list[Any]]:
@@ -214,6 +252,7 @@ def ran(
     return report, stamped, clocks
 
 
+@pytest.mark.long
 def test_both_paths_leave_the_same_log(
     spark: SparkSession, kafka: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
