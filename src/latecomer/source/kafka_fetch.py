@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -130,12 +130,7 @@ class _Stream:
             if time.monotonic() > deadline:
                 raise TimeoutError
             come = self.consumer.consume(min(waiting, _AT_ONCE), timeout=_WAIT)
-            for message in come:
-                error = message.error()
-                if error is None:
-                    self._note(message)
-                else:
-                    self._note_error(message, error, ranges)
+            self._note(come, ranges)
             if come:
                 size, count = size + sum(map(len, come)), count + len(come)
                 self.bytes_a_record = size / count
@@ -145,12 +140,17 @@ class _Stream:
                 deadline = time.monotonic() + PATIENCE
         return {place: self._handed_out(place, to) for place, (_, to) in ranges.items()}
 
-    def _note(self, message: Any) -> None:
-        place, offset = (message.topic(), message.partition()), message.offset()
-        if offset < self._read[place]:
-            raise Declined("records that come twice")
-        self._read[place] = offset + 1
-        self._ahead[place].append(message)
+    def _note(self, come: Sequence[Any], ranges: Mapping[Place, tuple[int, int]]) -> None:
+        read, ahead = self._read, self._ahead
+        for message in come:
+            if message.error() is not None:
+                self._note_error(message, message.error(), ranges)
+                continue
+            place, offset = (message.topic(), message.partition()), message.offset()
+            if offset < read[place]:
+                raise Declined("records that come twice")
+            read[place] = offset + 1
+            ahead[place].append(message)
 
     def _note_error(self, message: Any, error: Any, ranges: Mapping[Place, tuple[int, int]]) -> None:
         """What is no record: the end of a partition, or an error."""
@@ -165,7 +165,9 @@ class _Stream:
             raise Declined("a partition that cannot be read whole")
 
     def _handed_out(self, place: Place, to: int) -> list[Any]:
-        ahead, found = self._ahead[place], []
+        ahead, found = self._ahead[place], list[Any]()
+        if ahead and ahead[-1].offset() < to:
+            found, self._ahead[place], ahead = list(ahead), deque(), deque()
         while ahead and ahead[0].offset() < to:
             found.append(ahead.popleft())
         self._taken[place] = to

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ class KafkaSource(Polled):
         values = [record.value() for record in records]
         if not values:
             raise Declined("a batch without a record")
-        if any(value is None for value in values):
+        if None in values:
             raise Declined("a record without a value")
         text = b"\n".join(values)
         if text.count(b"\n") != len(values) - 1:
@@ -98,7 +99,8 @@ class KafkaSource(Polled):
 
 def _stamps(records: Sequence[Any]) -> tuple[Any, Any]:
     """Whether the broker's clock has stamped each record, and the stamps, in milliseconds."""
-    stamps = np.array([record.timestamp() for record in records], np.int64).reshape(-1, 2)
+    said = chain.from_iterable(record.timestamp() for record in records)
+    stamps = np.fromiter(said, np.int64, 2 * len(records)).reshape(-1, 2)
     return stamps[:, 0] == _BY_BROKER, stamps[:, 1]
 
 
