@@ -324,4 +324,4 @@ def test_a_compacted_topic_is_read_alike(
     _, rows_there, _ = ran(spark, monkeypatch, made["off"], "off")
     assert 0 < len(rows_here) < 120
     assert rows_here == rows_there
-    assert "cannot be read whole" not in here.paths["log"]
+    assert here.paths["log"].partition("; Spark for ")[2] in ("", "a batch without a record")
