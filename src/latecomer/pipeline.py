@@ -292,8 +292,9 @@ class Engine:
         return self._under_way is not None and not self._under_way.done()
 
     def close(self) -> None:
-        """Let go of the sinks, wherever they are; nothing is under way any more."""
+        """Let go of the sources and sinks, wherever they are; nothing is under way any more."""
         self._completing.shutdown()
+        self.log.close()
         self.sinks.close()
 
     def heartbeat(self, at: int) -> bool:

@@ -13,11 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Event, Output, Pipeline
-from latecomer.config.sources import Files, Source
+from latecomer.config.sources import Files, Source, UnknownFields
 from latecomer.decode.arrow_json import json_lines
-from latecomer.decode.base import CORRUPT
+from latecomer.decode.base import CORRUPT, KEPT, RECORD
 from latecomer.decode.files import SourceFile
-from latecomer.decode.json import JsonFiles
+from latecomer.decode.json import JsonFiles, JsonRecords
 from latecomer.fast import VARIABLE, Declined
 from latecomer.log.envelope import micros as micros_sql
 from latecomer.log.in_process import micros
@@ -119,12 +119,12 @@ def mutants(count: int) -> list[str]:
     return found
 
 
-def taken(lines: list[str]) -> list[str]:
+def taken(lines: list[str], others: bool = True) -> list[str]:
     """The lines that the fast path takes, each by itself."""
     found = []
     for line in lines:
         try:
-            json_lines(line.encode(), COLUMNS)
+            json_lines(line.encode(), COLUMNS, others)
         except Declined:
             continue
         found.append(line)
@@ -171,6 +171,24 @@ SCHEMA = {
     "rate": "double",
     "ok": "boolean",
 }
+
+
+@pytest.mark.parametrize("unknown", ["ignore", "keep"])
+def test_what_the_fast_path_reads_spark_reads_alike_as_records(
+    spark: SparkSession, unknown: UnknownFields
+) -> None:
+    """A record of a topic is decoded by `from_json`, and not by the reader of files."""
+    lines = taken([*ODD, *mutants(3000)], others=unknown == "ignore")
+    assert len(lines) > 1000
+    here = json_lines("\n".join(lines).encode(), COLUMNS)
+    records = pa.table({RECORD: pa.array([line.encode() for line in lines])})
+    decoded = JsonRecords(unknown).decoded(spark.createDataFrame(records), COLUMNS)
+    there = pa.table(decoded.toArrow())
+    for name in [CORRUPT, *([KEPT] if unknown == "keep" else [])]:
+        assert there.column(name).null_count == there.num_rows
+    assert [repr(row) for row in there.select(list(COLUMNS)).to_pylist()] == [
+        repr(row) for row in here.to_pylist()
+    ]
 
 
 def moment(second: float) -> str:

@@ -17,6 +17,7 @@ from latecomer.config.kafka import KafkaTopics
 from latecomer.config.load import load_pipeline
 from latecomer.config.sinks import KafkaSink
 from latecomer.errors import LatecomerError, SinkError, SinkOutage, SourceError, SourceOutage
+from latecomer.fast import VARIABLE
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.sink import kafka_client
@@ -86,7 +87,7 @@ def test_source_sink_and_doctor_use_certificates_and_passwords(
     broker, made = secure.broker, tmp_path / "made"
     made.mkdir()
     topic, results = broker.create_topic(), broker.new_name()
-    broker.produce(topic, payments(0, 120))
+    broker.produce(topic, payments(0, 60))
     monkeypatch.setenv("KEY_WORD", LOCK)
     (tmp_path / "word").write_text(WORD + "\n")
     sink = {
@@ -109,7 +110,14 @@ def test_source_sink_and_doctor_use_certificates_and_passwords(
     file.write_text(yaml.safe_dump(written), encoding="utf-8")
 
     pipeline = load_pipeline(file)
-    run(pipeline, drain=True, spark=spark)
+    with monkeypatch.context() as patched:
+        patched.setenv(VARIABLE, "off")
+        run(pipeline, once=True, spark=spark)
+    broker.produce(topic, payments(60, 60))
+    report = run(pipeline, drain=True, spark=spark)
+    assert report.paths["log"].startswith("all "), (
+        "Spark's client has read the first batch, and ours the second"
+    )
     assert totals(pipeline) == (120, sum(range(120)))
     assert check_ledger(pipeline, spark) == []
     told = [json.loads(record.value or b"") for record in broker.consume(results)]

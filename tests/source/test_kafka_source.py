@@ -16,6 +16,7 @@ from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Pipeline
 from latecomer.errors import SourceError
+from latecomer.fast import VARIABLE
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.source.choose import source_of
@@ -41,9 +42,10 @@ def test_a_topic_is_read_to_its_end_and_from_there_on(
 
 
 def test_many_partitions_cost_neither_time_nor_files(
-    spark: SparkSession, kafka: Client, tmp_path: Path
+    spark: SparkSession, kafka: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A fetch that waits for more would take half a second a partition."""
+    """A fetch of Spark's that waits for more would take half a second a partition."""
+    monkeypatch.setenv(VARIABLE, "off")
     partitions, seconds = 64, list[float]()
     topic = kafka.create_topic(partitions=partitions)
     pipeline = pipeline_on(tmp_path, kafka, topic)

@@ -119,6 +119,11 @@ class EventLog:
             read.clocks(),
         )
 
+    def close(self) -> None:
+        """Let go of the sources."""
+        for source in self.sources.values():
+            source.close()
+
     def _written(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows | Loaded]:
         """All lanes of a batch, in a folder that no commit names, and the rows that were read."""
         self._tables = {}

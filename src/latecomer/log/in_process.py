@@ -23,7 +23,7 @@ from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ids import BEGIN, BETWEEN, END, ESCAPES
 from latecomer.model.sources import BETWEEN as BETWEEN_SOURCE
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.source.base import LANDED, ORIGIN, POSITION, Loaded
+from latecomer.source.base import LANDED, ORIGIN, PARTITION, POSITION, Loaded
 from latecomer.store.layout import EventLayout, Reading
 
 
@@ -137,11 +137,13 @@ def _whole(rows: pa.Table, name: str) -> npt.NDArray[np.int64]:
 
 def _partition(rows: pa.Table, reading: Reading) -> pa.Array | pa.ChunkedArray:
     """The source partition; of several sources it begins with the source."""
-    own = _text(rows, reading.pipeline.partition_column, reading.columns)
+    named = reading.pipeline.partition_column
+    given = named is None and PARTITION in rows.column_names
+    own = rows.column(PARTITION) if given else _text(rows, named, reading.columns)
     if not reading.source:
         return own
-    named = pc.binary_join_element_wise(reading.source, own, BETWEEN_SOURCE, null_handling="skip")
-    return pc.if_else(pc.fill_null(pc.equal(own, ""), False), reading.source, named)
+    joined = pc.binary_join_element_wise(reading.source, own, BETWEEN_SOURCE, null_handling="skip")
+    return pc.if_else(pc.fill_null(pc.equal(own, ""), False), reading.source, joined)
 
 
 def _id(rows: pa.Table, parts: Sequence[str], kinds: Mapping[str, str]) -> pa.Array | pa.ChunkedArray:

@@ -144,7 +144,7 @@ class Loaded:
     """The rows of a slice in this process, none of which is a dead letter so far."""
 
     rows: pa.Table
-    """The source's columns, ORIGIN, POSITION and, in microseconds, LANDED."""
+    """The source's columns, ORIGIN, POSITION, in microseconds LANDED and, where the source says it, PARTITION."""
     clock: Clock
     """What said when they came."""
 
@@ -204,6 +204,9 @@ class Source(ABC):
         """The rows of a slice in this process; `Declined` where Spark has to read them."""
         self.require_fast()
         raise NotImplementedError
+
+    def close(self) -> None:  # noqa: B027
+        """Let go of what is kept open between slices; it may be read on."""
 
 
 class FollowedSource(Source):

@@ -9,6 +9,7 @@ from latecomer.config.models import Pipeline
 from latecomer.source.base import FollowedSource
 from latecomer.source.files import FileSource
 from latecomer.source.kafka import KafkaReader
+from latecomer.source.kafka_in_process import KafkaSource
 from latecomer.source.polled import Polled
 
 
@@ -21,7 +22,7 @@ def source_of(pipeline: Pipeline, columns: Mapping[str, str]) -> FollowedSource:
     """The source at work, with the columns pinned for it."""
     source = pipeline.source
     if source.kafka is not None:
-        return Polled(pipeline, columns, KafkaReader(topics=source.kafka, base=pipeline.base))
+        return KafkaSource(pipeline, columns, KafkaReader(topics=source.kafka, base=pipeline.base))
     if source.own is not None:
         return Polled(pipeline, columns, source.own)
     return FileSource(pipeline, columns)

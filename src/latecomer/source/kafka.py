@@ -1,4 +1,5 @@
 """Topics of a Kafka cluster: the broker is asked how far they reach, and Spark's connector reads what lies between.
+Small batches are read without it (`kafka_in_process.py`).
 
 The broker's metadata name the partitions, also those that never had a record, and how much of each is still to be read.
 """
@@ -19,6 +20,7 @@ from latecomer.config.kafka import METADATA, KafkaTopics, StartAt
 from latecomer.config.own import PolledSource
 from latecomer.errors import MachineError, SourceError
 from latecomer.source.kafka_broker import Broker
+from latecomer.source.kafka_fetch import Fetcher
 from latecomer.source.kafka_ranges import (
     Answer,
     Gone,
@@ -56,6 +58,11 @@ class KafkaReader(PolledSource):
     @cached_property
     def _broker(self) -> Broker:
         return Broker(self.topics, self.base)
+
+    @cached_property
+    def fetcher(self) -> Fetcher:
+        """Reads records without Spark."""
+        return Fetcher(self._broker.settings)
 
     @cached_property
     def _clients(self) -> SparkClients:
