@@ -63,11 +63,11 @@ def _plots(found: Advice) -> Iterator[tuple[str, str]]:
 
 def _style() -> str:
     """How the page shows plots, by day: many programs that show pictures know no variables of style sheets."""
-    colours = dict(re.findall(r"(--[a-z-]+):(#[0-9a-f]{6})", STYLE.partition("@media")[0]))
+    colours = dict(re.findall(r"--([a-z-]+):(#[0-9a-f]{6})", STYLE.partition("@media")[0]))
     rules = re.findall(r"^\.advice svg ([^{]*\{[^}]*\})", STYLE, re.MULTILINE)
-    plain = [re.sub(r"var\((--[a-z-]+)\)", lambda used: colours[used[1]], rule) for rule in rules]
+    plain = [re.sub(r"var\(--([a-z-]+)\)", lambda used: colours[used[1]], rule) for rule in rules]
     named = [
         f"tspan.line{nth} {{ fill:{colours[name]}; stroke:none }}"
-        for nth, name in enumerate(("--one", "--three"))
+        for nth, name in enumerate(("one", "three"))
     ]
     return "\n".join([*plain, *named])
