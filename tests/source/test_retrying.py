@@ -170,6 +170,7 @@ MEANWHILE = [
 ]
 
 
+@pytest.mark.usefixtures("spark_alone")
 @pytest.mark.parametrize(("form", "old", "new"), MEANWHILE)
 def test_a_file_that_is_replaced_between_finding_and_reading_it_is_read_whole(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, old: bytes, new: bytes
@@ -193,6 +194,7 @@ def test_a_file_that_is_replaced_between_finding_and_reading_it_is_read_whole(
     assert dead_letters(store) == []
 
 
+@pytest.mark.usefixtures("spark_alone")
 def test_a_file_that_is_away_for_a_moment_is_waited_for(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
