@@ -144,6 +144,7 @@ def test_each_writer_in_its_own_unit_and_what_cannot_be_read(spark: SparkSession
     assert said[3] == "the 0 bytes after its id are no whole record of schema 1"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("length", [2**31 - 20, 100 << 20, -3, 1])
 def test_lengths_that_are_not_true_cost_no_memory(spark: SparkSession, tmp_path: Path, length: int) -> None:
     reader = record(
