@@ -233,7 +233,7 @@ def kafka(source: Path, events: int, rows: int = 250_000) -> None:
     )
     for column in ("source", "rows/s", "s a batch", "topic / files", "by processor time"):
         table.add_column(column, justify="right")
-    ratio, worked = files["seconds"] / topic["seconds"], sum(files["worked"]) / topic["worked"]
+    ratio, worked = files["seconds"] / topic["seconds"], sum(files["worked"]) / sum(topic["worked"])
     for name, found, ratios in (("files", files, ()), ("topic", topic, (f"{ratio:.2f}", f"{worked:.2f}"))):
         speed, batch = f"{events / found['seconds']:,.0f}", statistics.median(found["batches"])
         table.add_row(name, speed, f"{batch:.2f}", *ratios)

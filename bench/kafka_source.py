@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +72,20 @@ def throughput(source: Path, rows: int, work: Path) -> dict[str, Any]:
     producer.flush()
     made = pipeline(work, broker.servers, topic, rows, output("tumbling"))
     spark, batches = session(made, work), list[float]()
-    began, spent = time.monotonic(), processor_seconds()
-    run(made, drain=True, spark=spark, watch=lambda report: batches.append(report.seconds))
-    result = {"seconds": time.monotonic() - began, "worked": processor_seconds() - spent, "batches": batches}
+    others = [broker.process.pid] if broker.process else []
+    marks = [processor_seconds(others)]
+
+    def watch(report: BatchReport) -> None:
+        if report.kind == "data":
+            batches.append(report.seconds)
+            marks.append(processor_seconds(others))
+
+    began = time.monotonic()
+    run(made, drain=True, spark=spark, watch=watch)
+    seconds = time.monotonic() - began
     broker.kill()
-    return {**result, "events": events}
+    worked = [after - before for before, after in pairwise(marks)]
+    return {"seconds": seconds, "worked": worked, "batches": batches, "events": events}
 
 
 def send(producer: Any, topic: str, value: bytes, partition: int) -> None:

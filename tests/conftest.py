@@ -58,16 +58,11 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What runs on Spark comes first, so that no worker is left alone with a long test at the end.
-
-    Coverage doubles what pure Python costs, and properties are what takes long in it: coverage is measured by the
-    transcripts, the examples, and what runs on Spark.
-    """
+    """What runs on Spark comes first, so that no worker is left alone with a long test at the end."""
     items.sort(key=lambda item: "spark" not in getattr(item, "fixturenames", ()))
     for item in items:
         is_property = hasattr(getattr(item, "obj", None), "hypothesis")
         if is_property and "spark" not in getattr(item, "fixturenames", ()):
-            item.add_marker("no_cover")
             item.add_marker("drawn")
 
 

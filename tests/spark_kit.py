@@ -45,8 +45,8 @@ from latecomer.store.publication import publication_order
 from latecomer.store.store import Store, open_store
 from latecomer.testing.checking import in_turn
 from latecomer.timeline.keeper import TimelineKeeper
-from latecomer.windowing.assign import END
-from latecomer.windowing.judge import BATCH, FATE, FATES, WATERMARK, as_seen, judged
+from latecomer.windowing.columns import BATCH, END, FATE, WATERMARK
+from latecomer.windowing.judge import FATES, as_seen, judged
 
 COLUMNS = {"at": "bigint", "seen": "bigint", "part": "string", "id": "string"}
 PAYLOAD = {"key": "string", "paise": "bigint", "ok": "boolean"}

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 
 import latecomer
 from latecomer import errors
+from latecomer.config.sinks import SINKS
+from latecomer.model.strategies import STRATEGIES
+from latecomer.model.windows import KINDS
 
 
 def test_the_public_names_are_sorted_and_exist() -> None:
     assert list(latecomer.__all__) == sorted(latecomer.__all__)
     assert all(getattr(latecomer, name) is not None for name in latecomer.__all__)
+
+
+def test_a_name_is_listed_where_it_is_loaded_from_and_for_type_checkers() -> None:
+    checked = {
+        alias.name
+        for each in ast.walk(ast.parse(inspect.getsource(latecomer)))
+        if isinstance(each, ast.ImportFrom) and each.module and each.module.startswith("latecomer.")
+        for alias in each.names
+    }
+    assert set(latecomer._PLACES) == checked == set(latecomer.__all__)
+
+
+def test_what_a_pipeline_file_may_name_is_public() -> None:
+    named = {each.__name__ for each in (*SINKS.values(), *KINDS.values(), *STRATEGIES.values())}
+    assert named - {"Custom"} <= set(latecomer.__all__)  # stands for a class of the user's own
 
 
 def test_run_is_the_function() -> None:

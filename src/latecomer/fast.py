@@ -15,7 +15,7 @@ import pyarrow as pa
 VARIABLE = "LATECOMER_FAST"
 MOST_ROWS = 1_000_000
 """So many rows of a batch, or of open states, are held in this process."""
-MOST_READ = 64 << 20
+MOST_READ = 256 << 20
 """So many bytes of files are read in this process for a batch."""
 _TOLD = 3
 _Result = TypeVar("_Result")

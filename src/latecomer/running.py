@@ -24,7 +24,7 @@ from latecomer.errors import PipelineError, Problem, RegistryOutage, SourceError
 from latecomer.following import follow
 from latecomer.log.filling import NOTHING_FILLED, Filled
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.model.windows import Calendar, Tumbling
+from latecomer.model.windows import zone_of
 from latecomer.pipeline import BatchReport, Engine
 from latecomer.sink.keeper import check_sinks
 from latecomer.source.choose import sources_of
@@ -39,6 +39,7 @@ from latecomer.store.recovery import held_for_run
 from latecomer.store.store import Store, source_columns
 from latecomer.store.unknown import NONE_SEEN, UnknownSeen
 from latecomer.timeline.keeper import TimelineKeeper
+from latecomer.windowing.widening import require_widenable
 
 LOG = logging.getLogger(__name__)
 
@@ -135,6 +136,7 @@ def check_store(store: Store, drain: bool = False) -> None:
     outputs_to_compute(store)
     for source in sources_of(store.pipeline, store.columns).values():
         source.require()
+    require_widenable(store)  # before tables of sinks follow
     check_sinks(store)
     last = store.ledger.last_batch()
     reached = TimelineKeeper(store.watermarks, store.pipeline.watermark).reached(last) if last >= 0 else None
@@ -225,8 +227,7 @@ def check_zones(spark: SparkSession, pipeline: Pipeline, file: str | Path | None
     """Java must know every zone too: its list may be older than Python's."""
     written = {"event.zone": pipeline.event.zone}
     for name, output in pipeline.outputs.items():
-        if isinstance(output.window, Calendar | Tumbling):
-            written[f"outputs.{name}.window.zone"] = output.window.zone
+        written[f"outputs.{name}.window.zone"] = zone_of(output.window)
     fix = "update Java, or name a zone with the same clock"
     place = str(file) if file else None
     problems = [

@@ -91,6 +91,10 @@ def json_value(value: Any, kind: pa.DataType | None = None, zone: str = UTC) -> 
     >>> json_value(b"a"), json_value(float("nan")), json_value(True)
     ('YQ==', 'NaN', True)
     """
+    if kind is None and isinstance(value, list):
+        return [json_value(each, zone=zone) for each in value]
+    if kind is None and isinstance(value, dict):
+        return {name: json_value(each, zone=zone) for name, each in value.items()}
     write = None if value is None else _writer(kind or _type_of(value), zone)
     return value if write is None else write(value)
 
@@ -122,6 +126,8 @@ def _writer(kind: pa.DataType, zone: str) -> Callable[[Any], Any] | None:
         return lambda values: [json_value(value, kind.value_type, zone) for value in values]
     if pa.types.is_struct(kind):
         return lambda row: {each.name: json_value(row[each.name], each.type, zone) for each in kind}
+    if pa.types.is_map(kind):
+        return lambda pairs: {key: json_value(value, kind.item_type, zone) for key, value in pairs}
     return None
 
 

@@ -196,6 +196,7 @@ VERBS = {
     "gaps": ["gaps", "FILE"],
     "advise": ["advise", "FILE"],
     "ledger": ["ledger", "FILE"],
+    "status": ["status", "FILE"],
     "alerts": ["check", "FILE"],
     "removals": ["ledger", "FILE", "--removals"],
     "correct": ["correct", "FILE", "minute_totals"],

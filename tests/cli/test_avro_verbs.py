@@ -89,3 +89,18 @@ def test_doctor_looks_for_the_jar_and_the_registry(
     assert "problem  registry: the registry http://" in said.out
     assert "0 of its schemas are in the store" in said.out
     assert "secret" not in said.out + said.err
+
+
+def test_json_of_a_registry_is_told(
+    registry: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call, file = calling(capsys), tmp_path / "payments.yaml"
+    kafka = "kafka: {servers: '127.0.0.1:1', topics: [payments]}, schema: {at: timestamp, paise: bigint}"
+    options = f"{{registry: '{registry.url}', id_header: sid}}"
+    file.write_text(FILE.format(source=f"{kafka}, format: {{json: {options}}}"))
+    said = call("validate", str(file))
+    assert said.status == 0
+    assert f"json, ids in the header sid, checked by schemas from {registry.url}" in said.out
+    assert f"{registry.url} answers, 0 of its schemas are in the store" in call("doctor", str(file)).out
+    file.write_text(FILE.format(source=f"{kafka}, format: {{json: {{validate: false}}}}"))
+    assert "json, not checked" in call("validate", str(file)).out

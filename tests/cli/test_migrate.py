@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,11 @@ from migration_kit import RIDE, avro, pricing, text
 from registry_kit import Server, beside
 from rides_kit import MIXED, NOON, log, ride, rides
 
+from latecomer.config.load import load_pipeline
 from latecomer.model.durations import to_micros
 from latecomer.registry.tokens import Scope, add_token, new_token
-from latecomer.store.store import Store
+from latecomer.sink.keeper import check_sinks
+from latecomer.store.store import Store, open_store
 
 pytest.importorskip("fastapi")
 AT_ONCE = {"expand": "0s", "dual_write": "0s", "migrate": "0s"}
@@ -286,3 +290,34 @@ def test_a_registry_that_is_missing_or_silent(
     assert "does not answer" in said.err
     stranger = cli("migrate", "seen", written(tmp_path, "http://127.0.0.1:1"), "--consumer", "biling")
     assert "did you mean billing?" in stranger.err
+
+
+# Tables of sinks
+
+
+def test_the_tables_of_sinks_are_brought_along(
+    cli: Cli, registry: Server, store: Store, tmp_path: Path
+) -> None:
+    file, pipeline = written(tmp_path, registry.url), tmp_path / "pipeline.yaml"
+    assert "--pipeline '' is missing" in cli("migrate", "tables", file).err
+    said = cli("migrate", "tables", file, "--pipeline", pipeline)
+    assert said.status == 1
+    assert "fare-cents has not begun, so tables stay as they are" in said.err
+    assert cli("migrate", "advance", file).status == 0
+    assert "only late_to has such tables" in cli("migrate", "tables", file, "--pipeline", pipeline).err
+    pipeline.write_text(
+        pipeline.read_text().replace("rides: count(*)}}", "rides: count(*)}, late_to: [{sqlite: late.db}]}")
+    )
+    missing = cli("migrate", "tables", file, "--pipeline", pipeline)
+    assert "there is no totals_late yet; run the pipeline first" in missing.err
+    check_sinks(open_store(load_pipeline(pipeline)))
+    planned = cli("migrate", "tables", file, "--pipeline", pipeline)
+    assert f"sqlite {tmp_path / 'late.db'}, table totals_late: its columns stay as they are" in planned.out
+    assert 'CREATE VIEW "totals_late_both_shapes" AS SELECT "window_start", ' in planned.out
+    assert "nothing was changed; --apply does it" in planned.err
+    assert cli("migrate", "tables", file, "--pipeline", pipeline, "--apply").err == ""
+    with closing(sqlite3.connect(tmp_path / "late.db")) as database:
+        assert database.execute("select fare_cents from totals_late_both_shapes").fetchall() == []
+    (row,) = json.loads(cli("migrate", "tables", file, "--pipeline", pipeline, "-f", "json").out)["tables"]
+    assert (row["table"], row["drop"], row["bring_back"], row["applied"]) == ("totals_late", [], [], False)
+    assert cli("migrate", "tables", file, "--pipeline", pipeline, "-f", "csv").status == 2

@@ -83,7 +83,9 @@ def test_news_of_a_long_step_come_now_and_then(
         err = seen(capsys, lambda err: "batch 1" in err)
         LOG.info("replaying batch %d", 2)
         err += seen(capsys, lambda err: "batch 2" in err)
-    assert re.fullmatch(r"replaying batch 1\nreplaying batch 2 \(\d+ s\)\n", err)
+    # On a busy machine a step may last long enough to be shown again.
+    again = r"(?:replaying batch \d \(\d+ s\)\n)*"
+    assert re.fullmatch(rf"replaying batch 1\n{again}replaying batch 2 \(\d+ s\)\n{again}", err)
 
 
 def test_a_step_without_news_is_shown_again(

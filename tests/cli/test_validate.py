@@ -173,19 +173,25 @@ def test_what_is_left_out_of_the_source_is_named(undeclared: Path, cli: Cli) -> 
     moments = pa.array([NOON * 1000], pa.timestamp("ns", "UTC"))
     columns = {"at": moments, "arrived": moments, "tower": ["n"], "merchant": ["a"], "paise": [1]}
     (undeclared.parent / "arrivals").mkdir()
-    odd = {"tags": [["x"]], "clock": pa.array([1], pa.time64("us")), "huge": pa.array([1], pa.uint64())}
+    halves = pa.array([[1.5]], pa.list_(pa.float16()))
+    odd = {
+        "tags": [["x"]],
+        "halves": halves,
+        "clock": pa.array([1], pa.time64("us")),
+        "huge": pa.array([1], pa.uint64()),
+    }
     pq.write_table(pa.table({**columns, **odd}), undeclared.parent / "arrivals" / "a.parquet")
     (undeclared.parent / "arrivals" / os.fsdecode(b"b\xe9.parquet")).write_bytes(b"")
     said = cli("validate", undeclared)
     assert said.status == 0
     assert "at timestamp, arrived timestamp, tower string, merchant string, paise bigint" in said.out
-    assert "huge decimal(20,0) (inferred from the files)" in said.out
-    named, tags, clock = said.err.splitlines()[-3:]
+    assert "tags array<string>, huge decimal(20,0) (inferred from the files)" in said.out
+    named, halves_said, clock = said.err.splitlines()[-3:]
     assert "b\\xe9.parquet' is not read: its name is not UTF-8; rename it" in named
-    assert tags.startswith("warning: column tags (list<element: string>) is left out")
+    assert halves_said.startswith("warning: column halves (list<element: halffloat>) is left out")
     assert clock.startswith("warning: column clock (time64[us]) is left out")
     examined = cli("doctor", undeclared).out
-    assert "ok       source: warning: column tags (list<element: string>) is left out" in examined
+    assert "ok       source: warning: column halves (list<element: halffloat>) is left out" in examined
 
 
 def test_an_encoding_is_told(undeclared: Path, cli: Cli) -> None:

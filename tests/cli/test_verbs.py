@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
+import cli_kit
 import pytest
 import typer
 
@@ -19,6 +20,16 @@ def test_a_verb_is_listed_with_the_beginning_of_its_own_help(name: str) -> None:
     assert command.name == name
     paragraph = inspect.cleandoc(command.help).partition("\n\n")[0]
     assert VERBS[name].help == " ".join(paragraph.split())
+
+
+WITHOUT_A_STORE = {"dashboard", "demo", "metrics", "migrate", "registry", "schema", "test"}
+"""They read none, or have tests of their own for one that is broken."""
+
+
+def test_every_verb_that_opens_a_store_is_tried_with_broken_ones() -> None:
+    tried = {words[0] for words in (*cli_kit.VERBS.values(), *cli_kit.ON_SPARK.values())}
+    assert tried | WITHOUT_A_STORE == set(VERBS)
+    assert not tried & WITHOUT_A_STORE
 
 
 def test_every_module_of_a_verb_is_in_the_table() -> None:

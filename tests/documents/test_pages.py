@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 import yaml
 from tools.site import linked_files, links, outside, project_pages
 
+import latecomer
+from latecomer.cli.verbs import VERBS
 from latecomer.config.load import load_pipeline
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +37,17 @@ def test_every_promise_has_a_condition_and_a_test() -> None:
     for promise in promises:
         assert "Holds " in promise, promise
         assert NAMED.search(promise), promise
+
+
+def test_every_verb_is_in_the_table_of_verbs() -> None:
+    page = (ROOT / "docs/verbs.md").read_text(encoding="utf-8")
+    assert {name for name in VERBS if not re.search(rf"^\| `{name}\b", page, re.MULTILINE)} == set()
+
+
+def test_every_call_is_named_among_those_of_python() -> None:
+    page = (ROOT / "docs/python.md").read_text(encoding="utf-8")
+    calls = {name for name in latecomer.__all__ if inspect.isfunction(getattr(latecomer, name))}
+    assert {name for name in calls if f"`{name}" not in page} == set()
 
 
 def entries(navigation: list[Any]) -> Iterator[str]:

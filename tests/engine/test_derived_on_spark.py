@@ -158,6 +158,10 @@ CALLS = [
     "regexp(s,'a')",
     "regexp_like(s,'a')",
     "array_contains(split(s,','),'a')",
+    "arrays_overlap(tags,tags)",
+    "map_contains_key(attrs,'k')",
+    "to_json(items)",
+    "array_join(tags,',')",
     "is_valid_utf8(s)",
     "boolean(s)",
     "add_months(day,1)",
@@ -238,6 +242,21 @@ MORE = [
         "greatest(n, i)",
         "least(x, n)",
     ),
+    *(
+        "tags[0]",
+        "attrs['k']",
+        "items[0].sku",
+        "element_at(items, -1).price",
+        "get(tags, 1)",
+        "array_max(map_values(attrs))",
+        "element_at(map_keys(attrs), 1)",
+        "sort_array(array_distinct(tags))[0]",
+        "size(array_except(tags, array('a')))",
+        "array_union(tags, tags)[0]",
+        "array_intersect(tags, slice(tags, 1, 2))[0]",
+        "array_min(tags)",
+        "to_json(attrs)",
+    ),
     *("1e3", "99999999999", "1.5", "shiftleft(i, 1)", "shiftright(n, 1)", "bround(x, 1)", "nvl(n, i)", "~i"),
 ]
 COLUMNS = {
@@ -250,6 +269,9 @@ COLUMNS = {
     "at": "timestamp",
     "day": "date",
     "price": "decimal(10,2)",
+    "tags": "array<string>",
+    "attrs": "map<string,bigint>",
+    "items": "array<struct<sku:string,price:decimal(9,2)>>",
 }
 WIDER = {"json_object_keys", "split"}
 """Lists, which are no type of a column."""

@@ -80,7 +80,7 @@ def test_whole_numbers_near_64_bits(spark: SparkSession, kind: str, limit: int) 
     assert sum(total is None for total in found) < GROUPS / 2
 
 
-@pytest.mark.parametrize("scale", [0, 2, 18, 35])
+@pytest.mark.parametrize("scale", [0, 2, 18, 35, 36, 38])
 def test_decimals_near_38_digits(spark: SparkSession, scale: int) -> None:
     kind, groups = f"decimal(38,{scale})", drawn(long_numbers(scale))
     found = in_two_steps(spark, long_sum("s", "v", kind), kind, groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -116,12 +117,23 @@ def test_a_decimal_beyond_38_digits_is_null_with_a_warning_and_stops_nothing(
     assert "output totals: total does not fit decimal(38,0) in 1 places and is null there" in caplog.text
 
 
-def test_too_many_digits_after_the_point_name_output_column_and_fix(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    write(tmp_path, "a.json", 9, 9)
-    with pytest.raises(PipelineError, match="declare paise with fewer digits after the point, or as double"):
-        run(pipeline_in(tmp_path, "decimal(38,37)"), drain=True, spark=spark)
+@pytest.mark.parametrize("kind", ["decimal(38,31)", "decimal(38,38)"])
+def test_any_digits_after_the_point_stop_nothing(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "in").mkdir()
+    most = "0.9" if kind == "decimal(38,38)" else "9999999.9"
+    amounts = f'"2026-11-08T14:00:00Z", "paise": {most}', '"2026-11-08T14:02:00Z", "paise": 0.25'
+    rows = [f'{{"at": {amount}}}\n' for amount in amounts for _ in range(2)]
+    (tmp_path / "in" / "a.json").write_text("".join(rows))
+    told = ("sum", "avg", "var_pop", "stddev")
+    output = {"window": {"tumbling": "1m"}, "aggregates": {name: f"{name}(paise)" for name in told}}
+    pipeline = pipeline_in(tmp_path, kind, outputs={"totals": output})
+    run(pipeline, drain=True, spark=spark)
+    panes = open_store(pipeline).output_tables("totals", None).panes
+    rows = panes.query(f"select {', '.join(told)} from t order by window_start").to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        (None, None, 0.0, 0.0),
+        (Decimal("0.5"), Decimal("0.25"), 0.0, 0.0),
+    ]
 
 
 def test_an_overflow_within_a_predicate_stops_nothing(spark: SparkSession, tmp_path: Path) -> None:

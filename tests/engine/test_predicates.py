@@ -179,7 +179,8 @@ def test_every_listed_function_is_one_of_spark_and_a_function_of_its_values_alon
     }
     allowed = {
         "array_funcs", "bitwise_funcs", "collection_funcs", "conditional_funcs", "conversion_funcs", "datetime_funcs",
-        "hash_funcs", "json_funcs", "math_funcs", "misc_funcs", "predicate_funcs", "string_funcs", "url_funcs", "",
+        "hash_funcs", "json_funcs", "map_funcs", "math_funcs", "misc_funcs", "predicate_funcs",
+        "string_funcs", "url_funcs", "",
     }  # fmt: skip
     assert set(groups.values()) <= allowed
     assert [name for name, group in groups.items() if group == "misc_funcs"] == ["typeof"]

@@ -9,9 +9,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from latecomer.log.columns import TIME
 from latecomer.model.windows import Tumbling, Window
 from latecomer.spark.session import own_session
-from latecomer.windowing.assign import END, START, TIME, with_windows
+from latecomer.windowing.assign import with_windows
+from latecomer.windowing.columns import END, START
 from zone_kit import HOUR, MINUTE, changes
 
 WINDOWS = [

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.models import Output
+from latecomer.log.columns import TIME
 from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.interpreter import Arrival
 from latecomer.model.strategies import Bounded
@@ -20,7 +21,8 @@ from latecomer.model.windows import Calendar, Window
 from latecomer.model.zones import day_of, midnight
 from latecomer.spark.session import own_session
 from latecomer.store.store import open_store
-from latecomer.windowing.assign import END, START, TIME, with_windows
+from latecomer.windowing.assign import with_windows
+from latecomer.windowing.columns import END, START
 from spark_kit import Bench, assert_same, stored_panes
 
 pytestmark = pytest.mark.usefixtures("spark_alone")

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import os
 import random
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from fast import lines_kit
 from latecomer.config.models import Event, Output, Pipeline
 from latecomer.config.sources import Files, Source, UnknownFields
 from latecomer.decode.arrow_json import json_lines
-from latecomer.decode.base import CORRUPT, KEPT, RECORD
+from latecomer.decode.arrow_text import column_type
+from latecomer.decode.columns import CORRUPT, KEPT, RECORD
 from latecomer.decode.files import SourceFile
 from latecomer.decode.json import JsonFiles, JsonRecords
 from latecomer.fast import VARIABLE, Declined
@@ -28,7 +33,7 @@ from latecomer.spark.session import own_session
 from latecomer.store.store import Store
 from latecomer.store.table import Table
 
-COLUMNS = {"at": "string", "s": "string", "n": "bigint", "t": "tinyint", "d": "double", "b": "boolean"}
+COLUMNS = {"at": "string", **lines_kit.COLUMNS}
 ODD = [
     *('{"n":1,"n":2}', '{"n":null,"n":2}', '{"n":2,"n":null}', '{"n":1,"\\u006e":2}', '{"z":1,"z":2,"n":3}'),
     *('{"n":1.0}', '{"n":1e2}', '{"n":-0}', '{"n":9223372036854775807}', '{"n":9223372036854775808}'),
@@ -89,6 +94,38 @@ ODD = [
         '{"z":"\\q","n":1}',
     ),
     *('{"z":' + "[" * 600 + "]" * 600 + ',"n":1}', '{"z":' + "[" * 1200 + "]" * 1200 + ',"n":1}'),
+    *(
+        f'{{"m":{number}}}'
+        for number in ("1", "1.5", "-2.25", "1.500", "1.005", "9999999.99", "10000000", "-0", "0.0")
+    ),
+    *(
+        f'{{"m":{number}}}'
+        for number in ("1e2", "1E-2", "100e-1", "0e-50", "0e30", "1e-50", "1e7", "true", "null")
+    ),
+    *(
+        f'{{"m":"{text}"}}'
+        for text in ("1.5", "", " 1", "+5", "1,000", "1e2", ".", ".5", "5.", "NaN", "1\\u00652")
+    ),
+    *(
+        f'{{"m":"{text}"}}'
+        for text in ("0e1000", "0e-1000", "0e0000000000001", "0x1F", "1_0", "0" * 60, "-" + "0" * 60)
+    ),
+    *(
+        f'{{"day":{day}}}'
+        for day in ('"2026-01-05"', '"2026-02-30"', '"2026-1-5"', '""', "5", '"1582-10-10"', "null")
+    ),
+    *(
+        f'{{"ts":"{text}"}}'
+        for text in ("2026-01-05T14:00:00Z", "2026-01-05", "2026-01-05T14:00:00.123456789+05:30")
+    ),
+    *(
+        f'{{"ts":{text}}}'
+        for text in ("1767621600", '""', '"2026-01-05T24:00:00Z"', '"1500-01-01T00:00:00Z"', "null")
+    ),
+    *(
+        f'{{"ntz":"{text}"}}'
+        for text in ("2026-01-05T14:00:00Z", "2026-01-05T14:00:00", "2026-01-05 14:00", "2026-01-05")
+    ),
     *('{"z":' + "1" * 950 + ',"n":1}', '{"z":' + "1" * 1100 + ',"n":1}', '{"s":"' + "x" * 2000 + '"}'),
 ]
 TIMES = [
@@ -98,6 +135,8 @@ TIMES = [
     *("0001-01-01T00:00:00",),
     *("1582-10-10T00:00:00Z", "1969-12-31T23:59:59.999999Z", "9999-12-31T23:59:59Z", " 2026-01-05T14:00:00Z", "12:30"),
     *("2026-01-05T14:00:00ZZ", "2026-01-05T14:00:00z", "2026-01-05T14:00:00.Z", "2026-01-05t14:00:00Z", "2026"),
+    *("2026-01-05T14:00+05:30", "2026-01-05 14:00:00.123456789-17:59", "2026-01-05T14:00:00+18:00", "2026-01-05 14:00"),
+    *("2026-01-05T14:00:00+05:60", "2026-01-05T14:00:00+0530", "2026-01-05T14:00:00.5+00:00", "2026-01-05Z"),
     *("2026-01-05T14:00:00 ", "２026-01-05T14:00:00Z", "2026-13-05T14:00:00Z", "2026-01-32T14:00:00Z", "", "Z"),
 ]  # fmt: skip
 
@@ -107,15 +146,15 @@ def mutants(count: int) -> list[str]:
     draw = random.Random(7)
     found = []
     for _ in range(count):
-        line = list(
+        line = (
             f'{{"at":"2026-01-05T14:{draw.randrange(60):02d}:00Z","s":"a{draw.choice(["", "é", chr(92) * 2])}b",'
             f'"n":{draw.randrange(-9, 10 ** draw.randrange(1, 19))},"t":{draw.randrange(-128, 128)},'
-            f'"d":{draw.uniform(-1e3, 1e3)!r},"b":{draw.choice(["true", "false", "null"])}}}'
+            f'"d":{draw.uniform(-1e3, 1e3)!r},"b":{draw.choice(["true", "false", "null"])},'
+            f'"m":{draw.choice(["1.5", "-2.25", chr(34) + "7" + chr(34), "1e2"])},'
+            f'"day":"2026-01-{draw.randrange(10, 30)}",'
+            f'"ts":"2026-01-05T14:00:0{draw.randrange(9)}{draw.choice(["Z", "+05:30", ""])}"}}'
         )
-        for _ in range(draw.randrange(0, 3)):
-            place = draw.randrange(len(line))
-            line[place] = draw.choice(["", line[place] * 2, draw.choice('{}[]",:\\ 0123456789eE.+-untfl')])
-        found.append("".join(line))
+        found.append(lines_kit.mutated(line, draw, '{}[]",:\\ 0123456789eE.+-untfl'))
     return found
 
 
@@ -129,6 +168,10 @@ def taken(lines: list[str], others: bool = True) -> list[str]:
             continue
         found.append(line)
     return found
+
+
+def shown(rows: pa.Table) -> list[str]:
+    return [repr(row) for row in rows.select(list(COLUMNS)).to_pylist()]
 
 
 def readable(text: str) -> bool:
@@ -152,12 +195,11 @@ def test_what_the_fast_path_reads_spark_reads_alike(spark: SparkSession, tmp_pat
     decoder = JsonFiles(Files(path=str(tmp_path)), COLUMNS)
     (read,) = decoder.parts(lambda: spark.read, [SourceFile(f"file://{file}", 0, 0)], by_line=False)
     sql = micros_sql("at", "string", None, "UTC")
-    there = pa.table(read.selectExpr(*COLUMNS, CORRUPT, f"{sql} as micros").coalesce(1).toArrow())
+    values = (f"{decoder.value(name, by_line=False)} as {name}" for name in COLUMNS)
+    there = pa.table(read.selectExpr(*values, CORRUPT, f"{sql} as micros").coalesce(1).toArrow())
 
     assert there.column(CORRUPT).null_count == there.num_rows
-    assert [repr(row) for row in there.select(list(COLUMNS)).to_pylist()] == [
-        repr(row) for row in here.to_pylist()
-    ]
+    assert shown(there) == shown(here)
     expected = micros(pa.array(times), "string", None, "UTC").to_pylist()
     assert there.column("micros").to_pylist()[-len(times) :] == expected
 
@@ -170,6 +212,8 @@ SCHEMA = {
     "paise": "bigint",
     "rate": "double",
     "ok": "boolean",
+    "fee": "decimal(9,2)",
+    "day": "date",
 }
 
 
@@ -186,9 +230,7 @@ def test_what_the_fast_path_reads_spark_reads_alike_as_records(
     there = pa.table(decoded.toArrow())
     for name in [CORRUPT, *([KEPT] if unknown == "keep" else [])]:
         assert there.column(name).null_count == there.num_rows
-    assert [repr(row) for row in there.select(list(COLUMNS)).to_pylist()] == [
-        repr(row) for row in here.to_pylist()
-    ]
+    assert shown(there) == shown(here)
 
 
 def moment(second: float) -> str:
@@ -196,16 +238,24 @@ def moment(second: float) -> str:
     return f"2026-01-05T14:{int(minutes):02d}:{seconds:09.6f}Z"
 
 
-def batches(folder: Path) -> list[FileSlice]:
+FEES = [None, Decimal("0.50"), Decimal("-2.25"), Decimal("1200")]
+WHY_SPARK = {
+    "json": "lines that are not one object each",
+    "csv": "CSV that is not plain",
+    "parquet": "times that are written in another way",
+}
+
+
+def batches(folder: Path, form: str) -> list[FileSlice]:
     """Four files of payments, some late and some too late; in the third are lines that are none."""
     draw, slices = random.Random(5), []
     folder.mkdir()
     for number in range(4):
-        rows: list[str] = []
+        rows: list[dict[str, Any]] = []
         for nth in range(60):
             arrived = 60 + number * 120 + nth * 2
             behind = draw.choice([1, 1, 1, 30, 200, 400])
-            name = draw.choice([None, f'a"{draw.randrange(90)}', f"b{arrived}"])
+            name = draw.choice([None, f"a'{draw.randrange(90)}", f"b{arrived}"])
             row: dict[str, Any] = {
                 "id": name,
                 "at": moment(max(arrived - behind, 0)),
@@ -215,15 +265,35 @@ def batches(folder: Path) -> list[FileSlice]:
             row |= {
                 "rate": draw.choice([None, 0.5, -2.25, 3.0]),
                 "ok": draw.choice([True, True, False, None]),
+                "fee": draw.choice(FEES),
+                "day": draw.choice([None, date(2026, 1, 5), date(2026, 1, 6)]),
             }
-            rows.append(json.dumps(row))
+            rows.append(row)
         if number == 2:
-            rows += ["not a payment", json.dumps({"at": "yesterday", "arrived": moment(420), "paise": 3})]
-        file = folder / f"{number}.json"
-        file.write_text("\n".join(rows) + "\n", "utf-8")
+            rows.append(dict.fromkeys(SCHEMA) | {"at": "yesterday", "arrived": moment(420), "paise": 3})
+        file = folder / f"{number}.{form}"
+        write(file, rows, broken=number == 2)
         os.utime(file, (1_000_000 + number, 1_000_000 + number))
         slices.append(FileSlice.of([SourceFile(f"file://{file}", (1_000_000 + number) * 1_000_000, 0)]))
     return slices
+
+
+def write(file: Path, rows: list[dict[str, Any]], broken: bool) -> None:
+    if file.suffix == ".parquet":
+        schema = pa.schema([(name, column_type(kind)) for name, kind in SCHEMA.items()])
+        pq.write_table(pa.Table.from_pylist(rows, schema), file)
+        return
+    if file.suffix == ".csv":
+        lines = [",".join(SCHEMA), *(",".join(map(written, row.values())) for row in rows)]
+    else:
+        lines = [json.dumps(row, default=str) for row in rows]
+    file.write_text("\n".join([*lines, *(["not a payment"] if broken else [])]) + "\n", "utf-8")
+
+
+def written(value: object) -> str:
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 COMMON = {
@@ -240,7 +310,11 @@ ALL = {
     "rate": "avg(rate)",
     "first": "min(shop)",
     "top": "max(rate)",
+    "fees": "sum(fee)",
+    "top_fee": "max(fee)",
+    "first_day": "min(day)",
 }
+ADDED = {"n": "count(*)", "shops": "count(shop)", "paise": "sum(paise)", "fees": "sum(fee)"}
 OUTPUTS = {
     "updated": Output(
         window={"tumbling": "1m"}, by=["shop"], aggregates=ALL, allowed_lateness="3m", late="update"
@@ -264,14 +338,68 @@ OUTPUTS = {
         window={"tumbling": "30s", "offset": "7s"}, aggregates=COMMON, late="drop", too_late="drop"
     ),
     "whole": Output(window={"global": True}, by=["shop"], aggregates=COMMON),
+    "discarded": Output(
+        window={"tumbling": "1m"},
+        by=["shop"],
+        aggregates=ADDED,
+        allowed_lateness="3m",
+        late="update",
+        accumulation="discarding",
+        trigger={"late": {"count": 2}},
+    ),
+    "early": Output(
+        window={"tumbling": "5m"}, by=["day"], aggregates=ALL, allowed_lateness="3m", trigger={"early": "30s"}
+    ),
+    "early_retracted": Output(
+        window={"sliding": "4m", "every": "2m"},
+        by=["shop"],
+        aggregates=COMMON,
+        allowed_lateness="3m",
+        late="retract",
+        trigger={"early": {"count": 9}, "on_time": "if_changed"},
+    ),
+    "early_discarded": Output(
+        window={"tumbling": "3m"},
+        by=["ok"],
+        aggregates=ADDED,
+        allowed_lateness="3m",
+        accumulation="discarding",
+        trigger={"early": {"every": "40s", "clock": "event"}, "on_time": "if_changed"},
+    ),
+    "early_whole": Output(
+        window={"global": True}, aggregates=COMMON, trigger={"early": {"every": "1m", "clock": "event"}}
+    ),
+    "derived": Output(
+        window={"tumbling": "1m"},
+        columns={
+            "size": "case when paise > 100 then 'big' when paise is null then null else 'small' end",
+            "doubled": "paise * 2",
+            "halved": "rate / 2",
+            "huge": "paise * 9223372036854775807",
+        },
+        by=["size"],
+        aggregates={
+            "n": "count(doubled)",
+            "twice": "sum(doubled)",
+            "half": "sum(halved)",
+            "huge": "max(huge)",
+        },
+        where="doubled != 10 or size = 'small'",
+        late="side_output",
+    ),
 }
 
 
 def played(
-    spark: SparkSession, folder: Path, slices: list[FileSlice], event: dict[str, Any], every: str
+    spark: SparkSession,
+    folder: Path,
+    slices: list[FileSlice],
+    event: dict[str, Any],
+    every: str,
+    form: Literal["json", "csv", "parquet"],
 ) -> tuple[dict[str, list[str]], Engine]:
     """What a run leaves behind, table by table."""
-    source = Source(files=Files(path=str(folder / "in"), order_by="arrived"), columns=SCHEMA)
+    source = Source(files=Files(path=str(folder / "in"), format=form, order_by="arrived"), columns=SCHEMA)
     pipeline = Pipeline(
         name="both",
         store=str(folder / f"store-{os.environ[VARIABLE]}"),
@@ -279,7 +407,7 @@ def played(
         event=Event(time="at", **event),
         watermark=Bounded("20s", every=every),
         outputs=OUTPUTS,
-        ledger=("paise",),
+        ledger=("paise", "fee"),
     )
     store = Store(pipeline, SCHEMA)
     engine = Engine(own_session(spark), store, clock=lambda: 1_800_000_000_000_000)
@@ -310,28 +438,35 @@ def rows_of(table: Table) -> list[str]:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("event", "every"),
+    ("event", "every", "form"),
     [
-        ({"partition": "shop"}, "1s"),
-        ({"partition": "shop", "id": "id"}, "10s"),
-        ({"id": ["id", "paise"], "producer": "shop", "producer_seq": "paise"}, "event"),
+        ({"partition": "shop"}, "1s", "json"),
+        ({"partition": "shop", "id": "id"}, "10s", "csv"),
+        ({"id": ["id", "paise"], "producer": "shop", "producer_seq": "paise"}, "event", "parquet"),
     ],
     ids=["plain", "with an id", "with an id of two columns and ticks of one event"],
 )
 def test_both_paths_leave_the_same_tables(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: dict[str, Any], every: str
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    event: dict[str, Any],
+    every: str,
+    form: Literal["json", "csv", "parquet"],
 ) -> None:
-    slices = batches(tmp_path / "in")
+    slices = batches(tmp_path / "in", form)
     monkeypatch.setenv(VARIABLE, "on")
-    here, fast = played(spark, tmp_path, slices, event, every)
+    here, fast = played(spark, tmp_path, slices, event, every, form)
     monkeypatch.setenv(VARIABLE, "off")
-    there, slow = played(spark, tmp_path, slices, event, every)
+    there, slow = played(spark, tmp_path, slices, event, every, form)
     assert here == there
     assert ("id" in event) == bool(here["duplicates"])
     assert fast.log.choice.fast["log"] == 3
     assert fast.log.choice.fast["heads"] == 4
-    assert sum(output.choice.fast["windowing"] for output in fast.outputs) == 5 * len(OUTPUTS)
-    assert fast.paths()["log"].endswith("steps without Spark; Spark for lines that are not one object each")
+    assert {output.name: output.choice.fast.get("windowing") for output in fast.outputs} == dict.fromkeys(
+        OUTPUTS, 5
+    )
+    assert fast.paths()["log"].endswith(f"steps without Spark; Spark for {WHY_SPARK[form]}")
     assert slow.paths()["log"].endswith("Spark for LATECOMER_FAST is off")
     assert not slow.log.choice.fast
     assert not any(output.choice.fast for output in slow.outputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import numpy as np
@@ -18,7 +19,7 @@ from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.ids import event_id
 from latecomer.model.verdicts import Fate, fate_of, judge
 from latecomer.model.windows import Calendar, Global, Sliding, Tumbling
-from latecomer.source.base import LANDED, ORIGIN, POSITION
+from latecomer.source.columns import LANDED, ORIGIN, POSITION
 from latecomer.windowing.exact_arrow import halves, scaled, unscaled, whole
 from latecomer.windowing.in_process import _fates, _windows
 from latecomer.windowing.judge import FATES
@@ -115,9 +116,15 @@ def test_times_are_read_as_they_are_written(times: list[int], zoned: bool) -> No
 @pytest.mark.parametrize(
     "text",
     [
-        "2026-01-05",
+        "2026",
+        "2026-01-05T14",
         "2026-01-05T14:00Z",
-        "2026-01-05T14:00:00+01:00",
+        "2026-01-05T14:00+05:30",
+        "2026-01-05T14:00:00+01",
+        "2026-01-05T14:00:00+18:00",
+        "2026-01-05T14:00:00 Z",
+        "2026-01-05T14:00:00.1234567890Z",
+        "2026-1-5",
         "2026-02-30T00:00:00Z",
         "1770000000",
         "",
@@ -126,6 +133,33 @@ def test_times_are_read_as_they_are_written(times: list[int], zoned: bool) -> No
 def test_other_times_decline(text: str) -> None:
     with pytest.raises(Declined):
         micros(pa.array([text]), "string", None, "UTC")
+
+
+def test_times_are_written_in_several_ways() -> None:
+    texts = {
+        "2026-01-05": "2026-01-05T00:00:00",
+        "2026-01-05 14:30": "2026-01-05T14:30:00",
+        "2026-01-05T14:00:00+05:30": "2026-01-05T08:30:00",
+        "2026-01-05T14:00:00.123456789-01:00": "2026-01-05T15:00:00.123456",
+        "1969-12-31T23:59:59.9999999Z": "1969-12-31T23:59:59.999999",
+    }
+    expected = [to_micros(datetime.fromisoformat(each).replace(tzinfo=UTC)) for each in texts.values()]
+    assert micros(pa.array(list(texts)), "string", None, "UTC").to_pylist() == expected
+    with pytest.raises(Declined):
+        micros(pa.array(["2026-01-05T14:00:00+05:30", "2026-01-05"]), "string", None, "Asia/Kolkata")
+
+
+def test_columns_of_times_are_times() -> None:
+    moment = datetime(2026, 1, 5, 14, tzinfo=UTC)
+    naive = moment.replace(tzinfo=None)
+    for column, kind, expected in [
+        (pa.array([moment], pa.timestamp("us", "UTC")), "timestamp", moment),
+        (pa.array([naive], pa.timestamp("us")), "timestamp_ntz", moment),
+        (pa.array([naive.date()], pa.date32()), "date", moment.replace(hour=0)),
+    ]:
+        assert micros(column, kind, None, "UTC").to_pylist() == [to_micros(expected)]
+    with pytest.raises(Declined):
+        micros(pa.array([naive], pa.timestamp("us")), "timestamp_ntz", None, "Asia/Kolkata")
 
 
 def test_a_time_without_a_zone_declines_in_another_zone() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +18,17 @@ from pyspark.sql import SparkSession
 from kafka_kit import Client
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
+from latecomer.decode.columns import CORRUPT
 from latecomer.errors import LatecomerError
 from latecomer.fast import VARIABLE, Declined
 from latecomer.log.events import EventLog
 from latecomer.running import RunReport, run
 from latecomer.source import kafka_fetch
-from latecomer.source.base import BROKEN, CORRUPT, FULL_ORIGIN, LANDED, ORIGIN, POSITION, Clock
+from latecomer.source.base import Clock
 from latecomer.source.choose import source_of
+from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN, POSITION
 from latecomer.source.kafka_fetch import Fetcher
-from latecomer.source.kafka_in_process import KafkaSource
+from latecomer.source.kafka_in_process import KafkaSource, collecting_later
 from latecomer.source.polled import Range
 from source.kafka_source_kit import SCHEMA, logged, payments, pipeline_on
 
@@ -147,13 +151,42 @@ def test_a_large_batch_is_left_to_spark(
     with pytest.raises(Declined, match="a large batch"):
         fetcher.records(named(topic, (0, 1_000_001)))
     assert fetcher._stream is None
-    monkeypatch.setattr(kafka_fetch, "MOST_READ", 2000)
+    monkeypatch.setattr(kafka_fetch, "MOST_FETCHED", 2000)
     with pytest.raises(Declined, match="a large batch"):
         fetcher.records(named(topic, (0, 100)))
     assert len(fetcher.records(named(topic, (0, 10)))[topic, 0]) == 10
     with pytest.raises(Declined, match="a large batch"):
         fetcher.records(named(topic, (10, 100)))
     assert fetcher._stream is None, "and it is known beforehand"
+
+
+def test_what_comes_ahead_of_a_batch_does_not_make_it_large(
+    kafka: Client, fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partitions come one after the other; what is held of them is let go of where it becomes too much."""
+    topic = kafka.create_topic(partitions=4)
+    size = 0
+    for partition in range(4):
+        rows = [json.dumps(row) for row in payments(0, 3_000)]
+        size += sum(map(len, rows))
+        kafka.produce(topic, [(None, row) for row in rows], partition=partition)
+    monkeypatch.setattr(kafka_fetch, "MOST_FETCHED", size * 6 // 10)
+    found = fetcher.records(named(topic, *[(0, 10)] * 3, (2_990, 3_000)))
+    assert [len(each) for each in found.values()] == [10] * 4
+    stream = fetcher._stream
+    assert stream is not None
+    assert stream.ahead > 0
+    monkeypatch.setattr(kafka_fetch, "MOST_FETCHED", int(stream.ahead) - 1)
+    found = fetcher.records(named(topic, *[(10, 20)] * 3))
+    assert offsets(found) == {part: [*range(10, 20)] for part in range(3)}
+    assert fetcher._stream is not stream
+
+
+def test_garbage_is_collected_again_afterwards() -> None:
+    with suppress(Declined), collecting_later(), collecting_later():
+        assert not gc.isenabled()
+        raise Declined("a record of another kind")
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize(

@@ -253,6 +253,6 @@ def run_and_die(file: Path, failpoint: str, environment: Mapping[str, str]) -> i
         [sys.executable, "-c", SCRIPT, str(file)],
         env={**os.environ, **environment, VARIABLE: failpoint},
         capture_output=True,
-        timeout=300,
+        timeout=600,
         check=False,
     ).returncode

@@ -65,6 +65,8 @@ class Disk:
     cuts: list[Cut] = field(default_factory=list)
     _contents: dict[int, bytes] = field(default_factory=dict)
     _synced: dict[int, Names] = field(default_factory=dict)
+    _held: dict[int, int] = field(default_factory=dict)
+    """Inode → a handle on it: while there is one, no other file gets its number."""
     _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
@@ -79,16 +81,21 @@ class Disk:
         with monkeypatch.context() as patched:
             patched.setattr(os, "fsync", listen)
             yield
+        for handle in self._held.values():
+            os.close(handle)
 
     def _heard(self, path: Path) -> None:
         if not path.is_relative_to(self.root):
             return
         # The worst moment is the one before the sync: all that was written since the last one is at stake.
         self.cuts.append(self._cut())
+        inode = path.stat().st_ino
+        if inode not in self._held:
+            self._held[inode] = os.open(path, os.O_RDONLY)
         if path.is_dir():
-            self._synced[path.stat().st_ino] = _names(path)
+            self._synced[inode] = _names(path)
         else:
-            self._contents[path.stat().st_ino] = path.read_bytes()
+            self._contents[inode] = path.read_bytes()
 
     def _cut(self) -> Cut:
         seen = {}

@@ -134,11 +134,25 @@ def claiming(whole: bytes, claim: Claim, number: int, dictionary: bool = False) 
         end = next(place for place in range(at, len(whole)) if whole[place] < 0x80) + 1
         places[name], at = (at, end), end
     start, end = places[claim]
-    return whole[:start] + _varint(number << 1 if number >= 0 else -2 * number - 1) + whole[end:]
+    return whole[:start] + varint(number) + whole[end:]
 
 
-def _varint(number: int) -> bytes:
-    return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80]) + _varint(number >> 7)
+def with_footer(whole: bytes, old: bytes, new: bytes, first: bool = False) -> bytes:
+    """A Parquet file whose footer has other bytes in one place, the last or the `first` that has the old ones."""
+    start = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    footer = whole[start:-8]
+    place = footer.index(old) if first else footer.rindex(old)
+    footer = footer[:place] + new + footer[place + len(old) :]
+    return whole[:start] + footer + len(footer).to_bytes(4, "little") + whole[-4:]
+
+
+def varint(number: int) -> bytes:
+    """A number as Thrift writes it: the sign in the last bit, seven bits a byte."""
+    return _seven_bits(number << 1 if number >= 0 else -2 * number - 1)
+
+
+def _seven_bits(number: int) -> bytes:
+    return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80]) + _seven_bits(number >> 7)
 
 
 def _written(table: pa.Table, **way: object) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from fuzz.mutants import Mutant, mutants
 from latecomer.config.columns import infer_columns, source_warnings
 from latecomer.decode.files import SourceFile
 from latecomer.errors import SourceError
-from latecomer.source.files import FileSource
+from latecomer.fast import Choice
+from latecomer.source.files import FileSlice, FileSource
 from source.source_kit import pipeline_in
 
 SCHEMA = {"txn": "string", "at": "string", "paise": "bigint"}
@@ -27,6 +29,7 @@ def look_into(folder: Path, form: str, found: Iterable[Mutant], encoding: str = 
     """How many mutants a run would hand to Spark, and how many it would set aside with a reason."""
     limits = {"max_line": "1KiB", "max_unpacked": "1MiB"}
     pipeline = pipeline_in(folder, files={"format": form, "encoding": encoding, **limits}, schema=SCHEMA)
+    choice = Choice()
     source, readable, aside, rest = FileSource(pipeline, SCHEMA), 0, 0, iter(found)
     while some := list(islice(rest, TOGETHER)):
         files = []
@@ -36,8 +39,10 @@ def look_into(folder: Path, form: str, found: Iterable[Mutant], encoding: str = 
             files.append(SourceFile(file.as_uri(), 0, len(mutant.content)))
             with suppress(SourceError):
                 assert infer_columns([str(file)], form, encoding=encoding)
+            choice.take("log", partial(source.load, FileSlice.of(files[-1:])), lambda: None)
         good, bad = source.sorted_out(files, {})
         assert all(reason for _, reason in bad)
+        assert source.decoder.needs_lines(files) in (True, False)
         source_warnings(pipeline.source_path, form)
         readable, aside = readable + len(good), aside + len(bad)
         for each in files:

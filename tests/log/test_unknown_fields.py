@@ -12,13 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import latecomer
+from cli.cli_kit import calling
 from latecomer.after.rebuild import rebuilding
 from latecomer.config.models import Pipeline
 from latecomer.ledger.check import check_ledger
 from latecomer.log import filling
 from latecomer.running import run
 from latecomer.store.store import Store, open_store
-from latecomer.store.unknown import UnknownSeen
+from latecomer.store.unknown import UnknownSeen, unknown_in_last
 
 SCHEMA: dict[str, Any] = {"at": "string", "paise": "int", "pricing": {"base": "bigint"}}
 MINUTE = {"tumbling": "1m"}
@@ -79,7 +80,9 @@ WIDER = {
 }
 
 
-def test_what_was_kept_fills_a_column_that_is_declared_later(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_was_kept_fills_a_column_that_is_declared_later(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write(tmp_path, "a.json", *LINES)
     first = pipeline_in(tmp_path)
     report = run(first, once=True, spark=spark)
@@ -89,6 +92,7 @@ def test_what_was_kept_fills_a_column_that_is_declared_later(spark: SparkSession
         '{"tip":123456789012345678901234567890, "n":1.10,"n":"\\u00e9"}',
         '{"tip":7,"pricing":{"base":1,"tax":{"rate":1.50}}}',
     ]
+    assert unknown_in_last(open_store(first)) == report.unknown
     letter = open_store(first).dead_letters.query("select raw from t").to_pylist()[0]["raw"]
     assert json.loads(letter) == {"at": None, "paise": 4, "pricing.base": None, "tip": 8}
 
@@ -96,6 +100,22 @@ def test_what_was_kept_fills_a_column_that_is_declared_later(spark: SparkSession
     assert report.filled == filling.Filled(("pricing.tax.rate", "tip"), 1, 1)
     rows = kept_in(first, 'tip, cast("pricing.tax.rate" as varchar), unknown_fields is null')
     assert rows == [(None, None, True), (None, None, False), (7, "1.50", False)]
+    assert unknown_in_last(open_store(pipeline_in(tmp_path, WIDER))) == UnknownSeen(2, ("n",))
+    file = tmp_path / "pipeline.json"
+    file.write_text(
+        json.dumps(
+            {
+                "name": "unknown",
+                "store": "store",
+                "source": {"files": {"path": "in"}, "schema": WIDER, "unknown_fields": "keep"},
+                "event": {"time": "at", "id": "at"},
+                "watermark": {"delay": "1h"},
+                "outputs": {"totals": TOTALS},
+            }
+        )
+    )
+    told = "in the last 10 batches, 2 events have fields that are no columns (n)"
+    assert told in calling(capsys)("status", str(file)).err
 
 
 @pytest.mark.long

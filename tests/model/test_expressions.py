@@ -89,11 +89,52 @@ def test_its_type_is_known(written: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["price * 2", "null", "split(s, ',')", "at - at", "n + price", "interval 1 day"]
+    "written", ["price * 2", "null", "array(s, n)", "at - at", "n + price", "interval 1 day"]
 )
 def test_a_type_that_is_not_known_is_to_be_said(written: str) -> None:
     with pytest.raises(UnknownType, match=r"its type is not known here; say it: cast\(.* as TYPE\)"):
         expression(written, COLUMNS)
+
+
+LISTS = {
+    "tags": "array<string>",
+    "attrs": "map<string,bigint>",
+    "items": "array<struct<sku:string,price:struct<net:decimal(9,2)>>>",
+}
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("size(tags)", "int"),
+        ("array_contains(tags, 'x') and size(attrs) > 1", "boolean"),
+        ("tags[0] || get(tags, 1)", "string"),
+        ("attrs['k'] + element_at(attrs, 'b')", "bigint"),
+        ("array_max(map_values(attrs))", "bigint"),
+        ("element_at(map_keys(attrs), 1)", "string"),
+        ("sort_array(array_distinct(tags))[0]", "string"),
+        ("items[0].sku", "string"),
+        ("element_at(items, -1).price.net", "decimal(9,2)"),
+        ("to_json(items)", "string"),
+    ],
+)
+def test_what_is_in_lists_and_maps_has_a_type_and_only_spark_knows_its_value(written: str, kind: str) -> None:
+    found = expression(written, LISTS)
+    assert (found.kind, found.value) == (kind, None)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("tags", "it is array<string>, and a derived column has one value; .* to_json"),
+        ("items[0]", "it is struct<.*, and a derived column has one value"),
+        ("items[0].color", "has no field color .*; there are sku, price"),
+        ("tags[0].x", "its type is not known here"),
+    ],
+)
+def test_a_derived_column_is_no_list(written: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        expression(written, LISTS)
 
 
 @pytest.mark.parametrize(
@@ -139,6 +180,9 @@ def test_what_is_no_expression_is_refused(written: str, said: str) -> None:
         ("s is null", False),
         ("s is not null", True),
         ("`net amount` + `pricing.base`", 109),
+        ("x > 1 and n != x", True),
+        ("n in (1, 7.0)", True),
+        ("i not between 1 and 2.5", True),
         ("cast(n as tinyint)", 7),
         ("cast(n * 1000 as tinyint)", None),
     ],
@@ -153,7 +197,7 @@ def test_null_makes_null() -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["hour(at)", "upper(s)", "x > 1", "price", "s like 'a'", "n % 2", "n = x"]
+    "written", ["hour(at)", "upper(s)", "f > 1", "price * 2 > 1", "s like 'a'", "n % 2", "n = s"]
 )
 def test_of_others_spark_is_asked(written: str) -> None:
     assert expression(written, COLUMNS).value is None

@@ -22,6 +22,12 @@ from latecomer.model.unknown_fields import (
 )
 
 KNOWN = ["id", "a b", 'quote"d', "ü", "pricing.base", "pricing.tax.rate", "x.y"]
+LISTS = {
+    "id": "array<string>",
+    "tip": "array<struct<base:bigint,tax:array<struct<rate:int>>>>",
+    "x": "map<string,struct<id:int,`i`:string>>",
+    "pricing.base": "array<map<string,struct<rate:int>>>",
+}
 NAMES = st.sampled_from(
     [*KNOWN, "pricing", "tax", "base", "rate", "tip", "x", "", "idd", "i", "id\\", "{", "\n"]
 )
@@ -91,7 +97,7 @@ def test_what_is_kept_is_what_is_not_known_letter_for_letter(
 
 @given(RECORDS, st.data())
 def test_the_pattern_for_spark_keeps_the_same(record: tuple[Any, ...], data: st.DataObject) -> None:
-    text, known = written(record, data.draw), known_fields(KNOWN)
+    text, known = written(record, data.draw), known_fields(data.draw(st.sampled_from([KNOWN, LISTS])))
     kept, found = unknown_text(text, known), cut(text, known)
     if found == text and kept != text:  # known and unknown fields take turns too often
         return
@@ -122,6 +128,30 @@ def test_examples(text: str, kept: str | None) -> None:
     known = known_fields(["id", "pricing.base"])
     assert unknown_text(text, known) == kept
     assert cut(text, known) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('{"items":[{"sku":"a"},null,{}],"prices":{"x":{"net":1}}}', []),
+        ('{"items":null,"prices":{},"tags":[{"any":1}]}', []),
+        ('{"items":[{"sku":"a"},{"sku":"b","color":"red"}]}', ["items[].color"]),
+        ('{"prices":{"x":{"net":1,"tax":2}}}', ["prices[].tax"]),
+        ('{"items":[{"parts":[{"n":1},{"m":1}]}]}', ["items[].parts[].m"]),
+        ('{"cart":{"items":[{"sku":"a","n":1}]}}', ["cart.items[].n"]),
+    ],
+)
+def test_objects_in_lists_and_maps_are_known_if_all_their_fields_are(text: str, names: list[str]) -> None:
+    known = known_fields(
+        {
+            "items": "array<struct<sku:string,parts:array<struct<n:int>>>>",
+            "prices": "map<string,struct<net:int>>",
+            "tags": "array<string>",
+            "cart.items": "array<struct<sku:string>>",
+        }
+    )
+    assert unknown_names(text, known) == names
+    assert unknown_text(text, known) == cut(text, known) == (text if names else None)
 
 
 def test_a_record_that_cannot_be_cut_is_kept_whole() -> None:

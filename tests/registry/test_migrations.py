@@ -22,7 +22,7 @@ from migration_kit import DAY, NOW, RIDE, USER, made, pricing, rename, text
 
 from latecomer.errors import RegistryError
 from latecomer.model.durations import to_moment
-from latecomer.model.migrations import Migration, Phase, State, contracted_text, expanded_text
+from latecomer.model.migrations import Migration, Phase, Rules, State, contracted_text, expanded_text
 from latecomer.registry.client import Client
 from latecomer.registry.core import Registry
 from latecomer.registry.databases import open_database
@@ -71,6 +71,13 @@ def fields(schema: str) -> list[str]:
     return [each["name"] for each in json.loads(schema)["fields"]]
 
 
+def soaked(registry: Registry, clock: Clock, migration: Migration, state: State) -> State:
+    """A week later, when somebody has looked for drift and found none."""
+    clock.now += 7 * DAY
+    step = change(migration, state, state.phase, measured=(10, 0))
+    return registry.change_migration(ANA, migration.migration, step)
+
+
 @pytest.mark.parametrize(("migration", "schema"), [(made(pricing()), RIDE), (made(rename()), USER)])
 def test_all_four_phases_and_back(
     registry: Registry, clock: Clock, migration: Migration, schema: dict[str, Any]
@@ -83,21 +90,23 @@ def test_all_four_phases_and_back(
     state = registry.change_migration(ANA, name, change(migration, state, Phase.EXPAND, both))
     assert (state.phase, state.expanded, state.since) == (Phase.EXPAND, 2, NOW)
     for phase in (Phase.DUAL_WRITE, Phase.MIGRATE):
-        clock.now += DAY
+        state = soaked(registry, clock, migration, state)
         state = registry.change_migration(ANA, name, change(migration, state, phase))
     left = contracted_text(latest(registry, migration), migration)
+    state = soaked(registry, clock, migration, state)
     state = registry.change_migration(ANA, name, change(migration, state, Phase.CONTRACT, left))
-    assert (state.contracted, state.since) == (3, NOW + 2 * DAY)
+    assert (state.contracted, state.since) == (3, NOW + 21 * DAY)
     assert fields(latest(registry, migration)) == fields(left)
     assert list(state.entered) == list(Phase)
     # And back, phase by phase. Ids can still be read.
     clock.now += DAY
     number = registry.version(subject).id
     state = registry.change_migration(ANA, name, change(migration, state, Phase.MIGRATE))
-    assert (state.phase, state.contracted, state.since) == (Phase.MIGRATE, None, NOW + 3 * DAY)
+    assert (state.phase, state.contracted, state.since) == (Phase.MIGRATE, None, NOW + 22 * DAY)
     assert fields(latest(registry, migration)) == fields(both)
     assert fields(registry.definition(number).text) == fields(left)
     # Contracting again registers it again, under the id that it had.
+    state = soaked(registry, clock, migration, state)
     state = registry.change_migration(ANA, name, change(migration, state, Phase.CONTRACT, left))
     assert (state.contracted, registry.version(subject).id) == (4, number)
     for phase in (Phase.MIGRATE, Phase.DUAL_WRITE, Phase.EXPAND, None):
@@ -115,6 +124,95 @@ def test_all_four_phases_and_back(
     ]
     assert steps[-1] == "expand to no phase yet"
     assert len(steps) == 10
+
+
+def begun(registry: Registry, migration: Migration, schema: dict[str, Any], **rules: Any) -> State:
+    registry.register(ANA, migration.subject, Definition(text(schema)))
+    both = expanded_text(text(schema), migration)
+    step = change(migration, registry.migration("m"), Phase.EXPAND, both, **rules)
+    return registry.change_migration(ANA, "m", step)
+
+
+def refused(registry: Registry, step: Change) -> str:
+    before = registry.migration("m")
+    with pytest.raises(Refused) as caught:
+        registry.change_migration(ANA, "m", step)
+    assert (caught.value.status, caught.value.code) == (409, 40951)
+    assert registry.migration("m") == before
+    return str(caught.value)
+
+
+def test_the_registry_itself_sees_to_soak_and_drift(registry: Registry, clock: Clock) -> None:
+    migration = made(pricing(drift_limit="20%"))
+    state = begun(registry, migration, RIDE, rules=Rules.of(migration))
+    clock.now += DAY - 1
+    step = change(migration, state, Phase.DUAL_WRITE)
+    assert "expand is to last 1d, and" in refused(registry, step)
+    clock.now += 1
+    state = registry.change_migration(ANA, "m", step)
+    clock.now += 7 * DAY
+    on = Phase.MIGRATE
+    assert "drift was not looked at since dual_write began" in refused(registry, change(migration, state, on))
+    for events, drifted, told in (
+        (0, 0, "no event has been there"),
+        (10, 3, r"3 of 10 events drift (30%), and the limit is 20%"),
+    ):
+        measured = change(migration, state, Phase.DUAL_WRITE, measured=(events, drifted))
+        state = registry.change_migration(ANA, "m", measured)
+        assert told in refused(registry, change(migration, state, on))
+    state = registry.change_migration(ANA, "m", change(migration, state, Phase.DUAL_WRITE, measured=(10, 2)))
+    other = made(pricing(**{"from": {"fare_cents": "pricing.base + pricing.surge + pricing.tax + 1"}}))
+    assert "other fields or expressions" in refused(registry, change(other, state, on))
+    clock.now += 1
+    state = registry.change_migration(ANA, "m", change(migration, state, on))
+    # What was measured in an earlier phase does not count, and going back needs no patience.
+    clock.now += 14 * DAY
+    left = contracted_text(latest(registry, migration), migration)
+    assert "drift was not looked at since migrate" in refused(
+        registry, change(migration, state, Phase.CONTRACT, left)
+    )
+    back = registry.change_migration(ANA, "m", change(migration, state, Phase.DUAL_WRITE))
+    assert "dual_write is to last 7d, and 7d of it are left" in refused(registry, change(migration, back, on))
+
+
+def test_a_consumer_that_was_seen_with_the_old_shape_holds_the_last_phase(
+    registry: Registry, clock: Clock
+) -> None:
+    migration = made(pricing())
+    state = begun(registry, migration, RIDE, rules=Rules.of(migration))
+    for phase in (Phase.DUAL_WRITE, Phase.MIGRATE, None):
+        clock.now += 14 * DAY
+        measured = change(migration, state, state.phase, measured=(10, 0))
+        state = registry.change_migration(ANA, "m", measured)
+        if phase is not None:
+            state = registry.change_migration(ANA, "m", change(migration, state, phase))
+    registry.consumer_seen(ANA, "m", "nobody of the file", text(RIDE))
+    state = registry.consumer_seen(ANA, "m", "billing", text(RIDE))
+    left = contracted_text(latest(registry, migration), migration)
+    told = refused(registry, change(migration, state, Phase.CONTRACT, left))
+    assert "consumer billing was last seen with a schema that needs the old shape" in told
+    assert "nobody" not in told
+    state = registry.consumer_seen(ANA, "m", "billing", left)
+    assert registry.change_migration(ANA, "m", change(migration, state, Phase.CONTRACT, left)).contracted == 3
+
+
+def test_who_says_no_rules_has_those_of_a_file_that_says_none(registry: Registry, clock: Clock) -> None:
+    migration = made(pricing())
+    state = begun(registry, migration, RIDE)
+    assert Rules.read(state.rules) == Rules()
+    assert "expand is to last 1d" in refused(registry, change(migration, state, Phase.DUAL_WRITE))
+    # Other rules are a step of their own, and in the audit.
+    quick = Rules({phase: 0 for phase in Phase if phase is not Phase.CONTRACT})
+    with pytest.raises(Refused, match="other rules are said in a step of their own"):
+        registry.change_migration(ANA, "m", change(migration, state, Phase.DUAL_WRITE, rules=quick))
+    with pytest.raises(Refused, match="what was measured is said in a step of its own"):
+        registry.change_migration(ANA, "m", change(migration, state, Phase.DUAL_WRITE, measured=(1, 0)))
+    state = registry.change_migration(ANA, "m", change(migration, state, Phase.EXPAND, rules=quick))
+    state = registry.change_migration(ANA, "m", change(migration, state, Phase.DUAL_WRITE))
+    last = list(registry.audit(subject=migration.subject))[-2]
+    assert last.action == "migrate with other rules"
+    assert last.before["rules"]["soak"]["expand"] == DAY
+    assert last.after["rules"]["soak"]["expand"] == 0
 
 
 def test_of_two_operators_one_advances(registry: Registry) -> None:
@@ -226,6 +324,7 @@ def test_our_client_and_the_scopes(tmp_path: Path) -> None:
         ({"revision": -1, "subject": "s", "owner": "o"}, 422),
         ({"revision": 0, "subject": "s", "owner": "o", "measured": {"events": 1, "drifted": 2}}, 422),
         ({"revision": 0, "subject": "", "owner": "o"}, 422),
+        ({"revision": 0, "subject": "s", "owner": "o", "rules": {"soak": {"expand": -1}}}, 422),
         ({"revision": 7, "subject": "s", "owner": "o"}, 409),
     ],
 )

@@ -39,11 +39,13 @@ dead_letters_to: {dead_letters_to}
 COLUMNS = "{event_time: timestamp, arrival_time: timestamp, merchant: string, paise: bigint}"
 
 
-def write_pipeline(folder: Path, sinks: str, late_to: str = "[]", dead_letters_to: str = "[]") -> Path:
+def write_pipeline(
+    folder: Path, sinks: str, late_to: str = "[]", dead_letters_to: str = "[]", columns: str = COLUMNS
+) -> Path:
     (folder / "in").mkdir(exist_ok=True)
     file = folder / "pipeline.yaml"
     written = {"sinks": sinks, "late_to": late_to, "dead_letters_to": dead_letters_to}
-    file.write_text(PIPELINE.format(columns=COLUMNS, **written), encoding="utf-8")
+    file.write_text(PIPELINE.format(columns=columns, **written), encoding="utf-8")
     return file
 
 
@@ -80,7 +82,7 @@ class Fed:
         panes.append(batch, pa.Table.from_pylist(rows, layout.published))
         self.complete(batch)
 
-    def set_aside(self, batch: int, late: int = 0, dead: int = 0) -> None:
+    def set_aside(self, batch: int, late: int = 0, dead: int = 0, **more: Any) -> None:
         """A batch with so many late rows, each late for two windows, and so many dead letters; not in order."""
         at = START + batch * MINUTE
         events = [
@@ -97,6 +99,7 @@ class Fed:
                 "tick": batch,
                 "merchant": None if nth % 2 else 'it\'s "chai"',
                 "paise": nth,
+                **more,
             }
             for nth in reversed(range(late))
             for window in (1, 2)

@@ -18,7 +18,8 @@ from sink_kit import lines_of, rows_of_delta, rows_of_sqlite
 
 from latecomer import PipelineError, Sink, SinkError, SinkLogic, SinkOutage, load_pipeline
 from latecomer.config.contract import Shape
-from latecomer.config.sinks import SINKS
+from latecomer.config.sinks import SINKS, FileSink
+from latecomer.sink import LOGICS
 from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
 from latecomer.testing import check_sink
 
@@ -80,6 +81,11 @@ READERS: dict[str, Callable[[Path], list[dict[str, Any]]]] = {
         row for file in sorted(path.glob("*.parquet")) for row in pq.read_table(file).to_pylist()
     ],
 }
+
+
+def test_every_kind_of_sink_has_its_logic_and_is_put_through_the_check() -> None:
+    assert LOGICS.keys() == SINKS.keys()
+    assert READERS.keys() == {kind for kind, each in SINKS.items() if issubclass(each, FileSink)}
 
 
 @pytest.mark.parametrize("kind", READERS)

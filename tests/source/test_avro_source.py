@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from latecomer.after.letters.replaying import replay_letters
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
 from latecomer.decode import retrying
+from latecomer.errors import RegistryOutage
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.source.fixes import Fix
@@ -195,3 +197,38 @@ outputs: {{minutes: {{window: {{tumbling: 1m}}, by: [shop], aggregates: {{paise:
     window = ("--window", "2026-04-25T12:00Z", "--key", "shop=chai")
     assert "5 events" in call("explain", str(file), "minutes", *window)
     assert "balances" in call("ledger", str(file), "--check")
+
+
+def test_a_first_run_that_is_stopped_while_it_waits_for_the_registry_says_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The columns cannot be had, so nothing has begun: no Spark, no store."""
+    pipeline = avro_pipeline(
+        tmp_path, Client("127.0.0.1:1"), "t", {"registry": "http://127.0.0.1:1", "subject": "s"}
+    )
+    stop = threading.Event()
+    stopped = threading.Thread(target=lambda: (awaited(lambda: "the run waits" in caplog.text), stop.set()))
+    stopped.start()
+    with pytest.raises(RegistryOutage, match=r"the registry http://127\.0\.0\.1:1 does not answer"):
+        run(pipeline, stop=stop)
+    stopped.join()
+    assert "the run waits: the registry http://127.0.0.1:1 does not answer" in caplog.text
+    assert not (tmp_path / "store" / "pipeline.json").exists()
+
+
+@pytest.mark.long
+def test_a_first_run_waits_for_the_registry(
+    spark: SparkSession, kafka: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, subject, database = kafka.create_topic(), fresh("payments"), tmp_path / "registry.db"
+    with beside(database) as registry:
+        one, port = registry.asking.register(subject, record(SECOND)), registry.asking.port
+    pipeline = avro_pipeline(tmp_path, kafka, topic, {"registry": registry.url, "subject": subject})
+    kafka.produce(topic, [framed(one, record(SECOND), payment(0, paise=5, shop="chai"))])
+    with running_beside(pipeline, spark):
+        awaited(lambda: f"the run waits: the registry {registry.url} does not answer" in caplog.text)
+        with beside(database, port=port):
+            awaited(lambda: (tmp_path / "store" / "pipeline.json").exists())
+            awaited(lambda: logged(pipeline, "txn", "schema_id") == [("t0", one)])
+    run(pipeline, drain=True, spark=spark)
+    assert totals(pipeline) == (1, 5)

@@ -50,6 +50,30 @@ def test_json_that_does_not_fit_names_column_and_value(tmp_path: Path, row: Any,
 
 
 @pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"tags": ["a", {"b": 1}], "attrs": {"k": 1}, "items": [None, {"sku": "a", "n": 2}]}, None),
+        ({"tags": "a"}, 'column tags: "a" is not an array<string>'),
+        ({"attrs": {"k": 1, "b": "2"}}, "column attrs['b']: \"2\" is not a bigint"),
+        ({"attrs": [1]}, "column attrs: [1] is not a map<string,bigint>"),
+        ({"items": [{"n": 1}, {"n": "two"}]}, 'column items[1].n: "two" is not an int'),
+        ({"items": [5]}, "column items[0]: 5 is not a struct<sku:string,n:int>"),
+        ({"pricing": {"base": "dear"}}, 'column pricing.base: "dear" is not a bigint'),
+    ],
+)
+def test_json_that_does_not_fit_names_the_place_in_a_list_or_an_object(
+    tmp_path: Path, row: Any, said: str | None
+) -> None:
+    columns = {
+        "tags": "array<string>",
+        "attrs": "map<string,bigint>",
+        "items": "array<struct<sku:string,n:int>>",
+        "pricing.base": "bigint",
+    }
+    assert Explainer(pipeline_in(tmp_path), columns).detail("unreadable", json.dumps(row)) == said
+
+
+@pytest.mark.parametrize(
     ("raw", "said"),
     [
         ('{"at": "2026', "not JSON: Unterminated string starting at character 8"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,12 @@ def test_a_parquet_file_that_does_not_fit_is_one_dead_letter(spark: SparkSession
     first = parquet_bytes(txn=pa.array(["a1"]), at=moments, paise=good, deep=pa.array([[1]]))
     write_text(tmp_path, "a.parquet", first)
     run_once(pipeline, spark)
-    assert pinned(tmp_path) == {"txn": "string", "at": "timestamp", "paise": "bigint"}
+    assert pinned(tmp_path) == {
+        "txn": "string",
+        "at": "timestamp",
+        "paise": "bigint",
+        "deep": "array<bigint>",
+    }
 
     later = {
         "b_fewer": parquet_bytes(at=moments, txn=pa.array(["b1"])),
@@ -207,6 +213,7 @@ def test_a_parquet_file_that_does_not_fit_is_one_dead_letter(spark: SparkSession
     ]
     told = {file[0]: raw for _, raw, file, _ in found}
     assert told["r"] == "column paise is string, pinned as bigint"
+    assert told["s"] == "column paise is array<bigint>, pinned as bigint"
     assert told["t"] == "column paise is decimal(20,0), pinned as bigint"
     assert ledger_lines(store, "totals")[1, "events"] == {"received": 9, "on_time": 4, "dead_letter": 5}
 
@@ -266,6 +273,7 @@ def test_parquet_columns_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         "fixed": pa.array([b"ab"], pa.binary(2)),
         "nothing": pa.nulls(1),
         "list": pa.array([[1]]),
+        "times": pa.array([[1]], pa.list_(pa.timestamp("ns"))),
         "struct": pa.array([{"deep": 1}]),
         "time": pa.array([1], pa.time64("us")),
         "half": pa.array([1.5], pa.float16()),
@@ -279,20 +287,58 @@ def test_parquet_columns_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         "huge": "decimal(20,0)",
         "view": "string",
         "fixed": "binary",
+        "list": "array<bigint>",
         "struct.deep": "bigint",
     }
     said = source_warnings(str(tmp_path / "in"), "parquet")
     assert [warning.split(" is left out")[0] for warning in said] == [
-        "column list (list<element: int64>)",
+        "column times (list<element: timestamp[ns]>)",
         "column time (time64[us])",
         "column half (halffloat)",
         "column uuid (extension<arrow.uuid>)",
         "column wide (decimal256(50, 0))",
     ]
-    assert "write it as JSON text" in said[0]
+    assert "write what is in it as numbers, texts or timestamps" in said[0]
     old = tmp_path / "in" / "b.parquet"
     pq.write_table(pa.table({"at": columns["at"]}), old, use_deprecated_int96_timestamps=True)
     assert infer_columns([str(old)], "parquet") == {"at": "timestamp"}
+
+
+def test_lists_and_maps_of_parquet_are_the_json_text_that_json_has_where_text_is_declared(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """A file may have text where another has a list; and what is no column is kept as a list."""
+    made = pipeline_in(
+        tmp_path,
+        files={"format": "parquet"},
+        schema={"txn": "string", "at": "string", "tags": "string", "deep.prices": "string"},
+    )
+    pipeline = made.model_copy(update={"source": made.source.model_copy(update={"unknown_fields": "keep"})})
+    at = pa.array(["2026-04-25T12:00:00Z", "2026-04-25T12:00:01Z"])
+    times = pa.array([[1], None], pa.list_(pa.timestamp("us", "UTC")))
+    prices = pa.map_(pa.string(), pa.struct([("paise", pa.int64()), ("of", pa.list_(pa.decimal128(9, 2)))]))
+    deep = pa.array(
+        [{"prices": {"a": {"paise": 5, "of": [Decimal("1.50"), None]}}}, None],
+        pa.struct([("prices", prices)]),
+    )
+    txn, tags = pa.array(["a", "b"]), pa.array([["x", 'é"', None], []])
+    write_text(tmp_path, "a.parquet", parquet_bytes(txn=txn, at=at, tags=tags, deep=deep, times=times))
+    write_text(
+        tmp_path, "b.parquet", parquet_bytes(txn=pa.array(["c", "d"]), at=at, tags=pa.array(["[1]", None])), 1
+    )
+    store = run_once(pipeline, spark)
+    rows = rows_of(store.events, 'select txn, tags, "deep.prices" prices, unknown_fields from t order by txn')
+    assert [tuple(row.values()) for row in rows] == [
+        (
+            "a",
+            '["x","é\\"",null]',
+            '{"a":{"paise":5,"of":[1.50,null]}}',
+            '{"times":["1970-01-01T00:00:00.000001Z"]}',
+        ),
+        ("b", "[]", None, None),
+        ("c", "[1]", None, None),
+        ("d", None, None, None),
+    ]
 
 
 def test_a_file_whose_name_is_not_text_is_told(tmp_path: Path) -> None:

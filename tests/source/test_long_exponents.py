@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer import Reader
+from latecomer.decode.decimals import STALLS
 from latecomer.ledger.check import check_ledger
 from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.written_numbers import LONGEST, fits, written_number
@@ -105,3 +107,35 @@ def test_an_amount_that_the_ledger_cannot_add_up_is_a_dead_letter(
     assert counted[0, "events"] == {"received": 5, "on_time": 3, "dead_letter": 2}
     assert counted[0, "fare"] == {"received": 7, "on_time": 7}
     assert check_ledger(pipeline, spark) == []
+
+
+SLOW = {
+    "commas and points": '{"a":"' + ",." * 200_000 + '"}',
+    "many digits": '{"a":"' + ("9" * 1_000 + ".") * 400 + '"}',
+    "many numbers": "[" + "1.5, " * 100_000 + "]",
+}
+
+
+@pytest.mark.parametrize("line", SLOW.values(), ids=SLOW)
+def test_no_line_takes_long_to_look_at(line: str) -> None:
+    begun = time.process_time()
+    assert re.search(STALLS, line) is None
+    assert time.process_time() - begun < 5  # it was hours
+
+
+@pytest.mark.parametrize(
+    ("line", "stalls"),
+    [
+        ('{"a":1e9999}', True),
+        ('{"a":[1,-2e9999]}', True),
+        ('{"a":[1e5,2e9999]}', True),
+        ('{"a":"1,000e-9999"}', True),
+        ('{"a":1\\u00459999}', True),
+        ('{"a":[1e5,2e999]}', False),
+        ('{"a":"x5e9999"}', False),
+        ('{"a":"%s"}' % ("9" * 1_001), True),
+        ('{"a":"%s"}' % ("9" * 1_000), False),
+    ],
+)
+def test_numbers_that_stall_are_seen_wherever_they_stand(line: str, stalls: bool) -> None:
+    assert bool(re.search(STALLS, line)) == stalls

@@ -100,7 +100,7 @@ def test_json(spark: SparkSession, tmp_path: Path, encoding: str) -> None:
 
 
 def test_json_without_a_schema(spark: SparkSession, tmp_path: Path) -> None:
-    """What is an object in one row and null or empty in another has the fields that it has; a list is text."""
+    """What is an object in one row and null or empty in another has the fields that it has."""
     pipeline = pipeline_over(tmp_path, None)
     odd = {"meta": None, "pricing": {}, "note": {"a": 1}}
     write_json(tmp_path, "a.json", [odd, *TRIPS, {**TRIPS[0], "note": "text"}])
@@ -114,7 +114,7 @@ def test_json_without_a_schema(spark: SparkSession, tmp_path: Path) -> None:
         "pricing.base": "bigint",
         "pricing.tax": "double",
         "pricing.surge": "boolean",
-        "stops": "string",
+        "stops": "array<bigint>",
     }
     assert told(pipeline) == {
         os: (trips, base, float(tax), surges) for os, (trips, base, tax, surges) in BY_OS.items()

@@ -140,6 +140,7 @@ STUMBLING = [
 ]
 
 
+@pytest.mark.usefixtures("spark_alone")
 @pytest.mark.parametrize(("form", "settings", "written", "reader"), STUMBLING)
 def test_a_disk_that_stumbles_while_a_file_is_looked_into_makes_no_dead_letter(
     spark: SparkSession,

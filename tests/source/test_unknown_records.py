@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from latecomer.decode.base import CORRUPT, KEPT, RECORD
+from latecomer.decode.columns import CORRUPT, KEPT, RECORD
 from latecomer.decode.json import JsonRecords
 from latecomer.model.unknown_fields import known_fields, members, unknown_text
 

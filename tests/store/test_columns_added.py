@@ -10,11 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 import latecomer
+from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline
 from latecomer.errors import StoreMismatch
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
-from latecomer.store.store import source_columns
+from latecomer.store.store import Store, source_columns
 
 SCHEMA = {"at": "string", "paise": "bigint"}
 TOTALS = {"window": {"tumbling": "1m"}, "aggregates": {"total": "sum(paise)"}}
@@ -82,3 +83,36 @@ def test_a_new_name_must_not_be_one_that_the_store_uses(
         StoreMismatch, match=rf"has a new column \({later}\) with a name that the store uses for"
     ):
         source_columns(pipeline_in(tmp_path, {**SCHEMA, first: "string", later: "string"}))
+
+
+def test_a_list_stays_the_text_that_a_store_has_it_as(tmp_path: Path) -> None:
+    """Lists of JSON and of Avro were JSON text before they were columns of their own."""
+    write(tmp_path, "a.json", {"at": "2026-11-08T14:00:00Z", "paise": 1, "tags": ["x"]})
+    found = pipeline_in(tmp_path, SCHEMA)
+    inferred = found.model_copy(update={"source": found.source.model_copy(update={"columns": None})})
+    assert source_columns(inferred) == {**SCHEMA, "tags": "array<string>"}
+    Store(inferred, {**SCHEMA, "tags": "string"}).pin()
+    assert source_columns(inferred)["tags"] == "string"
+    said = "tags is string there and array<string> here: a list or a map stays what it is; restore string"
+    with pytest.raises(StoreMismatch, match=said):
+        source_columns(pipeline_in(tmp_path, {**SCHEMA, "tags": "array<string>"}))
+
+    fields = [
+        {"name": "at", "type": "string"},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+    ]
+    (tmp_path / "a.avsc").write_text(json.dumps({"type": "record", "name": "R", "fields": fields}))
+    source = {"files": {"path": "in", "format": {"avro": {"schema_file": "a.avsc"}}}}
+    avro = Pipeline.model_validate(
+        {
+            **found.model_dump(include={"name", "watermark", "event"}, exclude_unset=True),
+            "base": tmp_path,
+            "store": "avro",
+            "source": source,
+            "outputs": {"totals": {"window": {"tumbling": "1m"}, "aggregates": {"n": "count(*)"}}},
+        }
+    )
+    columns = source_columns(avro)
+    assert columns == {"at": "string", "tags": "array<string>"}
+    Store(avro, Columns({**columns, "tags": "string"}, schemas=columns.schemas)).pin()
+    assert source_columns(avro)["tags"] == "string"

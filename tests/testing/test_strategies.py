@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -19,6 +20,7 @@ from latecomer.testing import Row, Scenario, Times, assert_balances, assert_fate
 from latecomer.testing.checking import compare
 from latecomer.testing.scenario import Batch
 from latecomer.testing.strategies import rows, scenarios, values
+from latecomer.testing.values import UNFIT, as_json, typed
 
 KINDS = [
     "tinyint",
@@ -240,3 +242,29 @@ def _some(names: dict[str, str], rng: random.Random) -> Scenario:
         if number % 9 == 8:
             scenario.cut()
     return scenario
+
+
+@given(st.data())
+def test_values_of_lists_and_maps_are_such_that_their_columns_hold_them(data: st.DataObject) -> None:
+    kind = data.draw(
+        st.sampled_from(
+            ["array<bigint>", "map<string,array<decimal(9,2)>>", "array<struct<sku:string,at:timestamp>>"]
+        )
+    )
+    value = data.draw(values(kind))
+    assert typed(value, kind, Times()) == value
+    json.dumps(as_json(value, kind))
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("a", "array<string>"),
+        (["x"], "array<bigint>"),
+        ([1], "map<string,int>"),
+        ({"a": "x"}, "map<string,int>"),
+    ],
+)
+def test_what_is_no_such_list_does_not_fit(value: Any, kind: str) -> None:
+    with pytest.raises(UNFIT):
+        typed(value, kind, Times())

@@ -18,10 +18,10 @@ from latecomer.errors import LatecomerError
 from latecomer.errors.redacting import redacted
 
 if TYPE_CHECKING:
-    from latecomer.config.avro import Avro
     from latecomer.config.kafka import KafkaTopics
     from latecomer.config.merged import Columns
     from latecomer.config.models import Pipeline
+    from latecomer.config.registered import Registered
 
 LOW_DISK = 1 << 30
 LISTED = 16
@@ -288,9 +288,12 @@ def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> It
     from latecomer.config.avro import Avro
     from latecomer.config.columns import source_warnings
     from latecomer.config.paths import list_files
+    from latecomer.config.registered import Registered
 
     if isinstance(view.format, Avro):
-        yield from _avro(view, view.format)
+        yield from _avro()
+    if isinstance(view.format, Registered) and view.format.registry is not None:
+        yield _registry(view, view.format)
     if view.source.kafka is not None:
         yield from _kafka(what, name, view, view.source.kafka)
         return
@@ -306,26 +309,31 @@ def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> It
         yield Finding(what, f"warning: {warning}")
 
 
-def _avro(view: Pipeline, avro: Avro) -> Iterator[Finding]:
-    """Spark's Avro, and whether the registry answers."""
+def _avro() -> Iterator[Finding]:
+    """Spark's Avro."""
     from latecomer.spark.packages import avro_reader, whereabouts
-    from latecomer.store.schemas import WriterSchemas, client_of
 
     try:
         yield Finding("spark's avro", whereabouts(avro_reader()))
     except LatecomerError as error:
         yield _problem("spark's avro", error, "unset LATECOMER_JARS")
-    if avro.registry is None:
-        return
-    known = len(WriterSchemas.of(view).known)
+
+
+def _registry(view: Pipeline, registered: Registered) -> Finding:
+    """Whether the registry answers, and how much does not depend on it."""
+    from latecomer.config.avro import Avro
+    from latecomer.store.schemas import WriterJsonSchemas, WriterSchemas, client_of
+
+    avro = isinstance(view.format, Avro)
+    known = len((WriterSchemas if avro else WriterJsonSchemas).of(view).known)
     kept = f"{known} of its schemas {'is' if known == 1 else 'are'} in the store"
     try:
-        client = client_of(avro, view.base)
+        client = client_of(registered, view.base)
         client.level()
-        yield Finding("registry", f"{client.shown} answers, {kept}")
+        return Finding("registry", f"{client.shown} answers, {kept}")
     except LatecomerError as error:
         problem = _problem("registry", error, "start the registry, or correct its URL")
-        yield Finding("registry", f"{problem.found}; {kept}", problem.fix)
+        return Finding("registry", f"{problem.found}; {kept}", problem.fix)
 
 
 def _kafka(what: str, name: str, pipeline: Pipeline, topics: KafkaTopics) -> Iterator[Finding]:

@@ -177,6 +177,55 @@ def rollback(file: File, form: Formatted = Format.TABLE) -> None:
     if str(was) == "contract":
         for name, sql in migration.backward.items():
             note(f"events that were written without {name} have it by: {sql}")
+        note(f"latecomer migrate tables {file} --pipeline FILE --apply brings it back to tables of sinks")
+
+
+@migrate.command("tables")
+def tables(
+    file: File,
+    pipeline: PipelineFile = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Do it: make the views, drop or bring back the old columns.")
+    ] = False,
+    form: Formatted = Format.TABLE,
+) -> None:
+    """Print what the tables of a pipeline's sinks need in this phase: a view with both shapes, old columns dropped.
+
+    In contract old columns are dropped, if no row would lose by it; after a rollback they come back, filled.
+    """
+    from latecomer.after.migrate.tables import sink_tables
+    from latecomer.cli.render import note
+    from latecomer.store.store import open_store
+
+    _require_no_csv(form)
+    if pipeline is None:
+        raise WrongUsage("--pipeline", "", "is missing", "name the pipeline whose sinks have the tables")
+    migration, client = _opened(file)
+    state = client.migration(migration.migration)
+    found = list(sink_tables(open_store(load(pipeline)), migration, state, apply=apply))
+    if form is Format.JSON:
+        rows = [
+            {
+                "sink": each.field,
+                "kind": each.kind,
+                "target": each.target,
+                "table": each.table,
+                "drop": list(each.steps.drops),
+                "bring_back": list(each.steps.brings),
+                "view": each.view,
+                "applied": apply,
+            }
+            for each in found
+        ]
+        _print_json({"migration": migration.migration, "phase": str(state.phase), "tables": rows})
+        return
+    for each in found:
+        print(f"{each.kind} {each.target}, table {each.table}: {each.steps}")
+        print(f"  {each.view}")
+    if not found:
+        note("no sink of the pipeline has a table with columns of events; only late_to has such tables")
+    elif not apply:
+        note("nothing was changed; --apply does it")
 
 
 @migrate.command("seen")
@@ -342,7 +391,7 @@ def _print_step(before: Situation, after: State, form: Format) -> None:
 
 def _print_drift(migration: Migration, drift: Drift, form: Format) -> None:
     from latecomer.cli.terminal import harmless
-    from latecomer.model.migrations.deciding import shown_share
+    from latecomer.model.migrations.rules import shown_share
 
     _require_no_csv(form)
     whose = sorted(drift.by.items(), key=lambda each: (-each[1].drifted, str(each[0])))

@@ -271,13 +271,13 @@ def _count(read: int, total: int) -> None:
 
 def _registry_of(pipeline: Pipeline, url: str | None, token_file: Path | None) -> Client | None:
     """The registry that is named, or that of the pipeline's format; None where there is none."""
-    from latecomer.config.avro import Avro
+    from latecomer.config.registered import Registered
     from latecomer.store.schemas import client_of
 
     if url is not None:
         return _client(url, token_file)
     for view in pipeline.views.values():
-        if isinstance(view.format, Avro) and view.format.registry is not None:
+        if isinstance(view.format, Registered) and view.format.registry is not None:
             return client_of(view.format, pipeline.base)
     note("no registry was asked; say which: --url http://127.0.0.1:8081")
     return None

@@ -1,4 +1,4 @@
-"""`latecomer status`: how far each sink is behind, and why; how far the watermark is."""
+"""`latecomer status`: how far each sink is behind, and why; how far the watermark is; fields that are no columns."""
 
 from __future__ import annotations
 
@@ -13,10 +13,16 @@ def status(file: File, form: Formatted = Format.TABLE, limit: Limit = None, zone
     from latecomer.sink.keeper import sink_status
     from latecomer.store.publications import wall_clock
     from latecomer.store.store import open_store
+    from latecomer.store.unknown import LAST_BATCHES, unknown_in_last
 
     choose_zone(zone, file)
     pipeline = load(file)
-    show(sink_status(open_store(pipeline)), form, "the pipeline has no sinks", limit)
+    store = open_store(pipeline)
+    show(sink_status(store), form, "the pipeline has no sinks", limit)
     timeline = Reader(pipeline).timeline()
     if timeline is not None:
         note(watermark_in_words(timeline.watermark, timeline.last_at, wall_clock()))
+    if any(view.source.unknown_fields == "keep" for view in pipeline.views.values()):
+        seen = unknown_in_last(store)
+        if seen.events:
+            note(f"in the last {LAST_BATCHES} batches, {seen.in_words}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 import typer
 
@@ -14,13 +14,14 @@ from latecomer.config.derived import derived_types, seen_types
 from latecomer.config.encodings import UTF8
 from latecomer.config.own import Decoder
 from latecomer.config.profiles import settings
+from latecomer.config.registered_json import RegisteredJson
 from latecomer.config.views import place_in
 from latecomer.errors.redacting import redacted
 from latecomer.model.durations import format_duration
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import Adaptive, Ascending, Bounded, Percentile, Punctuated
 from latecomer.model.triggers import Count, Every
-from latecomer.model.windows import AnyWindow, Calendar, Global, Session, Sliding, Tumbling
+from latecomer.model.windows import AnyWindow, Calendar, Global, Session, Sliding, Tumbling, zone_of
 
 MOST_FILES = 1_000
 """So many files of the log, the last ones, are looked at."""
@@ -164,6 +165,8 @@ def _origin(view: Pipeline, files: int, pinned: bool) -> str:
     found = "inferred from the files" if files else "as the source says"
     if isinstance(view.format, Avro):
         found = "of its Avro schema"
+    elif isinstance(view.format, RegisteredJson) and view.format.subject is not None:
+        found = f"of the JSON Schema of {view.format.subject}"
     return "pinned by the store" if pinned else "declared" if view.source.columns is not None else found
 
 
@@ -172,6 +175,8 @@ def _source(pipeline: Pipeline, there: int) -> str:
     decoded = f"decoded by {kind.kind}" if isinstance(kind, Decoder) else kind
     if isinstance(kind, Avro):
         decoded = _avro(kind)
+    if isinstance(kind, RegisteredJson):
+        decoded = _json(kind)
     if kafka is not None:
         return f"kafka {redacted(kafka.servers)}, {kafka.named}, {decoded}"
     if own is not None:
@@ -182,6 +187,14 @@ def _source(pipeline: Pipeline, there: int) -> str:
     own_lines = isinstance(kind, Decoder) and not isinstance(kind, Avro)
     files = f"files {decoded}" if own_lines else f"{decoded} files"
     return f"{files}{encoded} {pipeline.source_path} ({found})"
+
+
+def _json(registered: RegisteredJson) -> str:
+    """Where the ids of schemas are, and whether records are checked."""
+    where = "" if registered.id_header is None else f", ids in the header {registered.id_header}"
+    if not registered.validates:
+        return f"json{where}, not checked"
+    return f"json{where}, checked by schemas from {redacted(registered.registry or '')}"
 
 
 def _avro(avro: Avro) -> str:
@@ -283,8 +296,10 @@ def _window(window: AnyWindow) -> str:
             said = f"each {window.calendar}"
         case Global():
             said = "all of time, told in full at a drain"
-    if isinstance(window, Tumbling | Calendar) and window.zone != "UTC":
-        said += f" in {window.zone}"
+        case _:
+            assert_never(window)
+    if zone_of(window) != "UTC":
+        said += f" in {zone_of(window)}"
     if isinstance(window, Tumbling | Sliding) and window.offset:
         said += f" moved by {format_duration(window.offset)}"
     return said

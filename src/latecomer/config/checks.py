@@ -40,6 +40,25 @@ RESERVED = (
     "watermark",
 )
 PRIVATE = "_lc_"
+OWN_STATES = ("new_events", "new_behind", "new_assignments", "new_partly")
+"""What a state has of its own, beside the measures of the ledger, whose names begin with `measure_`."""
+STATE_PARTS = (
+    *(
+        "beyond",
+        "count",
+        "event",
+        "events",
+        "high",
+        "low",
+        "mean",
+        "merged",
+        "rough_squares",
+        "rough_sum",
+        "single",
+    ),
+    *("sketch", "spread", "squares", "states", "sum", "tally"),
+)
+"""What the parts of an aggregate's state are called, after its name."""
 UNSTORABLE = re.compile(r"[ ,;{}()\n\t=]")
 """What no column of a Delta table may have in its name."""
 
@@ -55,7 +74,7 @@ def check(pipeline: Pipeline) -> list[Problem]:
         problems += _accumulation(name, output)
         problems += _empty_windows(name, output)
         problems += sinks_that_cannot(name, output)
-        problems += _output_names(name, output)
+        problems += _output_names(name, output, pipeline.ledger)
     return problems
 
 
@@ -120,7 +139,9 @@ def _output_columns(place: str, output: Output, columns: Mapping[str, str]) -> I
         **dict.fromkeys(output.columns, ""),
         **columns,
     }  # one that has a mistake is told where it is written
-    yield from _unusable(((f"{place}.by.{nth}", column) for nth, column in enumerate(output.by)), known)
+    keys = [(f"{place}.by.{nth}", column) for nth, column in enumerate(output.by)]
+    yield from _unusable(keys, known)
+    yield from _whole_lists(keys, known, "a key is one value")
     yield from _misread({f"{place}.where": output.where}, known)
     yield from _aggregated_columns(place, output, known)
     yield from _aggregate_types(place, output, columns)
@@ -150,6 +171,8 @@ def _read_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Proble
         for field, column in named
         if column not in columns and column not in pipeline.derived
     ]
+    problems += _whole_lists(named, columns, "it is one value")
+    problems += _lists_in_csv(pipeline, columns)
     problems += _misread({"watermark.where": pipeline.watermark.needs.where}, columns)
     problems += _time_columns(pipeline, columns)
     problems += _sequence_column(pipeline, columns)
@@ -163,6 +186,32 @@ def _unusable(used: Iterable[tuple[str, str]], columns: Mapping[str, str]) -> It
         elif UNSTORABLE.search(column):
             fix = fix_by_renaming(column, columns)
             yield Problem(field, "a table cannot have a column of this name", column, fix)
+
+
+def _whole_lists(used: Iterable[tuple[str, str]], columns: Mapping[str, str], why: str) -> Iterator[Problem]:
+    """Where a list or a map stands for one value."""
+    for field, column in used:
+        if types.is_nested(columns.get(column, "")):
+            yield Problem(
+                field, f"is {columns[column]}, and {why}", column, _part_of(column, columns[column])
+            )
+
+
+def _part_of(column: str, kind: str) -> str:
+    """What can be written in the place of a list or a map."""
+    part = f"{column}[0]" if kind.startswith("array<") else f"{column}['key']"
+    return f'name a column that is computed from it, such as columns: {{{UNSTORABLE.sub("_", column)}_part: "{part}"}}'
+
+
+def _lists_in_csv(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
+    for column, kind in columns.items():
+        if pipeline.format == "csv" and types.is_nested(kind):
+            yield Problem(
+                f"source.schema.{pipeline.source_name(column)}",
+                "a field of CSV is text, and no list or map",
+                kind,
+                "declare it as string",
+            )
 
 
 def _misread(written: Mapping[str, str | None], columns: Mapping[str, str]) -> Iterator[Problem]:
@@ -310,7 +359,14 @@ def _measures(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Proble
 def _aggregate_types(place: str, output: Output, columns: Mapping[str, str]) -> Iterator[Problem]:
     for name, aggregate in output.aggregates.items():
         kind, field = columns.get(aggregate.column or ""), f"{place}.aggregates.{name}"
-        if kind is not None and aggregate.function in NUMERIC and not types.is_numeric(kind):
+        if kind is not None and types.is_nested(kind):
+            yield Problem(
+                field,
+                f"{aggregate.called} takes one value of each event, and {aggregate.column} is {kind}",
+                str(aggregate),
+                _part_of(aggregate.column or "", kind),
+            )
+        elif kind is not None and aggregate.function in NUMERIC and not types.is_numeric(kind):
             yield Problem(
                 field,
                 f"{aggregate.called} needs a number, and {aggregate.column} is {kind}",
@@ -494,7 +550,7 @@ def _empty_windows(name: str, output: Output) -> Iterator[Problem]:
         )
 
 
-def _output_names(name: str, output: Output) -> Iterator[Problem]:
+def _output_names(name: str, output: Output, measures: Iterable[str]) -> Iterator[Problem]:
     field = f"outputs.{name}"
     taken = {column.lower(): "a column of every pane" for column in RESERVED}
     for index, column in enumerate(output.by):
@@ -503,7 +559,18 @@ def _output_names(name: str, output: Output) -> Iterator[Problem]:
             fix = "name it once" if twice else fix_by_renaming(column)
             yield Problem(f"{field}.by.{index}", f"clashes with {taken[column.lower()]}", column, fix)
         taken[column.lower()] = "a column in `by`"
-    for aggregate_name in output.aggregates:
+    states = {*OWN_STATES, *(f"measure_{each}" for each in measures)}
+    for aggregate_name, aggregate in output.aggregates.items():
+        in_parts = aggregate.function not in ("count", "max", "min", "sum")
+        parts = {f"{aggregate_name}_{part}" for part in STATE_PARTS} if in_parts else set()
+        if parts & states:
+            yield Problem(
+                f"{field}.aggregates.{aggregate_name}",
+                f"would keep a part of its state as {min(parts & states)}, which there is already",
+                aggregate_name,
+                "choose another name for the aggregate",
+            )
+        states |= parts
         if not NAME.fullmatch(aggregate_name) or aggregate_name.startswith(PRIVATE):
             yield Problem(
                 f"{field}.aggregates.{aggregate_name}",

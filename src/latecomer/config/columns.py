@@ -1,8 +1,9 @@
 """Source columns: their types, and how they are inferred from files without starting Spark.
 
 A column's type is written as Spark writes it (`bigint`, `string`, `decimal(18,2)`). Inference reads the first lines of
-a few files. The fields of an object are columns, such as `pricing.base`; a list is JSON text. What was inferred is
-pinned in the store, so a later file cannot change a type behind anyone's back.
+a few files. The fields of an object are columns, such as `pricing.base`. A list of values of one type is a list; in
+JSON one of objects, or of several types, is JSON text. What was inferred is pinned in the store, so a later file cannot
+change a type behind anyone's back.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from latecomer.config.own import Decoder
 from latecomer.config.paths import list_files, misnamed_files, special_files
 from latecomer.errors import SourceError
 from latecomer.model.paths import DEEPEST
+from latecomer.model.types import DEEPEST_NESTED
 from latecomer.model.unknown_fields import MOST_NAMES
 
 SAMPLE_FILES = 20
@@ -46,7 +48,7 @@ def source_warnings(pattern: str, file_format: str | Decoder) -> list[str]:
     from latecomer.config.parquet import columns_left_out
 
     return said + [
-        f"column {column} ({kind}) is left out: only plain columns are read; {advice}"
+        f"column {column} ({kind}) is left out: no column holds what is in it; {advice}"
         for column, (kind, advice) in columns_left_out(list_files(pattern)[:SAMPLE_FILES]).items()
     ]
 
@@ -70,7 +72,10 @@ def infer_columns(
             "no columns could be inferred: none of the files has a readable row; declare source.schema"
             + ("" if file_format == "parquet" else f", or another source.files.encoding than {encoding}")
         )
-    return {column: "string" if kind == "null" else kind for column, kind in _named(columns).items()}
+    return {
+        column: kind.replace("null", "string") if _is_empty(kind) else kind
+        for column, kind in _named(columns).items()
+    }
 
 
 def unknown_in_files(
@@ -82,7 +87,17 @@ def unknown_in_files(
         found = infer_columns(files, file_format, delimiter, encoding)
     except SourceError:
         return []
-    return [name for name in found if name not in known][:MOST_NAMES]
+    return [name for name in found if known.isdisjoint(_on_the_way(name))][:MOST_NAMES]
+
+
+def _on_the_way(name: str) -> Iterator[str]:
+    """A field, and the objects that it is in: a column may be all of one.
+
+    >>> list(_on_the_way("attrs.k"))
+    ['attrs', 'attrs.k']
+    """
+    parts = name.split(".")
+    return (".".join(parts[:length]) for length in range(1, len(parts) + 1))
 
 
 def _infer_json(name: str, _: str, encoding: str) -> dict[str, str]:
@@ -164,10 +179,19 @@ def csv_row(line: str, delimiter: str) -> list[str]:
 def _infer_parquet(name: str, _: str, __: str) -> dict[str, str]:
     from latecomer.config.parquet import parquet_columns  # Arrow is loaded only where it is needed
 
-    return dict(parquet_columns(name).kinds)
+    found = parquet_columns(name)
+    return {**found.kinds, **found.lists}
 
 
 _INFER = {"json": _infer_json, "csv": _infer_csv, "parquet": _infer_parquet}
+
+
+_ARRAY = "array<"
+
+
+def _is_empty(kind: str) -> bool:
+    """Whether it is the type of nothing but nulls, or of lists of these."""
+    return kind.replace(_ARRAY, "").rstrip(">") == "null"
 
 
 def _kind_of(value: object) -> str:
@@ -179,7 +203,30 @@ def _kind_of(value: object) -> str:
         return "bigint" if -(1 << 63) <= value < 1 << 63 else "decimal(38,0)"
     if isinstance(value, float):
         return "double"
-    return "string"
+    return _kind_of_list(value) if isinstance(value, list) else "string"
+
+
+def _kind_of_list(values: list[object], most: int = DEEPEST_NESTED) -> str:
+    """The type of a list; of one with objects in it, or with values of several types, it is text.
+
+    >>> _kind_of_list([1, None, 2.5]), _kind_of_list([["a"], []]), _kind_of_list([1, "a"]), _kind_of_list([{"a": 1}])
+    ('array<double>', 'array<array<string>>', 'string', 'string')
+    """
+    kind = "null"
+    for value in values:
+        nested = isinstance(value, list)
+        other = _kind_of_list(value, most - 1) if isinstance(value, list) else _kind_of(value)
+        if most == 1 or isinstance(value, dict) or (nested and other == "string"):
+            return "string"
+        if (kind := _common_in_list(kind, other)) == "":
+            return "string"
+    return f"{_ARRAY}{kind}>"
+
+
+def _common_in_list(first: str, second: str) -> str:
+    """The type that holds values of both in a list; none where that could only be text."""
+    both = _common(first, second)
+    return "" if both == "string" and {first, second} - {"null", "string"} else both
 
 
 def _kind_of_text(text: str) -> str:
@@ -203,6 +250,9 @@ def _common(first: str | None, second: str) -> str:
         return "double"
     if kinds == {"bigint", "decimal(38,0)"}:
         return "decimal(38,0)"
+    if all(kind.startswith(_ARRAY) for kind in kinds):
+        inner = _common_in_list(*(kind.removeprefix(_ARRAY)[:-1] for kind in (first, second)))
+        return f"{_ARRAY}{inner}>" if inner else "string"
     return "string"
 
 

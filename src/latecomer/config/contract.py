@@ -78,6 +78,11 @@ class RowShape:
         """The same: no column of theirs came later."""
         return self
 
+    def without(self, left_out: Collection[str]) -> RowShape:
+        """The same without some columns: those of an old shape, once a migration is in its last phase."""
+        kept = [each for each in self.schema if each.name not in left_out]
+        return replace(self, schema=pa.schema(kept)) if left_out else self
+
 
 Shape = PaneShape | RowShape
 

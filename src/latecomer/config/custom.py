@@ -38,7 +38,7 @@ def load_own(written: Written, kind: type[_Kind], base: Path, field: str) -> _Ki
 
 def made_with(found: type[_Kind], options: Mapping[str, Any], field: str) -> _Kind:
     """A class of latecomer's own, made with the options of the file."""
-    return _made(found, options, field, "", Model)
+    return _made(found, options, field, "", Model, getattr(found, "kind", ""))
 
 
 def _load(written: str, base: Path, kind: type[_Kind], field: str) -> type[_Kind]:
@@ -46,16 +46,22 @@ def _load(written: str, base: Path, kind: type[_Kind], field: str) -> type[_Kind
     return _class(_module(module, written, base, field), name, written, kind, field)
 
 
-def _made(found: type[_Kind], options: Mapping[str, Any], place: str, of: str, shared: type[Model]) -> _Kind:
+def _made(
+    found: type[_Kind], options: Mapping[str, Any], place: str, of: str, shared: type[Model], called: str = ""
+) -> _Kind:
     try:
         return found.model_validate(dict(options))
     except ValidationError as error:
-        first, name = error.errors()[0], found.__name__
+        first, name = error.errors()[0], called or found.__name__
         field = ".".join(str(step) for step in (place, *first["loc"]))
         told = first["msg"].removeprefix("Value error, ")
         message, _, fix = told.partition("; ")
         if first["type"] == "extra_forbidden":
-            own = sorted(found.model_fields.keys() - shared.model_fields.keys())
+            own = sorted(
+                each.alias or key
+                for key, each in found.model_fields.items()
+                if key not in shared.model_fields
+            )
             message, fix = "unknown key", f"the options of {name} are {', '.join(own) or 'none'}"
         elif first["type"] == "missing":
             message, fix = "is missing", f"add it to {of}{name}"

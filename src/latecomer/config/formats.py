@@ -1,4 +1,4 @@
-"""`format` in a pipeline file: a word, `avro` with its options, or a decoder of the user's own."""
+"""`format` in a pipeline file: a word, `avro` or `json` with its options, or a decoder of the user's own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from latecomer.config.avro import NAME as AVRO
 from latecomer.config.avro import Avro
 from latecomer.config.custom import load_own, made_with
 from latecomer.config.own import OWN, Decoder, WrittenDecoder
+from latecomer.config.registered import Registered
+from latecomer.config.registered_json import NAME as JSON
+from latecomer.config.registered_json import RegisteredJson
 
 BuiltIn = Literal["json", "csv", "parquet"]
 FORMATS: tuple[str, ...] = get_args(BuiltIn)
@@ -23,7 +26,10 @@ def _read_format(written: object) -> object:
     options: Any = {}
     if isinstance(written, dict) and len(written) == 1:
         ((name, options),) = written.items()
-    if isinstance(name, str) and (OWN.fullmatch(name) or name == AVRO) and isinstance(options or {}, dict):
+    has_options = isinstance(name, str) and bool(
+        OWN.fullmatch(name) or name == AVRO or (name == JSON and options)
+    )
+    if isinstance(name, str) and has_options and isinstance(options or {}, dict):
         return WrittenDecoder(name=name, options=options or {})
     if name in FORMATS and not options:
         return name
@@ -36,10 +42,12 @@ def load_format(written: WrittenDecoder, base: Path, field: str) -> Decoder:
     """The decoder that the file names, made with its options."""
     if written.name == AVRO:
         return made_with(Avro, written.options, f"{field}.{AVRO}")
+    if written.name == JSON:
+        return made_with(RegisteredJson, written.options, f"{field}.{JSON}")
     return load_own(written, Decoder, base, field)
 
 
-def _options(model: type[Avro]) -> dict[str, Any]:
+def _options(model: type[Registered]) -> dict[str, Any]:
     made = model.model_json_schema()
     properties = {
         name: {key: value for key, value in each.items() if key not in ("default", "title")}
@@ -57,6 +65,13 @@ _FORMAT_SCHEMA: dict[str, Any] = {
             "description": "avro, with the registry and the schema that the columns follow from",
             "properties": {AVRO: _options(Avro)},
             "required": [AVRO],
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "description": "json, with the registry that knows the schemas of the writers",
+            "properties": {JSON: _options(RegisteredJson)},
+            "required": [JSON],
             "additionalProperties": False,
         },
         {

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from latecomer.config.models import NAME, Pipeline
-from latecomer.config.own import OWN
+from latecomer.config.own import OWN, PolledSource
+from latecomer.config.sources import SOURCES
 from latecomer.model.aggregates import FUNCTIONS, SYNONYMS, shown_function
 from latecomer.model.durations import format_duration
 
@@ -102,25 +103,25 @@ def pipeline_schema() -> dict[str, Any]:
 
 def _source(made: dict[str, Any]) -> dict[str, Any]:
     """The kind is the key: files, or a class of the user's own."""
-    kinds = ("files", "kafka", "own")
-    said = {name: each for name, each in made["properties"].items() if name not in kinds}
+    said = {name: each for name, each in made["properties"].items() if name not in (*SOURCES, "own")}
     of_files = {name: each for name, each in said.items() if name != "format"}
+    built_in = [
+        {
+            "type": "object",
+            "properties": {
+                kind: {"$ref": f"#/$defs/{model.__name__}"},
+                **(said if issubclass(model, PolledSource) else of_files),
+            },
+            "required": [kind],
+            "additionalProperties": False,
+        }
+        for kind, model in SOURCES.items()
+    ]
     own = {"anyOf": [{"pattern": _whole(OWN.pattern)}, {"enum": list(said)}]}
     return {
         "description": made["description"],
         "oneOf": [
-            {
-                "type": "object",
-                "properties": {"files": {"$ref": "#/$defs/Files"}, **of_files},
-                "required": ["files"],
-                "additionalProperties": False,
-            },
-            {
-                "type": "object",
-                "properties": {"kafka": {"$ref": "#/$defs/KafkaTopics"}, **said},
-                "required": ["kafka"],
-                "additionalProperties": False,
-            },
+            *built_in,
             {
                 "type": "object",
                 "description": "a source of your own, module:Class, with its options",

@@ -81,7 +81,7 @@ class KafkaTopics(PolledSource):
         None, description="a regular expression that the whole name of a topic matches"
     )
     start: Literal["earliest", "latest"] | StartAt = Field("earliest", description="where a new store begins")
-    max_rows_per_batch: Annotated[int, Field(ge=1)] = 1_000_000
+    max_rows_per_batch: Annotated[int, Field(ge=1)] = 100_000
     arrival: Literal["broker", "read"] | None = Field(
         None,
         description="when a row came: by the broker's clock, or when it was read; unless said, by the broker's where "

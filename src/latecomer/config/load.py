@@ -10,11 +10,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from latecomer.config import checks, custom
-from latecomer.config.kafka import KafkaTopics
 from latecomer.config.models import Event, Output, Pipeline
 from latecomer.config.sink_checks import missing_secrets
 from latecomer.config.sinks import SINKS, SqliteSink
-from latecomer.config.sources import Files, NamedSource, Source
+from latecomer.config.sources import SOURCES, NamedSource, Source
 from latecomer.config.views import in_source
 from latecomer.config.written import Location, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import PipelineError, Problem
@@ -127,8 +126,7 @@ def at_line(problem: Problem, file: Path | None, lines: Mapping[Location, int]) 
 _STEPS = frozenset({*STRATEGIES, "tick-length", "function-before", "function-after", "function-wrap"})
 _MODELS: dict[str, type[BaseModel]] = {
     "source": Source,
-    "files": Files,
-    "kafka": KafkaTopics,
+    **SOURCES,
     "event": Event,
     "trigger": Trigger,
 }

@@ -113,8 +113,11 @@ class WrittenSource(Written, PolledSource):
     """A source that is not loaded yet."""
 
 
-def read_source(fields: Any, known: set[str]) -> Any:
-    """The section `source` of a pipeline file, with its kind as a field: `{files: …}`, or `{module:Class: …}`."""
+def read_source(fields: Any, known: set[str], built_in: Mapping[str, type[Model]]) -> Any:
+    """The section `source` of a pipeline file, with its kind as a field: `{files: …}`, or `{module:Class: …}`.
+
+    `known` are all its keys, `built_in` the sources that come with latecomer.
+    """
     if not isinstance(fields, dict):
         return fields
     if not isinstance(fields.get("own"), PolledSource | None):
@@ -122,15 +125,16 @@ def read_source(fields: Any, known: set[str]) -> Any:
             "own is no kind of source; write the class as the key, such as my_sources:Outbox: {…}"
         )
     named = [key for key in fields if isinstance(key, str) and OWN.fullmatch(key)]
-    kinds = [*named, *(key for key in ("files", "kafka", "own") if fields.get(key) is not None)]
+    kinds = [*named, *(key for key in (*built_in, "own") if fields.get(key) is not None)]
     if len(kinds) > 1:
         raise ValueError(
             f"names {len(kinds)} sources, {' and '.join(kinds)}; write them in sources:, each under a name of its own"
         )
     if not kinds and fields.keys() <= known:
-        raise ValueError(
-            "names no source; write files: {path: …}, kafka: {servers: …}, or a source of your own as module:Class"
+        written = ", ".join(
+            f"{kind}: {{{next(iter(each.model_fields))}: …}}" for kind, each in built_in.items()
         )
+        raise ValueError(f"names no source; write {written}, or a source of your own as module:Class")
     if not named:
         return fields
     rest = {key: value for key, value in fields.items() if key != named[0]}

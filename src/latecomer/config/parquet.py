@@ -1,8 +1,8 @@
 """The columns of a Parquet file, as Spark reads them.
 
 Spark's types have microseconds and no unsigned numbers. Nanoseconds are cut to microseconds, unsigned numbers become
-the next larger type. The fields of a column are columns of their own, with a dot in their names. What remains, lists
-and maps above all, is left out, by name.
+the next larger type. The fields of a column are columns of their own, with a dot in their names. Lists and maps are
+columns, too, or JSON text where a column says so, or cannot hold what is in them. What remains is left out, by name.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from latecomer.config.damage import PARQUET, DamagedFile, damage_found
 from latecomer.model.paths import DEEPEST
+from latecomer.model.types import DEEPEST_NESTED, MOST_DIGITS, normal_type
 
 _KINDS = {
     "int8": "tinyint",
@@ -37,7 +38,6 @@ _KINDS = {
     "binary_view": "binary",
     "date32[day]": "date",
 }
-_MOST_DIGITS = 38
 _CAST = "write it as a number, text or timestamp"
 
 
@@ -50,9 +50,17 @@ class ParquetColumns:
     """Times that Spark hands over as numbers."""
     int96: frozenset[str]
     """Times of the old form, which has no zone and is read as one with and without."""
+    nested: Mapping[str, str]
+    """Lists and maps, which are text in `kinds`: the types that Spark reads them with."""
     left_out: Mapping[str, str]
     empty: frozenset[str]
     """Columns of nothing but nulls, which fit any type."""
+
+    @property
+    def lists(self) -> dict[str, str]:
+        """Those of the lists and maps that a column can hold as they are, and its type."""
+        found = {name: _own_type(kind) for name, kind in self.nested.items()}
+        return {name: kind for name, kind in found.items() if kind is not None}
 
 
 def parquet_columns(file: str | Path) -> ParquetColumns:
@@ -73,6 +81,7 @@ def _footer(file: str | Path) -> tuple[pa.Schema, dict[str, str]]:
 
 def _columns(schema: pa.Schema, physical: Mapping[str, str]) -> ParquetColumns:
     kinds: dict[str, str] = {}
+    nested: dict[str, str] = {}
     left_out: dict[str, str] = {}
     int96 = {name for name, kind in physical.items() if kind == "INT96"}
     nanoseconds, empty = set(), set()
@@ -82,11 +91,14 @@ def _columns(schema: pa.Schema, physical: Mapping[str, str]) -> ParquetColumns:
             kinds.setdefault(name, kind)
             if physical.get(name) == "INT64" and _is_in_nanoseconds(stored):
                 nanoseconds.add(name)
+        elif (inner := _nested(stored)) is not None:
+            if kinds.setdefault(name, "string") == "string":
+                nested[name] = inner
         elif pa.types.is_null(stored):
             empty.add(name)
         else:
             left_out[name] = str(stored)
-    return ParquetColumns(kinds, frozenset(nanoseconds), frozenset(int96), left_out, frozenset(empty))
+    return ParquetColumns(kinds, frozenset(nanoseconds), frozenset(int96), nested, left_out, frozenset(empty))
 
 
 def _leaves(
@@ -103,7 +115,7 @@ def _leaves(
 
 def _kind(kind: pa.DataType) -> str | None:
     if pa.types.is_decimal(kind):
-        return f"decimal({kind.precision},{kind.scale})" if kind.precision <= _MOST_DIGITS else None
+        return f"decimal({kind.precision},{kind.scale})" if kind.precision <= MOST_DIGITS else None
     if pa.types.is_timestamp(kind):
         return "timestamp" if kind.tz else "timestamp_ntz"
     if pa.types.is_dictionary(kind):
@@ -111,6 +123,47 @@ def _kind(kind: pa.DataType) -> str | None:
     if pa.types.is_fixed_size_binary(kind):
         return "binary"
     return _KINDS.get(str(kind))
+
+
+def _nested(kind: pa.DataType, depth: int = 1) -> str | None:
+    """What Spark reads a list or a map with, if it can read all that is in it.
+
+    >>> _nested(pa.list_(pa.struct([("a", pa.int32()), ("b", pa.map_(pa.string(), pa.bool_()))])))
+    'array<struct<`a`: int, `b`: map<string, boolean>>>'
+    """
+    types = pa.types
+    if depth > DEEPEST_NESTED:
+        return None
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        inner = _inner(kind.value_type, depth)
+        return None if inner is None else f"array<{inner}>"
+    if types.is_map(kind):
+        key, value = (_inner(each, depth) for each in (kind.key_type, kind.item_type))
+        return None if key is None or value is None else f"map<{key}, {value}>"
+    return None
+
+
+def _own_type(nested: str) -> str | None:
+    try:
+        return normal_type(nested)
+    except ValueError:
+        return None
+
+
+def _inner(kind: pa.DataType, depth: int) -> str | None:
+    """What is in a list or a map. Times in nanoseconds Spark would hand over as numbers."""
+    if pa.types.is_struct(kind):
+        fields = [(each.name, _inner(each.type, depth + 1)) for each in kind.fields]
+        if not fields or depth > DEEPEST_NESTED or any(inner is None for _, inner in fields):
+            return None
+        return f"struct<{', '.join(f'{_quoted(name)}: {inner}' for name, inner in fields)}>"
+    if _is_in_nanoseconds(kind):
+        return None
+    return _kind(kind) or _nested(kind, depth + 1)
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
 
 
 def _is_in_nanoseconds(kind: pa.DataType) -> bool:
@@ -127,5 +180,5 @@ def columns_left_out(files: Iterable[str]) -> dict[str, tuple[str, str]]:
             continue  # the run says what is wrong with it
         for column, kind in left_out.items():
             nested = kind.startswith(("list", "large_list", "fixed_size_list", "map"))
-            found[column] = (kind, "write it as JSON text" if nested else _CAST)
+            found[column] = (kind, "write what is in it as numbers, texts or timestamps" if nested else _CAST)
     return found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from latecomer.config.avro import Avro
 from latecomer.config.kafka import KafkaTopics, written_settings
 from latecomer.config.models import Output, Pipeline
+from latecomer.config.registered import Registered
 from latecomer.config.secrets import reference_problem
 from latecomer.config.sinks import KafkaSink, PostgresSink, Stream
 from latecomer.config.views import place_in
@@ -97,7 +97,7 @@ def _with_secrets(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
         if view.source.kafka is not None
     ]
     for name, view in pipeline.views.items():
-        if isinstance(view.format, Avro):
+        if isinstance(view.format, Registered):
             place = place_in(name, "source.files.format" if view.source.files else "source.format")
             yield from ((f"{place}.{field}", text) for field, text in view.format.secrets().items())
     for listed in pipeline.listed_sinks():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import (
     BeforeValidator,
@@ -24,6 +24,7 @@ from latecomer.config.encodings import UTF8, known_encoding
 from latecomer.config.formats import Format, load_format
 from latecomer.config.kafka import KafkaTopics
 from latecomer.config.own import PolledSource, WrittenDecoder, WrittenSource, read_source
+from latecomer.config.registered_json import RegisteredJson
 from latecomer.config.renames import WrittenColumn
 from latecomer.config.sizes import FileSize, LineSize
 from latecomer.model.base import Model
@@ -125,12 +126,13 @@ class Source(Model):
     @property
     def polled(self) -> PolledSource | None:
         """The source that is asked how far it reaches; None for files, which Spark finds."""
-        return self.kafka or self.own
+        named = (getattr(self, kind) for kind in (*SOURCES, "own"))
+        return next((each for each in named if isinstance(each, PolledSource)), None)
 
     @model_validator(mode="before")
     @classmethod
     def _kind_is_the_key(cls, fields: Any) -> Any:
-        return read_source(fields, set(cls.model_fields) | {"schema"})
+        return read_source(fields, set(cls.model_fields) | {"schema"}, SOURCES)
 
     @field_validator("columns")
     @classmethod
@@ -144,11 +146,10 @@ class Source(Model):
     @model_validator(mode="after")
     def _format_fits(self) -> Self:
         if self.polled is not None and self.format in ("csv", "parquet"):
-            whose = "Kafka" if self.kafka else "a source of your own"
             raise ValueError(
-                f"records of {whose} cannot be {self.format}; write format: json, avro or module:Class"
+                f"records of {_whose(self.polled)} cannot be {self.format}; write format: json, avro or module:Class"
             )
-        _require_avro(self)
+        _require_registered(self)
         if self.files is not None and self.format != "json":  # a pipeline that was written out says that
             raise ValueError("format is said beside files; move it into files: {format: …}")
         return self
@@ -163,24 +164,58 @@ class Source(Model):
         return self
 
 
+SOURCES: dict[str, type[Files | PolledSource]] = {
+    name: kind
+    for name, field in Source.model_fields.items()
+    for kind in get_args(field.annotation)
+    if isinstance(kind, type) and issubclass(kind, Files | PolledSource)
+}
+"""The sources that come with latecomer, by their keys: the fields of `Source` that are one."""
+
+
+def _whose(source: PolledSource) -> str:
+    return source.kind.capitalize() if source.kind in SOURCES else "a source of your own"
+
+
 def _require_known_fields(source: Source) -> None:
     """Refuse to look for unknown fields where only a decoder knows what there is."""
     written = source.format if source.files is None else source.files.format
-    if source.unknown_fields != "ignore" and not isinstance(written, str | Avro | WrittenDecoder):
+    if source.unknown_fields != "ignore" and not isinstance(
+        written, str | Avro | RegisteredJson | WrittenDecoder
+    ):
         raise ValueError(
             "has unknown_fields, and a decoder of your own says which fields there are; leave unknown_fields out"
         )
 
 
-def _require_avro(source: Source) -> None:
-    """Refuse avro that does not say enough, once its options are known."""
+def _require_registered(source: Source) -> None:
+    """Refuse avro that does not say enough, and json with a registry where no record can have an id, once their
+    options are known."""
     written = source.format if source.files is None else source.files.format
+    if isinstance(written, RegisteredJson):
+        _require_ids(source, written)
     if not isinstance(written, Avro):
         return
-    if source.files is None:
-        written.require_for_records("Kafka" if source.kafka else "a source of your own")
+    if source.polled is not None:
+        written.require_for_records(_whose(source.polled))
     if source.columns is not None:
         raise ValueError("has a schema beside avro, which has one of its own; leave schema out")
+
+
+def _require_ids(source: Source, written: RegisteredJson) -> None:
+    if source.columns is not None and written.subject is not None:
+        raise ValueError(
+            f"has a schema beside the subject {written.subject}, and the columns follow from one of them; leave one out"
+        )
+    if source.files is not None:
+        raise ValueError(
+            "has json with a registry, and lines of files have no id of a schema; write format: json, or read the "
+            "records from Kafka"
+        )
+    if source.kafka is None and written.id_header is not None:
+        raise ValueError(
+            "has an id_header, and only records of Kafka have headers; leave it out and write the framing"
+        )
 
 
 class NamedSource(Source):
@@ -220,6 +255,6 @@ def loaded_source(source: _AnySource, base: Path) -> _AnySource:
         decoder = load_format(source.files.format, base, "files.format")
         loaded["files"] = source.files.model_copy(update={"format": decoder})
     made = source.model_copy(update=loaded) if loaded else source
-    _require_avro(made)
+    _require_registered(made)
     _require_known_fields(made)
     return made

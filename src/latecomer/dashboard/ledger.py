@@ -13,6 +13,7 @@ from latecomer.after.explain.evidence import Evidence
 from latecomer.after.explain.fates import Event, judged_for
 from latecomer.after.explain.filters import Filters
 from latecomer.after.reading.reader import Reader
+from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
 from latecomer.config.zoned import current_zone, written
 from latecomer.dashboard.asking import FURTHEST, MOST_ROWS, Query
@@ -162,7 +163,7 @@ def _rows(table: Table, chosen: str, order: str, most: int) -> list[dict[str, An
         return []
     newest = order.replace("batch", "batch desc", 1)
     rows = table.query(f"select * from t where {chosen} order by {newest} limit {most + 1}")
-    public = [name for name in rows.schema.names if not name.startswith("_lc_") and name != "raw_bytes"]
+    public = [name for name in rows.schema.names if not name.startswith(PRIVATE) and name != "raw_bytes"]
     return list(json_rows(rows.select(public), current_zone()))
 
 

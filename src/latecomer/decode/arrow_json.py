@@ -11,25 +11,22 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from latecomer.decode.arrow_text import column_type, require_finite, typed
 from latecomer.fast import Declined
 from latecomer.model.paths import ways_of
+from latecomer.model.types import is_decimal
 
-_TYPES = {
-    "string": pa.string(),
-    "bigint": pa.int64(),
-    "int": pa.int32(),
-    "smallint": pa.int16(),
-    "tinyint": pa.int8(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-}
+_AS_TEXT = ("date", "timestamp", "timestamp_ntz")
+"""Columns that are text in JSON."""
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 _LONG_LINE, _LONGEST_LINE = 900, 50_000
 """Jackson takes a thousand levels, numbers of a thousand digits, and names of so many bytes."""
 _LONG_NUMBER = re.compile(rb"[-+.0-9eE]{%d}" % _LONG_LINE)
+_ZERO_RAISED = (b"0e", b"0E", b".e", b".E", b"\\u00")
+_RAISED_FAR = re.compile(rb"[0.](?:[eE]|\\u00[46]5)[-+]?[0-9]{4}")
+"""A zero with an exponent that a decimal column does not take; of all other numbers Arrow itself says so."""
 _SPACE = 0x20
 _NO_NUMBERS = (b"NaN", b"nan", b"Inf", b"INF", b"inf")
 _NO_NUMBER = re.compile(rb"[^\"\w](?:%s)" % b"|".join(_NO_NUMBERS))
@@ -45,8 +42,10 @@ def json_lines(text: bytes, columns: Mapping[str, str], others: bool = True) -> 
     Rows may have `others`, which are passed over; without it such a text is declined.
     """
     require_plain_columns(columns)
-    kinds = {name: _TYPES[kind] for name, kind in columns.items()}
+    kinds = {name: pa.string() if kind in _AS_TEXT else column_type(kind) for name, kind in columns.items()}
     lines = _plain_lines(text)
+    if any(map(is_decimal, columns.values())) and _is_raised_far(text):
+        raise Declined("a number with a long exponent")
     try:
         rows = pj.read_json(
             pa.BufferReader(text),
@@ -60,16 +59,31 @@ def json_lines(text: bytes, columns: Mapping[str, str], others: bool = True) -> 
         raise Declined("JSON that is not plain") from None
     if rows.num_rows != lines:
         raise Declined("lines that are not one object each")
-    for name, kind in columns.items():
-        if kind == "double" and not _all_finite(rows.column(name)):
-            raise Declined("a number that is infinite, or none")
-    return rows.select(list(columns))
+    return pa.table({name: _checked(rows.column(name), kind) for name, kind in columns.items()})
+
+
+def _is_raised_far(text: bytes) -> bool:
+    return any(each in text for each in _ZERO_RAISED) and _RAISED_FAR.search(text) is not None
+
+
+def _checked(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
+    """A column as Arrow has read it, in its type; `Declined` where that is not what Spark reads."""
+    if kind == "double":
+        require_finite(column)
+    if kind in _AS_TEXT:
+        return pa.chunked_array([typed(each, kind) for each in column.chunks])
+    if is_decimal(kind):
+        try:
+            column.validate(full=True)  # Arrow reads numbers with more digits than the type has
+        except pa.ArrowInvalid:
+            raise Declined(f"a number beyond {kind}") from None
+    return column
 
 
 def require_plain_columns(columns: Mapping[str, str]) -> None:
     """Decline columns that are not read here, whatever a text holds."""
-    if other := next((kind for kind in columns.values() if kind not in _TYPES), None):
-        raise Declined(f"JSON with a column of type {other}")
+    for kind in columns.values():
+        column_type(kind)
     if ways_of(columns):
         raise Declined("columns within objects")
 
@@ -112,7 +126,3 @@ def _require_short(text: bytes, body: bytes) -> None:
         line = body[begins[nth] : begins[nth] + sizes[nth]]
         if line.count(b"{") + line.count(b"[") > _LONG_LINE:
             raise Declined("long lines")
-
-
-def _all_finite(column: pa.ChunkedArray) -> bool:
-    return bool(pc.all(pc.is_finite(column), min_count=0).as_py())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -16,17 +16,19 @@ from py4j.java_gateway import JavaPackage
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from latecomer.config.avro import Avro
 from latecomer.config.avro_files import file_schema
 from latecomer.config.checks import PRIVATE
 from latecomer.config.damage import DamagedFile
 from latecomer.config.models import Pipeline
 from latecomer.config.sources import UnknownFields
-from latecomer.decode.base import CORRUPT, KEPT, RECORD, SCHEMA_ID, FileDecoder, NewReader, RecordDecoder
+from latecomer.decode.base import FileDecoder, NewReader
+from latecomer.decode.columns import CORRUPT, HEAD, KEPT, RECORD, SCHEMA_ID
 from latecomer.decode.files import SourceFile, grouped, together
+from latecomer.decode.framing import HEAD_SIZE, FramedRecords, head_of, number_of
+from latecomer.decode.nested import changed_in, holds_in
 from latecomer.decode.parquet import not_text
 from latecomer.decode.retrying import reading as reading_file
-from latecomer.decode.unknown import kept_values
+from latecomer.decode.unknown import as_json, kept_values
 from latecomer.errors import MachineError
 from latecomer.model.avro import (
     Reading,
@@ -40,33 +42,23 @@ from latecomer.model.avro import (
 )
 from latecomer.model.avro.reading import MARK
 from latecomer.model.types import is_decimal
+from latecomer.model.unknown_fields import Known
+from latecomer.spark.avro_limits import limit_avro
 from latecomer.spark.packages import avro_reader
-from latecomer.store.schemas import WriterSchemas, not_known, reader_of
+from latecomer.store.schemas import WriterSchemas, reader_of
 from latecomer.store.sql import quoted
 
-HEAD = 5
-"""Bytes before the payload."""
-LARGEST_ID = 2**31 - 1
 ROWS_A_BYTE = 2048
 """Deflate packs a thousand bytes into one at best, and a row has one, unless it has no fields."""
-_HEAD, _PARSED, _WHOLE = f"{PRIVATE}head", f"{PRIVATE}as_", f"{PRIVATE}whole"
+_PARSED, _WHOLE = f"{PRIVATE}as_", f"{PRIVATE}whole"
 _OPTIONS = {"mode": "PERMISSIVE", "datetimeRebaseMode": "CORRECTED"}
-_LIMITS = {
-    "org.apache.avro.limits.string.maxLength": 64 << 20,
-    "org.apache.avro.limits.bytes.maxLength": 64 << 20,
-    "org.apache.avro.limits.collectionItems.maxLength": 4 << 20,
-}
-"""Java's own names for its limits, in bytes and items. It reads them once, with the first record."""
 _UUID = "regexp_replace(lower(hex({0})), '(.{{8}})(.{{4}})(.{{4}})(.{{4}})(.{{12}})', '$1-$2-$3-$4-$5')"
 
 
 def require_spark_avro(spark: SparkSession) -> None:
-    """Refuse a session that has no Avro. Have it refuse lengths that no record has: a damaged one may claim any, and
-    Java would make room for it first."""
+    """Refuse a session that has no Avro, and limit the lengths that a record may claim."""
     jvm: Any = spark._jvm
-    for name, most in _LIMITS.items():
-        if jvm.java.lang.System.getProperty(name) is None:
-            jvm.java.lang.System.setProperty(name, str(most))
+    limit_avro(spark)
     if isinstance(jvm.org.apache.spark.sql.avro.functions, JavaPackage):
         raise MachineError(
             f"this Spark session has no Avro; start it with {avro_reader().parts[0].coordinates} in "
@@ -74,22 +66,9 @@ def require_spark_avro(spark: SparkSession) -> None:
         )
 
 
-def head_of(number: int) -> str:
-    """What the messages of an id begin with, in SQL.
-
-    >>> head_of(7)
-    "X'0000000007'"
-    """
-    return f"X'{number:010X}'"
-
-
 @dataclass
-class AvroRecords(RecordDecoder):
+class AvroRecords(FramedRecords):
     """Messages in Confluent's framing."""
-
-    pipeline: Pipeline
-    _missing: set[int] = field(default_factory=set)
-    """Ids that could not be had when they were asked for."""
 
     @cached_property
     def reader(self) -> Schema:
@@ -99,49 +78,20 @@ class AvroRecords(RecordDecoder):
     def schemas(self) -> WriterSchemas:
         return WriterSchemas.of(self.pipeline)
 
-    @cached_property
-    def _settings(self) -> Avro:
-        return self.schemas.avro
-
-    @property
-    def knows_nothing(self) -> bool:
-        return not self.schemas.known
-
-    def prepare(self) -> bool:
-        return self._have(sorted(self._missing), wait=True)
-
-    def learn(self, records: DataFrame, wait: bool = True) -> bool:
-        head = F.substring(RECORD, 1, HEAD)
-        unknown = records.where(self.unknown(F.col(RECORD))).select(head.alias(_HEAD)).distinct()
-        heads = (row[_HEAD] for row in unknown.toArrow().to_pylist())
-        return self._have(sorted(int.from_bytes(each[1:], "big") for each in heads), wait)
-
-    def _have(self, numbers: Sequence[int], wait: bool) -> bool:
-        self._missing = set(numbers) if wait else set()
-        self.schemas.learn(numbers, wait and self._settings.unknown_id == "wait")
-        self._missing = set()
-        return bool(numbers)
-
-    def unknown(self, record: Column) -> Column:
-        """Whether a record has an id that is not known yet."""
-        head = F.substring(record, 1, HEAD)
-        known = [F.expr(head_of(number)) for number in self.schemas.known]
-        return _is_framed(record) & (~head.isin(*known) if known else F.lit(True))
-
     def decoded(self, records: DataFrame, columns: Mapping[str, str]) -> DataFrame:
         require_spark_avro(records.sparkSession)
         readings = dict(self._readings())
-        payload, head = F.expr(f"substring({RECORD}, {HEAD + 1})"), F.substring(RECORD, 1, HEAD)
+        payload, head = F.expr(f"substring({RECORD}, {HEAD_SIZE + 1})"), F.substring(RECORD, 1, HEAD_SIZE)
         parsed = {
             f"{_PARSED}{number}": F.when(
-                F.col(_HEAD) == F.expr(head_of(number)), _from_avro(payload, writer, found)
+                F.col(HEAD) == F.expr(head_of(number)), _from_avro(payload, writer, found)
             )
             for number, (writer, found) in readings.items()
         }
-        number = _case([(f"{_HEAD} = {head_of(each)}", str(each)) for each in readings], "null")
-        rows = records.withColumn(_HEAD, head).withColumns({SCHEMA_ID: F.expr(number).cast("int"), **parsed})
+        number = _case([(f"{HEAD} = {head_of(each)}", str(each)) for each in readings], "null")
+        rows = records.withColumn(HEAD, head).withColumns({SCHEMA_ID: F.expr(number).cast("int"), **parsed})
         cases = [
-            (f"{_HEAD} = {head_of(number)}", f"{_PARSED}{number}", found)
+            (f"{HEAD} = {head_of(number)}", f"{_PARSED}{number}", found)
             for number, (_, found) in readings.items()
         ]
         fine = _case([(when, _fine(found, columns, place)) for when, place, found in cases], "false")
@@ -176,30 +126,20 @@ class AvroRecords(RecordDecoder):
                 found = reading(self.reader, writer, self._unknown != "ignore")
                 yield number, (canonical_form(writer), found)
 
-    def unknown_names(self, raw: bytes) -> list[str]:
+    def unknown_names(self, raw: bytes, known: Known) -> list[str]:
         """The fields that the writer of a message had and that are no columns."""
-        writer = self.schemas.known.get(int.from_bytes(raw[1:HEAD], "big"))
+        writer = self.schemas.known.get(number_of(raw))
         return list(reading(self.reader, writer, True).unknown) if isinstance(writer, Schema) else []
 
     def mistake(self, raw: bytes) -> str:
         """What is wrong with a message that could not be decoded."""
-        if raw[:1] != b"\0":
-            begins = f"its first byte is 0x{raw[0]:02X}" if raw else "it has no bytes"
-            return f"{begins}, and Confluent's framing begins with 0x00"
-        if len(raw) < HEAD:
-            return f"it has {len(raw)} bytes, and the framing alone has {HEAD}"
-        number = int.from_bytes(raw[1:HEAD], "big")
-        if not 1 <= number <= LARGEST_ID:
-            return f"{number} is no id that a registry gives a schema"
-        writer = self.schemas.known.get(number)
-        if writer is None:
-            return not_known(number)
-        if isinstance(writer, str):
-            return writer
+        if (wrong := self.head_mistake(raw)) is not None:
+            return wrong
+        number, writer = number_of(raw), self.schemas.known[number_of(raw)]
         with contextlib.suppress(SchemaError):  # it takes too many steps to compare
-            for problem in incompatibilities(self.reader, writer):
+            for problem in incompatibilities(self.reader, writer) if isinstance(writer, Schema) else ():
                 return f"what schema {number} wrote cannot be read as the pipeline's schema: {problem}"
-        return f"the {len(raw) - HEAD} bytes after its id are no whole record of schema {number}"
+        return f"the {len(raw) - HEAD_SIZE} bytes after its id are no whole record of schema {number}"
 
 
 def _kept(cases: Sequence[tuple[str, str, Reading]]) -> Column:
@@ -210,12 +150,6 @@ def _kept(cases: Sequence[tuple[str, str, Reading]]) -> Column:
 
 def _unknown(found: Reading, place: str = "") -> dict[str, str]:
     return {name: ".".join(map(quoted, (place, name) if place else (name,))) for name in found.unknown}
-
-
-def _is_framed(record: Column) -> Column:
-    """Whether a record begins with a zero byte and an id that a registry may have given."""
-    lowest, beyond = F.expr(head_of(1)), F.expr("X'0080'")
-    return (F.length(record) >= HEAD) & (record >= lowest) & (record < beyond)
 
 
 def _from_avro(payload: Column, writer: str, found: Reading) -> Column:
@@ -240,17 +174,42 @@ def value_sql(value: Value, kind: str, place: str = "") -> str:
     at = _at(value, place)
     match value.given:
         case "json":
-            return f"to_json({at})"
+            return as_json(at)
+        case "list":
+            if kind == "string":  # as it is in stores that were made before
+                return as_json(at)
+            return at if value.kind == kind else changed_in(at, value.kind, kind, _element_sql)
         case "uuid":
             return _UUID.format(at)
         case "nanos" | "local_nanos":
-            return f"cast(timestamp_micros(({at} - pmod({at}, 1000L)) div 1000L) as {kind})"
+            return _from_nanos(at, kind)
         case "millis_of_day":
             return f"cast({at} as bigint) * 1000L"
         case "union":
             texts = ", ".join(_text_sql(member, place) for member in value.members)
             return f"coalesce({texts}, cast(null as string))"
     return at if value.kind == kind else f"try_cast({at} as {kind})"
+
+
+def _from_nanos(sql: str, kind: str) -> str:
+    return f"cast(timestamp_micros(({sql} - pmod({sql}, 1000L)) div 1000L) as {kind})"
+
+
+def _element_sql(sql: str, read: str, kind: str) -> str:
+    """A value in a list or a map. A number that is wanted as a moment has nanoseconds."""
+    if (read, kind) == ("bigint", "timestamp"):
+        return _from_nanos(sql, kind)
+    return sql if read == kind else f"try_cast({sql} as {kind})"
+
+
+def _element_fits(sql: str, read: str, kind: str) -> str:
+    if kind == "string":
+        return f"coalesce(is_valid_utf8({sql}), true)"
+    return (
+        f"coalesce(try_cast({sql} as {kind}) = {sql}, {sql} is null)"
+        if is_decimal(kind) and read != kind
+        else ""
+    )
 
 
 def _text_sql(value: Value, place: str) -> str:
@@ -266,6 +225,8 @@ def _fine(found: Reading, columns: Mapping[str, str], place: str) -> str:
         at = _at(value, place)
         if value.given == "plain" and kind == "string":
             told.append(f"coalesce(is_valid_utf8({at}), true)")
+        elif value.given == "list" and kind != "string":
+            told += filter(None, [holds_in(at, value.kind, kind, _element_fits)])
         elif is_decimal(kind) and value.kind != kind:
             told.append(f"({at} is null or coalesce(try_cast({at} as {kind}) = {at}, false))")
     return " and ".join(told)

@@ -9,25 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, DataFrameReader
 
-from latecomer.config.checks import PRIVATE
-from latecomer.config.own import PolledSource
+from latecomer.decode.columns import CORRUPT
 from latecomer.decode.files import SourceFile
 from latecomer.decode.limits import LongLine
+from latecomer.fast import Declined
 from latecomer.store.sql import quoted
-
-RECORD = PolledSource.RECORD
-"""The bytes of a record that is to be decoded."""
-CORRUPT = f"{PRIVATE}corrupt"
-"""The bytes of a record that could not be decoded; null for all others."""
-KEPT = f"{PRIVATE}kept"
-"""The fields of a record that the pipeline does not declare, as JSON text; null where it has none. A record that is
-corrupt for nothing else has them too."""
-SCHEMA_ID = f"{PRIVATE}schema_id"
-"""The id of the schema that a record was written with, where it says one."""
-METADATA = f"{PRIVATE}metadata"
-"""What Spark says of a row's file, where a reader has to be asked before anything is selected."""
 
 NewReader = Callable[[], DataFrameReader]
 """Makes a reader: whatever is set on one stays set on it."""
@@ -92,9 +81,17 @@ class FileDecoder(ABC):
         """The lines that are longer than the pipeline allows; `DamagedFile` if it cannot be told."""
         return ()
 
-    @property
-    def always_by_line(self) -> bool:
-        """Whether Spark's own reader of this format cannot be used."""
+    def require_fast(self) -> None:
+        """`Declined` where Spark has to read files of this format, whatever they hold."""
+        raise Declined("files that only Spark reads")
+
+    def load(self, file: SourceFile) -> pa.Table:
+        """The source's columns in this process, where every row can be read; `Declined` where Spark has to read it."""
+        self.require_fast()
+        raise NotImplementedError
+
+    def needs_lines(self, files: Sequence[SourceFile]) -> bool:
+        """Whether files have to be read `by_line`: Spark's own reader of this format would not tell all of them."""
         return False
 
     @property

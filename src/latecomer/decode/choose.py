@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from latecomer.config.avro import Avro
 from latecomer.config.models import Pipeline
 from latecomer.config.own import Decoder
+from latecomer.config.registered_json import RegisteredJson
 from latecomer.decode.avro import AvroFiles, AvroRecords
 from latecomer.decode.base import FileDecoder, RecordDecoder
+from latecomer.decode.checked_json import CheckedJson
 from latecomer.decode.csv import CsvFiles
 from latecomer.decode.files import SourceFile
 from latecomer.decode.json import JsonFiles, JsonRecords
@@ -42,6 +44,8 @@ def record_decoder(pipeline: Pipeline) -> RecordDecoder:
     match pipeline.source.format:
         case Avro():
             return AvroRecords(pipeline)
+        case RegisteredJson():
+            return CheckedJson(pipeline)
         case Decoder() as own:
             return OwnRecords(own)
     return JsonRecords(pipeline.source.unknown_fields)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from latecomer.config.checks import PRIVATE
 from latecomer.config.columns import csv_row
 from latecomer.config.damage import DamagedFile, damage_found
 from latecomer.config.encodings import is_text, open_text, other_encoding
 from latecomer.decode import lines
-from latecomer.decode.base import CORRUPT, KEPT, METADATA, PERMISSIVE, NewReader
+from latecomer.decode.arrow_csv import csv_lines, require_plain_csv
+from latecomer.decode.base import PERMISSIVE, NewReader
+from latecomer.decode.columns import CORRUPT, EXTRA, KEPT, METADATA
 from latecomer.decode.decimals import decimals_as_text
 from latecomer.decode.files import SourceFile, grouped, together
 from latecomer.decode.retrying import reading
@@ -56,7 +58,7 @@ class CsvFiles(TextFiles):
                 continue
             # A column that is not pinned is read as text, under a name that clashes with none, and left out.
             layout = {
-                name if name in columns else f"{PRIVATE}extra_{nth}": columns.get(name, "string")
+                name if name in columns else f"{EXTRA}{nth}": columns.get(name, "string")
                 for nth, name in enumerate(header)
             }
             extra = {column: name for column, name in zip(layout, header, strict=True) if name not in columns}
@@ -83,10 +85,18 @@ class CsvFiles(TextFiles):
                 parts.append(part.select("*", *missing))
         return parts
 
-    @property
-    def always_by_line(self) -> bool:
+    def require_fast(self) -> None:
+        super().require_fast()
+        require_plain_csv(self.columns, self.settings.delimiter)
+
+    def load(self, file: SourceFile) -> pa.Table:
+        header = None if self.settings.header else self._headless(file)
+        others = self.unknown_fields == "ignore"
+        return csv_lines(self.text_of(file), self.columns, self.settings.delimiter, header, others)
+
+    def needs_lines(self, files: Sequence[SourceFile]) -> bool:
         """A dead letter has the bytes of its row."""
-        return super().always_by_line or self.unknown_fields == "dead_letter"
+        return super().needs_lines(files) or self.unknown_fields == "dead_letter"
 
     def header(self, file: SourceFile) -> tuple[str, ...]:
         """The names of a file's columns, in their order; none where it has only blank lines. `DamagedFile`

@@ -13,9 +13,13 @@ from latecomer.model.written_numbers import LONGEST, PATTERN
 from latecomer.store.sql import quoted
 
 _E = r"(?:[eE]|\\u00[46]5)"
-STALLS = rf'[:\[,"\s][+-]?[0-9.,]+{_E}[+-]?[0-9][0-9,]{{2,}}[0-9]\s*[,\]}}"]|[0-9,]{{{LONGEST + 1}}}'
+STALLS = (
+    rf'(?:[:\["\s][+-]?|,[+-]|(?<![0-9.,])[0-9.]*+,)[0-9.,]++{_E}[+-]?[0-9][0-9,]{{2,}}[0-9]\s*[,\]}}"]'
+    rf"|(?<![0-9,])[0-9,]{{{LONGEST + 1}}}"
+)
 """In a line of JSON: a number, or a text that is nothing else, with an exponent of more than three digits; or one that
-is too long. The `e` may be written as an escape."""
+is too long. The `e` may be written as an escape. Digits are looked at from where they begin, and once: a long line of
+them takes no longer than any other."""
 
 
 def decimals_as_text(columns: Mapping[str, str]) -> dict[str, str]:

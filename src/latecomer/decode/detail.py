@@ -19,11 +19,15 @@ from latecomer.config.avro import Avro
 from latecomer.config.encodings import UTF8, other_encoding
 from latecomer.config.models import Pipeline
 from latecomer.config.own import Decoder
+from latecomer.config.registered_json import RegisteredJson
 from latecomer.config.sizes import format_size
 from latecomer.decode.avro import AvroRecords
+from latecomer.decode.checked_json import CheckedJson
+from latecomer.decode.framing import HEAD_SIZE, FramedRecords
 from latecomer.model import types
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import WHOLE_DIGITS
+from latecomer.model.paths import ways_of
 from latecomer.model.unknown_fields import known_fields, unknown_names
 from latecomer.model.written_numbers import LONGEST as LONGEST_NUMBER
 from latecomer.model.written_numbers import fits, written_number
@@ -34,6 +38,8 @@ TOO_LONG = "too_long"
 """The reason of a line that is longer than allowed, of which only the first bytes are kept."""
 TOMBSTONE = "tombstone"
 """Kafka's word for a record without a value."""
+INVALID_RECORD = "invalid"
+"""The reason of a record that the schema it was written with does not allow."""
 UNKNOWN_FIELDS = "unknown_fields"
 """The reason of a record that has fields which are no columns, where that is not allowed."""
 LONGEST = 60
@@ -54,9 +60,16 @@ class Explainer:
     """Whether records are JSON, whatever the pipeline's format."""
 
     @cached_property
-    def _avro(self) -> AvroRecords | None:
-        of_records = isinstance(self.pipeline.format, Avro) and self.pipeline.source.files is None
-        return AvroRecords(self.pipeline) if of_records and not self.as_json else None
+    def _framed(self) -> FramedRecords | None:
+        """What knows the schemas of records that name them."""
+        if self.as_json or self.pipeline.source.files is not None:
+            return None
+        match self.pipeline.format:
+            case Avro():
+                return AvroRecords(self.pipeline)
+            case RegisteredJson():
+                return CheckedJson(self.pipeline)
+        return None
 
     def detail(self, reason: str, raw: str, header: Sequence[str] = ()) -> str | None:
         """What is wrong with a row, as far as its text says so; `header` is that of its CSV file."""
@@ -64,7 +77,7 @@ class Explainer:
         event = self.pipeline.source_name(self.pipeline.event.time)
         order_by = order_by and self.pipeline.source_name(order_by)
         match reason:
-            case "unreadable":
+            case "unreadable" | "invalid":
                 return self._misread(raw, header)
             case "tombstone":
                 return "the record has a key and no value: in a compacted topic, the key was deleted"
@@ -98,8 +111,8 @@ class Explainer:
 
     def _unknown(self, raw: str, header: Sequence[str]) -> str:
         known, names = known_fields(self.columns), [name for name in header if name not in self.columns]
-        if self._avro is not None:
-            names = self._avro.unknown_names(raw.encode("utf-8", "surrogateescape"))
+        if self._framed is not None:
+            names = self._framed.unknown_names(raw.encode("utf-8", "surrogateescape"), known)
         elif not names:
             names = unknown_names(raw, known)
         more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
@@ -107,10 +120,18 @@ class Explainer:
         where = "the schema that is read with" if isinstance(self.pipeline.format, Avro) else "source.schema"
         return f"no column is declared for {said}; declare it in {where}, or set source.unknown_fields: keep"
 
-    def undecodable(self, raw: bytes, encoding: str) -> str:
+    def _framed_mistake(self, raw: bytes) -> str | None:
+        """What is wrong with a record that names its schema: with its schema, or, of JSON, with its columns."""
+        assert self._framed is not None  # noqa: S101
+        wrong = self._framed.mistake(raw)
+        if wrong is None:
+            wrong = self._misread_json(raw[HEAD_SIZE:].decode(errors="replace"))
+        return wrong
+
+    def undecodable(self, raw: bytes, encoding: str) -> str | None:
         """Which byte of a row is not in its encoding."""
-        if self._avro is not None:
-            return self._avro.mistake(raw)
+        if self._framed is not None:
+            return self._framed_mistake(raw)
         if isinstance(self.pipeline.format, Decoder) and not isinstance(self.pipeline.format, Avro):
             return f"decoder {self.pipeline.format.kind} does not read it"
         where = "it"
@@ -131,12 +152,15 @@ class Explainer:
         )
 
     def _misread(self, raw: str, header: Sequence[str]) -> str | None:
-        if self._avro is not None:
-            return self._avro.mistake(raw.encode())
+        if self._framed is not None:
+            return self._framed_mistake(raw.encode())
         if isinstance(self.pipeline.format, Decoder) and not self.as_json:
             return f"decoder {self.pipeline.format.kind} does not read it"
         if self.pipeline.format == "csv" and not self.as_json:
             return self._misread_csv(raw, header)
+        return self._misread_json(raw)
+
+    def _misread_json(self, raw: str) -> str | None:
         try:
             found = _parsed(raw)
         except ValueError as error:
@@ -148,7 +172,18 @@ class Explainer:
             return "not JSON that can be read: it is nested too deeply"
         if not isinstance(found, dict):
             return f"{_short(raw)} is not a JSON object"
-        return self._misfits(found, _fits_json)
+        return self._misfits(self._by_column(found), _fits_json)
+
+    def _by_column(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of a record, those of its objects among them."""
+        row, ways = dict(found), ways_of(self.columns)
+        for column, way in ways.items():
+            inner: Any = found
+            for name in way:
+                inner = inner.get(name) if isinstance(inner, Mapping) else None
+            if row.get(column) is None:
+                row[column] = inner
+        return row
 
     def _misread_csv(self, raw: str, header: Sequence[str]) -> str | None:
         try:
@@ -162,12 +197,34 @@ class Explainer:
 
     def _misfits(self, row: Mapping[str, Any], fits: Callable[[Any, str], bool]) -> str | None:
         wrong = [
-            f"{_shown(column, row[column])} is not a {kind}"
+            each
             for column, kind in self.columns.items()
-            if row.get(column) is not None and not fits(row[column], kind)
+            if (each := _misfit(column, row.get(column), kind, fits)) is not None
         ]
         more = f"; and {len(wrong) - MOST} more" if len(wrong) > MOST else ""
         return "; ".join(wrong[:MOST]) + more or None
+
+
+def _misfit(place: str, value: Any, kind: str, fits: Callable[[Any, str], bool]) -> str | None:
+    """The first value there that does not fit, in words: of a list or a map, which of its values."""
+    if value is None:
+        return None
+    match types.nested_type(kind), value:
+        case None, _:
+            return None if fits(value, kind) else f"{_shown(place, value)} is not {_a(kind)}"
+        case ("array", {"element": inner}), list():
+            parts = [(f"{place}[{nth}]", each, inner) for nth, each in enumerate(value)]
+        case ("map", {"value": inner}), dict():
+            parts = [(f"{place}[{_short(name)!r}]", each, inner) for name, each in value.items()]
+        case ("struct", fields), dict():
+            parts = [(f"{place}.{name}", value.get(name), inner) for name, inner in fields.items()]
+        case _:
+            return f"{_shown(place, value)} is not {_a(kind)}"
+    return next((wrong for each in parts if (wrong := _misfit(*each, fits)) is not None), None)
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "ai" else f"a {kind}"
 
 
 class _Number(str):

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from latecomer.config.encodings import UTF8
 from latecomer.config.sources import UnknownFields
 from latecomer.decode import lines
-from latecomer.decode.base import CORRUPT, PERMISSIVE, NewReader, RecordDecoder
+from latecomer.decode.arrow_json import json_lines, require_plain_columns
+from latecomer.decode.base import PERMISSIVE, NewReader, RecordDecoder
+from latecomer.decode.columns import CORRUPT
 from latecomer.decode.decimals import decimals_as_text
 from latecomer.decode.files import SourceFile, grouped, together
 from latecomer.decode.nested import flattened, read_ddl
-from latecomer.decode.text import TextFiles
+from latecomer.decode.text import TextFiles, runs_on
+from latecomer.model.types import is_decimal, is_nested, leaf_types
 
 
 class JsonFiles(TextFiles):
@@ -36,10 +40,26 @@ class JsonFiles(TextFiles):
             for paths in together(files)
         ]
 
-    @property
-    def always_by_line(self) -> bool:
-        """Spark's reader does not say which fields it passes over."""
-        return super().always_by_line or self.unknown_fields != "ignore"
+    def require_fast(self) -> None:
+        super().require_fast()
+        require_plain_columns(self.columns)
+
+    def load(self, file: SourceFile) -> pa.Table:
+        return json_lines(self.text_of(file), self.columns, others=self.unknown_fields == "ignore")
+
+    def needs_lines(self, files: Sequence[SourceFile]) -> bool:
+        """Spark's reader says neither which fields it passes over, nor what follows an object in its line. Decimals in
+        lists and maps cannot be text at first, and only of lines can be told on which of them it would stall."""
+        return (
+            super().needs_lines(files)
+            or self.unknown_fields != "ignore"
+            or any(is_nested(kind) and _has_decimals(kind) for kind in self.columns.values())
+            or any(map(runs_on, files))
+        )
+
+
+def _has_decimals(kind: str) -> bool:
+    return any(map(is_decimal, leaf_types(kind)))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bz2
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ _UNBOUNDED = (".deflate", ".lz4", ".snappy", ".zst")
 _MARK = b"\xef\xbb\xbf"
 _ENDS = {"utf-16le": (b"\n\0",), "utf-16be": (b"\0\n",)}
 _PLAIN_ENDS = (b"\n", b"\r")
+_RUNS_ON = re.compile(rb'\}[ \t]*+[^\s,\]\}"\\]')
+"""What never follows an object, unless in a text."""
 
 Ends = tuple[bytes, ...]
 
@@ -109,6 +112,36 @@ class Limits:
                 at += len(chunk)
         if at - start > self.line:
             yield LongLine(start, at - start, first)
+
+
+def may_run_on(file: Path) -> bool:
+    """Whether a file of JSON lines, in UTF-8, may have one with more in it than an object.
+
+    >>> bool(_RUNS_ON.search(b'{"a": {"b": "}"}, "c": [{}]},')), bool(_RUNS_ON.search(b'{"a": 1} {"a": 2}'))
+    (False, True)
+    """
+    try:
+        with damage_found("text"), open(file, "rb") as content:
+            return _run_on(_pieces(content.read, file.suffix))
+    except DamagedFile:
+        return True  # whatever Spark can read of it
+
+
+def _run_on(pieces: Iterator[bytes]) -> bool:
+    held = b""
+    for piece in pieces:
+        chunk = held + piece
+        if _RUNS_ON.search(chunk):
+            return True
+        # However many blanks follow a bracket, they are not kept: a small file may unpack to any number of them.
+        held = b"}" if chunk.rstrip(b" \t").endswith(b"}") else b""
+    return False
+
+
+def _pieces(read: Callable[[int], bytes], suffix: str) -> Iterator[bytes]:
+    if suffix in (".gz", ".bz2"):
+        return _unpacked(read, suffix, _CHUNK)
+    return iter(lambda: read(_CHUNK), b"")
 
 
 @dataclass(frozen=True)

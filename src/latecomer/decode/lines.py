@@ -19,17 +19,22 @@ from pyspark.sql import functions as F
 from latecomer.config.checks import PRIVATE
 from latecomer.config.encodings import UTF8, UTF16
 from latecomer.config.sources import UnknownFields
-from latecomer.decode.base import CORRUPT, KEPT, METADATA, PERMISSIVE, RECORD
+from latecomer.decode.base import PERMISSIVE
+from latecomer.decode.columns import CORRUPT, KEPT, METADATA, RECORD
 from latecomer.decode.decimals import STALLS, decimals_as_text, misfits, numbers
 from latecomer.decode.nested import read_ddl, values
 from latecomer.decode.unknown import as_written, cut, kept, kept_values
-from latecomer.model.types import is_decimal
+from latecomer.model.types import is_decimal, leaf_types
 from latecomer.store.sql import ddl, quoted
 
 REPLACEMENT = "\ufffd"
 _VALUE = "value"
-_TEXT, _PARSED, _NTH, _CUT = (f"{PRIVATE}{name}" for name in ("text", "parsed", "nth", "cut"))
+_TEXT, _PARSED = f"{PRIVATE}text", f"{PRIVATE}parsed"
+_NTH, _CUT = f"{PRIVATE}nth_line", f"{PRIVATE}cut"
 _BLANK_IN_JSON, _BLANK_IN_CSV = r"[^ \t\r\n]", r"[^\x00-\x20]"
+_MAY_RUN_ON = r"[\]\}]\s*+(?:[^\s,\]\}]|,\s*+\{)"
+_TRAILING = r"(?<![\s,])[\s,]++$"
+"""Each run of blanks and commas is looked at once, from its beginning: a line may have millions of them."""
 
 SETTINGS = {
     "spark.sql.legacy.javaCharsets": "true",  # any of Java's encodings, not only the Unicode ones
@@ -68,10 +73,13 @@ def json_records(
         lines = lines.where(F.col(_TEXT).rlike(_BLANK_IN_JSON))
     # As text, from_json would hand a number over as a double writes it; so decimals are parsed as such, in lines that
     # hold nothing on which that could stall.
-    stalls = F.col(_TEXT).rlike(STALLS) if any(map(is_decimal, columns.values())) else F.lit(False)
+    leaves = (leaf for kind in columns.values() for leaf in leaf_types(kind))
+    stalls = F.col(_TEXT).rlike(STALLS) if any(map(is_decimal, leaves)) else F.lit(False)
     safe = F.when(~stalls, F.col(_TEXT))
     parsed = F.from_json(safe, read_ddl({**columns, CORRUPT: "string"}), dict(PERMISSIVE))
-    unfit = stalls | ~F.col(_TEXT).rlike(_BLANK_IN_JSON) if blanks else stalls
+    unfit = stalls | _runs_on(F.col(_TEXT))
+    if blanks:
+        unfit = unfit | ~F.col(_TEXT).rlike(_BLANK_IN_JSON)
     found, typed = None, {name: F.expr(sql) for name, sql in values(columns, f"{_PARSED}.").items()}
     if unknown != "ignore":
         every = {**columns, **(known or {})}
@@ -81,6 +89,18 @@ def json_records(
             if kind == "string":
                 typed[name] = as_written(F.col(_TEXT), name, typed[name])
     return _rows(lines, parsed, encoding, typed, unfit, found, unknown)
+
+
+def _runs_on(text: Column) -> Column:
+    """Whether more follows an object than a comma: Spark does not look at it, so it would be lost.
+
+    Within [ ] an object must end there, or a ] follows it; and that it cannot within { }.
+    """
+    whole = F.regexp_replace(text, _TRAILING, "")
+    listed = F.size(F.from_json(F.concat(F.lit("["), whole, F.lit("]")), "array<string>"))
+    named = F.size(F.from_json(F.concat(F.lit('{"a":'), whole, F.lit("}")), "map<string,string>"))
+    is_one = F.coalesce((listed == 1) & (named == 1), F.lit(False))
+    return F.when(text.rlike(_MAY_RUN_ON), ~is_one).otherwise(F.lit(False))
 
 
 def csv_records(

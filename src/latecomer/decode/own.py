@@ -11,10 +11,12 @@ from pyspark.sql import functions as F
 from latecomer.config.checks import PRIVATE
 from latecomer.config.own import Decoder
 from latecomer.decode import lines
-from latecomer.decode.base import CORRUPT, RECORD, NewReader, RecordDecoder, other_columns
+from latecomer.decode.base import NewReader, RecordDecoder, other_columns
+from latecomer.decode.columns import CORRUPT, RECORD
 from latecomer.decode.files import SourceFile, together
 from latecomer.decode.text import TextFiles
 from latecomer.errors import SourceError, first_line
+from latecomer.fast import Declined
 from latecomer.store.sql import quoted
 
 _FIELDS = f"{PRIVATE}fields"
@@ -72,3 +74,6 @@ class OwnLines(TextFiles):
 
     def value(self, column: str, by_line: bool) -> str:
         return quoted(column)
+
+    def require_fast(self) -> None:
+        raise Declined("a decoder of your own")

@@ -7,23 +7,36 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.config.damage import DamagedFile
 from latecomer.config.parquet import ParquetColumns, parquet_columns
 from latecomer.config.sources import UnknownFields
-from latecomer.decode.base import CORRUPT, KEPT, FileDecoder, NewReader
+from latecomer.decode.arrow_parquet import parquet_rows, require_plain_parquet
+from latecomer.decode.base import FileDecoder, NewReader
+from latecomer.decode.columns import CORRUPT, KEPT
 from latecomer.decode.files import SourceFile, grouped, together
-from latecomer.decode.nested import flattened, read_ddl
+from latecomer.decode.nested import changed_in, flattened, holds_in, read_ddl
 from latecomer.decode.retrying import reading
-from latecomer.decode.unknown import kept_values
+from latecomer.decode.unknown import as_json, kept_values
+from latecomer.model.types import is_nested, nested_type
 from latecomer.store.sql import quoted
 
 SETTINGS = {"spark.sql.legacy.parquet.nanosAsLong": "true"}
 """What the session that reads needs."""
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _WIDENINGS = {("float", "double"), *combinations(_INTEGERS, 2)}
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What tells files apart that cannot be read together."""
+
+    nanoseconds: frozenset[str]
+    nested: tuple[tuple[str, str], ...]
+    extra: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -42,24 +55,36 @@ class ParquetFiles(FileDecoder):
         return next(self._misfits(found), None)
 
     def parts(self, reader: NewReader, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
-        """Files grouped by the columns that hold nanoseconds, which Spark hands over as numbers, and by those that are
-        unknown fields."""
-
-        def nanoseconds(file: SourceFile) -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
-            extra = self._extra(file)
-            return _columns_of(file).nanoseconds & {*self.columns, *extra}, tuple(extra.items())
-
+        """Files grouped by the columns that hold nanoseconds, which Spark hands over as numbers, by lists and maps,
+        where they become text, and by columns that are unknown fields."""
         parts = []
-        for (in_nanos, extra), group in grouped(files, nanoseconds).items():
-            every = {**self.columns, **dict(extra)}
-            stored = {name: "bigint" if name in in_nanos else kind for name, kind in every.items()}
-            converted = {name: F.expr(from_nanos(name, every[name])) for name in sorted(in_nanos)}
+        for shape, group in grouped(files, self._shape).items():
+            every = {**self.columns, **dict(shape.extra)}
+            stored = {name: "bigint" if name in shape.nanoseconds else kind for name, kind in every.items()}
+            stored |= dict(shape.nested)
+            converted = {name: F.expr(from_nanos(name, every[name])) for name in sorted(shape.nanoseconds)}
+            converted |= {
+                name: F.expr(as_json(quoted(name))) for name, _ in shape.nested if name in self.columns
+            }
+            every |= {name: kind for name, kind in shape.nested if name not in self.columns}
             for paths in together(group):
                 read = reader().schema(read_ddl(stored)).parquet(*paths)
                 part = flattened(read, stored).withColumns(converted)
                 part = part.withColumn(CORRUPT, F.expr(not_text(every)))
                 parts.append(self._with_kept(part, every))
         return parts
+
+    def require_fast(self) -> None:
+        require_plain_parquet(self.columns)
+
+    def load(self, file: SourceFile) -> pa.Table:
+        return parquet_rows(file.local, self.columns, others=self.unknown_fields == "ignore")
+
+    def _shape(self, file: SourceFile) -> _Shape:
+        found, extra = _columns_of(file), self._extra(file)
+        read = {**self.columns, **extra}
+        nested = {name: kind for name, kind in found.nested.items() if read.get(name) == "string"}
+        return _Shape(found.nanoseconds & set(read), tuple(nested.items()), tuple(extra.items()))
 
     def _extra(self, file: SourceFile) -> dict[str, str]:
         """The columns of a file that are unknown fields. Spark takes names for the same that differ only in case."""
@@ -92,8 +117,25 @@ class ParquetFiles(FileDecoder):
             kind = found.kinds.get(column) or found.left_out.get(column)
             if column in found.int96 and pinned == "timestamp_ntz":
                 continue
+            if is_nested(pinned) and column in found.lists:
+                if not self._takes(pinned, found.lists[column]):
+                    yield f"column {column} is {found.lists[column]}, pinned as {pinned}"
+                continue
             if kind is not None and kind != pinned and (kind, pinned) not in _WIDENINGS:
-                yield f"column {column} is {kind}, pinned as {pinned}"
+                yield f"column {column} is {found.nested.get(column, kind)}, pinned as {pinned}"
+
+    def _takes(self, pinned: str, stored: str) -> bool:
+        """Whether a column takes what is stored. An object may have fewer fields; or more, where unknown fields are
+        ignored."""
+        match nested_type(pinned), nested_type(stored):
+            case None, None:
+                return pinned == stored or (stored, pinned) in _WIDENINGS
+            case (outer, wanted), (found, there) if outer == found:
+                known = outer != "struct" or self.unknown_fields == "ignore" or there.keys() <= wanted.keys()
+                return known and all(
+                    self._takes(kind, there[name]) for name, kind in wanted.items() if name in there
+                )
+        return False
 
 
 @lru_cache(maxsize=4096)
@@ -113,17 +155,37 @@ def from_nanos(column: str, kind: str) -> str:
 
 def not_text(columns: Mapping[str, str]) -> str:
     """The row as JSON, with the bytes that it has, where a text of it is not UTF-8; else null."""
-    texts = [name for name, kind in columns.items() if kind == "string"]
+    texts = [sql for name, kind in columns.items() if (sql := valid_text(quoted(name), kind))]
     if not texts:
         return "cast(null as string)"
-    valid = " and ".join(f"is_valid_utf8({quoted(name)})" for name in texts)
     # In ISO-8859-1 every byte is a character, so no byte is lost on the way through JSON.
     fields = ", ".join(
-        f"decode(cast({quoted(name)} as binary), 'ISO-8859-1')"
-        f" as {quoted(name.encode().decode('iso-8859-1'))}"
-        if kind == "string"
-        else f"{quoted(name)} as {quoted(name.encode().decode('iso-8859-1'))}"
-        for name, kind in columns.items()
+        f"{_latin(quoted(name), kind)} as {quoted(_latin_text(name))}" for name, kind in columns.items()
     )
     whole = f"to_json(struct({fields}), map('ignoreNullFields', 'false'))"
-    return f"case when not coalesce({valid}, true) then cast(encode({whole}, 'ISO-8859-1') as string) end"
+    return f"case when not ({' and '.join(texts)}) then cast(encode({whole}, 'ISO-8859-1') as string) end"
+
+
+def valid_text(sql: str, kind: str) -> str:
+    """Whether a value is UTF-8, in SQL: its text, or all texts in it. Empty where it has none."""
+    return holds_in(
+        sql,
+        kind,
+        kind,
+        lambda sql, kind, _: f"coalesce(is_valid_utf8({sql}), true)" if kind == "string" else "",
+    )
+
+
+def _latin(sql: str, kind: str) -> str:
+    """A value whose texts have a character for each of their bytes."""
+    return changed_in(
+        sql,
+        kind,
+        _latin_text(kind),
+        lambda sql, kind, _: f"decode(cast({sql} as binary), 'ISO-8859-1')" if kind == "string" else sql,
+    )
+
+
+def _latin_text(text: str) -> str:
+    """Names, also those in a type, with a character for each of their bytes."""
+    return text.encode().decode("iso-8859-1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -15,10 +15,13 @@ from latecomer.config.sources import Files, UnknownFields
 from latecomer.decode.base import FileDecoder
 from latecomer.decode.decimals import misfits, numbers
 from latecomer.decode.files import SourceFile
-from latecomer.decode.limits import Limits, LongLine
+from latecomer.decode.limits import Limits, LongLine, may_run_on
 from latecomer.decode.retrying import reading
+from latecomer.fast import Declined
 from latecomer.model.types import is_decimal
 from latecomer.store.sql import quoted
+
+PACKED = (".gz", ".bz2", ".deflate", ".lz4", ".snappy", ".zst", ".xz", ".zip")
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,19 @@ class TextFiles(FileDecoder):
         with reading(file.local):
             return file_encoding(file.local, self.settings.encoding)
 
+    def require_fast(self) -> None:
+        if self.settings.encoding != UTF8:
+            raise Declined("files in another encoding than UTF-8")
+
+    def text_of(self, file: SourceFile) -> bytes:
+        """The bytes of a file whose lines are all short enough, to be decoded in this process."""
+        if file.local.suffix in PACKED:
+            raise Declined("a file that is compressed")
+        text, longest = file.local.read_bytes(), self.settings.max_line
+        if len(text) > longest and max(map(len, text.split(b"\n"))) >= longest:
+            raise Declined("lines that are too long")
+        return text
+
     def doubt(self, part: DataFrame) -> Column | None:
         """For a number that its decimal column does not take: the dead letter has the bytes of its row."""
         return F.expr(misfits(self._decimals)) if self._decimals else None
@@ -56,8 +72,7 @@ class TextFiles(FileDecoder):
     def value(self, column: str, by_line: bool) -> str:
         return quoted(column) if by_line else numbers(self._decimals).get(column, quoted(column))
 
-    @property
-    def always_by_line(self) -> bool:
+    def needs_lines(self, files: Sequence[SourceFile]) -> bool:
         return self.settings.encoding != UTF8
 
     @cached_property
@@ -74,5 +89,13 @@ def _long_lines_of(file: SourceFile, limits: Limits, encoding: str) -> tuple[Lon
         return str(error)
 
 
+@lru_cache(maxsize=4096)
+def runs_on(file: SourceFile) -> bool:
+    """Whether a file of JSON lines may have one with more in it than an object."""
+    with reading(file.local):
+        return may_run_on(file.local)
+
+
 def forget_text_files() -> None:
     _long_lines_of.cache_clear()
+    runs_on.cache_clear()

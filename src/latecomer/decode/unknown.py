@@ -27,7 +27,9 @@ def kept(left: Column, text: Column, columns: Mapping[str, str]) -> Column:
     """What is kept of a record that was `cut`. One that could not be is kept whole if it has a field that is no
     column."""
     known = known_fields(columns)
-    names = F.array(*(F.lit(name) for name in sorted({*known.values} - {*known.objects})))
+    names = F.array(*(F.lit(name) for name in sorted({*known.values} - {*known.objects}))).cast(
+        "array<string>"
+    )
     others = F.size(F.array_except(F.json_object_keys(text), names)) > 0
     members = F.concat(F.lit("{"), F.rtrim(left, F.lit(_BETWEEN)), F.lit("}"))
     return F.when(F.startswith(left, F.lit('"')), members).when((left != "") & others, text)
@@ -49,6 +51,12 @@ def kept_values(values: Mapping[str, str]) -> Column:
         return F.lit(None).cast("string")
     struct = F.struct(*(F.expr(sql).alias(name) for name, sql in values.items()))
     return F.nullif(F.to_json(struct, dict(_WRITTEN)), F.lit("{}"))
+
+
+def as_json(sql: str) -> str:
+    """A list or a map as JSON text, in SQL."""
+    options = ", ".join(f'"{name}", "{value}"' for name, value in _WRITTEN.items())
+    return f"to_json({sql}, map({options}))"
 
 
 def plain(names: Mapping[str, str]) -> dict[str, str]:

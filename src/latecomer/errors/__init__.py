@@ -2,7 +2,7 @@
 
     LatecomerError
     ├── PipelineError        the pipeline file is wrong: file, line, field, value, fix
-    ├── MachineError         Java or a package is missing or too old
+    ├── MachineError         Java or a package is missing or too old, or Spark cannot be started
     ├── SourceError          the source cannot be read at all
     │   ├── SourceOutage     it is down for a reason that may pass
     │   └── SchemaOutage     a schema cannot be had yet: the batch waits for it

@@ -29,7 +29,7 @@ class Refusal:
         return f"{self.reason}; {self.fix}"
 
 
-_MORE_FILES = "allow more of them (ulimit -n 4096, or LimitNOFILE in a unit of systemd)"
+MORE_FILES = "allow more of them (ulimit -n 4096, or LimitNOFILE in a unit of systemd)"
 _RIGHTS = "give whoever runs latecomer the right to read and write there"
 _WORDS = {
     errno.ENOSPC: ("the disk is full", "make room there"),
@@ -40,7 +40,7 @@ _WORDS = {
     ),
     errno.EACCES: ("permission is denied", _RIGHTS),
     errno.EPERM: ("permission is denied", _RIGHTS),
-    errno.EMFILE: ("too many files are open", _MORE_FILES),
+    errno.EMFILE: ("too many files are open", MORE_FILES),
     errno.ENFILE: ("too many files are open on this machine", "close other programs, or raise fs.file-max"),
     errno.EIO: ("the disk reports an input/output error", "check the disk and how it is attached"),
     errno.ESTALE: ("the network file system has lost the file", "mount it again"),

@@ -9,7 +9,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from latecomer.config.models import Output
-from latecomer.firing.lanes import BATCH, BEFORE, BEGAN, CLOCK, EARLY_DUE, LATE_DUE, NOW
+from latecomer.firing.columns import BEGAN, CLOCK, EARLY_DUE, LATE_DUE, NOW
+from latecomer.log.columns import THIS_BATCH, WATERMARK_BEFORE
 from latecomer.log.logged import Logged
 from latecomer.model.triggers import Every
 from latecomer.timeline.keeper import Stretch
@@ -40,8 +41,8 @@ class Batch:
         """One row: the batch's number, its clocks, and which triggers are due by the arrival clock."""
         stretch, trigger = self.stretch, output.trigger
         row = {
-            BATCH: self.number,
-            BEFORE: stretch.watermark_before,
+            THIS_BATCH: self.number,
+            WATERMARK_BEFORE: stretch.watermark_before,
             NOW: stretch.fires_at,
             BEGAN: stretch.began_at,
             CLOCK: stretch.clock,

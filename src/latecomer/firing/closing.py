@@ -13,13 +13,15 @@ from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
-from latecomer.firing.lanes import BATCH, BEFORE, CLOCK, NOW
+from latecomer.firing.columns import CLOCK, NOW
+from latecomer.log.columns import THIS_BATCH, WATERMARK_BEFORE
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
+from latecomer.store.columns import NTH
 from latecomer.store.files import Location, read_table, url
 from latecomer.store.sql import double_quoted, moment_literal, quoted
-from latecomer.store.standing import NTH, STANDS, newest_first, standing
+from latecomer.store.standing import STANDS, newest_first, standing
 from latecomer.store.table import DataFile, Table
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.merge import Merger
@@ -79,7 +81,7 @@ def write_closing_panes(
     final = f"least(unix_micros(window_end) + {output.settles_after}L, {END_OF_TIME}L)"
     known = spark.read.schema(schema).parquet(*panes).crossJoin(F.broadcast(params))
     stands = (
-        known.where(f"{final} > {BEFORE} and {final} <= {NOW}")
+        known.where(f"{final} > {WATERMARK_BEFORE} and {final} <= {NOW}")
         .withColumn(NTH, F.expr(newest_first(", ".join(place))))
         .where(f"{STANDS} and not is_last")
         .drop(NTH)
@@ -111,7 +113,7 @@ def _closing(merger: Merger) -> dict[str, Column]:
         "timing": f"'{Timing.CLOSING}'",
         "op": f"'{Op.INSERT}'",
         "is_last": "true",
-        "batch": BATCH,
+        "batch": THIS_BATCH,
         "fired_at": f"timestamp_micros(nullif({CLOCK}, {BEGIN_OF_TIME}L))",
         "watermark": f"timestamp_micros({NOW})",
     }

@@ -12,24 +12,26 @@ from pyspark.sql import functions as F
 from latecomer.config.checks import PRIVATE
 from latecomer.errors import PipelineError, Problem
 from latecomer.firing.ends import MOST_ENDS
-from latecomer.firing.lanes import BATCH, is_last
+from latecomer.firing.lanes import is_last
+from latecomer.log.columns import THIS_BATCH
 from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.panes import Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FixedWindow
+from latecomer.store.columns import EVENTS
 from latecomer.store.files import Location, read_table, url
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.sql import double_quoted, quoted
 from latecomer.store.table import Table
-from latecomer.timeline.keeper import FIRED_AT, FIRED_WATERMARK, Stretch
-from latecomer.windowing.assign import END, START
+from latecomer.timeline.columns import FIRED_AT, FIRED_WATERMARK
+from latecomer.timeline.keeper import Stretch
+from latecomer.windowing.columns import END, START
 from latecomer.windowing.merge import Merger
-from latecomer.windowing.states import EVENTS
 
 MOST_EMPTY = 50_000_000
 """So many empty panes in one batch are a mistake: a corrupt event time, or far too short a window."""
 _FIRST = f"{PRIVATE}first"
-_CLOSED = f"{PRIVATE}closed"
+_CLOSED = f"{PRIVATE}closed_end"
 _PUBLISHED = {"timing": pa.string(), "sequence": pa.int64(), EVENTS: pa.int64()}
 
 
@@ -147,7 +149,7 @@ def write_empty_panes(
         "timing": f"'{Timing.ON_TIME}'",
         "op": f"'{Op.INSERT}'",
         "is_last": is_last(merger.output, Timing.ON_TIME),
-        "batch": BATCH,
+        "batch": THIS_BATCH,
         "fired_at": f"timestamp_micros({FIRED_AT})",
         "watermark": f"timestamp_micros({FIRED_WATERMARK})",
     }

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from latecomer.firing.batch import Batch
 from latecomer.model.windows import FixedWindow
 from latecomer.store.table import DataFile
-from latecomer.windowing.assign import END
+from latecomer.windowing.columns import END
 
 MOST_ENDS = 1_000_000
 """So many are counted through; beyond, they are looked for."""

@@ -14,21 +14,23 @@ import pyarrow.compute as pc
 from latecomer.config.models import Output
 from latecomer.fast import MOST_ROWS, Declined
 from latecomer.firing.batch import Batch, by_arrival
-from latecomer.firing.lanes import FIRED, LANE, LATE, OPEN, REST, WAITING, Lanes
+from latecomer.firing.columns import Lane
+from latecomer.firing.lanes import Lanes
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.triggers import Count, Every
-from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate, Verdict
+from latecomer.store.columns import EVENTS, LANE, SINCE
 from latecomer.store.files import Location, dataset, write_table
 from latecomer.store.layout import TIMESTAMP, EventLayout
 from latecomer.timeline.keeper import Step
-from latecomer.windowing.assign import END
+from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
 from latecomer.windowing.exact_arrow import flat
-from latecomer.windowing.in_process import ArrowMerger, Micros, judged
-from latecomer.windowing.judge import CODES, FATE, FATES
-from latecomer.windowing.merge import LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, Merger
-from latecomer.windowing.states import EVENTS
+from latecomer.windowing.in_process import ArrowMerger, Micros, judged, replaced
+from latecomer.windowing.judge import CODES, FATES
+from latecomer.windowing.merge import Merger
 
 _FILE = "part.parquet"
+_LANES = (Lane.OPEN, Lane.FIRED, Lane.LATE, Lane.WAITING, Lane.REST)
 _FATE_NAMES = np.array([FATES[code].value for code in sorted(FATES)], object)
 
 
@@ -65,12 +67,59 @@ class ArrowOutput:
             inputs.append(self.arrow.of_states(self._read(states)))
         merged = self.arrow.merge(inputs)
         lane = self._lane_of(merged, batch, closed)
-        panes = self.arrow.published(merged, self._firing(merged, lane, batch, closed))
-        for name in (OPEN, FIRED, LATE, WAITING, REST):
-            rows = panes.filter(pa.array(lane == name))
+        early = (lane == Lane.OPEN) & self._early_due(merged, batch)
+        panes = self.arrow.published(merged, self._firing(merged, lane, early, batch, closed))
+        lanes = {name: panes.filter(pa.array(lane == name)) for name in _LANES}
+        if early.any():
+            due = merged.filter(pa.array(early))
+            published = self.arrow.published(due, self._early_firing(due, batch))
+            lanes[Lane.FIRED] = pa.concat_tables([lanes[Lane.FIRED], published])
+            lanes[Lane.OPEN] = self._after_publishing(panes, early).filter(pa.array(lane == Lane.OPEN))
+        for name, rows in lanes.items():
             if rows.num_rows:
                 write_table(rows, folder / f"{LANE}={name}" / _FILE)
         return Lanes(folder, self.merger)
+
+    def _early_due(self, merged: pa.Table, batch: Batch) -> npt.NDArray[np.bool_]:
+        """Whether windows fire early, if they are open."""
+        none, stretch = np.zeros(merged.num_rows, bool), batch.stretch
+        rule = self.output.trigger.early
+        if rule is None:
+            return none
+        since = _numbers(merged, SINCE)
+        match rule:
+            case Count(count=count):
+                return since >= count
+            case Every(clock="arrival", every=every):
+                return (since > 0) & stretch.passed(every)
+        now, before, every = stretch.fires_at, stretch.watermark_before, rule.every
+        if self.output.window.endless:
+            return (since > 0) & (now > BEGIN_OF_TIME and now // every > stretch.began_at // every)
+        start = _numbers(merged, START)
+        reached, earlier = (np.maximum(0, (mark - start) // every) for mark in (now, before))
+        return (since > 0) & (now > start) & (reached > earlier)
+
+    def _early_firing(self, merged: pa.Table, batch: Batch) -> dict[str, pa.Array]:
+        """The firing columns of EARLY panes."""
+        count, known = merged.num_rows, batch.stretch.fires_at
+        mark = None if known == BEGIN_OF_TIME else known
+        return {
+            "sequence": _following(merged),
+            "timing": pa.array([Timing.EARLY.value] * count, pa.string()),
+            "op": pa.array([Op.INSERT.value] * count, pa.string()),
+            "is_last": pa.array(np.zeros(count, bool)),
+            "batch": _constant(batch.number, count),
+            "fired_at": _constant(batch.stretch.clock, count),
+            "watermark": pa.nulls(count, pa.int64()) if mark is None else _constant(mark, count),
+        }
+
+    def _after_publishing(self, panes: pa.Table, early: npt.NDArray[np.bool_]) -> pa.Table:
+        """What an early pane changes in the state that stays open: the pane has been counted, and published."""
+        for name in (*self.merger.new_columns, SINCE):
+            panes = replaced(panes, name, 0, early)
+        if self.output.accumulation is Accumulation.DISCARDING:
+            panes = self.arrow.emptied(panes, early)
+        return panes
 
     def _read(self, files: Sequence[Location], starts: Sequence[int] | None = None) -> pa.Table:
         """Stored panes or states; those alone of windows that start so."""
@@ -86,12 +135,15 @@ class ArrowOutput:
         fate = np.asarray(merged.column(FATE))
         ends = _numbers(merged, END)
         fired = np.isin(ends, np.array(list(closed), np.int64))
-        late = np.where(self._late_due(merged, batch), LATE, WAITING)
-        on_time = np.where(fired, FIRED, OPEN)
+        late = np.where(self._late_due(merged, batch), Lane.LATE, Lane.WAITING)
+        published = np.full(merged.num_rows, Lane.FIRED)
+        if self.output.closes_silently:
+            published = np.where(_numbers(merged, SINCE) > 0, Lane.FIRED, Lane.REST)
+        on_time = np.where(fired, published, Lane.OPEN)
         return np.where(
             fate == CODES[Fate.ON_TIME],
             on_time,
-            np.where(fate == CODES[Fate.LATE_ACCEPTED], late, REST),
+            np.where(fate == CODES[Fate.LATE_ACCEPTED], late, Lane.REST),
         ).astype(object)
 
     def _late_due(self, merged: pa.Table, batch: Batch) -> npt.NDArray[np.bool_]:
@@ -111,9 +163,14 @@ class ArrowOutput:
         return reached >= np.minimum(ends + self.output.settles_after, END_OF_TIME)
 
     def _firing(
-        self, merged: pa.Table, lane: npt.NDArray[np.object_], batch: Batch, closed: Mapping[int, Step]
+        self,
+        merged: pa.Table,
+        lane: npt.NDArray[np.object_],
+        early: npt.NDArray[np.bool_],
+        batch: Batch,
+        closed: Mapping[int, Step],
     ) -> dict[str, pa.Array]:
-        fired, late = lane == FIRED, (lane == LATE) | (lane == WAITING)
+        fired, late = lane == Lane.FIRED, (lane == Lane.LATE) | (lane == Lane.WAITING)
         at, mark = _closings(_numbers(merged, END), closed, fired)
         is_fired, is_late = pa.array(fired), pa.array(late)
         last = flat(merged.column(LAST_SEQUENCE))
@@ -123,9 +180,9 @@ class ArrowOutput:
         timing[fired], timing[late] = Timing.ON_TIME.value, Timing.LATE.value
         return {
             "sequence": pc.if_else(
-                is_fired,
-                pc.fill_null(pc.add(last, 1), 0),
-                pc.if_else(pa.array(lane == OPEN), last, none),
+                pa.array(fired | early),
+                _following(merged),
+                pc.if_else(pa.array(lane == Lane.OPEN), last, none),
             ),
             "timing": pa.array(timing, pa.string()),
             "op": pa.array([Op.INSERT.value] * merged.num_rows, pa.string()),
@@ -150,20 +207,20 @@ class ArrowOutput:
         folder: Location,
     ) -> None:
         """One LATE pane for each window and key that late events touched."""
-        if earlier and self.output.accumulation is Accumulation.DISCARDING:
-            raise Declined("late panes that discard")
         delta = self._read(added)
         held = self._standing(delta, earlier, starts)
         inputs = [self.arrow.of_states(delta, Fate.LATE_ACCEPTED, fresh=True)]
         if held.num_rows:
-            inputs.append(self.arrow.of_states(held, Fate.LATE_ACCEPTED))
+            discards = self.output.accumulation is Accumulation.DISCARDING
+            known = self.arrow.emptied(held) if discards else held  # then it says which sequence was the last
+            inputs.append(self.arrow.of_states(known, Fate.LATE_ACCEPTED))
         merged = self.arrow.merge(inputs)
         count = merged.num_rows
         reached = np.full(count, batch.stretch.fires_at, np.int64)
         panes = self.arrow.published(
             merged,
             {
-                "sequence": pc.fill_null(pc.add(flat(merged.column(LAST_SEQUENCE)), 1), 0),
+                "sequence": _following(merged),
                 "timing": pa.array([Timing.LATE.value] * count, pa.string()),
                 "op": pa.array([Op.INSERT.value] * count, pa.string()),
                 "is_last": pa.array(self._is_last(merged, reached)),
@@ -175,6 +232,18 @@ class ArrowOutput:
         if earlier and self.output.accumulation is Accumulation.RETRACTING:
             panes = self._with_retracts(panes, held)
         write_table(panes, folder / _FILE)
+
+    def retracts(self, fired: Sequence[Location], earlier: Sequence[Location], folder: Location) -> None:
+        """Take back what panes that just fired replace: the early panes of their windows."""
+        if not fired:
+            return
+        panes = self._read(fired)
+        panes = panes.filter(pc.greater(panes.column("sequence"), 0))
+        starts = pc.unique(panes.column("window_start")).cast(pa.int64()).to_pylist()
+        held = self._standing(panes, earlier, starts)
+        if held.num_rows:
+            new = panes.take(pa.array(self._of_held(panes, held)))
+            write_table(self._taken_back(held, new), folder / _FILE)
 
     def _standing(self, delta: pa.Table, earlier: Sequence[Location], starts: Sequence[int]) -> pa.Table:
         """The pane that was published last for each window and key in `delta`."""
@@ -200,28 +269,35 @@ class ArrowOutput:
 
     def _with_retracts(self, panes: pa.Table, held: pa.Table) -> pa.Table:
         """Each pane that replaces another, preceded by the withdrawal of that other."""
-        codes = self._places(pa.concat_tables([panes, held]))
-        place = {int(code): nth for nth, code in enumerate(codes[: panes.num_rows])}
-        of_held = np.array([place[int(code)] for code in codes[panes.num_rows :]], np.int64)
-        new = panes.take(pa.array(of_held))
-        replaced = {
-            "op": pa.array([Op.RETRACT.value] * held.num_rows, pa.string()),
-            "timing": pa.array([Timing.LATE.value] * held.num_rows, pa.string()),
-            "is_last": pa.array([False] * held.num_rows, pa.bool_()),
-            **{name: new.column(name) for name in ("batch", "fired_at", "watermark")},
-        }
-        retracts = pa.table(
-            {name: replaced.get(name, held.column(name)) for name in panes.column_names}, schema=panes.schema
-        )
+        of_held = self._of_held(panes, held)
+        retracts = self._taken_back(held, panes.take(pa.array(of_held)))
         order = np.concatenate([2 * np.arange(panes.num_rows) + 1, 2 * of_held])
         return pa.concat_tables([panes, retracts]).take(pa.array(np.argsort(order)))
+
+    def _of_held(self, panes: pa.Table, held: pa.Table) -> Micros:
+        """Which pane takes the place of each that is held."""
+        codes = self._places(pa.concat_tables([panes, held]))
+        place = {int(code): nth for nth, code in enumerate(codes[: panes.num_rows])}
+        return np.array([place[int(code)] for code in codes[panes.num_rows :]], np.int64)
+
+    def _taken_back(self, held: pa.Table, new: pa.Table) -> pa.Table:
+        """The withdrawals of panes, each at the time and for the reason of the `new` one in its place."""
+        why = {name: new.column(name) for name in ("timing", "batch", "fired_at", "watermark")}
+        replaced = {
+            **why,
+            "op": pa.array([Op.RETRACT.value] * held.num_rows, pa.string()),
+            "is_last": pa.array([False] * held.num_rows, pa.bool_()),
+        }
+        return pa.table(
+            {name: replaced.get(name, held.column(name)) for name in held.column_names}, schema=held.schema
+        )
 
     def side_output(self, batch: Batch, folder: Location) -> None:
         """The events with the fate side output, each with the window it missed and the watermark it met."""
         if batch.logged is None:
             raise Declined("a batch without events")
         events, output = batch.logged.table, self.output
-        found = judged(events, self.layout, output, _ticks(batch), ())
+        found = judged(events, self.layout, output, _ticks(batch), output.counted)
         aside = found.fate == CODES[Fate.SIDE_OUTPUT]
         rows = events.take(pa.array(found.nth[aside]))
         end, mark = found.end[aside], found.watermark[aside]
@@ -233,8 +309,12 @@ class ArrowOutput:
             "verdict": pa.array(np.where(late, Verdict.LATE.value, Verdict.TOO_LATE.value).astype(object)),
         }
         kept = {name: flat(rows.column(stored)) for stored, name in self.layout.late_names.items()}
-        schema = self.merger.layout.late_schema
-        made = {name: column.cast(schema.field(name).type) for name, column in {**missed, **kept}.items()}
+        names, schema = self.merger.layout.late_columns, self.merger.layout.late_schema
+        derived = {names[name]: found.columns[name].filter(pa.array(aside)) for name in output.counted}
+        made = {
+            name: column.cast(schema.field(name).type)
+            for name, column in {**missed, **kept, **derived}.items()
+        }
         write_table(pa.table(made, schema=schema), folder / _FILE)
 
 
@@ -260,6 +340,11 @@ def _closings(
 def _numbers(rows: pa.Table, name: str) -> Micros:
     """A column of numbers, 0 where there is none."""
     return np.asarray(pc.fill_null(flat(rows.column(name)), 0))
+
+
+def _following(merged: pa.Table) -> pa.Array:
+    """The sequence after the last one."""
+    return pc.fill_null(pc.add(flat(merged.column(LAST_SEQUENCE)), 1), 0)
 
 
 def _constant(value: int, count: int) -> pa.Array:

@@ -1,11 +1,4 @@
-"""What one pass over a batch yields for an output, lane by lane, as files not yet committed.
-
-open     states of windows still open              → partials
-fired    ON_TIME panes of windows that closed, and EARLY ones of windows that did not → panes
-late     what late events add to closed windows, to be merged with their last pane
-waiting  the same, where the trigger has it wait   → partials
-rest     one row for each other fate, for the ledger alone
-"""
+"""What one pass over a batch yields for an output, lane by lane (`Lane`), as files not yet committed."""
 
 from __future__ import annotations
 
@@ -21,40 +14,25 @@ from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
+from latecomer.firing.columns import BEGAN, CLOCK, EARLY_DUE, LATE_DUE, NOW, Lane
+from latecomer.log.columns import THIS_BATCH, WATERMARK_BEFORE
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.ledger import EVENTS as EVENT_UNIT
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+from latecomer.store.columns import EVENTS, LANE, NEW_BEHIND, NEW_PARTLY, SINCE, measure_column, new_column
 from latecomer.store.files import Location, parquet_files, read_table, url
 from latecomer.store.sql import quoted
-from latecomer.timeline.keeper import FIRED_AT, FIRED_WATERMARK
-from latecomer.windowing.assign import END, START
-from latecomer.windowing.judge import CODES, FATE
-from latecomer.windowing.merge import LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, Counts, Merger
-from latecomer.windowing.states import (
-    EVENTS,
-    NEW_BEHIND,
-    NEW_PARTLY,
-    SINCE,
-    assignments_column,
-    measure_column,
-    new_column,
-)
+from latecomer.timeline.columns import FIRED_AT, FIRED_WATERMARK
+from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
+from latecomer.windowing.judge import CODES
+from latecomer.windowing.merge import Counts, Merger
+from latecomer.windowing.states import assignments_column
 
-LANE = f"{PRIVATE}lane"
-OPEN, FIRED, LATE, WAITING, REST = "open", "fired", "late", "waiting", "rest"
-
-BATCH = f"{PRIVATE}batch"
-BEFORE, NOW, CLOCK = f"{PRIVATE}before", f"{PRIVATE}now", f"{PRIVATE}clock"
-BEGAN = f"{PRIVATE}began"
-EARLY_DUE, LATE_DUE = f"{PRIVATE}early_due", f"{PRIVATE}late_due"
-"""What a batch is given: its number, the watermark before and after it, the arrival clock, where the
-watermark began (before the batch, or where it was first known), and whether the clock lets early and
-waiting panes fire."""
 KNOWN = f"nullif({NOW}, {BEGIN_OF_TIME}L)"
 """The watermark, null where nothing is known yet."""
-_FIRES, _EARLY = f"{PRIVATE}fires", f"{PRIVATE}early"
+_EARLY = f"{PRIVATE}early"
 
 
 @dataclass(frozen=True)
@@ -66,7 +44,7 @@ class Lanes:
 
     @cached_property
     def files(self) -> dict[str, list[Location]]:
-        lanes = (OPEN, FIRED, LATE, WAITING, REST)
+        lanes = (Lane.OPEN, Lane.FIRED, Lane.LATE, Lane.WAITING, Lane.REST)
         return {lane: parquet_files(self.folder / f"{LANE}={lane}") for lane in lanes}
 
     @cached_property
@@ -97,7 +75,7 @@ class Lanes:
     def touched(self) -> list[int]:
         """The starts of the windows that late events touched, in microseconds."""
         starts: set[int] = set()
-        for file in self.files[LATE]:
+        for file in self.files[Lane.LATE]:
             column = read_table(file, columns=["window_start"]).column(0)
             starts.update(pc.unique(column).cast(pa.int64()).to_pylist())
         return sorted(starts)
@@ -114,17 +92,20 @@ def write_lanes(
     placed = merged.join(F.broadcast(firings), END, "left").crossJoin(F.broadcast(params))
     on_time, late = CODES[Fate.ON_TIME], CODES[Fate.LATE_ACCEPTED]
     closes = f"{FATE} = {on_time} and {FIRED_AT} is not null"
-    published = f"if({SINCE} > 0, '{FIRED}', '{REST}')" if merger.output.closes_silently else f"'{FIRED}'"
+    published = f"'{Lane.FIRED}'"
+    if merger.output.closes_silently:
+        published = f"if({SINCE} > 0, {published}, '{Lane.REST}')"
+    late_lane = f"if({late_due(merger.output)}, '{Lane.LATE}', '{Lane.WAITING}')"
     lane = (
-        f"case when {closes} then {published} when {FATE} = {on_time} then '{OPEN}' "
-        f"when {FATE} = {late} then if({late_due(merger.output)}, '{LATE}', '{WAITING}') else '{REST}' end"
+        f"case when {closes} then {published} when {FATE} = {on_time} then '{Lane.OPEN}' "
+        f"when {FATE} = {late} then {late_lane} else '{Lane.REST}' end"
     )
     early = early_due(merger)
     if early is None:
         laned = placed.selectExpr("*", f"{lane} as {LANE}", f"false as {_EARLY}")
     else:
         placed = placed.selectExpr("*", f"{FATE} = {on_time} and {FIRED_AT} is null and {early} as {_EARLY}")
-        both = f"explode(if({_EARLY}, array('{FIRED}', '{OPEN}'), array({lane}))) as {LANE}"
+        both = f"explode(if({_EARLY}, array('{Lane.FIRED}', '{Lane.OPEN}'), array({lane}))) as {LANE}"
         laned = placed.selectExpr("*", both)
     after = None if early is None else _after_publishing(merger)
     panes = merger.published(laned, {**_firing(merger.output), LANE: LANE}, after)
@@ -134,16 +115,17 @@ def write_lanes(
 
 def _firing(output: Output) -> dict[str, str]:
     """The firing columns of each lane."""
-    fired, late = f"{LANE} = '{FIRED}'", f"{LANE} in ('{LATE}', '{WAITING}')"
+    fired, late = f"{LANE} = '{Lane.FIRED}'", f"{LANE} in ('{Lane.LATE}', '{Lane.WAITING}')"
     rest = " ".join(f"when {code} then '{fate}'" for fate, code in CODES.items())
     following = f"coalesce({LAST_SEQUENCE} + 1, 0L)"
     return {
-        "sequence": f"case when {fired} or {_EARLY} then {following} when {LANE} = '{OPEN}' then {LAST_SEQUENCE} end",
+        "sequence": f"case when {fired} or {_EARLY} then {following} "
+        f"when {LANE} = '{Lane.OPEN}' then {LAST_SEQUENCE} end",
         "timing": f"case when {fired} then if({_EARLY}, '{Timing.EARLY}', '{Timing.ON_TIME}') "
         f"when {late} then '{Timing.LATE}' else case {FATE} {rest} end end",
         "op": f"'{Op.INSERT}'",
         "is_last": f"{fired} and not {_EARLY} and {is_last(output, Timing.ON_TIME)}",
-        "batch": BATCH,
+        "batch": THIS_BATCH,
         "fired_at": f"timestamp_micros(case when {fired} then coalesce({FIRED_AT}, {CLOCK}) "
         f"when {late} then {LAST_ARRIVAL} end)",
         "watermark": f"timestamp_micros(case when {fired} then coalesce({FIRED_WATERMARK}, {KNOWN}) "
@@ -153,7 +135,7 @@ def _firing(output: Output) -> dict[str, str]:
 
 def _after_publishing(merger: Merger) -> dict[str, str]:
     """What an early pane changes in the state that stays open: the pane has been counted, and published."""
-    published = f"{_EARLY} and {LANE} = '{OPEN}'"
+    published = f"{_EARLY} and {LANE} = '{Lane.OPEN}'"
     stays = {column: f"if({published}, 0, {quoted(column)})" for column in merger.new_columns}
     stays[SINCE] = f"if({published}, 0L, {SINCE})"
     if merger.output.accumulation is Accumulation.DISCARDING:
@@ -182,7 +164,7 @@ def interval_passed(output: Output, every: int) -> str:
     if output.window.endless:
         now, began = (f"({mark} - pmod({mark}, {every}L)) div {every}L" for mark in (NOW, BEGAN))
         return f"{NOW} > {BEGIN_OF_TIME}L and {now} > {began}"
-    reached, earlier = (f"greatest(0, ({mark} - {START}) div {every}L)" for mark in (NOW, BEFORE))
+    reached, earlier = (f"greatest(0, ({mark} - {START}) div {every}L)" for mark in (NOW, WATERMARK_BEFORE))
     return f"{NOW} > {START} and {reached} > {earlier}"
 
 
@@ -209,9 +191,9 @@ def is_last(output: Output, timing: Timing) -> str:
 
 
 def _by_fate(lane: str, table: pa.Table) -> list[tuple[Fate, pa.Table]]:
-    if lane in (OPEN, FIRED):
+    if lane in (Lane.OPEN, Lane.FIRED):
         return [(Fate.ON_TIME, table)]
-    if lane in (LATE, WAITING):
+    if lane in (Lane.LATE, Lane.WAITING):
         return [(Fate.LATE_ACCEPTED, table)]
     fates = pc.unique(table.column("timing")).to_pylist()
     return [(Fate(fate), table.filter(pc.equal(table.column("timing"), fate))) for fate in fates]

@@ -22,10 +22,11 @@ from pyspark.sql import functions as F
 from latecomer.fast import Choice, Declined
 from latecomer.firing.batch import Batch, by_arrival
 from latecomer.firing.closing import CLOSING, may_close, places_to_close, write_closing_panes
+from latecomer.firing.columns import Lane
 from latecomer.firing.empty import KnownKeys, ends_closed, write_empty_panes
 from latecomer.firing.ends import ends_found, ends_to_close
 from latecomer.firing.in_process import ArrowOutput
-from latecomer.firing.lanes import FIRED, LATE, OPEN, WAITING, Lanes, write_lanes
+from latecomer.firing.lanes import Lanes, write_lanes
 from latecomer.firing.late import touching, write_late_panes, write_retracts
 from latecomer.firing.overflow import Outgrown
 from latecomer.firing.side_output import side_output
@@ -40,7 +41,7 @@ from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
 from latecomer.store.table import DataFile, batch_of, kind_of
 from latecomer.timeline.keeper import Stretch
-from latecomer.windowing.judge import BATCH as EVENT_BATCH
+from latecomer.windowing.columns import BATCH
 from latecomer.windowing.judge import Periods, as_seen, judged
 from latecomer.windowing.merge import Counts, Merger
 from latecomer.windowing.tally import counts_by_batch
@@ -63,7 +64,7 @@ class OutputLogic:
     """Computes and publishes one output's panes."""
 
     has_news = staticmethod(has_news)
-    kept: ClassVar[Mapping[str, str]] = MappingProxyType({OPEN: "", WAITING: WAITING})
+    kept: ClassVar[Mapping[str, str]] = MappingProxyType({Lane.OPEN: "", Lane.WAITING: Lane.WAITING})
     """The lanes that are kept as open states, and the kind of their files."""
 
     def __init__(self, spark: SparkSession, store: Store, name: str) -> None:
@@ -200,19 +201,22 @@ class OutputLogic:
     def _panes(self, batch: Batch, lanes: Lanes | None) -> tuple[list[Location], list[DataFile]]:
         """The panes of a batch, and those of earlier batches that are folded into them."""
         panes = self.tables.panes
-        files = list(lanes.files[FIRED]) if lanes else []
+        files = list(lanes.files[Lane.FIRED]) if lanes else []
         folded: list[DataFile] = []
         if self.known_keys is not None:
             files += self._empty_panes(self.known_keys, batch, files, self._params(batch))
         if lanes and files and self._takes_back_early and self.recent_panes:
             folder = panes.new_folder(batch.number)
-            earlier = panes.paths(self.recent_panes)
-            write_retracts(self.spark, self.merger, lanes.files[FIRED], earlier, self._params(batch), folder)
+            self.choice.take(
+                "retracts",
+                partial(self._retracts_here, lanes.files[Lane.FIRED], folder),
+                partial(self._retracts_on_spark, batch, lanes.files[Lane.FIRED], folder),
+            )
             files += parquet_files(folder)
-        if lanes and lanes.files[LATE]:
+        if lanes and lanes.files[Lane.LATE]:
             fired = [file for file in map(panes.describe, files) if file.rows]
             held = touching([*self.recent_panes, *fired], lanes.touched)
-            folder = panes.new_folder(batch.number, LATE)
+            folder = panes.new_folder(batch.number, Lane.LATE)
             self.choice.take(
                 "late panes",
                 partial(self._late_panes_here, batch, lanes, held, folder),
@@ -250,7 +254,7 @@ class OutputLogic:
             file
             for file in self.recent_panes
             if file.size < SMALL
-            and kind_of(file) == LATE
+            and kind_of(file) == Lane.LATE
             and file.window_ends[1] > batch.stretch.watermark_before - self.output.allowed_lateness
         ]
         if len(small) < FOLD_AT:
@@ -273,17 +277,25 @@ class OutputLogic:
         write_closing_panes(self.spark, self.merger, known, published, self._params(batch), folder)
         return parquet_files(folder)
 
+    def _retracts_here(self, fired: Sequence[Location], folder: Location) -> None:
+        earlier = [self.tables.panes.location(file) for file in self.recent_panes]
+        self._here.retracts(fired, earlier, folder)
+
+    def _retracts_on_spark(self, batch: Batch, fired: Sequence[Location], folder: Location) -> None:
+        earlier = self.tables.panes.paths(self.recent_panes)
+        write_retracts(self.spark, self.merger, fired, earlier, self._params(batch), folder)
+
     def _late_panes_here(
         self, batch: Batch, lanes: Lanes, earlier: Sequence[DataFile], folder: Location
     ) -> None:
         places = [self.tables.panes.location(file) for file in earlier]
-        self._here.late_panes(lanes.files[LATE], places, lanes.touched, batch, folder)
+        self._here.late_panes(lanes.files[Lane.LATE], places, lanes.touched, batch, folder)
 
     def _late_panes_on_spark(
         self, batch: Batch, lanes: Lanes, earlier: Sequence[DataFile], folder: Location
     ) -> None:
         paths = self.tables.panes.paths(earlier)
-        write_late_panes(self.spark, self.merger, lanes.files[LATE], paths, self._params(batch), folder)
+        write_late_panes(self.spark, self.merger, lanes.files[Lane.LATE], paths, self._params(batch), folder)
 
     def _write_late_here(self, batch: Batch, folder: Location) -> None:
         self._here.side_output(batch, folder)
@@ -344,6 +356,6 @@ class OutputLogic:
         timeline = batch.stretch.frame(self.spark, with_batch=True)
         found: dict[int, Counts] = {}
         for since, under in periods or [(0, self.output)]:  # a later policy has the last word
-            events = seen.where(F.col(EVENT_BATCH) >= since)
+            events = seen.where(F.col(BATCH) >= since)
             found |= counts_by_batch(self.merger, judged(events, timeline, under))
         return found

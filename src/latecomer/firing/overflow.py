@@ -1,8 +1,7 @@
 """Sums that outgrow their type (ADR 0028).
 
-Most stay exact beside their column, which is null meanwhile: that is warned of. The few that cannot stop the batch,
-and are reported by output and column instead of by Spark's expression: decimals with more than 35 digits after the
-point."""
+They stay exact beside their column, which is null meanwhile: that is warned of. Should one stop the batch all the same,
+it is reported by output and column instead of by Spark's expression."""
 
 from __future__ import annotations
 

@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.firing.lanes import WAITING
+from latecomer.firing.columns import Lane
 from latecomer.firing.output import OutputLogic
-from latecomer.firing.session_lanes import TO_RETRACT
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
@@ -91,7 +90,7 @@ def _as_panes(rows: pa.Table, logic: OutputLogic, number: int, stretch: Stretch)
 def _without_rebuilt(logic: OutputLogic, number: int) -> tuple[list[Location], list[DataFile]]:
     """What waits to be published of rebuilt windows is in their panes now: files without it, for those with it."""
     partials, panes = logic.tables.partials, logic.tables.panes
-    waiting = [file for file in partials.files() if kind_of(file) in (WAITING, TO_RETRACT)]
+    waiting = [file for file in partials.files() if kind_of(file) in (Lane.WAITING, Lane.TO_RETRACT)]
     rebuilt = [file for file in panes.files() if file.minimum["batch"] == number] if waiting else []
     if not rebuilt:
         return [], []

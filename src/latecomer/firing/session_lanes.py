@@ -17,36 +17,23 @@ from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
-from latecomer.firing.lanes import (
-    BATCH,
-    EARLY_DUE,
-    FIRED,
-    LANE,
-    LATE_DUE,
-    NOW,
-    OPEN,
-    REST,
-    WAITING,
-    interval_passed,
-    is_last,
-)
+from latecomer.firing.columns import EARLY_DUE, LATE_DUE, NOW, PANES, PRIOR, Lane
+from latecomer.firing.lanes import interval_passed, is_last
+from latecomer.log.columns import THIS_BATCH
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.store.columns import HELD, LANE, SINCE, UNSETTLED, WAITING_EVENTS
 from latecomer.store.sql import quoted
-from latecomer.timeline.keeper import FIRED_AT, FIRED_WATERMARK, Step, Stretch
-from latecomer.windowing.assign import END, START
-from latecomer.windowing.judge import CODES, FATE
-from latecomer.windowing.merge import LAST_ARRIVAL, LAST_WATERMARK, Merger
-from latecomer.windowing.states import HELD, SINCE, UNSETTLED
-from latecomer.windowing.states import WAITING as WAITING_EVENTS
+from latecomer.timeline.columns import FIRED_AT, FIRED_WATERMARK
+from latecomer.timeline.keeper import Step, Stretch
+from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_WATERMARK, START
+from latecomer.windowing.judge import CODES
+from latecomer.windowing.merge import Merger
 
-TO_RETRACT = "told"
-PANES = f"{PRIVATE}told"
-"""The panes that stand for a session, or for those that it swallowed."""
 _FIRES, _STAYS, _SAME = f"{PRIVATE}fires", f"{PRIVATE}stays", f"{PRIVATE}same"
-_ROW, _PRIOR = f"{PRIVATE}row", f"{PRIVATE}prior"
-_CELL, _AFTER = f"{PRIVATE}cell", f"{PRIVATE}after"
+_ROW = f"{PRIVATE}lane_and_prior"
+_CELL, _AFTER = f"{PRIVATE}step_cell", f"{PRIVATE}step_after"
 _LOW, _WIDTH = f"{PRIVATE}low", f"{PRIVATE}width"
 CELLS = 1024
 
@@ -69,11 +56,11 @@ def with_lanes(
     )
     nothing = f"cast(null as {_pane_type(merger)})" if publishes else "cast(null as boolean)"
     laned = placed.selectExpr("*", f"explode({_rows(output, publishes, nothing)}) as {_ROW}").selectExpr(
-        "*", f"{_ROW}.lane as {LANE}", f"{_ROW}.prior as {_PRIOR}"
+        "*", f"{_ROW}.lane as {LANE}", f"{_ROW}.prior as {PRIOR}"
     )
-    columns = {**_firing(output, publishes), LANE: LANE, _PRIOR: _PRIOR}
+    columns = {**_firing(output, publishes), LANE: LANE, PRIOR: PRIOR}
     panes = merger.published(laned, columns, _after_publishing(merger))
-    return _taken_back(panes, merger).drop(_PRIOR) if publishes else panes.drop(_PRIOR)
+    return _taken_back(panes, merger).drop(PRIOR) if publishes else panes.drop(PRIOR)
 
 
 # When
@@ -95,8 +82,8 @@ def _stays() -> str:
     """The lane in which a session's state is kept; null where it has nothing left to publish."""
     ours = f"{FATE} = {CODES[Fate.ON_TIME]}"
     return (
-        f"case when {ours} and {END} > {NOW} then '{OPEN}' "
-        f"when {ours} and {_FIRES} is null and {WAITING_EVENTS} > 0 then '{WAITING}' end"
+        f"case when {ours} and {END} > {NOW} then '{Lane.OPEN}' "
+        f"when {ours} and {_FIRES} is null and {WAITING_EVENTS} > 0 then '{Lane.WAITING}' end"
     )
 
 
@@ -170,22 +157,22 @@ def _rows(output: Output, publishes: bool, nothing: str) -> str:
         return f"if({when}, transform({PANES}, t -> named_struct('lane', {lane}, 'prior', t)), array())"
 
     parts = [
-        own(f"'{FIRED}'", fires),
+        own(f"'{Lane.FIRED}'", fires),
         own(_STAYS, stays),
-        own(f"'{TO_RETRACT}'", f"{fires} and {stays}"),
-        own(f"'{REST}'", f"{FATE} != {CODES[Fate.ON_TIME]}"),
+        own(f"'{Lane.TO_RETRACT}'", f"{fires} and {stays}"),
+        own(f"'{Lane.REST}'", f"{FATE} != {CODES[Fate.ON_TIME]}"),
     ]
     if publishes:
-        parts.append(each_published(f"'{FIRED}'", fires if retracting else f"{fires} and not {_SAME}"))
-        parts.append(each_published(f"'{TO_RETRACT}'", f"{_FIRES} is null and {stays}"))
+        parts.append(each_published(f"'{Lane.FIRED}'", fires if retracting else f"{fires} and not {_SAME}"))
+        parts.append(each_published(f"'{Lane.TO_RETRACT}'", f"{_FIRES} is null and {stays}"))
         if output.accumulation is Accumulation.DISCARDING:
-            parts.append(each_published(f"'{TO_RETRACT}'", f"{fires} and {stays} and {_SAME}"))
+            parts.append(each_published(f"'{Lane.TO_RETRACT}'", f"{fires} and {stays} and {_SAME}"))
     return f"concat({', '.join(parts)})"
 
 
 def _firing(output: Output, publishes: bool) -> dict[str, str]:
     """The firing columns of each lane."""
-    fired, published = f"{LANE} = '{FIRED}'", f"{LANE} = '{TO_RETRACT}'"
+    fired, published = f"{LANE} = '{Lane.FIRED}'", f"{LANE} = '{Lane.TO_RETRACT}'"
     closes = f"{UNSETTLED} > 0 and {END} <= {NOW}"
     following = f"if({_SAME}, array_max({PANES}.sequence) + 1, 0L)" if publishes else "0L"
     fates = " ".join(f"when {code} then '{fate}'" for fate, code in CODES.items())
@@ -197,9 +184,9 @@ def _firing(output: Output, publishes: bool) -> dict[str, str]:
         "sequence": f"case when {fired} or {published} then {following} end",
         "timing": f"if({fired} or {published}, {_FIRES}, case {FATE} {fates} end)",
         # A published pane is kept as what it will be.
-        "op": f"if({published} or {_PRIOR} is not null, '{Op.RETRACT}', '{Op.INSERT}')",
-        "is_last": f"{fired} and {_PRIOR} is null and coalesce(case {last} end, false)",
-        "batch": BATCH,
+        "op": f"if({published} or {PRIOR} is not null, '{Op.RETRACT}', '{Op.INSERT}')",
+        "is_last": f"{fired} and {PRIOR} is null and coalesce(case {last} end, false)",
+        "batch": THIS_BATCH,
         "fired_at": f"timestamp_micros(if({closes}, {FIRED_AT}, {LAST_ARRIVAL}))",
         "watermark": f"timestamp_micros(if({closes}, {FIRED_WATERMARK}, nullif({LAST_WATERMARK}, {BEGIN_OF_TIME}L)))",
     }
@@ -208,27 +195,29 @@ def _firing(output: Output, publishes: bool) -> dict[str, str]:
 def _after_publishing(merger: Merger) -> dict[str, str]:
     """What a firing changes in the state: the pane has been published, and counted once."""
     fires = f"{_FIRES} is not null"
-    counted = f"{_PRIOR} is not null or ({fires} and {LANE} != '{FIRED}')"
+    counted = f"{PRIOR} is not null or ({fires} and {LANE} != '{Lane.FIRED}')"
     after = {column: f"if({counted}, 0, {quoted(column)})" for column in merger.new_columns}
     after |= {column: f"if({fires}, 0L, {column})" for column in (SINCE, WAITING_EVENTS)}
-    after[UNSETTLED] = f"if({LANE} in ('{FIRED}', '{TO_RETRACT}', '{WAITING}'), 0L, {UNSETTLED})"
+    after[UNSETTLED] = (
+        f"if({LANE} in ('{Lane.FIRED}', '{Lane.TO_RETRACT}', '{Lane.WAITING}'), 0L, {UNSETTLED})"
+    )
     if merger.output.accumulation is Accumulation.DISCARDING:
-        published = f"{fires} and {LANE} = '{OPEN}'"
+        published = f"{fires} and {LANE} = '{Lane.OPEN}'"
         after |= {name: f"if({published}, {sql}, {quoted(name)})" for name, sql in merger.emptied.items()}
     return after
 
 
 def _taken_back(panes: DataFrame, merger: Merger) -> DataFrame:
     """Rows that are an earlier pane have its window, values, state and sequence."""
-    own = {"op", "is_last", "batch", "fired_at", "watermark", *merger.new_columns, LANE, _PRIOR}
-    timing = f"if({_PRIOR} is null or {LANE} = '{FIRED}', timing, {_PRIOR}.timing) as timing"
+    own = {"op", "is_last", "batch", "fired_at", "watermark", *merger.new_columns, LANE, PRIOR}
+    timing = f"if({PRIOR} is null or {LANE} = '{Lane.FIRED}', timing, {PRIOR}.timing) as timing"
     return panes.selectExpr(
         *(
             timing
             if name == "timing"
             else quoted(name)
             if name in own
-            else f"if({_PRIOR} is null, {quoted(name)}, {_PRIOR}.{quoted(name)}) as {quoted(name)}"
+            else f"if({PRIOR} is null, {quoted(name)}, {PRIOR}.{quoted(name)}) as {quoted(name)}"
             for name in panes.columns
         )
     )

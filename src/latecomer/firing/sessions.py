@@ -25,10 +25,11 @@ from pyspark.sql.window import Window
 from latecomer.config.checks import PRIVATE
 from latecomer.firing.batch import Batch
 from latecomer.firing.closing import places_in
-from latecomer.firing.lanes import FIRED, LANE, OPEN, REST, WAITING, Lanes, _sum
+from latecomer.firing.columns import PANES, Lane
+from latecomer.firing.lanes import Lanes, _sum
 from latecomer.firing.output import OutputLogic, Prepared
-from latecomer.firing.session_lanes import PANES, TO_RETRACT, with_lanes
-from latecomer.firing.side_output import missed, whole_event
+from latecomer.firing.session_lanes import with_lanes
+from latecomer.firing.side_output import missed
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.ledger import EVENTS as EVENT_UNIT
@@ -36,19 +37,28 @@ from latecomer.model.panes import Accumulation
 from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
+from latecomer.store.columns import (
+    EVENTS,
+    HELD,
+    LANE,
+    NEW_BEHIND,
+    NTH,
+    SINCE,
+    UNSETTLED,
+    WAITING_EVENTS,
+    late_column,
+    measure_column,
+    new_column,
+)
 from latecomer.store.files import Location, footer, parquet_files, read_table, scratch, url
 from latecomer.store.sql import quoted
-from latecomer.store.standing import NTH, STANDS, newest_first
+from latecomer.store.standing import STANDS, newest_first
 from latecomer.store.table import DataFile, batch_of, kind_of
 from latecomer.timeline.keeper import Stretch
-from latecomer.windowing.assign import END, START
-from latecomer.windowing.judge import CODES, FATE, WATERMARK, Periods, as_seen
+from latecomer.windowing.columns import CELL, END, FATE, JUDGED_END, JUDGED_START, SESSION, START, WATERMARK
+from latecomer.windowing.judge import CODES, Periods, as_seen, whole_event
 from latecomer.windowing.merge import Counts
 from latecomer.windowing.sessions import (
-    CELL,
-    JUDGED_END,
-    JUDGED_START,
-    SESSION,
     cell_sql,
     judged,
     judged_suspects,
@@ -57,21 +67,10 @@ from latecomer.windowing.sessions import (
     suspects_ddl,
     with_verdicts,
 )
-from latecomer.windowing.states import (
-    EVENTS,
-    HELD,
-    NEW_BEHIND,
-    SINCE,
-    UNSETTLED,
-    late_column,
-    measure_column,
-    new_column,
-)
-from latecomer.windowing.states import WAITING as WAITING_EVENTS
 from latecomer.windowing.tally import counts_by_batch
 
 SUSPECTS, VERDICTS = "suspects", "verdicts"
-_NTH = f"{PRIVATE}nth"
+_PUBLISHED = f"{PRIVATE}published"
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class SessionLanes(Lanes):
 
     @cached_property
     def files(self) -> dict[str, list[Location]]:
-        lanes = (OPEN, FIRED, WAITING, TO_RETRACT, REST)
+        lanes = (Lane.OPEN, Lane.FIRED, Lane.WAITING, Lane.TO_RETRACT, Lane.REST)
         return {lane: parquet_files(self.folder / f"{LANE}={lane}") for lane in lanes}
 
     @cached_property
@@ -114,17 +113,17 @@ class SessionLanes(Lanes):
         def add(unit: str, fate: Fate, amount: Decimal) -> None:
             fates[unit][fate] = fates[unit].get(fate, Decimal(0)) + amount
 
-        for lane in (OPEN, FIRED, WAITING, REST):
+        for lane in (Lane.OPEN, Lane.FIRED, Lane.WAITING, Lane.REST):
             for file in self.files[lane]:
                 summed = [each for column in (*news, *lates) for each in self.merger.exact_columns(column)]
                 table = read_table(file, columns=["timing", NEW_BEHIND, *summed])
                 behind += int(_sum(table.column(NEW_BEHIND)))
-                parts = _by_fate(table) if lane == REST else {Fate.ON_TIME: table}
+                parts = _by_fate(table) if lane == Lane.REST else {Fate.ON_TIME: table}
                 for fate, rows in parts.items():
                     for unit, new, late in zip(sums, news, lates, strict=True):
                         came_late = self._amount(rows, late)
                         add(unit, fate, self._amount(rows, new) - came_late)
-                        if lane != REST:
+                        if lane != Lane.REST:
                             add(unit, Fate.LATE_ACCEPTED, came_late)
         return Counts({**fates, ASSIGNMENTS: fates[EVENT_UNIT]}, late_at_source=behind)
 
@@ -140,7 +139,9 @@ def _by_fate(table: pa.Table) -> dict[Fate, pa.Table]:
 class SessionLogic(OutputLogic):
     """Computes and publishes the panes of an output with session windows."""
 
-    kept: ClassVar[Mapping[str, str]] = MappingProxyType({OPEN: "", WAITING: WAITING, TO_RETRACT: TO_RETRACT})
+    kept: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {Lane.OPEN: "", Lane.WAITING: Lane.WAITING, Lane.TO_RETRACT: Lane.TO_RETRACT}
+    )
 
     def remember(self) -> None:
         self.open_states, self.published = _apart(self.tables.partials.files())
@@ -325,12 +326,12 @@ class SessionLogic(OutputLogic):
         """Where the window is still the same, a discarding pane does not publish again what others published."""
         session = Window.partitionBy(*self.merger.input_keys, FATE, SESSION)
         same = (F.min(START).over(session) == F.col(START)) & (F.max(END).over(session) == F.col(END))
-        after = rows.withColumn(_NTH, F.col(PANES).isNotNull() & same)
+        after = rows.withColumn(_PUBLISHED, F.col(PANES).isNotNull() & same)
         emptied = {
-            name: F.expr(f"if({_NTH}, {sql}, {quoted(name)})")
+            name: F.expr(f"if({_PUBLISHED}, {sql}, {quoted(name)})")
             for name, sql in self.merger.emptied_inputs.items()
         }
-        return after.withColumns(emptied).drop(_NTH)
+        return after.withColumns(emptied).drop(_PUBLISHED)
 
     def _whole_pane(self) -> str:
         return f"struct({', '.join(quoted(field.name) for field in self.merger.schema)}) as {PANES}"
@@ -357,10 +358,12 @@ class SessionLogic(OutputLogic):
     # Published: the same steps, with what is kept of sessions
 
     def _panes(self, batch: Batch, lanes: Lanes | None) -> tuple[list[Location], list[DataFile]]:
-        files = list(lanes.files[FIRED]) if lanes else []
+        files = list(lanes.files[Lane.FIRED]) if lanes else []
         if self.closes:
             partials = self.tables.partials
-            published = list(map(url, lanes.files[TO_RETRACT])) if lanes else partials.paths(self.published)
+            published = (
+                list(map(url, lanes.files[Lane.TO_RETRACT])) if lanes else partials.paths(self.published)
+            )
             files += self._closing_panes(batch, files, published)
         return files, []
 
@@ -379,8 +382,8 @@ class SessionLogic(OutputLogic):
 
 def _apart(files: Sequence[DataFile]) -> tuple[list[DataFile], list[DataFile]]:
     """The sessions that have something left to publish, and the panes that they will take back."""
-    published = [file for file in files if kind_of(file) == TO_RETRACT]
-    return [file for file in files if kind_of(file) != TO_RETRACT], published
+    published = [file for file in files if kind_of(file) == Lane.TO_RETRACT]
+    return [file for file in files if kind_of(file) != Lane.TO_RETRACT], published
 
 
 def _bounded(files: Sequence[DataFile]) -> list[DataFile]:

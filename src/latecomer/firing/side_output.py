@@ -5,26 +5,19 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
+from latecomer.log.columns import WHOLE_EVENT
 from latecomer.model.verdicts import Fate, Verdict
 from latecomer.store.layout import EventLayout, PaneLayout
 from latecomer.store.sql import quoted
-from latecomer.windowing.assign import END, START
-from latecomer.windowing.judge import CODES, FATE, WATERMARK, as_seen, judged
-
-_ROW = f"{PRIVATE}row"
+from latecomer.windowing.columns import END, FATE, START, WATERMARK
+from latecomer.windowing.judge import CODES, as_seen, judged, whole_event
 
 
 def side_output(events: DataFrame, timeline: DataFrame, output: Output, layout: EventLayout) -> DataFrame:
     """Events with the fate side output, each with the window it missed and the watermark it met."""
     seen = as_seen(events, layout, output, whole_event(layout))
     return missed(judged(seen, timeline, output), output, layout)
-
-
-def whole_event(layout: EventLayout) -> str:
-    """The event as it was logged, as one column."""
-    return f"struct({', '.join(map(quoted, layout.stored))}) as {_ROW}"
 
 
 def missed(judged: DataFrame, output: Output, layout: EventLayout) -> DataFrame:
@@ -40,6 +33,6 @@ def missed(judged: DataFrame, output: Output, layout: EventLayout) -> DataFrame:
     columns = PaneLayout(output, layout).late_columns
     return aside.select(
         *(column.alias(name) for name, column in extra.items()),
-        *(F.col(f"{_ROW}.{quoted(stored)}").alias(name) for stored, name in layout.late_names.items()),
+        *(F.col(f"{WHOLE_EVENT}.{quoted(stored)}").alias(name) for stored, name in layout.late_names.items()),
         *(F.col(quoted(name)).alias(columns[name]) for name in output.counted),
     )

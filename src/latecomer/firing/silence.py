@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.models import Output
-from latecomer.firing.lanes import WAITING
+from latecomer.firing.columns import Lane
 from latecomer.model.triggers import Every
+from latecomer.store.columns import SINCE
 from latecomer.store.files import read_table
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import DataFile, Table, kind_of
 from latecomer.timeline.keeper import Stretch
-from latecomer.windowing.states import SINCE
 
 HasNews = Callable[[pa.Table, Stretch], bool]
 """Whether closed windows, by their states, have anything that was not published yet."""
@@ -25,7 +25,7 @@ def silence_publishes(
 ) -> bool:
     """Whether one of these open states publishes anything in a stretch without events."""
     early, late = output.trigger.early, output.trigger.late
-    still_open = [file for file in states if kind_of(file) != WAITING]
+    still_open = [file for file in states if kind_of(file) != Lane.WAITING]
     unpublished = any(file.maximum.get(SINCE, 0) > 0 for file in still_open)
     waiting = len(still_open) < len(states)
     return (
@@ -46,7 +46,7 @@ def _ends_with_news(
     output: Output, partials: Table, file: DataFile, stretch: Stretch, has_news: HasNews
 ) -> bool:
     """Whether a window of this file has reached its end, and something of it is to be published."""
-    waiting = kind_of(file) == WAITING
+    waiting = kind_of(file) == Lane.WAITING
     if file.window_ends[0] + (output.settles_after if waiting else 0) > stretch.fires_at:
         return False
     if waiting or not output.closes_silently:

@@ -29,6 +29,8 @@ from latecomer.model.windows import FIRST_MOMENT, Session
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
+from latecomer.store.columns import EVENTS as PANE_EVENTS
+from latecomer.store.columns import measure_column
 from latecomer.store.coverage import (
     DEAD_LETTERS,
     DUPLICATES,
@@ -49,8 +51,6 @@ from latecomer.store.state_types import beyond_column
 from latecomer.store.store import Store, joining, open_store
 from latecomer.store.table import Table
 from latecomer.timeline.keeper import TimelineKeeper
-from latecomer.windowing.states import EVENTS as PANE_EVENTS
-from latecomer.windowing.states import measure_column
 
 LOGGER = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.log.envelope import RAW, REASON
+from latecomer.log.columns import RAW, REASON
 from latecomer.source.base import Letters
 from latecomer.store.files import Location, new_parquet, open_parquet, remove
 from latecomer.store.layout import DEAD_LETTERS

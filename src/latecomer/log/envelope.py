@@ -8,44 +8,41 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from latecomer.config.checks import PRIVATE
 from latecomer.config.merged import SOURCE
 from latecomer.config.models import Pipeline
 from latecomer.config.sources import Unit
-from latecomer.decode.base import SCHEMA_ID
-from latecomer.decode.detail import TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS
+from latecomer.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
+from latecomer.decode.detail import INVALID_RECORD, TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS
+from latecomer.log.columns import (
+    ARRIVAL,
+    FIRST_TICK,
+    NEWEST,
+    RAW,
+    REASON,
+    THIS_BATCH,
+    TIME,
+    WATERMARK_BEFORE,
+    Lane,
+)
 from latecomer.model import types
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ids import BEGIN, BETWEEN, END, ESCAPES
 from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.sources import BETWEEN as BETWEEN_SOURCE
-from latecomer.source.base import (
+from latecomer.source.columns import (
     BROKEN,
-    CORRUPT,
     FIRST_ARRIVAL,
     FULL_ORIGIN,
     GIVEN_TIME,
-    KEPT,
     LANDED,
     ORIGIN,
     PARTITION,
     POSITION,
 )
+from latecomer.store.columns import LANE
 from latecomer.store.layout import Reading
 from latecomer.store.sql import quoted, some_bytes
 
-LANE = f"{PRIVATE}lane"
-REASON, RAW = f"{PRIVATE}reason", f"{PRIVATE}raw"
-"""What only dead letters have, under names that no column of a source can have."""
-
-EVENTS, BEHIND, DUPLICATES, DEAD_LETTERS = "events", "behind", "duplicates", "dead_letters"
-"""The lanes of a batch. Events behind the watermark are kept in files of their own, so that they do
-not widen the time range of every file."""
-
-TIME, ARRIVAL = f"{PRIVATE}time", f"{PRIVATE}arrival"
-BATCH, FIRST_TICK = f"{PRIVATE}batch", f"{PRIVATE}first_tick"
-WATERMARK, NEWEST = f"{PRIVATE}watermark", f"{PRIVATE}newest"
-"""What a batch is told: its number, the last tick before it, the watermark, and when its newest file landed."""
 _MICROS: dict[Unit, int] = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _NO_ZONE = "^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ][0-9:.]*)? *$"
 """A date, perhaps a time of day, and nothing after it. Spark would eat a backslash."""
@@ -83,7 +80,7 @@ def _from_number(name: str, kind: str, unit: Unit) -> str:
 def decoded(rows: DataFrame, reading: Reading, params: DataFrame, keep: Sequence[str] = ()) -> DataFrame:
     """Rows of the source → the columns of the event log, plus REASON, RAW and LANE.
 
-    `params` is one row: BATCH, FIRST_TICK (for `every: event`), WATERMARK (so far) and NEWEST. Columns to
+    `params` is one row: THIS_BATCH, FIRST_TICK (for `every: event`), WATERMARK_BEFORE and NEWEST. Columns to
     `keep` stay beside these.
     """
     pipeline, columns, layout = reading.pipeline, reading.columns, reading.log
@@ -102,7 +99,7 @@ def decoded(rows: DataFrame, reading: Reading, params: DataFrame, keep: Sequence
             TIME: F.expr(f"coalesce({GIVEN_TIME}, {time})" if again else time),
             ARRIVAL: F.expr(arrival),
         }
-    ).withColumn(REASON, F.expr(_reason(reading, KEPT in rows.columns)))
+    ).withColumn(REASON, F.expr(_reason(reading, rows.columns)))
     placed = timed.crossJoin(F.broadcast(params))
     return placed.select(
         F.expr(f"timestamp_micros({_possible(TIME)})").alias("event_time"),
@@ -120,7 +117,7 @@ def decoded(rows: DataFrame, reading: Reading, params: DataFrame, keep: Sequence
             if column is not None
         ),
         (F.col(SCHEMA_ID) if SCHEMA_ID in rows.columns else F.lit(1)).alias("schema_id"),
-        F.col(BATCH).alias("batch"),
+        F.col(THIS_BATCH).alias("batch"),
         _tick(pipeline).alias("tick"),
         *([F.col(FIRST_ARRIVAL).alias(layout.first_arrival)] if again else []),
         *([F.col(KEPT).alias(layout.unknown_fields)] if KEPT in rows.columns else []),
@@ -131,8 +128,8 @@ def decoded(rows: DataFrame, reading: Reading, params: DataFrame, keep: Sequence
         F.col(REASON),
         F.expr(_raw(reading, KEPT in rows.columns)).alias(RAW),
         F.expr(
-            f"case when {REASON} is not null then '{DEAD_LETTERS}' "
-            f"when {TIME} < {WATERMARK} then '{BEHIND}' else '{EVENTS}' end"
+            f"case when {REASON} is not null then '{Lane.DEAD_LETTERS}' "
+            f"when {TIME} < {WATERMARK_BEFORE} then '{Lane.BEHIND}' else '{Lane.EVENTS}' end"
         ).alias(LANE),
         F.col(LANDED),
         *keep,
@@ -191,13 +188,18 @@ def _tick(pipeline: Pipeline) -> Column:
     return F.expr(f"({arrival} - pmod({arrival}, {every}L)) div {every}L")
 
 
-def _reason(reading: Reading, keeps: bool) -> str:
+def _reason(reading: Reading, there: Sequence[str]) -> str:
     pipeline = reading.pipeline
     order_by, max_future = pipeline.order_by, pipeline.watermark.max_future
     cases = [
         f"when {BROKEN} = '{TOMBSTONE}' then '{TOMBSTONE}'",
         f"when {BROKEN} is not null then if({CORRUPT} is null, 'unreadable_file', '{TOO_LONG}')",
-        *([f"when {CORRUPT} is not null and {KEPT} is not null then '{UNKNOWN_FIELDS}'"] if keeps else []),
+        *([f"when {INVALID} then '{INVALID_RECORD}'"] if INVALID in there else []),
+        *(
+            [f"when {CORRUPT} is not null and {KEPT} is not null then '{UNKNOWN_FIELDS}'"]
+            if KEPT in there
+            else []
+        ),
         f"when {CORRUPT} is not null then 'unreadable'",
         _unreadable(TIME, pipeline.event.time, "event_time"),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -17,23 +17,25 @@ from pyspark.sql import functions as F
 
 from latecomer.errors import SchemaOutage
 from latecomer.fast import MOST_READ, MOST_ROWS, Choice, Declined
-from latecomer.log import envelope
+from latecomer.log.columns import FIRST_TICK, MARK, NEWEST, THIS_BATCH, WATERMARK_BEFORE, Lane
 from latecomer.log.dead_letters import Filing
 from latecomer.log.duplicates import set_aside
 from latecomer.log.envelope import decoded
 from latecomer.log.ids import IdIndex
 from latecomer.log.in_process import behind, enveloped, found_heads, sums_of
 from latecomer.log.logged import Logged
-from latecomer.log.marks import MARK, with_marks
+from latecomer.log.marks import with_marks
 from latecomer.log.measures import measures_in_raw, sum_measures
 from latecomer.model.durations import EARLIEST, to_micros
 from latecomer.model.strategies import PLAIN, REACH, Head, Needs
 from latecomer.model.timeline import Timeline
 from latecomer.model.types import INTEGERS
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.source.base import LANDED, NO_CLOCK, Clock, Loaded, Rows, Slice, Source
+from latecomer.source.base import NO_CLOCK, Clock, Loaded, Rows, Slice, Source
 from latecomer.source.choose import sources_of
+from latecomer.source.columns import LANDED
 from latecomer.spark.session import no_rows, own_session
+from latecomer.store.columns import LANE
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, parquet_files, remove_all, url, write_table
 from latecomer.store.sql import ddl, quoted
@@ -54,7 +56,7 @@ UNIQUE = {
 }
 """Columns in which hardly a value comes twice: a dictionary would only cost time."""
 _LOW = (1 << 32) - 1
-_LANES = (envelope.DEAD_LETTERS, envelope.DUPLICATES, envelope.EVENTS)
+_LANES = (Lane.DEAD_LETTERS, Lane.DUPLICATES, Lane.EVENTS)
 """In the order in which they are committed: events come last."""
 
 
@@ -87,11 +89,17 @@ class EventLog:
     """Writes the log, and reads it back."""
 
     def __init__(
-        self, spark: SparkSession, store: Store, sources: Mapping[str, Source] | None = None
+        self,
+        spark: SparkSession,
+        store: Store,
+        sources: Mapping[str, Source] | None = None,
+        ticks_anew: Callable[[DataFrame], DataFrame] | None = None,
     ) -> None:
+        """With `ticks_anew`, events are read with other ticks than they were logged with."""
         self.spark = spark
         self.store = store
         self.sources = sources or sources_of(store.pipeline, store.columns)
+        self._ticks_anew = ticks_anew
         self._reading = own_session(spark)
         for source in self.sources.values():
             for name, value in source.settings.items():
@@ -113,9 +121,9 @@ class EventLog:
         counts = {lane: self._commit_lane(batch, folder, lane, piece, read) for lane in _LANES}
         return Received(
             read.counted(),
-            counts[envelope.EVENTS],
-            counts[envelope.DUPLICATES],
-            counts[envelope.DEAD_LETTERS],
+            counts[Lane.EVENTS],
+            counts[Lane.DUPLICATES],
+            counts[Lane.DEAD_LETTERS],
             read.clocks(),
         )
 
@@ -146,12 +154,14 @@ class EventLog:
             lambda: self._write_lanes(batch, piece, timeline),
         )
 
-    def _commit_lane(self, batch: int, folder: Location, lane: str, piece: Slice, read: Rows | Loaded) -> int:
+    def _commit_lane(
+        self, batch: int, folder: Location, lane: Lane, piece: Slice, read: Rows | Loaded
+    ) -> int:
         """Make a lane visible; tells how many rows it has."""
         tables = {
-            envelope.DEAD_LETTERS: self.store.dead_letters,
-            envelope.DUPLICATES: self.store.duplicates,
-            envelope.EVENTS: self.store.events,
+            Lane.DEAD_LETTERS: self.store.dead_letters,
+            Lane.DUPLICATES: self.store.duplicates,
+            Lane.EVENTS: self.store.events,
         }
         table = tables[lane]
         count = self._commit(batch, table, self._lane_files(folder, lane, table, piece), read)
@@ -163,8 +173,13 @@ class EventLog:
         files, known = self._files_of(self.store.events, batch), self._tables.get(batch)
         return Logged(
             lambda: _only(self._read(files), files, batch),
-            lambda: self._load(self.store.events, files, batch) if known is None else known,
+            lambda: self._load_events(files, batch) if known is None else known,
         )
+
+    def _load_events(self, files: Sequence[DataFile], batch: int) -> pa.Table:
+        if self._ticks_anew is not None:
+            raise Declined("ticks of another length than those of the log")
+        return self._load(self.store.events, files, batch)
 
     def _load(self, table: Table, files: Sequence[DataFile], batch: int) -> pa.Table:
         """The rows of a batch in this process, of some files of a table."""
@@ -299,7 +314,8 @@ class EventLog:
         columns = self.store.layout.stored
         if not files:
             return no_rows(self.spark, columns)
-        return self.spark.read.schema(ddl(columns)).parquet(*self.store.events.paths(files))
+        events = self.spark.read.schema(ddl(columns)).parquet(*self.store.events.paths(files))
+        return self._ticks_anew(events) if self._ticks_anew else events
 
     def _write_lanes_here(
         self, batch: int, piece: Slice, timeline: Timeline
@@ -309,13 +325,13 @@ class EventLog:
         reading = self.store.reading(piece.source)
         events = enveloped(loaded, reading, batch, timeline.last_tick or 0)
         late = behind(events, timeline.watermark)
-        lanes = {envelope.EVENTS: events.filter(pc.invert(late)), envelope.BEHIND: events.filter(late)}
+        lanes = {Lane.EVENTS: events.filter(pc.invert(late)), Lane.BEHIND: events.filter(late)}
         self._tables = {batch: self._as_stored(pa.concat_tables(lanes.values()))}
         folder = self.store.events.new_folder(batch)
         with self.store.events.explained():
             for lane, rows in lanes.items():
                 if rows.num_rows:
-                    write_table(rows, folder / f"{envelope.LANE}={lane}" / "part.parquet")
+                    write_table(rows, folder / f"{LANE}={lane}" / "part.parquet")
         return folder, loaded
 
     def _write_lanes(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows | Loaded]:
@@ -331,7 +347,7 @@ class EventLog:
             events = decoded(rows.frame, reading, params)
             if rows.tasks is not None:
                 events = events.coalesce(rows.tasks)
-            events.drop(LANDED).write.options(**UNIQUE).partitionBy(envelope.LANE).parquet(url(folder))
+            events.drop(LANDED).write.options(**UNIQUE).partitionBy(LANE).parquet(url(folder))
             return folder, rows
 
         try:
@@ -343,10 +359,10 @@ class EventLog:
 
     def _params(self, batch: int, piece: Slice, timeline: Timeline) -> DataFrame:
         row = {
-            envelope.BATCH: batch,
-            envelope.FIRST_TICK: timeline.last_tick or 0,
-            envelope.WATERMARK: timeline.watermark,
-            envelope.NEWEST: piece.newest,
+            THIS_BATCH: batch,
+            FIRST_TICK: timeline.last_tick or 0,
+            WATERMARK_BEFORE: timeline.watermark,
+            NEWEST: piece.newest,
         }
         return self._reading.createDataFrame(
             pa.table({name: pa.array([value], pa.int64()) for name, value in row.items()})
@@ -360,9 +376,7 @@ class EventLog:
 
     def _set_aside_duplicates(self, folder: Location, piece: Slice, timeline: Timeline) -> None:
         lanes = [
-            file
-            for lane in (envelope.EVENTS, envelope.BEHIND)
-            for file in parquet_files(folder / f"{envelope.LANE}={lane}")
+            file for lane in (Lane.EVENTS, Lane.BEHIND) for file in parquet_files(folder / f"{LANE}={lane}")
         ]
         aside = self.store.duplicates.root / "data" / folder.name
         set_aside(lanes, aside, piece, self._ids, self._remembered_since(timeline))
@@ -370,11 +384,11 @@ class EventLog:
     def _lane_files(self, folder: Location, lane: str, table: Table, piece: Slice) -> list[Location]:
         """A lane's files, below the table they belong to: that of the events, or a folder of the same name."""
         home = table.root / "data" / folder.name
-        if lane == envelope.DUPLICATES:
+        if lane == Lane.DUPLICATES:
             return parquet_files(home)
-        lanes = (lane, envelope.BEHIND) if lane == envelope.EVENTS else (lane,)
-        found = [file for each in lanes for file in parquet_files(folder / f"{envelope.LANE}={each}")]
-        if lane == envelope.EVENTS:
+        lanes = (lane, Lane.BEHIND) if lane == Lane.EVENTS else (lane,)
+        found = [file for each in lanes for file in parquet_files(folder / f"{LANE}={each}")]
+        if lane == Lane.EVENTS:
             return found
         filing = Filing(self.sources[piece.source].letters(piece))
         return [filing.file(written, home / written.name) for written in found]

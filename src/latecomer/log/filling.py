@@ -22,10 +22,12 @@ from latecomer.config.checks import PRIVATE
 from latecomer.config.merged import SOURCE
 from latecomer.config.models import Pipeline
 from latecomer.decode import lines
-from latecomer.decode.base import CORRUPT, PERMISSIVE, RECORD
+from latecomer.decode.base import PERMISSIVE
+from latecomer.decode.columns import CORRUPT, RECORD
 from latecomer.decode.decimals import decimals_as_text, numbers
 from latecomer.decode.json import JsonRecords
 from latecomer.errors import StoreError
+from latecomer.log.columns import WHOLE_EVENT
 from latecomer.log.envelope import payload_value
 from latecomer.log.events import UNIQUE
 from latecomer.spark.session import own_session
@@ -38,7 +40,8 @@ from latecomer.store.table import DataFile, Table, batch_of, batches_of, new_tok
 LOG = logging.getLogger(__name__)
 GROUP_BYTES = 256 << 20
 """How much of the log is written again in one step."""
-_ROW, _TEXTS, _PARSED = f"{PRIVATE}row", f"{PRIVATE}texts", f"{PRIVATE}parsed"
+_TEXTS, _PARSED = f"{PRIVATE}kept_texts", f"{PRIVATE}kept_values"
+_IS_FILLED, _IS_UNREAD = f"{PRIVATE}is_filled", f"{PRIVATE}is_unread"
 _ROWS, _FILLED, _UNREAD = "rows", "filled", "unread"
 _CSV = {**PERMISSIVE, "sep": ",", "escape": '"'}
 
@@ -146,12 +149,12 @@ def _written_again(
     for name, columns in new.items():
         rows, found, missed = _filled(rows, store, name, columns)
         filled, unread = filled | found, unread | missed
-    marked = rows.withColumns({f"{PRIVATE}{_FILLED}": filled, f"{PRIVATE}{_UNREAD}": unread})
+    marked = rows.withColumns({_IS_FILLED: filled, _IS_UNREAD: unread})
     counted = marked.observe(
         count,
         F.count(F.lit(1)).alias(_ROWS),
-        F.count_if(f"{PRIVATE}{_FILLED}").alias(_FILLED),
-        F.count_if(f"{PRIVATE}{_UNREAD}").alias(_UNREAD),
+        F.count_if(_IS_FILLED).alias(_FILLED),
+        F.count_if(_IS_UNREAD).alias(_UNREAD),
     )
     folder = table.merged_folder(min(batches_of(file)[0] for file in files), batch_of(files[-1]), new_token())
     counted.select(*map(quoted, stored)).write.options(**UNIQUE).parquet(url(folder))
@@ -178,7 +181,7 @@ def _filled(
         kept = F.when(F.col(quoted(layout.view[SOURCE])) == source, kept)
     marks = [name for name in rows.columns if name not in layout.stored]
     packed = rows.select(
-        F.struct(*map(quoted, layout.stored)).alias(_ROW),
+        F.struct(*map(quoted, layout.stored)).alias(WHOLE_EVENT),
         F.coalesce(kept, F.lit("{}")).cast("binary").alias(RECORD),
         *marks,
     )
@@ -187,7 +190,7 @@ def _filled(
         layout.view[column]: payload_value(view.source_name(column), kind, layout.types[column])
         for column, kind in columns.items()
     }
-    places = {stored: F.col(f"{_ROW}.{quoted(stored)}") for stored in layout.stored}
+    places = {stored: F.col(f"{WHOLE_EVENT}.{quoted(stored)}") for stored in layout.stored}
     for stored, value in values.items():
         places[stored] = F.coalesce(places[stored], value)
     got, lost = f"{PRIVATE}got_{source}", f"{PRIVATE}lost_{source}"

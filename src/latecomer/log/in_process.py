@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.merged import SOURCE
+from latecomer.decode.arrow_text import moments
 from latecomer.fast import Declined
 from latecomer.log.envelope import beyond_the_ledger
 from latecomer.model import types
@@ -23,8 +24,12 @@ from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ids import BEGIN, BETWEEN, END, ESCAPES
 from latecomer.model.sources import BETWEEN as BETWEEN_SOURCE
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.source.base import LANDED, ORIGIN, PARTITION, POSITION, Loaded
+from latecomer.source.base import Loaded
+from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.store.layout import EventLayout, Reading
+
+_LEDGER_SCALE = 6
+"""Digits after the point with which Spark adds up measures for the ledger; with more, each would be rounded."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,8 @@ def sums_of(rows: pa.Table, columns: Mapping[str, str], measures: Mapping[str, s
 
 def _sum(column: pa.ChunkedArray, kind: str) -> Decimal:
     """The exact sum of a measure."""
+    if types.is_decimal(kind) and types.scale_of(kind) <= _LEDGER_SCALE:
+        return Decimal(pc.sum(column.cast(pa.decimal128(38, types.scale_of(kind)))).as_py() or 0)
     if kind not in types.INTEGERS:
         raise Declined(f"a measure of type {kind}")
     numbers = column.cast(pa.int64())
@@ -176,8 +183,6 @@ def _require_possible(moments: pa.Array) -> None:
 
 
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
-_WRITTEN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z?$"
-"""A moment as nearly everybody writes it."""
 
 
 def micros(column: pa.Array, kind: str, unit: str | None, zone: str) -> pa.Array:
@@ -186,18 +191,13 @@ def micros(column: pa.Array, kind: str, unit: str | None, zone: str) -> pa.Array
         raise Declined("a row without a time")
     if kind in types.INTEGERS:
         return _of_numbers(column.cast(pa.int64()), unit or "s")
-    if kind != "string":
-        raise Declined(f"times of type {kind}")
-    if not pc.all(pc.match_substring_regex(column, _WRITTEN)).as_py():
-        raise Declined("times that are written in another way")
-    zoned = pc.ends_with(column, "Z")
-    if zone != "UTC" and not pc.all(zoned).as_py():
-        raise Declined("times without a zone")
-    bare = pc.utf8_rtrim(column, "Z")
-    try:
-        return bare.cast(pa.timestamp("us")).cast(pa.int64())
-    except pa.ArrowInvalid:
-        raise Declined("times that are none") from None
+    if kind == "string":
+        return moments(column, zoned=None if zone == "UTC" else True)
+    if kind == "timestamp":
+        return column.cast(pa.int64())
+    if kind not in ("timestamp_ntz", "date") or zone != "UTC":
+        raise Declined(f"times of type {kind}, or in the zone {zone}")
+    return column.cast(pa.timestamp("us")).cast(pa.int64())
 
 
 def _of_numbers(numbers: pa.Array, unit: str) -> pa.Array:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from latecomer.config.checks import PRIVATE
+from latecomer.log.columns import LOGGED, MARK
 from latecomer.log.envelope import micros
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.strategies import Needs
 from latecomer.store.layout import Reading
 from latecomer.store.sql import holds, quoted
 
-MARK = f"{PRIVATE}mark"
-_TIME, _ARRIVAL = f"unix_micros({PRIVATE}event_time)", f"unix_micros({PRIVATE}arrival_time)"
+_TIME, _ARRIVAL = f"unix_micros({LOGGED}event_time)", f"unix_micros({LOGGED}arrival_time)"
 
 
 def with_marks(events: DataFrame, reading: Reading, needs: Needs) -> DataFrame:
@@ -20,14 +19,14 @@ def with_marks(events: DataFrame, reading: Reading, needs: Needs) -> DataFrame:
     layout = reading.log
     seen = events.selectExpr(
         *(f"{quoted(stored)} as {quoted(column)}" for column, stored in layout.view.items()),
-        *(f"{quoted(stored)} as {quoted(PRIVATE + stored)}" for stored in layout.stored),
+        *(f"{quoted(stored)} as {quoted(LOGGED + stored)}" for stored in layout.stored),
     )
     if needs.marker is not None:
         mark = _marker(needs.marker, reading)
     else:
-        mark = f"case when {holds(str(needs.where), f'{PRIVATE}batch')} then {_TIME} end"
+        mark = f"case when {holds(str(needs.where), f'{LOGGED}batch')} then {_TIME} end"
     return seen.selectExpr(
-        *(f"{quoted(PRIVATE + stored)} as {quoted(stored)}" for stored in layout.stored), f"{mark} as {MARK}"
+        *(f"{quoted(LOGGED + stored)} as {quoted(stored)}" for stored in layout.stored), f"{mark} as {MARK}"
     )
 
 

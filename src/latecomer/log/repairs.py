@@ -6,14 +6,16 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from latecomer.errors import LedgerError
-from latecomer.log import envelope
-from latecomer.log.envelope import RAW, REASON, decoded
+from latecomer.log.columns import RAW, REASON, Lane
+from latecomer.log.envelope import decoded
 from latecomer.log.events import EventLog, Received
 from latecomer.log.measures import measures_in_raw
 from latecomer.model.timeline import Timeline
 from latecomer.source.base import Rows, Slice
+from latecomer.source.columns import MISFIT, NUMBER
 from latecomer.source.fixes import Fix
-from latecomer.source.repaired import MISFIT, NUMBER, RepairedSource, slice_of
+from latecomer.source.repaired import RepairedSource, slice_of
+from latecomer.store.columns import LANE
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, parquet_files, url
 from latecomer.store.repairs import Repair
@@ -62,7 +64,7 @@ class RepairLog(EventLog):
         if self.store.events.holds(batch):
             return self.recount(batch)
         folder, read = self._written(batch, piece, timeline)
-        if parquet_files(folder / f"{envelope.LANE}={envelope.DEAD_LETTERS}"):
+        if parquet_files(folder / f"{LANE}={Lane.DEAD_LETTERS}"):
             raise LedgerError(
                 f"batch {batch}: dead letters that were found to be events when they were tried are dead letters "
                 "now; nothing was taken in"
@@ -70,6 +72,6 @@ class RepairLog(EventLog):
         outcome = repair.outcome()
         self.store.repairs.append(batch, outcome)
         failpoint("repairs.committed", batch)
-        duplicates = self._commit_lane(batch, folder, envelope.DUPLICATES, piece, read)
-        events = self._commit_lane(batch, folder, envelope.EVENTS, piece, read)
+        duplicates = self._commit_lane(batch, folder, Lane.DUPLICATES, piece, read)
+        events = self._commit_lane(batch, folder, Lane.EVENTS, piece, read)
         return Received(read.counted(), events, duplicates, 0)

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Pipeline
 
-_ID, _TIME, _FIRST, _COUNT = (f"{PRIVATE}{name}" for name in ("id", "when", "first", "count"))
+_ID, _TIME = f"{PRIVATE}repeated_id", f"{PRIVATE}repeated_time"
+_FIRST, _COUNT = f"{PRIVATE}first_batch", f"{PRIVATE}deliveries"
 
 
 @dataclass(frozen=True)

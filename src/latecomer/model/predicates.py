@@ -6,7 +6,8 @@ file, in Python, and in a store, which may come from elsewhere. Wherever a defin
 checked here, before Spark is started.
 
 The lexer follows Spark's, and gives up wherever the two could differ: no comments, no `$`. A name with dots, such as
-`pricing.base`, is one column, and is put into backticks before Spark sees it (`with_paths_quoted`).
+`pricing.base`, is one column, and is put into backticks before Spark sees it (`with_paths_quoted`). Behind a bracket,
+as in `items[0].sku`, it is a field of what the bracket gives.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ FUNCTIONS = _words(
     "regexp_instr regexp_like regexp_replace regexp_substr replace reverse right rlike rpad rtrim sha sha1 sha2 "
     "soundex split split_part startswith substr substring substring_index translate trim ucase unbase64 "
     "unhex upper url_decode url_encode crc32 hash xxhash64 is_valid_utf8 "
-    # JSON text, and the lists that split makes
-    "get_json_object json_array_length json_object_keys array array_contains array_position array_size "
-    "cardinality element_at get size try_element_at "
+    # JSON text, lists and maps
+    "get_json_object json_array_length json_object_keys to_json array array_contains array_distinct array_except "
+    "array_intersect array_join array_max array_min array_position array_size array_union arrays_overlap "
+    "cardinality element_at get map_contains_key map_keys map_values size slice sort_array try_element_at "
     # times
     "add_months date date_add date_diff date_format date_from_unix_date date_part date_sub date_trunc dateadd "
     "datediff datepart day dayname dayofmonth dayofweek dayofyear extract from_unixtime from_utc_timestamp "
@@ -106,6 +108,7 @@ _LEXED = re.compile(
     | (?P<text>[rR]'[^']*' | [rR]"[^"]*" | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*")
     | (?P<quoted>`(?:[^`]|``)+`)
     | (?P<number>(?:\d+\.\d+|\.\d+|\d+)(?:[eE][+-]?\d+)?(?:[lLsSyYdDfF]|[bB][dD])?(?![\w.`]))
+    | (?P<field>(?<=[\])])(?:\.[^\W\d\u017f\u0131\u0130\u212a](?:[^\W\u017f\u0131\u0130\u212a])*)+)
     | (?P<path>[^\W\d\u017f\u0131\u0130\u212a](?:[^\W\u017f\u0131\u0130\u212a])*
         (?:\.[^\W\d\u017f\u0131\u0130\u212a](?:[^\W\u017f\u0131\u0130\u212a])*)+)
     | (?P<word>(?:[^\W\u017f\u0131\u0130\u212a])+)
@@ -269,7 +272,7 @@ def _check_brackets(tokens: Iterable[Token]) -> None:
 def _check_token(before: Token, token: Token, after: Token, what: str) -> None:
     called = after.text == "("
     word = token.word
-    if token.kind in ("quoted", "text", "path") and called:
+    if token.kind in ("quoted", "text", "path", "field") and called:
         raise ValueError(f"calls {token.text}; write the bare name of a function")
     if word in _QUERIES and before.text in ("", "("):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Column types, written as Spark writes them: `bigint`, `string`, `decimal(18,2)`."""
+"""Column types, written as Spark writes them: `bigint`, `decimal(18,2)`, `array<string>`, `map<string,bigint>`."""
 
 from __future__ import annotations
 
@@ -21,17 +21,29 @@ _ALIASES = {
 INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 FLOATS = frozenset({"float", "double"})
 _PLAIN = INTEGERS | FLOATS | {"string", "boolean", "date", "timestamp", "timestamp_ntz", "binary"}
-_STRUCT = re.compile(r"\s*struct\s*<(.*)>\s*", re.IGNORECASE | re.DOTALL)
-_LISTED = re.compile(r"\s*(array|map)\s*<", re.IGNORECASE)
+MOST_DIGITS = 38
+"""Of a decimal; Spark, Arrow and Delta have no longer ones."""
+DEEPEST_NESTED = 10
+"""How many lists, maps and objects may be within each other in one column."""
+_NESTED = re.compile(r"\s*(array|map|struct)\s*<(.*)>\s*", re.IGNORECASE | re.DOTALL)
+_QUOTED_FIELD = re.compile(r"\s*`((?:[^`]|``)+)`\s*(:)(.*)", re.DOTALL)
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DECIMAL = re.compile(r"decimal\((\d{1,2}),\s*(\d{1,2})\)")
 
 
 def normal_type(written: str) -> str:
-    """The one spelling of a column type.
+    """The one spelling of a column type. What is in a list or a map may have fields.
 
-    >>> normal_type("LONG"), normal_type("decimal(18, 2)")
-    ('bigint', 'decimal(18,2)')
+    >>> normal_type("LONG"), normal_type("decimal(18, 2)"), normal_type("map<string, array<LONG>>")
+    ('bigint', 'decimal(18,2)', 'map<string,array<bigint>>')
+    >>> normal_type("array<struct<sku: text, `unit price`: double>>")
+    'array<struct<sku:string,`unit price`:double>>'
     """
+    nested = nested_type(written)
+    return _normal_plain(written) if nested is None or nested[0] == "struct" else _normal_nested(written, 1)
+
+
+def _normal_plain(written: str) -> str:
     text = written.strip().lower()
     text = _ALIASES.get(text, text)
     if text in _PLAIN:
@@ -39,11 +51,88 @@ def normal_type(written: str) -> str:
     if text == "decimal":
         return "decimal(10,0)"
     match = _DECIMAL.fullmatch(text)
-    if match and int(match[2]) <= int(match[1]) <= 38:
+    if match and int(match[2]) <= int(match[1]) <= MOST_DIGITS:
         return f"decimal({int(match[1])},{int(match[2])})"
     raise ValueError(
-        f"unknown type {written!r}; there are {', '.join(sorted(_PLAIN))} and decimal(precision,scale)"
+        f"unknown type {written!r}; there are {', '.join(sorted(_PLAIN))}, decimal(precision,scale), array<type> and "
+        "map<string,type>"
     )
+
+
+def _normal_nested(written: str, depth: int) -> str:
+    """A type that may be a list, a map or, within these, an object."""
+    if depth > DEEPEST_NESTED:
+        raise ValueError(
+            f"{written!r} is nested more than {DEEPEST_NESTED} deep; declare it as string, which is JSON text"
+        )
+    nested = nested_type(written)
+    if nested is None:
+        kind = _normal_plain(written)
+        if kind == "timestamp_ntz":
+            raise ValueError("a list or a map holds no timestamp_ntz; declare timestamp, or string")
+        return kind
+    outer, parts = nested
+    kinds = {name: _normal_nested(kind, depth + 1) for name, kind in parts.items()}
+    if outer == "map" and kinds["key"] != "string":
+        raise ValueError(
+            f"the keys of {written!r} are {kinds['key']}, and keys are string; declare map<string,type>"
+        )
+    inside = (
+        [f"{field_name(name)}:{kind}" for name, kind in kinds.items()]
+        if outer == "struct"
+        else kinds.values()
+    )
+    return f"{outer}<{','.join(inside)}>"
+
+
+def field_name(name: str) -> str:
+    """The name of a field as it is written in a type."""
+    return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+def nested_type(kind: str) -> tuple[str, dict[str, str]] | None:
+    """Which of array, map and struct a type is, and the types within it; None for any other.
+
+    >>> nested_type("array<bigint>"), nested_type("map<string,int>")
+    (('array', {'element': 'bigint'}), ('map', {'key': 'string', 'value': 'int'}))
+    >>> nested_type("struct<a:int,b:array<int>>")
+    ('struct', {'a': 'int', 'b': 'array<int>'})
+    """
+    found = _NESTED.fullmatch(kind)
+    if found is None:
+        return None
+    outer, inside = found[1].lower(), found[2]
+    if outer == "struct":
+        fields = list(_fields(inside))
+        names = {name.lower() for name, _ in fields}
+        if len(names) < len(fields):
+            raise ValueError(f"{kind!r} has fields that differ only in case, or not at all; rename one")
+        return outer, dict(fields)
+    parts = [each.strip() for each in _split(inside)]
+    names_of = ("element",) if outer == "array" else ("key", "value")
+    if len(parts) != len(names_of) or not all(parts):
+        fix = "array<type>" if outer == "array" else "map<string,type>"
+        raise ValueError(f"{kind!r} is no type; write {fix}")
+    return outer, dict(zip(names_of, parts, strict=True))
+
+
+def is_nested(kind: str) -> bool:
+    """Whether a column is a list or a map."""
+    return kind.startswith(("array<", "map<"))
+
+
+def leaf_types(kind: str) -> Iterator[str]:
+    """The plain types in a type.
+
+    >>> list(leaf_types("map<string,array<decimal(9,2)>>"))
+    ['string', 'decimal(9,2)']
+    """
+    nested = nested_type(kind)
+    if nested is None:
+        yield kind
+    else:
+        for each in nested[1].values():
+            yield from leaf_types(each)
 
 
 def flat_types(name: str, written: object) -> dict[str, str]:
@@ -54,8 +143,9 @@ def flat_types(name: str, written: object) -> dict[str, str]:
     >>> flat_types("pricing", "struct<base: long, tax: struct<rate: double>>")
     {'pricing.base': 'bigint', 'pricing.tax.rate': 'double'}
     """
-    if isinstance(written, str) and (inside := _STRUCT.fullmatch(written)):
-        written = dict(_fields(inside[1]))
+    nested = nested_type(written) if isinstance(written, str) else None
+    if nested is not None and nested[0] == "struct":
+        written = nested[1]
     if isinstance(written, Mapping):
         if not written:
             raise ValueError(f"{name} has no fields; declare at least one, such as {name}: {{base: bigint}}")
@@ -65,25 +155,29 @@ def flat_types(name: str, written: object) -> dict[str, str]:
         raise ValueError(
             f"{name}: a type is a word such as bigint, or the fields that it has and their types"
         )
-    if _LISTED.match(written):
-        raise ValueError(
-            f"{name} is {written}, and lists and maps are kept as JSON text; declare {name}: string"
-        )
     return {name: normal_type(written)}
 
 
 def _fields(inside: str) -> Iterator[tuple[str, str]]:
     """The fields of a struct, and their types as they are written."""
-    depth, begin = 0, 0
+    for each in _split(inside):
+        quoted = _QUOTED_FIELD.fullmatch(each)
+        name, between, kind = quoted.groups() if quoted else each.partition(":")
+        name = name.replace("``", "`") if quoted else name.strip()
+        if not between or not name or not kind.strip():
+            raise ValueError(f"{each.strip()!r} is no field; write struct<name: type, name: type>")
+        yield name, kind.strip()
+
+
+def _split(inside: str) -> Iterator[str]:
+    """The parts between brackets, cut at commas that are in no others, nor in backticks."""
+    depth, begin, quoted = 0, 0, False
     for at, letter in enumerate(f"{inside},"):
-        depth += (letter in "<(") - (letter in ">)")
-        if letter == "," and depth == 0:
-            name, between, kind = inside[begin:at].partition(":")
-            if not between or not name.strip() or not kind.strip():
-                raise ValueError(
-                    f"{inside[begin:at].strip()!r} is no field; write struct<name: type, name: type>"
-                )
-            yield name.strip().strip("`"), kind.strip()
+        quoted ^= letter == "`"
+        if not quoted:
+            depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and depth == 0 and not quoted:
+            yield inside[begin:at]
             begin = at + 1
 
 
@@ -134,6 +228,8 @@ def why_not_wider(column: str, kind: str, than: str) -> str:
         f"restore {than}, and have a column that is computed from it, such as "
         f'columns: {{new_name: "cast(`{column}` as {kind})"}}'
     )
+    if is_nested(kind) or is_nested(than):
+        return f"a list or a map stays what it is; restore {than}, or start a new store"
     if is_wider(than, kind):
         return f"{kind} does not hold every {than}; {new}"
     if is_decimal(kind) and is_decimal(than):

@@ -1,8 +1,8 @@
 """Fields of a record that no column is declared for: which they are, and the text that they are kept as.
 
 A field is known if a column has its name. An object on the way to columns such as `pricing.base` is known if all that
-it holds is. What is not known is kept as it was written, letter for letter: numbers, escapes, fields that come twice.
-An object that is known in part is kept whole.
+it holds is, and so are the objects in a list or a map. What is not known is kept as it was written, letter for letter:
+numbers, escapes, fields that come twice. What is known in part is kept whole.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from latecomer.model import types
 from latecomer.model.paths import ways_of
 
 MOST_NAMES = 20
@@ -36,26 +37,38 @@ class Known:
     values: frozenset[str]
     objects: Mapping[str, Known] = field(default_factory=dict)
     """Those that are objects on the way to columns."""
+    lists: Mapping[str, str] = field(default_factory=dict)
+    """Those that are lists or maps of objects, and their types."""
 
 
 def known_fields(columns: Iterable[str]) -> Known:
-    """The known fields of a record.
+    """The known fields of a record; columns may be given with their types.
 
     >>> known_fields(["id", "pricing.base"]).objects["pricing"].values
     frozenset({'base'})
     """
-    names = list(columns)
-    return Known(frozenset(names), _objects(list(ways_of(names).values())))
+    names, kinds = list(columns), columns if isinstance(columns, Mapping) else {}
+    lists = {name: kind for name, kind in kinds.items() if _has_fields(kind)}
+    ways = {way: lists.get(name, "") for name, way in ways_of(names).items()}
+    return Known(frozenset(name for name in names if name not in lists), _objects(ways), lists)
 
 
-def _objects(ways: list[tuple[str, ...]]) -> dict[str, Known]:
-    return {
-        name: Known(
-            frozenset(way[1] for way in ways if way[0] == name and len(way) == 2),
-            _objects([way[1:] for way in ways if way[0] == name and len(way) > 2]),
+def _objects(ways: Mapping[tuple[str, ...], str]) -> dict[str, Known]:
+    """The objects that ways lead through; a way to a list of objects has its type."""
+    found = {}
+    for name in dict.fromkeys(way[0] for way in ways):
+        inner = {way[1:]: kind for way, kind in ways.items() if way[0] == name}
+        last = {way[0]: kind for way, kind in inner.items() if len(way) == 1}
+        found[name] = Known(
+            frozenset(each for each, kind in last.items() if not kind),
+            _objects({way: kind for way, kind in inner.items() if len(way) > 1}),
+            {each: kind for each, kind in last.items() if kind},
         )
-        for name in dict.fromkeys(way[0] for way in ways)
-    }
+    return found
+
+
+def _has_fields(kind: str) -> bool:
+    return "struct<" in kind
 
 
 @dataclass(frozen=True)
@@ -106,12 +119,47 @@ def unknown_members(text: str, known: Known, at: int = 0) -> list[Member]:
 def _is_known(text: str, member: Member, known: Known) -> bool:
     if member.name in known.values:
         return True
+    if member.name in known.lists:
+        return next(_unknown_in(text, member.value, known.lists[member.name], ""), None) is None
     inner = known.objects.get(member.name)
     if inner is None:
         return False
     if text[member.value] == "{":
         return not unknown_members(text, inner, member.value)
     return text[member.value : member.end] == "null"
+
+
+def _unknown_in(text: str, at: int, kind: str, place: str) -> Iterator[str]:
+    """The fields of a value of this type, and of what is in it, that are not known; the place itself where there is
+    something else."""
+    if not _has_fields(kind) or text.startswith("null", at):
+        return
+    match types.nested_type(kind), text[at]:
+        case ("array", {"element": inner}), "[":
+            for begin in _elements(text, at):
+                yield from _unknown_in(text, begin, inner, f"{place}[]")
+        case ("map", {"value": inner}), "{":
+            for each in members(text, at):
+                yield from _unknown_in(text, each.value, inner, f"{place}[]")
+        case ("struct", fields), "{":
+            for each in members(text, at):
+                if each.name in fields:
+                    yield from _unknown_in(text, each.value, fields[each.name], f"{place}.{each.name}")
+                else:
+                    yield f"{place}.{each.name}"
+        case _:
+            yield place
+
+
+def _elements(text: str, at: int) -> Iterator[int]:
+    """Where each value of the list begins that begins there."""
+    at = _white(text, _expected(text, at, "["))
+    while text[at : at + 1] != "]":
+        yield at
+        _, end = _NUMBERS_AS_WRITTEN.raw_decode(text, at)
+        at = _white(text, end)
+        if text[at : at + 1] != "]":
+            at = _white(text, _expected(text, at, ","))
 
 
 def unknown_text(text: str, known: Known) -> str | None:
@@ -143,6 +191,8 @@ def _names(text: str, known: Known, at: int) -> Iterator[str]:
         inner = known.objects.get(each.name)
         if inner is not None and text[each.value] == "{":
             yield from (f"{each.name}.{name}" for name in _names(text, inner, each.value))
+        elif each.name in known.lists:
+            yield from _unknown_in(text, each.value, known.lists[each.name], each.name)
         else:
             yield each.name
 
@@ -196,10 +246,26 @@ def _known_head(known: Known) -> str:
 
 
 def _known_objects(known: Known) -> list[str]:
-    return [
+    lists = [rf"{_named([name])}{_WHITE}:{_WHITE}{_known_value(kind)}" for name, kind in known.lists.items()]
+    return lists + [
         rf"{_named([name])}{_WHITE}:{_WHITE}(?:null|\{{{_WHITE}(?:{_known(inner)}{_NEXT})*+\}})"
         for name, inner in known.objects.items()
     ]
+
+
+def _known_value(kind: str) -> str:
+    """A value of this type, in which every field is known."""
+    nested = types.nested_type(kind) if _has_fields(kind) else None
+    if nested is None:
+        return _value(DEEPEST_CUT)
+    outer, parts = nested
+    if outer == "array":
+        return rf"(?:null|\[{_WHITE}(?:{_known_value(parts['element'])}{_WHITE}(?:,{_WHITE}|(?=\])))*+\])"
+    named = (
+        {_TEXT: parts["value"]} if outer == "map" else {_named([name]): each for name, each in parts.items()}
+    )
+    fields = "|".join(rf"{name}{_WHITE}:{_WHITE}{_known_value(each)}" for name, each in named.items())
+    return rf"(?:null|\{{{_WHITE}(?:(?:{fields}){_NEXT})*+\}})"
 
 
 def _named(names: Iterable[str]) -> str:

@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from latecomer.model.avro import SchemaError, written_path
+from latecomer.model.migrations import Rules
 from latecomer.model.schemas.json_input import read_json
 from latecomer.model.schemas.mistakes import shown_value
-from latecomer.registry.migrating import Change, phase_of
+from latecomer.registry.migrating import MOST_CONSUMERS, Change, phase_of
 from latecomer.registry.names import LARGEST, LATEST, Naming, NamingRule, subject_of
 from latecomer.registry.policy import level_of
 from latecomer.registry.records import Definition, Reference
@@ -30,6 +31,7 @@ _UTF8 = ("utf-8", "utf8")
 _NOTHING: tuple[Any, ...] = (None, False, "", [], {})
 
 Text = Annotated[str, Field(max_length=1000)]
+Micros = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class Body(BaseModel):
@@ -129,6 +131,23 @@ class MeasuredBody(Body):
     drifted: Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
+class SoakBody(Body):
+    """How long each phase lasts at least, in microseconds."""
+
+    expand: Micros
+    dual_write: Micros
+    migrate: Micros
+
+
+class RulesBody(Body):
+    soak: SoakBody
+    drift_limit: Annotated[float, Field(ge=0, lt=1)]
+    consumers: Annotated[list[Text], Field(max_length=MOST_CONSUMERS)]
+
+    def rules(self) -> Rules:
+        return Rules.read(self.model_dump())
+
+
 class MigrationBody(Body):
     """What is to become of a migration: the revision that was seen, and the phase it is to be in."""
 
@@ -139,6 +158,7 @@ class MigrationBody(Body):
     identity: Annotated[str | None, Field(max_length=100)] = None
     register_: Annotated[SchemaBody | None, Field(alias="register")] = None
     measured: MeasuredBody | None = None
+    rules: RulesBody | None = None
 
     def change(self) -> Change:
         if self.measured is not None and self.measured.drifted > self.measured.events:
@@ -151,6 +171,7 @@ class MigrationBody(Body):
             self.identity,
             None if self.register_ is None else self.register_.definition(),
             None if self.measured is None else (self.measured.events, self.measured.drifted),
+            None if self.rules is None else self.rules.rules(),
         )
 
 

@@ -187,6 +187,7 @@ class Client:
             "identity": change.identity,
             "register": None if change.schema is None else change.schema.body(),
             "measured": None if measured is None else {"events": measured[0], "drifted": measured[1]},
+            "rules": None if change.rules is None else change.rules.body(),
         }
         return self._state(self._ask("PUT", f"/migrations/{quote(name, safe='')}", {}, body))
 

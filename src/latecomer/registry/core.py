@@ -376,16 +376,22 @@ class Registry:
         with self._database.writing() as session:
             before = migrating.state_of(session, name)
             migrating.require_possible(before, change)
+            at = self._clock()
+            latest = _latest_text(session, change.subject) if change.schema is not None else None
+            migrating.require_due(before, change, at, latest)
             policy.require_writable(self._mode(session, change.subject), change.subject)
             version = None
             if change.schema is not None:
                 version = self._register_again(session, actor, change.subject, change.schema)
             self._withdraw(session, actor, change.subject, migrating.withdrawn_version(before, change))
-            after = migrating.keep(session, migrating.changed(before, change, version, self._clock()))
+            after = migrating.keep(session, migrating.changed(before, change, version, at))
             if after.phase != before.phase:
                 words = f"migrate {migrating.shown(before.phase)} to {migrating.shown(after.phase)}"
                 told = migrating.account(before), migrating.account(after)
                 self._audit(session, actor, words, change.subject, version, *told)
+            elif after.rules != before.rules:
+                told = migrating.account(before), migrating.account(after)
+                self._audit(session, actor, "migrate with other rules", change.subject, None, *told)
             return after
 
     def consumer_seen(self, actor: Actor, name: str, consumer: str, reader: str) -> State:
@@ -501,6 +507,13 @@ class Registry:
             self._schemas.put(number, known)
         found[number] = known
         return known
+
+
+def _latest_text(session: Session, subject: str) -> str | None:
+    """The schema that a subject has now, where it has one."""
+    every = tables.places(session, Deleted.LEFT_OUT, subject)
+    found = tables.definition(session, max(every, key=lambda each: each.version).id) if every else None
+    return None if found is None else found.text
 
 
 class _Sent(NamedTuple):

@@ -8,10 +8,12 @@ from datetime import datetime
 
 from latecomer.errors import LatecomerError, did_you_mean
 from latecomer.model.avro import parse_schema
+from latecomer.model.avro.types import Record
 from latecomer.model.durations import to_micros
-from latecomer.model.migrations import Measured, Phase, Seen, State
+from latecomer.model.migrations import Measured, Phase, Rules, Seen, State, reader_problems
 from latecomer.model.migrations.definition import NAME
 from latecomer.model.migrations.phases import is_step
+from latecomer.model.migrations.rules import waiting
 from latecomer.registry import tables
 from latecomer.registry.databases import Session
 from latecomer.registry.records import Definition
@@ -20,6 +22,8 @@ from latecomer.registry.refusals import Refused, invalid_schema, unusable
 MIGRATION = "migration"
 CONFLICT = 40950
 """The code where somebody else was quicker."""
+NOT_YET = 40951
+"""The code where a phase cannot end yet."""
 MOST_CONSUMERS = 1000
 
 
@@ -36,6 +40,8 @@ class Change:
     """The schema to register with it."""
     measured: tuple[int, int] | None = None
     """Events, and how many of them drift."""
+    rules: Rules | None = None
+    """What the registry is to hold it to from then on: said when it begins, or in a step of its own."""
 
 
 def name_of(written: str) -> str:
@@ -92,6 +98,47 @@ def require_possible(state: State, change: Change) -> None:
     goes_back = registers and is_back(state.phase, change.phase)
     if (change.schema is not None) != (registers and not goes_back):
         raise unusable("a schema is sent on the way into expand and into contract, and only then")
+    moves = state.phase is not None and change.phase != state.phase
+    if moves and change.rules is not None and change.rules != Rules.read(state.rules):
+        raise unusable("other rules are said in a step of their own, which stays in its phase")
+    if moves and change.measured is not None:
+        raise unusable("what was measured is said in a step of its own, which stays in its phase")
+
+
+def require_due(state: State, change: Change, at: str, latest: str | None) -> None:
+    """Refuse to advance while the phase is younger than it has to become, too much drifts, the file has changed, or a
+    consumer was seen with a schema that needs the old shape. Going back is never refused. `latest` is the schema that
+    the subject has before the last phase."""
+    if state.phase is None or change.phase is None or not is_step(state.phase, change.phase):
+        return
+    if is_back(state.phase, change.phase):
+        return
+    rules = Rules.read(state.rules)
+    reasons = waiting(state, rules, to_micros(datetime.fromisoformat(at)))
+    if change.identity != state.identity:
+        reasons.append("it has other fields or expressions than when it began")
+    if change.phase is Phase.CONTRACT and change.schema is not None and latest is not None:
+        reasons += _needed(state, rules, latest, change.schema.text)
+    if reasons:
+        raise Refused(
+            409, NOT_YET, f"Migration '{state.name}' cannot leave {state.phase} yet: {'; '.join(reasons)}."
+        )
+
+
+def _needed(state: State, rules: Rules, latest: str, contracted: str) -> list[str]:
+    """Which consumers were last seen with a schema that needs what the last phase takes away."""
+    try:
+        before, after = parse_schema(latest), parse_schema(contracted)
+    except LatecomerError:
+        return []  # one that refers to others: the verb has looked at it
+    if not isinstance(before.root, Record) or not isinstance(after.root, Record):
+        return []
+    gone = {each.name for each in before.root.fields} - {each.name for each in after.root.fields}
+    return [
+        f"consumer {name} was last seen with a schema that needs the old shape: {problems[0]}"
+        for name in rules.consumers
+        if name in state.seen and (problems := reader_problems(state.seen[name].reader, after, gone))
+    ]
 
 
 def is_back(before: Phase | None, after: Phase | None) -> bool:
@@ -110,7 +157,10 @@ def changed(state: State, change: Change, version: int | None, at: str) -> State
     """The state after a change; `version` is that of the schema that was registered with it."""
     now = to_micros(datetime.fromisoformat(at))
     measured = state.measured if change.measured is None else Measured(now, *change.measured)
-    found = replace(state, subject=change.subject, owner=change.owner, measured=measured)
+    rules = state.rules if change.rules is None else change.rules.body()
+    if state.phase is None and change.phase is not None and change.rules is None:
+        rules = Rules().body()
+    found = replace(state, subject=change.subject, owner=change.owner, measured=measured, rules=rules)
     if change.phase == state.phase:
         return found
     ways = list(Phase)
@@ -163,4 +213,5 @@ def account(state: State) -> dict[str, object]:
         "expanded": state.expanded,
         "contracted": state.contracted,
         "measured": None if state.measured is None else state.measured.body(),
+        "rules": state.rules,
     }

@@ -18,7 +18,7 @@ from latecomer.sink.sqlite import SqliteLogic
 
 __all__ = ["PaneShape", "RowShape", "SinkLogic", "make_sink", "open_sink", "target_of"]
 
-_LOGICS: dict[str, Any] = {
+LOGICS: dict[str, Any] = {
     logic.kind: logic
     for logic in (DeltaLogic, SqliteLogic, ParquetLogic, JsonlLogic, PostgresLogic, KafkaLogic)
 }
@@ -31,16 +31,16 @@ def target_of(sink: Sink, pipeline: Pipeline) -> str:
 
 def make_sink(sink: Sink, pipeline: Pipeline, shape: Shape) -> SinkLogic:
     """A sink that is not yet open."""
-    if sink.kind not in _LOGICS:
+    if sink.kind not in LOGICS:
         return OwnLogic(sink, pipeline.name, shape)
     path = pipeline.resolve(sink.path) if isinstance(sink, FileSink) else pipeline.base
-    logic: SinkLogic = _LOGICS[sink.kind](sink, path, pipeline.name, shape)
+    logic: SinkLogic = LOGICS[sink.kind](sink, path, pipeline.name, shape)
     return logic
 
 
 def open_sink(sink: Sink, path: Path, pipeline: str, shape: Shape) -> SinkLogic:
     """Open a sink of latecomer's own; it is made where there is none, and refused where it is not ours. `path` is where
     it writes, or, if that is no file, the folder of the pipeline file."""
-    logic: SinkLogic = _LOGICS[sink.kind](sink, path, pipeline, shape)
+    logic: SinkLogic = LOGICS[sink.kind](sink, path, pipeline, shape)
     logic.open()
     return logic

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -10,11 +11,14 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.contract import Shape, SinkLogic
+from latecomer.config.contract import RowShape, Shape, SinkLogic
 from latecomer.config.sinks import owner_in_words
 from latecomer.errors import SinkError, SinkOutage
 from latecomer.errors.system import refusal_of
 from latecomer.model.durations import iso
+from latecomer.sink.following import Steps, steps_to
+
+LOG = logging.getLogger(__name__)
 
 
 class BuiltInLogic(SinkLogic):
@@ -28,14 +32,38 @@ class BuiltInLogic(SinkLogic):
         """Where it writes, for people."""
         self.pipeline = pipeline
         self.shape = self.whole_shape = shape
+        self.left_out: tuple[str, ...] = ()
+        """The columns of rows that a migration has dropped, as the sink says it."""
 
     def apply(self, batch: int, panes: pa.Table) -> None:
         if panes.num_rows:
-            self._apply(batch, panes.select(self.shape.schema.names).cast(self.shape.schema))
+            # Which columns of rows are left out is only known once the sink's own step has begun.
+            shape = self.whole_shape if self.shape.appends else self.shape
+            self._apply(batch, panes.select(shape.schema.names).cast(shape.schema))
 
     def _go_by(self, there: Collection[str] | None = None) -> None:
         """Write only the columns that are there; all of them where the sink is about to be made."""
         self.shape = self.whole_shape if there is None else self.whole_shape.going_by(there)
+
+    def _leave_out(self, columns: Collection[str]) -> None:
+        """Write rows without some columns: a migration has dropped them."""
+        self.left_out = tuple(columns)
+        if isinstance(self.whole_shape, RowShape):
+            self.shape = self.whole_shape.without(columns)
+
+    def _steps_to(self, found: Mapping[str, str], wanted: Mapping[str, str], what: str, fix: str) -> Steps:
+        """How what is there, and is ours, follows; refused where it cannot."""
+        steps = steps_to(found, wanted, self.shape)
+        if steps is None:
+            raise self._other_columns(found, wanted, what, fix)
+        if steps:
+            LOG.info("%s sink %s: %s follows: %s", self.kind, self.place, what, steps)
+        return steps
+
+    def _other_columns(
+        self, found: Mapping[str, str], wanted: Mapping[str, str], what: str, fix: str
+    ) -> SinkError:
+        return self._refusal(f"{what} has other columns ({differing(found, wanted)})", fix)
 
     @abstractmethod
     def _apply(self, batch: int, panes: pa.Table) -> None: ...

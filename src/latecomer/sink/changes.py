@@ -21,6 +21,7 @@ from latecomer.config.contract import Shape
 from latecomer.config.sinks import JsonlSink, ParquetSink, Sink
 from latecomer.errors import first_line
 from latecomer.sink.base import FileSinkLogic, differing
+from latecomer.sink.following import steps_to
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import make_folder, sync_folder
 from latecomer.values import json_rows
@@ -94,8 +95,8 @@ class ChangesLogic(FileSinkLogic):
         try:
             found = json.loads(record.read_text(encoding="utf-8"))
             holder = {key: found[key] for key in owner}
-            self._go_by(list(found["columns"]))
-            difference = differing(found["columns"], self._columns)
+            there = {str(name): str(kind) for name, kind in found["columns"].items()}
+            self._go_by(list(there))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._refusal(f"{_OWNER} in it cannot be read", "delete that file") from error
         if holder != owner:
@@ -103,11 +104,17 @@ class ChangesLogic(FileSinkLogic):
                 self._belongs_to("folder", holder["pipeline"], holder["output"]) + f" as {holder['format']}",
                 "give the sink another path",
             )
-        if difference:
-            raise self._refusal(
-                f"the files in it have other columns ({difference})",
-                "move the folder away, or give the sink another path",
-            )
+        if differing(there, self._columns):
+            self._follow(there, owner)
+
+    def _follow(self, there: dict[str, str], owner: dict[str, str]) -> None:
+        """Files that come have the columns that are wanted; those that are there stay as they are."""
+        fix = "move the folder away, or give the sink another path"
+        if steps_to(there, self._columns, self.shape) is None:
+            difference = differing(there, self._columns)
+            raise self._refusal(f"the files in it have other columns ({difference})", fix)
+        text = json.dumps({**owner, "columns": self._columns}, indent=1) + "\n"
+        self._write(_OWNER, lambda file: _write_text(file, text))
 
     @contextmanager
     def _errors_in_words(self, batch: int | None = None) -> Iterator[None]:

@@ -7,6 +7,7 @@ out what was decided; where no stored row is touched, that is a plain append.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,11 +20,13 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
+from latecomer.config.checks import PRIVATE
 from latecomer.config.contract import Shape
 from latecomer.config.sinks import DeltaSink
 from latecomer.errors import first_line
 from latecomer.model.panes import Op, Pane, Place, Timing, surviving
 from latecomer.sink.base import FileSinkLogic, bounds, differing, micros
+from latecomer.sink.following import Steps
 from latecomer.store.commits import commit_file, set_aside, sync_added, sync_commits
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import make_folder, require_room, sync_files
@@ -31,8 +34,10 @@ from latecomer.store.files import make_folder, require_room, sync_files
 _ROOM = 256 << 10
 """What a commit may take beside the panes. delta-rs panics on a full disk before it raises, for all to see; so it is
 asked for first."""
+LEFT_OUT = "latecomer.leftOut"
+"""The property of a table with those of its columns that a migration has dropped."""
 _NAN = float("nan")
-_PUTS, _STORED = "_lc_puts", "_lc_stored"
+_PUTS, _STORED = f"{PRIVATE}puts", f"{PRIVATE}stored"
 
 
 class Change(NamedTuple):
@@ -74,6 +79,7 @@ class DeltaLogic(FileSinkLogic):
                 return
             before = table.version()
             source, changes = (panes, []) if self.shape.appends else self._settled(table, panes)
+            source = _with_all(table, source)
             require_room(self.path, panes.nbytes + _ROOM)
             properties = CommitProperties(app_transactions=[Transaction(self._application, batch)])
             if all(change.stored is None for change in changes):
@@ -150,6 +156,7 @@ class DeltaLogic(FileSinkLogic):
 
     def _progress(self, table: DeltaTable) -> int:
         version = table.transaction_version(self._application)
+        self._leave_out(json.loads(table.metadata().configuration.get(LEFT_OUT, "[]")))
         return -1 if version is None else version
 
     def _open_or_create(self) -> DeltaTable:
@@ -163,20 +170,37 @@ class DeltaLogic(FileSinkLogic):
             return table
 
     def _check(self, table: DeltaTable) -> None:
+        """See that the columns are those that are wanted, or become them where the table is ours."""
         self._go_by([field.name for field in table.schema().fields])
-        difference = differing(_types(table.schema()), _types(Schema.from_arrow(self.shape.standing)))
-        if difference:
-            raise self._refusal(
-                f"the Delta table there has other columns ({difference})",
-                "move it away, or give the sink another path",
-            )
+        self._progress(table)  # says what is left out
+        found, wanted = _types(table.schema()), _types(Schema.from_arrow(self.shape.standing))
         owner = table.metadata().name
-        if owner is not None and owner.startswith("latecomer:") and owner != self._application:
-            _, pipeline, output = owner.split(":", 2)
+        is_other = owner is not None and owner.startswith("latecomer:") and owner != self._application
+        if differing(found, wanted):
+            what, fix = "the Delta table there", "move it away, or give the sink another path"
+            if owner != self._application:
+                raise self._other_columns(found, wanted, what, fix)
+            self._follow(table, self._steps_to(found, wanted, what, fix))
+        if is_other:
+            _, pipeline, output = str(owner).split(":", 2)
             raise self._refusal(
                 self._belongs_to("Delta table there", pipeline, output),
                 "give the sink another path",
             )
+
+    def _follow(self, table: DeltaTable, steps: Steps) -> None:
+        """Let a table that is ours have columns that are new, and wider types: one commit for each of the two."""
+        before, wanted = table.version(), self.shape.standing
+        if steps.added:
+            fields = Schema.from_arrow(pa.schema([wanted.field(name) for name in steps.added])).fields
+            table.alter.add_columns(fields)
+        if steps.widened:
+            rows = table.to_pyarrow_table()
+            wider = [wanted.field(each.name) if each.name in steps.widened else each for each in rows.schema]
+            require_room(self.path, rows.nbytes + _ROOM)
+            write_deltalake(table, rows.cast(pa.schema(wider)), mode="overwrite", schema_mode="overwrite")
+        if steps:
+            self._sync(before + 1)
 
     @contextmanager
     def _errors_in_words(self, batch: int | None = None) -> Iterator[None]:
@@ -242,6 +266,17 @@ def _comparable(column: pa.ChunkedArray) -> list[Any]:
         # One and the same NaN is equal to itself inside a tuple; two of them are not.
         return [_NAN if value is not None and math.isnan(value) else value for value in values]
     return values
+
+
+def _with_all(table: DeltaTable, rows: pa.Table) -> pa.Table:
+    """Rows with the columns of a table and in its order: those that nobody wants any more are null."""
+    columns = [(field.name, field) for field in pa.schema(table.schema().to_arrow())]
+    return pa.table(
+        {
+            name: rows[name] if name in rows.column_names else pa.nulls(rows.num_rows, field.type)
+            for name, field in columns
+        }
+    )
 
 
 def _types(schema: Schema) -> dict[str, str]:

@@ -6,21 +6,25 @@ upserted. docs/adr/0036 has the reasons.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from latecomer import postgres as server
+from latecomer.config.checks import PRIVATE
 from latecomer.config.contract import Shape
 from latecomer.config.sinks import LONGEST_NAME, PostgresSink
-from latecomer.errors import SinkError
+from latecomer.errors import SinkError, first_line
 from latecomer.model.panes import Op, Timing
 from latecomer.sink.base import BuiltInLogic, differing
+from latecomer.sink.following import Steps
 from latecomer.sink.postgres_rows import declared, pieces, place_digests, rounds
+from latecomer.sink.postgres_views import one_row, run_sql, views_aside
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import double_quoted, listed
 
@@ -28,11 +32,11 @@ if TYPE_CHECKING:
     from latecomer.postgres import Connection
 
 PROGRESS = "latecomer_progress"
-PLACE = "_lc_place"
 CORRECTIONS = "_corrections"
 RESTING_SECONDS = 5.0
 """After so long a connection is tried before it is used."""
-_ROUND, _RETRACTS = "_lc_round", "_lc_retracts"
+_PLACE = f"{PRIVATE}place"
+_ROUND, _RETRACTS = f"{PRIVATE}round", f"{PRIVATE}retracts"
 _STAGING = "pg_temp.latecomer_staging"
 _MAKING = 0x6C617465
 """The advisory lock under which tables are made: two that are made at once meet in Postgres' catalogue."""
@@ -55,7 +59,7 @@ class PostgresLogic(BuiltInLogic):
     @property
     def _columns(self) -> dict[str, str]:
         columns = {field.name: declared(field.type) for field in self.shape.standing}
-        return columns if self.shape.appends else {**columns, PLACE: "uuid"}
+        return columns if self.shape.appends else {**columns, _PLACE: "uuid"}
 
     def open(self) -> None:
         self._require_names()
@@ -98,14 +102,14 @@ class PostgresLogic(BuiltInLogic):
         failpoint("sink.postgres.committed", batch)
 
     def _append(self, database: Connection, rows: pa.Table, batch: int) -> None:
-        copy_rows(database, self._table, rows)
+        copy_rows(database, self._table, rows.select(self.shape.schema.names))
 
     def _staged(self, panes: pa.Table) -> pa.Table:
         """The changes that have to be made, each with its place and round."""
         places = place_digests(panes, self.shape.place)
         retracts = [op == Op.RETRACT for op in panes["op"].to_pylist()]
         numbers = pa.array(rounds(places, panes["sequence"].to_pylist(), retracts), pa.int32())
-        staged = panes.select(self.shape.standing.names).append_column(PLACE, pa.array(places, pa.string()))
+        staged = panes.select(self.shape.standing.names).append_column(_PLACE, pa.array(places, pa.string()))
         staged = staged.append_column(_ROUND, numbers).append_column(
             _RETRACTS, pa.array(retracts, pa.bool_())
         )
@@ -143,7 +147,7 @@ class PostgresLogic(BuiltInLogic):
         )
 
     def _retract(self, number: int) -> str:
-        same = " AND ".join(f"stored.{name} = staged.{name}" for name in ("window_start", PLACE, "sequence"))
+        same = " AND ".join(f"stored.{name} = staged.{name}" for name in ("window_start", _PLACE, "sequence"))
         return (
             f"DELETE FROM {self._table} AS stored USING {_STAGING} AS staged "
             f"WHERE staged.{_ROUND} = {number} AND staged.{_RETRACTS} AND {same}"
@@ -157,15 +161,16 @@ class PostgresLogic(BuiltInLogic):
         return (
             f"INSERT INTO {self._table} AS stored ({names}) "
             f"SELECT {names} FROM {_STAGING} WHERE {_ROUND} = {number} AND NOT {_RETRACTS} "
-            f"ON CONFLICT (window_start, {PLACE}) DO UPDATE SET {changed} "
+            f"ON CONFLICT (window_start, {_PLACE}) DO UPDATE SET {changed} "
             "WHERE excluded.sequence > stored.sequence"
         )
 
     def _progress(self, database: Connection, locked: bool = False) -> int:
+        # One that an earlier version made has no column left_out, and need not get one.
         row = one_row(
             database,
-            f"SELECT batch, pipeline, output FROM {self._progress_named} WHERE sink_table = %s"
-            + (" FOR UPDATE" if locked else ""),
+            "SELECT p.batch, p.pipeline, p.output, to_jsonb(p) ->> 'left_out' "
+            f"FROM {self._progress_named} AS p WHERE sink_table = %s" + (" FOR UPDATE" if locked else ""),
             self._name,
         )
         if row is None:
@@ -175,6 +180,7 @@ class PostgresLogic(BuiltInLogic):
                 )
             return -1
         self._require_owner(row[1], row[2])
+        self._leave_out(json.loads(row[3] or "[]"))
         return int(row[0])
 
     # Opening
@@ -219,8 +225,8 @@ class PostgresLogic(BuiltInLogic):
             found = self._found(database, self._name)
         else:
             self._require_columns(database, found)
-        if not self.shape.appends and one_row(database, _UNIQUE, found, ["window_start", PLACE]) is None:
-            run_sql(database, f"CREATE UNIQUE INDEX ON {self._table} (window_start, {PLACE})")
+        if not self.shape.appends and one_row(database, _UNIQUE, found, ["window_start", _PLACE]) is None:
+            run_sql(database, f"CREATE UNIQUE INDEX ON {self._table} (window_start, {_PLACE})")
         self._claim(database)
 
     def _found(self, database: Connection, name: str) -> int | None:
@@ -231,14 +237,62 @@ class PostgresLogic(BuiltInLogic):
         return None if row is None else int(row[0])
 
     def _require_columns(self, database: Connection, table: int) -> None:
-        found = dict(run_sql(database, _COLUMNS, table).fetchall())
-        self._go_by(found)
-        ordered = sorted(found, key=[*self._columns, *found].index)
-        if difference := differing({name: found[name] for name in ordered}, self._columns):
+        """See that the columns are those that are wanted, or become them where the table is ours."""
+        there = self.columns_of(database, table)
+        self._go_by(there)
+        self._progress(database)  # says whose it is, and what is left out
+        wanted = self._columns
+        found = {name: there[name] for name in sorted(there, key=[*wanted, *there].index)}
+        if not differing(found, wanted):
+            return
+        what = f"the table {self._schema}.{self._name}"
+        fix = "drop or rename it, or give the sink another table"
+        if not self._is_claimed(database):
+            raise self._other_columns(found, wanted, what, fix)
+        needed = [name for name, nullable in self._nullable(database, table) if not nullable]
+        steps = self._steps_to(found, wanted, what, fix)
+        if full := [name for name in needed if name not in wanted]:
             raise self._refusal(
-                f"the table {self._schema}.{self._name} has other columns ({difference})",
-                "drop or rename it, or give the sink another table",
+                f"{what} has a column {full[0]} of somebody else's that may not be null",
+                "drop NOT NULL of it",
             )
+        self._follow(database, steps)
+
+    def _follow(self, database: Connection, steps: Steps) -> None:
+        """Let the table have columns that are new, and wider types: in the transaction that looked at it."""
+        changes = [f"ADD COLUMN {double_quoted(name)} {kind}" for name, kind in steps.added.items()]
+        changes += [f"ALTER COLUMN {double_quoted(name)} TYPE {kind}" for name, kind in steps.widened.items()]
+        if not changes:
+            return
+        statement = f"ALTER TABLE {self._table} {', '.join(changes)}"
+        columns = ", ".join((*steps.added, *steps.widened))
+        try:
+            with views_aside(database, self._schema, self._name) if steps.widened else nullcontext():
+                run_sql(database, statement)
+        except server.driver().errors.InsufficientPrivilege:
+            raise self._refusal(
+                f"the table {self._schema}.{self._name} has to follow its columns ({steps}), and the user of the "
+                "target may not change it",
+                f"have its owner run: {statement}",
+            ) from None
+        except server.driver().errors.FeatureNotSupported as error:
+            raise self._refusal(
+                f"the type of {columns} cannot be widened in the table {self._schema}.{self._name} "
+                f"({first_line(error)})",
+                f"drop the view that uses it, run {statement}, and make the view again",
+            ) from None
+
+    def columns_of(self, database: Connection, table: int) -> dict[str, str]:
+        """The columns of a table, as they are there, and their types."""
+        return dict(run_sql(database, _COLUMNS, table).fetchall())
+
+    def _nullable(self, database: Connection, table: int) -> list[tuple[str, bool]]:
+        found: list[tuple[str, bool]] = run_sql(database, _NULLABLE, table).fetchall()
+        return found
+
+    def _is_claimed(self, database: Connection) -> bool:
+        asked = f"SELECT 1 FROM {self._progress_named} WHERE sink_table = %s"
+        return one_row(database, asked, self._name) is not None
 
     def _claim(self, database: Connection) -> None:
         owner = (self.pipeline, self.shape.owner)
@@ -247,7 +301,11 @@ class PostgresLogic(BuiltInLogic):
         )
         if found is None:
             run_sql(
-                database, f"INSERT INTO {self._progress_named} VALUES (%s, %s, %s, -1)", self._name, *owner
+                database,
+                f"INSERT INTO {self._progress_named} (sink_table, pipeline, output, batch) "
+                "VALUES (%s, %s, %s, -1)",
+                self._name,
+                *owner,
             )
         else:
             self._require_owner(*found)
@@ -305,22 +363,16 @@ _COLUMNS = """
 SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute
 WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
+_NULLABLE = """
+SELECT attname::text, NOT attnotnull OR atthasdef FROM pg_attribute
+WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped
+"""
 _UNIQUE = """
 SELECT 1 FROM pg_index i WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
 AND %s::text[] = ARRAY(
   SELECT a.attname::text FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS k (number, nth)
   LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number ORDER BY nth)
 """
-
-
-def one_row(database: Connection, sql: str, *values: Any) -> tuple[Any, ...] | None:
-    row: tuple[Any, ...] | None = run_sql(database, sql, *values).fetchone()
-    return row
-
-
-def run_sql(database: Connection, sql: str, *values: Any) -> Any:
-    """Run a statement. Where it has values, a percent sign in it stands twice."""
-    return database.execute(sql.encode(), values or None)
 
 
 def copy_rows(database: Connection, table: str, rows: pa.Table) -> None:
@@ -332,6 +384,6 @@ def copy_rows(database: Connection, table: str, rows: pa.Table) -> None:
 
 def _definition(columns: dict[str, str]) -> str:
     return ", ".join(
-        f"{double_quoted(name)} {kind}{' NOT NULL' if name == PLACE else ''}"
+        f"{double_quoted(name)} {kind}{' NOT NULL' if name == _PLACE else ''}"
         for name, kind in columns.items()
     )

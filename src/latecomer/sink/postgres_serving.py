@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from hashlib import blake2b
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +10,10 @@ import pyarrow as pa
 
 from latecomer.config.contract import RowShape
 from latecomer.config.sinks import LONGEST_NAME, PostgresSink, corrections_owner
-from latecomer.sink.postgres import CORRECTIONS, PostgresLogic, copy_rows, one_row, run_sql
+from latecomer.sink.following import Steps
+from latecomer.sink.postgres import CORRECTIONS, PostgresLogic, copy_rows
+from latecomer.sink.postgres_views import make_view, one_row, run_sql
 from latecomer.store.failpoints import failpoint
-from latecomer.store.sql import text_literal
 
 if TYPE_CHECKING:
     from latecomer.postgres import Connection
@@ -52,6 +52,13 @@ class CorrectionsLogic(PostgresLogic):
             self._make_view(database, statement(self._quoted(self._base_name), self._table))
             failpoint("sink.postgres.served", 0)
 
+    def _steps_to(self, found: Mapping[str, str], wanted: Mapping[str, str], what: str, fix: str) -> Steps:
+        """Types may become wider. Columns stay: the base finds one of them by where it stands."""
+        steps = super()._steps_to(found, wanted, what, fix)
+        if steps.added or set(found) - set(wanted):
+            raise self._other_columns(found, wanted, what, fix)
+        return steps
+
     def _batch_of_base(self, database: Connection) -> int:
         asked = f"SELECT batch FROM {self._progress_named} WHERE sink_table = %s FOR UPDATE"
         row = one_row(database, asked, self._base_name)
@@ -70,22 +77,8 @@ class CorrectionsLogic(PostgresLogic):
                 )
 
     def _make_view(self, database: Connection, statement: str) -> None:
-        """Make the view anew only where it differs: whoever reads it holds it, and grants belong to it."""
-        mark = f"latecomer {blake2b(statement.encode(), digest_size=8).hexdigest()}"
-        found = one_row(database, _VIEW, self._schema, self._view)
-        if found is not None and found[0] != "v":
+        """Make the view, or leave it as it is."""
+        if not make_view(database, self._schema, self._view, statement):
             raise self._refusal(
                 f"{self._schema}.{self._view} is no view", "rename it, or give the sink another table"
             )
-        if found is not None and found[1] == mark:
-            return
-        view = self._quoted(self._view)
-        run_sql(database, f"DROP VIEW IF EXISTS {view}")
-        run_sql(database, f"CREATE VIEW {view} AS {statement}")
-        run_sql(database, f"COMMENT ON VIEW {view} IS {text_literal(mark)}")
-
-
-_VIEW = """
-SELECT c.relkind::text, obj_description(c.oid, 'pg_class') FROM pg_class c
-JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
-"""

@@ -6,6 +6,7 @@ it: a file that was moved away is noticed, and nothing is tied to the thread tha
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -23,10 +24,12 @@ from latecomer.model.panes import Op
 from latecomer.sink.base import FileSinkLogic, differing
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import double_quoted
-from latecomer.values import json_column
+from latecomer.values import csv_column, json_column
 
 BUSY_SECONDS = 5.0
 PROGRESS = "latecomer_progress"
+LEFT_OUT = "left_out"
+"""Its column with those of a table that a migration has dropped."""
 _INDEX = "latecomer_places_of_"
 _LARGEST = 2**63 - 1
 
@@ -67,7 +70,7 @@ class SqliteLogic(FileSinkLogic):
 
     def _apply(self, batch: int, panes: pa.Table) -> None:
         write = self._append if self.shape.appends else self._upsert
-        written = {name: _storable(panes[name]) for name in panes.column_names}
+        written = {name: storable(panes[name]) for name in panes.column_names}
         with self._transaction("rw", batch) as database:
             if self._progress(database) >= batch:
                 return
@@ -102,10 +105,14 @@ class SqliteLogic(FileSinkLogic):
                 database.execute(insert, (*row, *place))
 
     def _progress(self, database: sqlite3.Connection) -> int:
-        row = database.execute(
-            f"SELECT batch FROM {PROGRESS} WHERE sink_table = ?", (self._table,)
-        ).fetchone()
-        return -1 if row is None else int(row[0])
+        # One that an earlier version made has no column left_out, and need not get one.
+        asked = database.execute(f"SELECT * FROM {PROGRESS} WHERE sink_table = ?", (self._table,))
+        row = asked.fetchone()
+        if row is None:
+            return -1
+        found = dict(zip((column[0] for column in asked.description), row, strict=True))
+        self._leave_out(json.loads(found.get(LEFT_OUT) or "[]"))
+        return int(found["batch"])
 
     def _prepare(self, database: sqlite3.Connection) -> None:
         """Make the table, or see that it is the one we left."""
@@ -117,6 +124,8 @@ class SqliteLogic(FileSinkLogic):
         table = double_quoted(self._table)
         found = {row[1]: row[2] for row in database.execute(f"PRAGMA table_info({table})")}
         self._go_by(found or None)
+        if found:
+            self._progress(database)  # says what is left out
         if not found:
             columns = ", ".join(
                 f"{double_quoted(name)} {kind}".rstrip() for name, kind in self._columns.items()
@@ -124,11 +133,8 @@ class SqliteLogic(FileSinkLogic):
             database.execute(f"CREATE TABLE {table} ({columns})")
             # The progress of a table that was dropped goes with it: the new one is filled from the start.
             database.execute(f"DELETE FROM {PROGRESS} WHERE sink_table = ?", (self._table,))
-        elif difference := differing(found, self._columns):
-            raise self._refusal(
-                f"the table {self._table} has other columns ({difference})",
-                "drop or rename it, or give the sink another table",
-            )
+        elif differing(found, self._columns):
+            self._follow(database, found)
         if not self.shape.appends:
             place = ", ".join(map(double_quoted, self.shape.place))
             database.execute(
@@ -136,13 +142,56 @@ class SqliteLogic(FileSinkLogic):
             )
         self._claim(database)
 
-    def _claim(self, database: sqlite3.Connection) -> None:
-        owner = (self.pipeline, self.shape.owner)
-        database.execute(f"INSERT OR IGNORE INTO {PROGRESS} VALUES (?, ?, ?, -1)", (self._table, *owner))
-        found = database.execute(
+    def _follow(self, database: sqlite3.Connection, found: Mapping[str, str]) -> None:
+        """Let a table that is ours have columns that are new, and wider types."""
+        what, fix = f"the table {self._table}", "drop or rename it, or give the sink another table"
+        if self._owner(database) is None:
+            raise self._other_columns(found, self._columns, what, fix)
+        self._require_owner(database)
+        steps, table = self._steps_to(found, self._columns, what, fix), double_quoted(self._table)
+        if steps.widened:
+            self._retype(database, {**found, **steps.widened})
+        for name, kind in steps.added.items():
+            database.execute(f"ALTER TABLE {table} ADD COLUMN {double_quoted(name)} {kind}".rstrip())
+
+    def _retype(self, database: sqlite3.Connection, columns: Mapping[str, str]) -> None:
+        """Write the table anew: SQLite has no other way to give a column another type."""
+        table, names = double_quoted(self._table), ", ".join(map(double_quoted, columns))
+        fresh = double_quoted(f"{self._table}_wider")
+        defined = ", ".join(f"{double_quoted(name)} {kind}".rstrip() for name, kind in columns.items())
+        others = [
+            sql
+            for (sql,) in database.execute(
+                "SELECT sql FROM sqlite_master WHERE tbl_name = ? COLLATE NOCASE AND type IN ('index', 'trigger') "
+                "AND sql IS NOT NULL",
+                (self._table,),
+            )
+        ]
+        database.execute("PRAGMA legacy_alter_table = ON")  # views of the table stay as they are
+        database.execute(f"CREATE TABLE {fresh} ({defined})")
+        database.execute(f"INSERT INTO {fresh} ({names}) SELECT {names} FROM {table}")
+        database.execute(f"DROP TABLE {table}")
+        database.execute(f"ALTER TABLE {fresh} RENAME TO {table}")
+        for sql in others:
+            database.execute(sql)
+
+    def _owner(self, database: sqlite3.Connection) -> tuple[str, str] | None:
+        found: tuple[str, str] | None = database.execute(
             f"SELECT pipeline, output FROM {PROGRESS} WHERE sink_table = ?", (self._table,)
         ).fetchone()
-        if found != owner:
+        return found
+
+    def _claim(self, database: sqlite3.Connection) -> None:
+        owner = (self.pipeline, self.shape.owner)
+        names = "sink_table, pipeline, output, batch"
+        database.execute(
+            f"INSERT OR IGNORE INTO {PROGRESS} ({names}) VALUES (?, ?, ?, -1)", (self._table, *owner)
+        )
+        self._require_owner(database)
+
+    def _require_owner(self, database: sqlite3.Connection) -> None:
+        found = self._owner(database)
+        if found is not None and found != (self.pipeline, self.shape.owner):
             raise self._refusal(
                 self._belongs_to(f"table {self._table}", found[0], found[1]),
                 "give the sink another table",
@@ -215,13 +264,15 @@ def _declared(kind: pa.DataType) -> str:
     return "BLOB" if pa.types.is_binary(kind) else "TEXT"
 
 
-def _storable(column: pa.ChunkedArray) -> list[Any]:
+def storable(column: pa.ChunkedArray) -> list[Any]:
     """What SQLite has types for as it is, and the rest as JSON has it."""
     if pa.types.is_decimal(column.type):
         exact = json_column(column)
         return [str(v) if isinstance(v, int) and not -_LARGEST <= v <= _LARGEST else v for v in exact]
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         return json_column(column)
+    if pa.types.is_nested(column.type):
+        return csv_column(column)
     values: list[Any] = column.to_pylist()
     if pa.types.is_floating(column.type):
         # SQLite would store NaN as null, which is another key.

@@ -1,7 +1,7 @@
 """What the engine needs of a source: what is new, slices of it, and their rows.
 
 A slice is a piece of a source that can be read again, with the same rows, until it is in the log. Rows have the
-source's columns, under the names that the pipeline has for them, and those named here.
+source's columns, under the names that the pipeline has for them, and those of `columns.py`.
 """
 
 from __future__ import annotations
@@ -19,36 +19,10 @@ from typing import ClassVar, TypeVar
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Pipeline
-from latecomer.config.own import PolledSource
-from latecomer.decode.base import CORRUPT as CORRUPT
-from latecomer.decode.base import KEPT as KEPT
 from latecomer.errors import StoreError
 from latecomer.fast import Declined
-
-ORIGIN = PolledSource.ORIGIN
-"""Where a row comes from, as the log keeps it."""
-FULL_ORIGIN = f"{PRIVATE}full_origin"
-"""Where a row comes from, as a dead letter tells it."""
-POSITION = PolledSource.POSITION
-"""Which row of its origin it is."""
-LANDED = PolledSource.ARRIVAL
-"""When a row came, by the source's clock: its arrival, unless a column of its own says that. May be left out where a
-column does; the slice's newest counts then."""
-PARTITION = PolledSource.PARTITION
-"""The source partition of a row, where no column of its own says that. May be left out."""
-BROKEN = f"{PRIVATE}broken"
-"""Why a whole file could not be read; such a row stands for it."""
-FIRST_ARRIVAL = f"{PRIVATE}first_arrival"
-"""When a row came for the first time, where it was a dead letter then. It arrives when it landed, whatever a column of
-its own says."""
-GIVEN_TIME = f"{PRIVATE}given_time"
-"""The event time that a fix has read, in microseconds; null where the row's own column says it."""
-READ = f"{PRIVATE}read"
-SKIPPED = f"{PRIVATE}skipped"
-STAMPED = f"{PRIVATE}stamped"
-UNKNOWN = f"{PRIVATE}unknown"
+from latecomer.source.columns import READ, SKIPPED, STAMPED, UNKNOWN
 
 _Written = TypeVar("_Written")
 

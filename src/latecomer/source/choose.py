@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from latecomer.config.kafka import KafkaTopics
 from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline
+from latecomer.config.registered_json import RegisteredJson
 from latecomer.source.base import FollowedSource
 from latecomer.source.files import FileSource
 from latecomer.source.kafka import KafkaReader
@@ -22,7 +24,12 @@ def source_of(pipeline: Pipeline, columns: Mapping[str, str]) -> FollowedSource:
     """The source at work, with the columns pinned for it."""
     source = pipeline.source
     if source.kafka is not None:
-        return KafkaSource(pipeline, columns, KafkaReader(topics=source.kafka, base=pipeline.base))
+        return KafkaSource(pipeline, columns, kafka_reader(pipeline, source.kafka))
     if source.own is not None:
         return Polled(pipeline, columns, source.own)
     return FileSource(pipeline, columns)
+
+
+def kafka_reader(pipeline: Pipeline, topics: KafkaTopics) -> KafkaReader:
+    header = pipeline.format.id_header if isinstance(pipeline.format, RegisteredJson) else None
+    return KafkaReader(topics=topics, base=pipeline.base, id_header=header)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
@@ -25,16 +25,14 @@ from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.encodings import UTF8
 from latecomer.config.paths import SourcePath, fits, special_kind
 from latecomer.decode import lines, parquet
-from latecomer.decode.arrow_json import json_lines, require_plain_columns
 from latecomer.decode.avro import forget_avro_files
-from latecomer.decode.base import METADATA, FileDecoder
+from latecomer.decode.base import FileDecoder
 from latecomer.decode.choose import decoder_settings, file_decoder
+from latecomer.decode.columns import CORRUPT, KEPT, METADATA
 from latecomer.decode.decimals import number
 from latecomer.decode.files import SourceFile, grouped
-from latecomer.decode.json import JsonFiles
 from latecomer.decode.limits import LongLine
 from latecomer.decode.parquet import forget_parquet_files
 from latecomer.decode.retrying import (
@@ -50,31 +48,17 @@ from latecomer.decode.retrying import (
 from latecomer.decode.text import forget_text_files
 from latecomer.errors import SourceOutage
 from latecomer.errors.system import refusal_of
-from latecomer.fast import MOST_READ, Declined
-from latecomer.model.types import is_decimal
-from latecomer.source.base import (
-    BROKEN,
-    CORRUPT,
-    FULL_ORIGIN,
-    KEPT,
-    LANDED,
-    ORIGIN,
-    POSITION,
-    READ,
-    Clock,
-    Letters,
-    Loaded,
-    Rows,
-    Slice,
-    StreamedSource,
-)
+from latecomer.fast import MOST_READ, MOST_ROWS, Declined
+from latecomer.model.types import is_decimal, is_nested
+from latecomer.source.base import Clock, Letters, Loaded, Rows, Slice, StreamedSource
 from latecomer.source.checkpoint import files_of_batch, repair_found, sync_found
+from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN, POSITION, READ
 from latecomer.source.letters import FileLetters
 from latecomer.source.parts import parts_of, require_next
 from latecomer.spark.errors import SPARK_ERRORS, causes, in_words, root_cause
 from latecomer.store.sql import quoted, some_bytes
 
-DOUBTFUL = f"{PRIVATE}doubtful"
+_DOUBTFUL = f"{PRIVATE}doubtful"
 _FOLDER = f"{PRIVATE}folder_"
 """Before the name of a column: what a file's folders say of it."""
 _METADATA = "_metadata"
@@ -91,7 +75,6 @@ the batch before need not wait for a core as long."""
 
 _PLAIN_PATH = re.compile("[A-Za-z0-9._/=-]+")
 """Paths that Spark writes as they are."""
-_PACKED = (".gz", ".bz2", ".deflate", ".lz4", ".snappy", ".zst", ".xz", ".zip")
 
 NONE: Mapping[SourceFile, str] = MappingProxyType({})
 _Written = TypeVar("_Written")
@@ -129,7 +112,7 @@ class FileRows(Rows):
 
     def doubtful(self) -> bool:
         """Whether any row's bytes are needed after all: once they have been read."""
-        return any(count.get.get(DOUBTFUL) for count in self.counts)
+        return any(count.get.get(_DOUBTFUL) for count in self.counts)
 
 
 @dataclass(frozen=True)
@@ -208,14 +191,10 @@ class FileSource(StreamedSource):
         return patiently(attempt)
 
     def require_fast(self) -> None:
-        if not isinstance(self.decoder, JsonFiles):
-            raise Declined("files of another format than JSON")
-        if self.pipeline.files.encoding != UTF8:
-            raise Declined("files in another encoding than UTF-8")
-        require_plain_columns(self.read_columns)
+        self.decoder.require_fast()
 
     def load(self, piece: Slice) -> Loaded:
-        """Files of plain JSON lines, in folders and under names that need no escaping."""
+        """Files that are plain, in folders and under names that need no escaping."""
         self.require_fast()
         files = _files_of(piece)
         if not files or sum(file.size for file in files) > MOST_READ:
@@ -226,7 +205,7 @@ class FileSource(StreamedSource):
             raise Declined("folders that say something of the rows")
         try:
             before = {file.local: _state(file.local) for file in files}
-            parts = [self._load(file) for file in files]
+            parts = list(self._loaded(files))
             after = {file.local: _state(file.local) for file in files}
         except OSError:
             raise Declined("a file that cannot be read") from None
@@ -235,14 +214,20 @@ class FileSource(StreamedSource):
         clock = Clock.FILE if self.pipeline.order_by is None else Clock.COLUMN
         return Loaded(pa.concat_tables(parts), clock)
 
+    def _loaded(self, files: Sequence[SourceFile]) -> Iterator[pa.Table]:
+        left = MOST_ROWS
+        for file in files:
+            rows = self._load(file)
+            left -= rows.num_rows
+            if left < 0:
+                raise Declined("a large batch")
+            yield rows
+
     def _load(self, file: SourceFile) -> pa.Table:
         path, status = str(file.local), file.local.stat()
-        if not stat.S_ISREG(status.st_mode) or file.local.suffix in _PACKED:
-            raise Declined("a file that is compressed, or none")
-        text = file.local.read_bytes()
-        if len(text) > self.pipeline.files.max_line and _longest(text) >= self.pipeline.files.max_line:
-            raise Declined("lines that are too long")
-        rows = json_lines(text, self.read_columns, others=not self.looks_for_unknown)
+        if not stat.S_ISREG(status.st_mode):
+            raise Declined("what is no file")
+        rows = self.decoder.load(file)
         count, base = rows.num_rows, f"{self.path.base.rstrip('/')}/"
         if not path.startswith(base):
             raise Declined("a file beside the folder of the source")
@@ -284,7 +269,7 @@ class FileSource(StreamedSource):
             _require_present(file)
         readable, broken = self.sorted_out(files, aside)
         counts, parts = [], []
-        by_line = by_line or self.decoder.always_by_line
+        by_line = by_line or self.decoder.needs_lines(readable)
         for limited, group in grouped(readable, lambda file: bool(self.decoder.long_lines(file))).items():
             longest = self.pipeline.files.max_line if limited else None
             for part in self.decoder.parts(partial(_reader, spark, longest), group, by_line):
@@ -323,8 +308,8 @@ class FileSource(StreamedSource):
         if doubt is None or by_line:
             return part.observe(counts, rows)
         # As a column it is part of the generated code, which an observation by itself is not.
-        marked = part.withColumn(DOUBTFUL, doubt)
-        return marked.observe(counts, rows, F.count_if(DOUBTFUL).alias(DOUBTFUL))
+        marked = part.withColumn(_DOUBTFUL, doubt)
+        return marked.observe(counts, rows, F.count_if(_DOUBTFUL).alias(_DOUBTFUL))
 
     def _numbered(self, part: DataFrame, files: Sequence[SourceFile], by_line: bool) -> DataFrame:
         """Add where each row stands: file, position in it, and, if asked for, when the file landed. Columns
@@ -445,6 +430,8 @@ def _why_spark_gave_up(reason: str) -> str:
 
 def _of_folder(text: str, kind: str) -> str:
     """What a folder says, in the column's type."""
+    if is_nested(kind):
+        return f"cast(null as {kind})"
     return number(text, kind) if is_decimal(kind) else f"try_cast({text} as {kind})"
 
 
@@ -491,11 +478,6 @@ def _require_format_error(file: Path, error: BaseException, before: Mapping[Path
 def _state(file: Path) -> State:
     status = file.stat()
     return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _longest(text: bytes) -> int:
-    """How long its longest line is."""
-    return max(map(len, text.split(b"\n")))
 
 
 def _files_of(piece: Slice) -> Sequence[SourceFile]:

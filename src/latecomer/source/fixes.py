@@ -18,9 +18,10 @@ from pyspark.sql import functions as F
 from latecomer.config.models import Pipeline
 from latecomer.config.sources import Unit
 from latecomer.decode.decimals import number
+from latecomer.decode.nested import list_of, text_of
 from latecomer.errors import PipelineError, Problem, StoreMismatch, did_you_mean
 from latecomer.model.predicates import check_fix, check_where, column_mistake, with_paths_quoted
-from latecomer.model.types import is_decimal
+from latecomer.model.types import is_decimal, is_nested
 from latecomer.spark.errors import first_line
 from latecomer.spark.predicates import may_change
 from latecomer.spark.session import no_rows
@@ -133,6 +134,8 @@ class Fix:
     def value(self, column: str, kind: str) -> str:
         """A column that is made anew, in its own type, in SQL; null where it does not fit."""
         made = f"({self.columns[column]})"
+        if is_nested(kind):
+            return list_of(text_of(made), kind)
         return (
             number(f"trim(cast({made} as string))", kind)
             if is_decimal(kind)
@@ -145,7 +148,7 @@ class Fix:
             F.expr(
                 f"case when ({expression}) is not null and ({self.value(column, columns[column])}) is null then "
                 f"concat('column ', {_literal(column)}, ': the fix makes \"', "
-                f"left(cast(({expression}) as string), 60), '\", which is not a {columns[column]}') end"
+                f"left({_shown(expression, columns[column])}, 60), '\", which is not a {columns[column]}') end"
             )
             for column, expression in self.columns.items()
             if not self._is_moment(column, pipeline, rows)
@@ -223,6 +226,10 @@ def _from_number(text: str, unit: Unit) -> str:
     if unit == "ns":
         return f"try_cast(floor(try_divide({written}, 1000)) as bigint)"
     return f"try_cast(floor(try_multiply({written}, {_PER_SECOND[unit]})) as bigint)"
+
+
+def _shown(expression: str, kind: str) -> str:
+    return text_of(expression) if is_nested(kind) else f"cast(({expression}) as string)"
 
 
 def _literal(text: str) -> str:

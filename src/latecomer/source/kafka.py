@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from latecomer.config.kafka import METADATA, KafkaTopics, StartAt
 from latecomer.config.own import PolledSource
+from latecomer.decode.framing import HEAD_SIZE, LARGEST_ID
 from latecomer.errors import MachineError, SourceError
 from latecomer.source.kafka_broker import Broker
 from latecomer.source.kafka_fetch import Fetcher
@@ -54,6 +55,8 @@ class KafkaReader(PolledSource):
     topics: KafkaTopics
     base: Path
     """The folder of the pipeline file."""
+    id_header: str | None = None
+    """The header that has the id of a record's schema. The record is given Confluent's framing for it."""
 
     @cached_property
     def _broker(self) -> Broker:
@@ -141,7 +144,9 @@ class KafkaReader(PolledSource):
             "startingOffsets": json.dumps(starts),
             "endingOffsets": json.dumps(ends),
             "failOnDataLoss": str(self.topics.on_data_loss == "stop").lower(),
-            "includeHeaders": str("headers" in self.topics.metadata.values()).lower(),
+            "includeHeaders": str(
+                self.id_header is not None or "headers" in self.topics.metadata.values()
+            ).lower(),
         }
         try:
             found = spark.read.format("kafka").options(**options).load()
@@ -160,7 +165,7 @@ class KafkaReader(PolledSource):
         """Columns of Spark's connector under the names that a source gives them."""
         origin = F.concat(F.col("topic"), F.lit("/"), F.col("partition").cast("string"))
         chosen = {
-            self.RECORD: F.col("value"),
+            self.RECORD: F.col("value") if self.id_header is None else framed_by(self.id_header),
             self.ORIGIN: origin,
             self.PARTITION: origin,
             self.POSITION: F.col("offset"),
@@ -211,6 +216,30 @@ def _gone(gone: Gone) -> SourceError:
         f"kafka source: topic {gone.topic}, partition {gone.partition}: offsets {gone.since} to {gone.until - 1} are "
         "gone before they were read, by retention or because the broker lost them; let the topic keep its records "
         "longer, and write on_data_loss: continue to go on without these"
+    )
+
+
+def framed_by(header: str) -> Column:
+    """The value of a record in Confluent's framing, with the id that a header has; as it is, where that has none.
+
+    The id is four bytes, the five of the framing, or a decimal number. Four bytes that are digits are a number: ids
+    are not that large.
+    """
+    last = F.try_element_at(F.filter("headers", lambda each: each["key"] == header), F.lit(-1))["value"]
+    size, is_number = F.length(last), last.cast("string").rlike(r"^[0-9]{1,10}\z")
+    number = F.when(is_number, last.cast("string").try_cast("bigint"))
+    in_range = (number >= 1) & (number <= LARGEST_ID)
+    written = F.unhex(F.lpad(F.hex(number), 8, "0"))
+    found = (
+        F.when(is_number, F.when(in_range, written))
+        .when(size == HEAD_SIZE - 1, last)
+        .when(
+            (size == HEAD_SIZE) & (F.substring(last, 1, 1) == F.expr("X'00'")),
+            F.substring(last, 2, HEAD_SIZE),
+        )
+    )
+    return F.when(found.isNotNull(), F.concat(F.expr("X'00'"), found, F.col("value"))).otherwise(
+        F.col("value")
     )
 
 

@@ -14,10 +14,12 @@ from typing import Any
 from uuid import uuid4
 
 from latecomer.errors import LatecomerError
-from latecomer.fast import MOST_READ, MOST_ROWS, Declined
+from latecomer.fast import MOST_ROWS, Declined
 from latecomer.source.kafka_broker import Place
 from latecomer.source.kafka_ranges import Answer, ranges_of
 
+MOST_FETCHED = 128 << 20
+"""So many bytes of records are held in this process: each is an object, with what belongs to it."""
 PATIENCE = 5.0
 """After so many seconds without a record that is waited for, Spark's connector reads them."""
 PAUSE = 60.0
@@ -33,11 +35,12 @@ _SETTINGS = {
     "check.crcs": True,
     "fetch.wait.max.ms": 100,
     "fetch.queue.backoff.ms": 10,
-    "fetch.message.max.bytes": 4 << 20,
-    "queued.min.messages": 100_000,
+    "fetch.message.max.bytes": 1 << 20,
+    "queued.min.messages": 40_000,
     "queued.max.messages.kbytes": 32 << 10,
 }
-"""As Java's client reads: what is damaged is an error, and so are offsets that are gone. Nobody joins the group."""
+"""As Java's client reads: what is damaged is an error, and so are offsets that are gone. Nobody joins the group. Little
+is queued of each partition: else one of them is read to its end before the next begins."""
 
 
 class Fetcher:
@@ -73,14 +76,18 @@ class Fetcher:
             (name, number): range_ for name, of in ranges_of(answer).items() for number, range_ in of.items()
         }
         offsets = sum(to - start for start, to in ranges.values())
-        if not 0 < offsets <= MOST_ROWS or offsets * self._bytes_a_record > MOST_READ:
+        if not 0 < offsets <= MOST_ROWS or offsets * self._bytes_a_record > MOST_FETCHED:
             raise Declined("a large batch, or none")
         if time.monotonic() < self._not_before:
             raise Declined("a Kafka cluster that was slow to answer")
         settings = dict(self._settings())
         if any(name.startswith("java.") for name in settings):
             raise Declined("options of Java's client alone")
-        if self._stream is None or not self._stream.goes_on(settings, ranges):
+        if (
+            self._stream is None
+            or self._stream.ahead > MOST_FETCHED
+            or not self._stream.goes_on(settings, ranges)
+        ):
             self.close()
             self._stream = _Stream(settings, answer)
         try:
@@ -116,6 +123,11 @@ class _Stream:
         self.consumer = Consumer({**quiet, **settings, **_SETTINGS, **group})
         self.consumer.assign([TopicPartition(*place, start) for place, start in self._taken.items()])
 
+    @property
+    def ahead(self) -> float:
+        """About how many bytes have come and are not handed out."""
+        return sum(map(len, self._ahead.values())) * self.bytes_a_record
+
     def goes_on(self, settings: Mapping[str, str], ranges: Mapping[Place, tuple[int, int]]) -> bool:
         """Whether the ranges begin where those before have ended."""
         return settings == self.settings and all(
@@ -125,6 +137,7 @@ class _Stream:
     def take(self, ranges: Mapping[Place, tuple[int, int]]) -> dict[Place, list[Any]]:
         """The records of the ranges; `TimeoutError` where they do not come."""
         size = count = 0
+        offsets = sum(to - start for start, to in ranges.values())
         deadline = time.monotonic() + PATIENCE
         while waiting := sum(max(0, to - self._read[place]) for place, (_, to) in ranges.items()):
             if time.monotonic() > deadline:
@@ -134,7 +147,8 @@ class _Stream:
             if come:
                 size, count = size + sum(map(len, come)), count + len(come)
                 self.bytes_a_record = size / count
-            if size > MOST_READ:
+            # Some of it may lie behind the ranges.
+            if offsets * self.bytes_a_record > MOST_FETCHED or size > 2 * MOST_FETCHED:
                 raise Declined("a large batch, or none")
             if sum(max(0, to - self._read[place]) for place, (_, to) in ranges.items()) < waiting:
                 deadline = time.monotonic() + PATIENCE

@@ -10,7 +10,7 @@ from latecomer.config.encodings import UTF8
 from latecomer.config.models import Pipeline
 from latecomer.decode.base import FileDecoder
 from latecomer.decode.csv import CsvFiles
-from latecomer.decode.detail import TOO_LONG, UNKNOWN_FIELDS, UNREADABLE, Explainer
+from latecomer.decode.detail import INVALID_RECORD, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE, Explainer
 from latecomer.decode.files import SourceFile
 from latecomer.decode.text import TextFiles
 from latecomer.source.base import Letters
@@ -30,7 +30,7 @@ class RecordLetters(Letters):
     def filed(
         self, raw: bytes, reason: str, origin: str, position: int
     ) -> tuple[str, bytes | None, str | None]:
-        as_written = reason in (UNREADABLE, TOO_LONG, UNKNOWN_FIELDS)
+        as_written = reason in (UNREADABLE, INVALID_RECORD, TOO_LONG, UNKNOWN_FIELDS)
         encoding, header = self._written_in(origin) if as_written else (UTF8, ())
         text = raw.decode(encoding, "replace")
         same = text.encode(encoding, "replace") == raw

@@ -6,22 +6,24 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from types import MappingProxyType
+from typing import ClassVar, TypeVar
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
-from latecomer.decode.base import RECORD, SCHEMA_ID, RecordDecoder, other_columns
+from latecomer.decode import json_rules
+from latecomer.decode.base import RecordDecoder, other_columns
 from latecomer.decode.choose import record_decoder
+from latecomer.decode.columns import CORRUPT, INVALID, KEPT, RECORD, SCHEMA_ID
 from latecomer.decode.detail import TOMBSTONE
 from latecomer.decode.retrying import patiently
 from latecomer.errors import SourceError
-from latecomer.source.base import (
+from latecomer.source.base import Clock, Letters, Rows, Slice, Source
+from latecomer.source.columns import (
     BROKEN,
-    CORRUPT,
     FULL_ORIGIN,
-    KEPT,
     LANDED,
     ORIGIN,
     PARTITION,
@@ -30,11 +32,6 @@ from latecomer.source.base import (
     SKIPPED,
     STAMPED,
     UNKNOWN,
-    Clock,
-    Letters,
-    Rows,
-    Slice,
-    Source,
 )
 from latecomer.source.letters import RecordLetters
 from latecomer.store.sql import quoted
@@ -49,6 +46,8 @@ than there are cores, so that what completes the batch before has its turn."""
 @dataclass(frozen=True)
 class RecordSource(Source):
     """What such sources have in common: how records become rows."""
+
+    settings: ClassVar[Mapping[str, str]] = MappingProxyType(json_rules.SETTINGS)
 
     @abstractmethod
     def found(self, spark: SparkSession, piece: Slice) -> DataFrame:
@@ -110,7 +109,7 @@ class RecordSource(Source):
         frame = decoded.select(
             *(F.col(quoted(source_name(column))).alias(column) for column in self.columns),
             CORRUPT,
-            *([KEPT] if KEPT in decoded.columns else []),
+            *(name for name in (KEPT, INVALID) if name in decoded.columns),
             self._tombstone(found).alias(BROKEN),
             F.col(ORIGIN).cast("string").alias(ORIGIN),
             F.col(ORIGIN).cast("string").alias(FULL_ORIGIN),

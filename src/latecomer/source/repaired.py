@@ -17,35 +17,38 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from latecomer.config.avro import Avro
 from latecomer.config.checks import PRIVATE
 from latecomer.config.encodings import UTF8
 from latecomer.config.own import Decoder
+from latecomer.config.registered import Registered
+from latecomer.config.registered_json import RegisteredJson
 from latecomer.config.sources import UnknownFields
-from latecomer.decode import lines
-from latecomer.decode.avro import AvroRecords
-from latecomer.decode.base import KEPT, PERMISSIVE, RECORD, SCHEMA_ID, RecordDecoder
+from latecomer.decode import json_rules, lines
+from latecomer.decode.base import PERMISSIVE, RecordDecoder
+from latecomer.decode.choose import record_decoder
+from latecomer.decode.columns import CORRUPT, EXTRA, INVALID, KEPT, RECORD, SCHEMA_ID
 from latecomer.decode.decimals import number
 from latecomer.decode.json import JsonRecords
+from latecomer.decode.nested import list_of
 from latecomer.decode.own import OwnRecords
 from latecomer.decode.retrying import patiently
 from latecomer.errors import StoreError
-from latecomer.model.types import is_decimal
-from latecomer.source.base import (
+from latecomer.model.types import is_decimal, is_nested
+from latecomer.source.base import Letters, Rows, Slice, Source
+from latecomer.source.columns import (
     BROKEN,
-    CORRUPT,
     FIRST_ARRIVAL,
+    FOLDERS,
+    FORM,
     FULL_ORIGIN,
     GIVEN_TIME,
     LANDED,
+    MISFIT,
+    NUMBER,
     ORIGIN,
     PARTITION,
     POSITION,
     READ,
-    Letters,
-    Rows,
-    Slice,
-    Source,
 )
 from latecomer.source.fixes import Fix
 from latecomer.source.letters import RecordLetters
@@ -53,13 +56,7 @@ from latecomer.store.files import Location, url
 from latecomer.store.repairs import Repair
 from latecomer.store.sql import ddl, quoted
 
-NUMBER = f"{PRIVATE}number"
-"""Which of the letters of a slice it is."""
-MISFIT = f"{PRIVATE}misfit"
-"""What the fix makes and its column does not take, in words."""
-FORM, FOLDERS = f"{PRIVATE}form", f"{PRIVATE}folders"
-"""Which form a record has, and what the folders of its file say of its columns."""
-_TYPED, _RAW, _TEXTS = f"{PRIVATE}typed", f"{PRIVATE}raw_record", f"{PRIVATE}texts"
+_TYPED, _RAW, _TEXTS = f"{PRIVATE}typed", f"{PRIVATE}raw_record", f"{PRIVATE}decoded_texts"
 
 LETTERS = pa.schema(
     [
@@ -122,7 +119,7 @@ class RepairedSource(Source):
     """The records of dead letters, with a fix."""
 
     fix: Fix
-    settings: ClassVar[Mapping[str, str]] = MappingProxyType(lines.SETTINGS)
+    settings: ClassVar[Mapping[str, str]] = MappingProxyType({**lines.SETTINGS, **json_rules.SETTINGS})
 
     def letters(self, piece: Slice) -> Letters:
         return RecordLetters(self.pipeline, self.read_columns)
@@ -162,15 +159,24 @@ class RepairedSource(Source):
                 decoded, texts = self._csv(records, form.header, strict)
             case "own":
                 decoded = self.decoder.decoded(records, strict)
-                texts = F.struct(*(F.col(quoted(name)).cast("string").alias(name) for name in strict))
+                texts = F.struct(
+                    *(
+                        F.to_json(quoted(name)).alias(name)
+                        if is_nested(kind)
+                        else F.col(quoted(name)).cast("string").alias(name)
+                        for name, kind in strict.items()
+                    )
+                )
         typed = F.struct(*(F.col(quoted(name)).alias(name) for name in strict)) if strict else F.lit(None)
         # A letter that is told as JSON does not say what it was written with.
         number = F.col(SCHEMA_ID) if SCHEMA_ID in decoded.columns else F.lit(None).cast("int")
         numbered = [number.alias(SCHEMA_ID)] if self._has_ids else []
         kept = F.col(KEPT) if KEPT in decoded.columns else F.lit(None).cast("string")
         unknown = [kept.alias(KEPT)] if self.looks_for_unknown else []
+        invalid = F.col(INVALID) if INVALID in decoded.columns else F.lit(False)
+        checked = [invalid.alias(INVALID)] if self._is_checked else []
         return decoded.select(
-            *_CARRIED, CORRUPT, typed.alias(_TYPED), texts.alias(_TEXTS), *numbered, *unknown
+            *_CARRIED, CORRUPT, typed.alias(_TYPED), texts.alias(_TEXTS), *numbered, *unknown, *checked
         )
 
     @property
@@ -181,22 +187,24 @@ class RepairedSource(Source):
     def decoder(self) -> RecordDecoder:
         """The decoder of records that are neither JSON nor CSV."""
         own = self.pipeline.format
-        if isinstance(own, Avro):
-            return AvroRecords(self.pipeline)
+        if isinstance(own, Registered):
+            return record_decoder(self.pipeline)
         assert isinstance(own, Decoder)  # noqa: S101
         return OwnRecords(own)
 
     @property
     def _has_ids(self) -> bool:
-        return isinstance(self.pipeline.format, Avro) and self.pipeline.source.files is None
+        return isinstance(self.pipeline.format, Registered) and self.pipeline.source.files is None
+
+    @property
+    def _is_checked(self) -> bool:
+        return isinstance(self.pipeline.format, RegisteredJson)
 
     def _csv(
         self, records: DataFrame, header: Sequence[str], strict: Mapping[str, str]
     ) -> tuple[DataFrame, Column]:
         options = {**PERMISSIVE, "sep": self.pipeline.files.delimiter, "escape": '"'}
-        names = [
-            name if name in self.read_columns else f"{PRIVATE}extra_{nth}" for nth, name in enumerate(header)
-        ]
+        names = [name if name in self.read_columns else f"{EXTRA}{nth}" for nth, name in enumerate(header)]
         layout = {name: strict.get(name, "string") for name in names}
         extra = {column: name for column, name in zip(names, header, strict=True) if column != name}
         decoded = lines.csv_records(
@@ -235,6 +243,7 @@ class RepairedSource(Source):
             _TYPED,
             *([SCHEMA_ID] if self._has_ids else []),
             *([KEPT] if self.looks_for_unknown else []),
+            *([INVALID] if self._is_checked else []),
         )
         misfit = self.fix.misfit(self.pipeline, self.columns, seen)
         return seen.select(
@@ -252,6 +261,7 @@ class RepairedSource(Source):
             misfit.alias(MISFIT),
             *([SCHEMA_ID] if self._has_ids else []),
             *([KEPT] if self.looks_for_unknown else []),
+            *([INVALID] if self._is_checked else []),
         )
 
     def _value(self, column: str, kind: str) -> Column:
@@ -259,11 +269,13 @@ class RepairedSource(Source):
             return F.expr(self.fix.value(column, kind))
         if self.pipeline.source_name(column) in self._anew:  # it may still be as the pipeline says
             text = quoted(column)
+            if is_nested(kind):
+                return F.expr(list_of(text, kind))
             return F.expr(
                 number(f"trim({text})", kind) if is_decimal(kind) else f"try_cast({text} as {kind})"
             )
         typed = F.col(f"{_TYPED}.{quoted(self.pipeline.source_name(column))}")
-        return F.coalesce(typed, self._of_folder(column, kind))
+        return typed if is_nested(kind) else F.coalesce(typed, self._of_folder(column, kind))
 
     def _of_folder(self, column: str, kind: str) -> Column:
         """What the folders of a record's file say of a column."""

@@ -12,8 +12,11 @@ from pathlib import Path
 import pyspark
 
 from latecomer.errors import MachineError
+from latecomer.errors.system import refusal_of
 
 JAVA_AT_LEAST = 17
+_LONGEST = 60
+"""Seconds to wait for Java to say its version."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +40,14 @@ def required_java() -> Java:
         )
     try:
         told = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+            [java, "-version"], capture_output=True, text=True, timeout=_LONGEST, check=False
         ).stderr
+    except subprocess.TimeoutExpired:
+        raise MachineError(f"Java at {java} does not answer within {_LONGEST} s; run again") from None
     except OSError as error:
-        raise MachineError(
-            f"Java at {java} cannot be started ({error.strerror}); install Java 17 or newer"
-        ) from None
+        refused = refusal_of(error)
+        fix = refused.fix if refused is not None else f"install Java {JAVA_AT_LEAST} or newer"
+        raise MachineError(f"Java at {java} cannot be started ({error.strerror}); {fix}") from None
     found = re.search(r'version "(?:1\.)?(\d+)', told)
     version = int(found[1]) if found else 0
     if version < JAVA_AT_LEAST:

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import re
+import resource
 import shutil
 import sys
 import tempfile
@@ -15,10 +16,15 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from latecomer.errors import MachineError
+from latecomer.errors.system import MORE_FILES
 from latecomer.spark.archive import archive_options
+from latecomer.spark.avro_limits import limiting_options
+from latecomer.spark.errors import SPARK_ERRORS, first_line, in_words, refusal
 from latecomer.spark.java import required_java, spark_jars
 
 LOG = logging.getLogger(__name__)
@@ -79,6 +85,11 @@ NAMED_BY_PYSPARK = (
 )
 """The Java classes that PySpark asks for with nearly every column and frame it makes."""
 
+FEW_FILES = 1024
+"""Spark opens a few hundred files while it starts."""
+_NOISE = ("WARNING", "Picked up", "\t", "Error occurred during initialization of VM", "Error: ")
+"""How lines of a JVM begin that do not say why it ended."""
+
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """Spark has no authentication unless it is set up. Where all of it runs on one machine, nobody else need
 reach its ports."""
@@ -109,7 +120,7 @@ def build_session(pipeline: str, log: Path | None = None, **settings: str) -> Sp
         **SETTINGS,
         "spark.scheduler.mode": "FAIR",
         "spark.master": master(),
-        **(LOOPBACK if is_local(master()) else {}),
+        **(LOOPBACK if is_local(master()) else {"spark.executor.extraJavaOptions": limiting_options()}),
         "spark.sql.shuffle.partitions": str(cores),
         "spark.driver.memory": os.environ.get("LATECOMER_MEMORY", "2g"),
         "spark.driver.extraJavaOptions": " ".join(JAVA_OPTIONS),
@@ -121,11 +132,47 @@ def build_session(pipeline: str, log: Path | None = None, **settings: str) -> Sp
     builder = SparkSession.Builder().appName(f"latecomer {pipeline}")
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    with _noise_to(log):
-        spark = builder.getOrCreate()
-        spark.sparkContext.setLogLevel("WARN")
+    try:
+        with _noise_to(log):
+            spark = builder.getOrCreate()
+            spark.sparkContext.setLogLevel("WARN")
+    except (*SPARK_ERRORS, OSError) as error:
+        raise MachineError(f"Spark could not be started: {why_not_started(error, log)}") from error
     remember_classes(spark)
     return spark
+
+
+def why_not_started(error: Exception, log: Path | None) -> str:
+    """Why, and what to do. A JVM that ends before it answers leaves its reason in its log, if anywhere."""
+    if (sentence := refusal(error, [])) is not None:
+        return sentence
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files < FEW_FILES:
+        return f"this process may open {files} files, and that is too few; {MORE_FILES}, and run again"
+    if isinstance(error, Py4JJavaError):
+        return in_words(error, [])
+    reason = next(filter(_tells, _console_lines(log)), first_line(error))
+    if "heap" in reason:
+        return f"{reason}; set LATECOMER_MEMORY to the memory that Spark may have, such as 2g"
+    return f"{reason}; `latecomer doctor` looks at Java, and logs/spark.console.log of the store has what it said"
+
+
+def _console_lines(log: Path | None) -> list[str]:
+    """What the JVM that was started last wrote, beside its log or in its place."""
+    for file in (log.with_suffix(".console.log"), log) if log is not None else ():
+        with contextlib.suppress(OSError):
+            if lines := file.read_text(encoding="utf-8", errors="replace").splitlines():
+                return lines
+    return []
+
+
+def _tells(line: str) -> bool:
+    r"""Whether a line of a JVM's says what is wrong.
+
+    >>> [_tells(line) for line in ("WARNING: Using incubator modules", "\tat a.B", "Too small maximum heap")]
+    [False, False, True]
+    """
+    return not line.startswith(_NOISE) and bool(line.strip())
 
 
 def own_session(spark: SparkSession, **settings: str) -> SparkSession:

@@ -18,7 +18,7 @@ from latecomer.config.derived import derived_types, seen_types
 from latecomer.config.models import Output, Pipeline
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
-from latecomer.store.state_types import WHOLE, fields_of
+from latecomer.store.state_types import WHOLE
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 AMOUNT = pa.decimal128(38, 6)
@@ -127,10 +127,13 @@ _ARROW = {
 
 
 def arrow_type(kind: str) -> pa.DataType:
-    if kind.startswith("array<"):
-        return pa.list_(pa.field("element", arrow_type(kind[6:-1])))
-    if kind.startswith("struct<"):
-        return pa.struct([(name, arrow_type(each)) for name, each in fields_of(kind)])
+    match types.nested_type(kind):
+        case "array", {"element": element}:
+            return pa.list_(pa.field("element", arrow_type(element)))
+        case "map", {"value": value}:
+            return pa.map_(pa.string(), arrow_type(value))
+        case "struct", fields:
+            return pa.struct([(name, arrow_type(each)) for name, each in fields.items()])
     if types.is_decimal(kind):
         precision, scale = kind[8:-1].split(",")
         return pa.decimal128(int(precision), int(scale))

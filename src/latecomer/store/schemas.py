@@ -1,6 +1,7 @@
 """Schemas in the store: the one that the columns follow from, pinned, and those of writers, by their ids.
 
-    schemas/REGISTRY/ID.json     a schema of a writer, with all that it refers to
+    schemas/REGISTRY/ID.json          an Avro schema of a writer, with all that it refers to
+    schemas/REGISTRY-json/ID.json     a JSON Schema, likewise
 
 An id never means another schema, so one that is here is never asked for again.
 """
@@ -8,10 +9,11 @@ An id never means another schema, so one that is here is never asked for again.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 from latecomer.config.avro import Avro, schema_text
 from latecomer.config.avro_files import file_schema
@@ -19,6 +21,8 @@ from latecomer.config.columns import SAMPLE_FILES
 from latecomer.config.damage import DamagedFile
 from latecomer.config.models import Pipeline
 from latecomer.config.paths import list_files
+from latecomer.config.registered import Registered
+from latecomer.config.registered_json import RegisteredJson
 from latecomer.errors import (
     LatecomerError,
     RegistryError,
@@ -28,19 +32,22 @@ from latecomer.errors import (
     StoreMismatch,
     did_you_mean,
 )
+from latecomer.model import jsonschema
 from latecomer.model.avro import Reading, Schema, SchemaError, parse_schema, reading, self_contained
 from latecomer.registry.client import NO_SCHEMA, NO_SUBJECT, Client
+from latecomer.registry.kinds import Parsed
 from latecomer.registry.names import LATEST
+from latecomer.registry.records import Version
 from latecomer.store import files
 from latecomer.store.pins import PINS, read_pins
 
-AVRO_TYPE = "AVRO"
+AVRO_TYPE, JSON_TYPE = "AVRO", "JSON"
 NO_VERSION = 40402
 
 
-def client_of(avro: Avro, base: Path) -> Client:
+def client_of(registered: Registered, base: Path) -> Client:
     """Asks the registry that a pipeline file names; `base` is the folder of that file."""
-    asked = avro.asked_with(base)
+    asked = registered.asked_with(base)
     return Client(asked["url"], token=asked["token"])
 
 
@@ -113,10 +120,26 @@ def _parsed(text: str, what: str) -> Schema:
         raise SourceError(f"{what} is no Avro schema that can be used: {error}") from None
 
 
-def _of_subject(avro: Avro, base: Path) -> dict[str, Any]:
-    client, subject = client_of(avro, base), str(avro.subject)
+def columns_of_subject(json_format: RegisteredJson, base: Path) -> dict[str, str]:
+    """The columns of the JSON Schema that a subject has."""
+    version, found = _version_of(json_format, base, JSON_TYPE)
     try:
-        version = client.version(subject, LATEST if avro.version == "latest" else avro.version)
+        return jsonschema.columns_of(found.schema)
+    except SchemaError as error:
+        raise SourceError(f"the schema of {version.subject}, version {version.version}: {error}") from None
+
+
+def _of_subject(avro: Avro, base: Path) -> dict[str, Any]:
+    version, found = _version_of(avro, base, AVRO_TYPE)
+    place = {"subject": version.subject, "version": version.version, "id": version.id}
+    return {"schema": self_contained(found.schema), **place}
+
+
+def _version_of(registered: Registered, base: Path, kind: str) -> tuple[Version, Parsed]:
+    """The version that is named of a subject, and its schema, which is of this type."""
+    client, subject = client_of(registered, base), str(registered.subject)
+    try:
+        version = client.version(subject, LATEST if registered.version == "latest" else registered.version)
         found = client.parsed(version)
     except RegistryError as error:
         if error.code == NO_SUBJECT:
@@ -125,16 +148,16 @@ def _of_subject(avro: Avro, base: Path) -> dict[str, Any]:
         if error.code == NO_VERSION:
             there = ", ".join(map(str, client.versions(subject)))
             raise SourceError(
-                f"the registry {client.shown} has no version {avro.version} of {subject}; there is {there or 'none'}"
+                f"the registry {client.shown} has no version {registered.version} of {subject}; there is "
+                f"{there or 'none'}"
             ) from None
         raise
-    if found.type != AVRO_TYPE:
+    if found.type != kind:
         raise SourceError(
             f"subject {subject} of the registry {client.shown} has a schema of the type {found.type}; name one "
-            "with an Avro schema"
+            f"with {'an Avro schema' if kind == AVRO_TYPE else 'a JSON Schema'}"
         )
-    place = {"subject": version.subject, "version": version.version, "id": version.id}
-    return {"schema": self_contained(found.schema), **place}
+    return version, found
 
 
 def _of_files(view: Pipeline) -> Schema:
@@ -159,28 +182,35 @@ def not_known(number: int) -> str:
     return f"the registry does not know schema {number}"
 
 
+_Schema = TypeVar("_Schema")
+
+
 @dataclass
-class WriterSchemas:
+class KnownSchemas(ABC, Generic[_Schema]):
     """The schemas that records were written with: in the store, or in the registry."""
 
+    TYPE: ClassVar[str]
+    """As a registry calls it."""
     root: Path
-    avro: Avro
+    registered: Registered
     base: Path
-    pinned: Mapping[int, Schema] = field(default_factory=dict)
+    pinned: Mapping[int, _Schema] = field(default_factory=dict)
     """The one that the columns follow from, where it has an id."""
-    _known: dict[int, Schema | str] | None = field(default=None, repr=False)
+    _known: dict[int, _Schema | str] | None = field(default=None, repr=False)
 
-    @classmethod
-    def of(cls, view: Pipeline) -> WriterSchemas:
-        reader = (read_pins(view.store_path) or {}).get("schemas", {}).get(key_of(view), {})
-        pinned = {reader["id"]: reader_of(view)} if type(reader.get("id")) is int else {}
-        return cls(view.store_path, _avro(view), view.base, pinned)
+    @abstractmethod
+    def read(self, written: Mapping[str, Any]) -> _Schema:
+        """A schema as the store has it."""
+
+    @abstractmethod
+    def written(self, schema: _Schema) -> dict[str, Any]:
+        """A schema as the store keeps it, with all that it refers to."""
 
     @property
-    def known(self) -> dict[int, Schema | str]:
+    def known(self) -> dict[int, _Schema | str]:
         """The schemas by their ids; in words why one cannot be used, where that is so."""
         if self._known is None:
-            names = (Path(name) for name in files.names(self._folder) if name.endswith(".json"))
+            names = (Path(name) for name in files.names(self.folder) if name.endswith(".json"))
             numbers = (int(name.stem) for name in names if name.stem.isdigit())
             kept = {number: self._kept(number) for number in sorted(numbers)}
             found = {number: each for number, each in kept.items() if each is not None}
@@ -194,8 +224,8 @@ class WriterSchemas:
             if number not in self.known:
                 self.known[number] = self._asked(number, wait)
 
-    def _asked(self, number: int, wait: bool) -> Schema | str:
-        client = client_of(self.avro, self.base)
+    def _asked(self, number: int, wait: bool) -> _Schema | str:
+        client = client_of(self.registered, self.base)
         try:
             fetched = client.schema(number)
         except RegistryOutage as error:
@@ -209,21 +239,21 @@ class WriterSchemas:
                     "dead_letter to go on without what was written with it"
                 ) from None
             return not_known(number)
-        if fetched.definition.type != AVRO_TYPE:
-            return self._keep_problem(number, f"is of the type {fetched.definition.type}, not {AVRO_TYPE}")
+        if fetched.definition.type != self.TYPE:
+            return self._keep_problem(number, f"is of the type {fetched.definition.type}, not {self.TYPE}")
         try:
-            found: Schema = fetched.parsed().schema
+            found: _Schema = fetched.parsed().schema
         except LatecomerError as error:
             return self._keep_problem(number, f"cannot be used: {error}")
-        self._keep(number, schema=self_contained(found))
+        self._keep(number, **self.written(found))
         return found
 
-    def _kept(self, number: int) -> Schema | str | None:
+    def _kept(self, number: int) -> _Schema | str | None:
         """A schema that the store has; one that is not as it was written is asked for again."""
         try:
             written = json.loads(files.read_text(self._file(number)))
-            return str(written["problem"]) if "problem" in written else parse_schema(written["schema"])
-        except (OSError, ValueError, KeyError, TypeError):
+            return str(written["problem"]) if "problem" in written else self.read(written)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
     def _keep_problem(self, number: int, words: str) -> str:
@@ -231,13 +261,55 @@ class WriterSchemas:
         self._keep(number, problem=problem)
         return problem
 
-    def _keep(self, number: int, **said: str) -> None:
-        files.make_folder(self._folder)
+    def _keep(self, number: int, **said: Any) -> None:
+        files.make_folder(self.folder)
         files.replace_text(self._file(number), json.dumps({"id": number, **said}) + "\n")
 
     def _file(self, number: int) -> Path:
-        return self._folder / f"{number}.json"
+        return self.folder / f"{number}.json"
 
     @property
-    def _folder(self) -> Path:
-        return self.root / "schemas" / self.avro.registry_folder
+    def folder(self) -> Path:
+        return self.root / "schemas" / self.registered.registry_folder
+
+
+class WriterSchemas(KnownSchemas[Schema]):
+    """Avro schemas."""
+
+    TYPE = AVRO_TYPE
+
+    @classmethod
+    def of(cls, view: Pipeline) -> WriterSchemas:
+        reader = (read_pins(view.store_path) or {}).get("schemas", {}).get(key_of(view), {})
+        pinned = {reader["id"]: reader_of(view)} if type(reader.get("id")) is int else {}
+        return cls(view.store_path, _avro(view), view.base, pinned)
+
+    def read(self, written: Mapping[str, Any]) -> Schema:
+        return parse_schema(written["schema"])
+
+    def written(self, schema: Schema) -> dict[str, Any]:
+        return {"schema": self_contained(schema)}
+
+
+class WriterJsonSchemas(KnownSchemas[jsonschema.Schema]):
+    """JSON Schemas."""
+
+    TYPE = JSON_TYPE
+
+    @classmethod
+    def of(cls, view: Pipeline) -> WriterJsonSchemas:
+        assert isinstance(view.format, Registered)  # noqa: S101
+        return cls(view.store_path, view.format, view.base)
+
+    def read(self, written: Mapping[str, Any]) -> jsonschema.Schema:
+        references = {name: self.read(each) for name, each in written["references"].items()}
+        return jsonschema.parse_schema(written["schema"], references)
+
+    def written(self, schema: jsonschema.Schema) -> dict[str, Any]:
+        references = {name: self.written(each) for name, each in schema.references}
+        return {"schema": schema.text, "references": references}
+
+    @property
+    def folder(self) -> Path:
+        """Not that of Avro: to it, the same id is a problem."""
+        return self.root / "schemas" / f"{self.registered.registry_folder}-json"

@@ -7,8 +7,8 @@ the dialect wants them; DataFusion, DuckDB, Postgres and Spark read the rest ali
 
 from __future__ import annotations
 
-NTH = "_lc_nth"
-"""The name for `newest_first`, where nothing else is called so."""
+from latecomer.store.columns import NTH
+
 STANDS = f"{NTH} = 1 and op = 'insert'"
 
 

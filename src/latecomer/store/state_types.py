@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from latecomer.config.checks import PRIVATE
 from latecomer.model import types
 from latecomer.model.aggregates import ADDITIVE, SKETCHED, TALLIED, Aggregate
+from latecomer.store.columns import state_column
 
 WHOLE = "decimal(38,0)"
 NARROW = "bigint"
@@ -33,16 +33,6 @@ def tally_type(kind: str) -> str:
 def event_type(kind: str) -> str:
     """An event by its place in the order of events, and its value."""
     return f"struct<{_EVENT}, v: {held_type(kind)}>"
-
-
-def fields_of(struct: str) -> list[tuple[str, str]]:
-    """The fields of a struct and their types; none of these is a struct itself.
-
-    >>> fields_of("struct<v: decimal(9,2), n: bigint>")
-    [('v', 'decimal(9,2)'), ('n', 'bigint')]
-    """
-    inside = struct.removeprefix("struct<").removesuffix(">")
-    return [(name, kind) for name, _, kind in (each.partition(": ") for each in inside.split(", "))]
 
 
 def can_sketch(aggregate: Aggregate, kind: str) -> bool:
@@ -83,7 +73,7 @@ def state_parts(aggregate: Aggregate, kind: str) -> dict[str, str]:
 
 def beyond_column(column: str) -> str:
     """Where a sum of whole numbers is kept that its column of 64 bits cannot hold; null where it can."""
-    return f"{column if column.startswith(PRIVATE) else PRIVATE + column}_beyond"
+    return state_column(column, "beyond")
 
 
 def beyond_halves(column: str) -> tuple[str, str]:

@@ -36,6 +36,7 @@ from latecomer.config.merged import Columns, merged
 from latecomer.config.models import Output, Pipeline
 from latecomer.config.own import Decoder, PolledSource
 from latecomer.config.paths import folder_columns, list_files
+from latecomer.config.registered_json import RegisteredJson
 from latecomer.config.renames import seen_columns
 from latecomer.config.views import place_in
 from latecomer.errors import NoStore, SourceError, StoreMismatch, first_line
@@ -43,7 +44,7 @@ from latecomer.model import types
 from latecomer.model.base import in_own_words
 from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import column_mistake
-from latecomer.model.types import is_wider, normal_type, why_not_wider
+from latecomer.model.types import is_nested, is_wider, normal_type, why_not_wider
 from latecomer.model.windows import Tumbling
 from latecomer.store import layout, state_types
 from latecomer.store.files import Location
@@ -403,6 +404,11 @@ def _columns_of(
         found = _as_read(pipeline, seen_columns(found, pipeline.renames))
     if pinned is None:
         return found or {}
+    if found is not None and isinstance(
+        pipeline.format, Avro
+    ):  # lists were text in stores that were made before
+        text = {name for name, kind in pinned.items() if kind == "string"}
+        found = {name: "string" if name in text and is_nested(kind) else kind for name, kind in found.items()}
     written = seen_columns(pipeline.source.columns or {}, pipeline.renames)
     differs = [
         column
@@ -452,19 +458,27 @@ def _of_schema(pipeline: Pipeline, schemas: Mapping[str, Any], beside: bool) -> 
     """The columns of an Avro schema, and those that are said `beside` it: by Kafka, by folders, by a user's source."""
     from latecomer.store.schemas import reading_of
 
-    source, found = pipeline.source, dict(reading_of(pipeline, schemas).columns)
-    if not beside:
-        return found
+    found = dict(reading_of(pipeline, schemas).columns)
+    return {**_beside(pipeline), **found} if beside else found
+
+
+def _beside(pipeline: Pipeline) -> dict[str, str]:
+    """The columns that no schema has: what Kafka says of a record, what folders or a user's source say."""
+    source = pipeline.source
     if source.kafka is not None:
-        return {**{name: METADATA[what] for name, what in source.kafka.metadata.items()}, **found}
+        return {name: METADATA[what] for name, what in source.kafka.metadata.items()}
     if source.own is not None:
-        return {**_normal(source.own), **found}
-    return {**folder_columns(pipeline.source_path, list_files(pipeline.source_path)), **found}
+        return _normal(source.own)
+    return folder_columns(pipeline.source_path, list_files(pipeline.source_path))
 
 
 def _inferred(name: str, pipeline: Pipeline) -> dict[str, str]:
     """The columns of the files that are there, and those that only their folders say; or what a source says."""
     own = pipeline.source.polled
+    if isinstance(pipeline.format, RegisteredJson) and pipeline.format.subject is not None:
+        from latecomer.store.schemas import columns_of_subject
+
+        return {**_beside(pipeline), **columns_of_subject(pipeline.format, pipeline.base)}
     if own is not None:
         return _said_by(name, own)
     files = list_files(pipeline.source_path)
@@ -568,10 +582,13 @@ def _require_definitions(
 ) -> None:
     """What was written down of an output must be what a pipeline file could say; every `where` above all."""
     seen = seen_types(pipeline, columns)
-    entries = [{"definition": pinned["outputs"].get(name, {})}, *pinned["policies"].get(name, [])]
-    for entry in entries:
+    # An entry without a definition is of the one that is kept; the file may say another by now, over other columns.
+    kept = pinned["outputs"].get(name, {})
+    for entry in ({"definition": kept}, *pinned["policies"].get(name, [])):
         try:
-            then = under(pipeline.outputs[name], entry.get("definition", {}), entry.get("policy"))
+            then = under(pipeline.outputs[name], entry.get("definition", kept), entry.get("policy"))
+            if not entry.get("definition", kept):
+                continue  # nothing is written down: what the file says is looked at where it is read
             mistake = then.where and column_mistake(then.where, {**seen, **then.columns})
             reason = f"where: {mistake}" if mistake else None
             for made in then.columns.values():

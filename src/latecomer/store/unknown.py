@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 from latecomer.model.unknown_fields import MOST_NAMES, known_fields, unknown_names
 from latecomer.store.files import footer
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile
+from latecomer.store.table import DataFile, batches_of
 
 SAMPLE = 500
 """So many events are looked at for the names of their fields."""
+LAST_BATCHES = 10
 
 
 @dataclass(frozen=True)
@@ -59,15 +60,36 @@ def unknown_seen(store: Store, files: Sequence[DataFile]) -> UnknownSeen:
                 rows = store.events.dataset([file], pa.schema([(column, pa.string())]))
                 found = rows.head(SAMPLE, filter=pc.field(column).is_valid())[column]
                 texts += found.to_pylist()
+    return UnknownSeen(events, _names(store, texts[:SAMPLE]))
+
+
+def unknown_in_last(store: Store, batches: int = LAST_BATCHES) -> UnknownSeen:
+    """What the log keeps of its last batches."""
+    files = store.events.files() if store.events.exists else []
+    since = max((max(batches_of(file)) for file in files), default=0) - batches + 1
+    newest = [file for file in files if max(batches_of(file)) >= since]
+    if not newest:
+        return NONE_SEEN
+    column = store.layout.unknown_fields
+    with store.events.explained():
+        rows = store.events.dataset(newest, pa.schema([(column, pa.string()), ("batch", pa.int64())]))
+        wanted = pc.field(column).is_valid() & (pc.field("batch") >= since)
+        events = rows.count_rows(filter=wanted)
+        texts = rows.head(SAMPLE, filter=wanted)[column].to_pylist() if events else []
+    return UnknownSeen(events, _names(store, texts))
+
+
+def _names(store: Store, texts: Sequence[str]) -> tuple[str, ...]:
+    """The fields that some texts have, at most twenty; not those that are columns by now."""
     known = known_fields(
         {
-            view.source_name(name)
+            view.source_name(name): kind
             for source, view in store.pipeline.views.items()
-            for name in store.columns.read_from(source)
+            for name, kind in store.columns.read_from(source).items()
         }
     )
-    names = dict.fromkeys(name for text in texts[:SAMPLE] for name in unknown_names(text, known))
-    return UnknownSeen(events, tuple(islice(names, MOST_NAMES)))
+    names = dict.fromkeys(name for text in texts for name in unknown_names(text, known))
+    return tuple(islice(names, MOST_NAMES))
 
 
 def _kept(store: Store, file: DataFile, column: str) -> int:

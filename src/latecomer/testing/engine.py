@@ -32,8 +32,8 @@ from latecomer.testing.notation import Late
 from latecomer.testing.outcome import Assigned, Outcome, StepOutcome
 from latecomer.testing.scenario import Batch, Restart, Step, read_rows, settles
 from latecomer.testing.shapes import Shape
-from latecomer.windowing.assign import END, START
-from latecomer.windowing.judge import BATCH, FATE, FATES, WATERMARK, as_seen, judged
+from latecomer.windowing.columns import BATCH, END, FATE, START, WATERMARK
+from latecomer.windowing.judge import FATES, as_seen, judged
 
 Spot = tuple[str, int]
 """The batch that a row came in, and its place in it."""

@@ -9,10 +9,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from latecomer.decode.arrow_json import json_lines
-from latecomer.decode.base import RECORD
+from latecomer.decode.columns import RECORD
 from latecomer.decode.json import JsonRecords
 from latecomer.fast import Declined
-from latecomer.source.base import LANDED, ORIGIN, POSITION, Clock, Loaded, Slice
+from latecomer.source.base import Clock, Loaded, Slice
+from latecomer.source.columns import LANDED, ORIGIN, POSITION
 from latecomer.source.records import RecordSource
 
 

@@ -45,6 +45,18 @@ _MOMENTS = st.integers(-9, 9).map(lambda minutes: datetime(2026, 4, 25, 14, 9 + 
 def values(kind: str) -> st.SearchStrategy[Any]:
     """Values of a column of this type, null among them. Text and times are a few, so that keys meet."""
     kind = types.normal_type(kind)
+    return _within(kind)
+
+
+def _some(kind: str) -> st.SearchStrategy[Any]:
+    """Values of this type that are not null."""
+    match types.nested_type(kind):
+        case "array", {"element": inner}:
+            return st.lists(_within(inner), max_size=3)
+        case "map", {"value": inner}:
+            return st.dictionaries(st.sampled_from("abc"), _within(inner), max_size=3)
+        case _, fields:
+            return st.fixed_dictionaries({name: _within(inner) for name, inner in fields.items()})
     if kind in types.INTEGERS:
         some: st.SearchStrategy[Any] = st.integers(-100, 100)
     elif types.is_decimal(kind):
@@ -52,7 +64,11 @@ def values(kind: str) -> st.SearchStrategy[Any]:
         some = st.integers(-most, most).map(lambda number: _decimal(number, kind))
     else:
         some = _MOMENTS if kind.startswith("timestamp") else _VALUES[kind]
-    return st.one_of(st.none(), some)
+    return some
+
+
+def _within(kind: str) -> st.SearchStrategy[Any]:
+    return st.one_of(st.none(), _some(kind))
 
 
 def _decimal(number: int, kind: str) -> Decimal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal
 from struct import pack, unpack
@@ -24,6 +25,8 @@ def typed(value: Any, kind: str, times: Times) -> Any:
     """A value as a column of this type holds it."""
     if value is None:
         return None
+    if (nested := types.nested_type(kind)) is not None:
+        return _typed_within(value, *nested, times)
     if kind in _BITS:
         number = int(value)
         fits = -(1 << _BITS[kind] - 1) <= number < 1 << _BITS[kind] - 1
@@ -53,6 +56,19 @@ def typed(value: Any, kind: str, times: Times) -> Any:
     if kind == "binary":
         return value if isinstance(value, bytes) else str(value).encode()
     return str(value)
+
+
+def _typed_within(value: Any, outer: str, kinds: Mapping[str, str], times: Times) -> Any:
+    """A list, a map or an object, with what is in it as their types hold it."""
+    if outer == "array":
+        if not isinstance(value, list | tuple):
+            raise ValueError
+        return [typed(each, kinds["element"], times) for each in value]
+    if not isinstance(value, Mapping):
+        raise ValueError
+    if outer == "map":
+        return {str(name): typed(each, kinds["value"], times) for name, each in value.items()}
+    return {name: typed(value.get(name), kind, times) for name, kind in kinds.items()}
 
 
 def moment(value: Any, times: Times) -> int:

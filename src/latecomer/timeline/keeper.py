@@ -15,11 +15,8 @@ from latecomer.model.strategies import Head, Strategy
 from latecomer.model.timeline import Row, Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.table import Table, moments
-from latecomer.windowing.assign import END
-from latecomer.windowing.judge import BATCH, TICK, WATERMARK
-
-FIRED_AT = "_lc_fired_at"
-FIRED_WATERMARK = "_lc_fired_watermark"
+from latecomer.timeline.columns import FIRED_AT, FIRED_WATERMARK
+from latecomer.windowing.columns import BATCH, END, TICK, WATERMARK
 
 
 @dataclass(frozen=True)

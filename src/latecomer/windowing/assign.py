@@ -11,15 +11,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
+from latecomer.log.columns import TIME
 from latecomer.model.durations import DAY
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, Calendar, FixedWindow, Global, Sliding, Tumbling
+from latecomer.windowing.columns import END, FIRST_END, LEADING, START
 
-TIME = f"{PRIVATE}time"
-START = f"{PRIVATE}start"
-END = f"{PRIVATE}end"
-LEADING = f"{PRIVATE}leading"
-FIRST_END = f"{PRIVATE}first_end"
 _LOCAL = f"{PRIVATE}local"
 _BEGIN, _STOP = f"{PRIVATE}begin", f"{PRIVATE}stop"
 

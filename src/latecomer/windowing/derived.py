@@ -9,13 +9,15 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from latecomer.config.models import Output
+from latecomer.log.columns import TIME
 from latecomer.model.durations import to_moment
 from latecomer.model.windows import Window
+from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import Store
-from latecomer.windowing.assign import TIME
-from latecomer.windowing.judge import BATCH, ORIGIN, POSITION, as_seen
+from latecomer.windowing.columns import BATCH
+from latecomer.windowing.judge import as_seen
 
 
 def derived_values(

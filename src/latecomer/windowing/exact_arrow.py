@@ -61,3 +61,11 @@ def whole(low: pa.Array, high: pa.Array) -> pa.Array:
     if len(high) and (pc.any(pc.greater(pc.abs(high), _ROOM)).as_py() or False):
         raise Declined("a sum beyond 64 bits")
     return pc.add(pc.multiply(high, 1 << 32), low)
+
+
+def finite(column: pa.Array) -> pa.Array:
+    """Floating point numbers of which both paths think alike: no infinity, none that is no number, no zero below 0."""
+    numbers = np.asarray(column.fill_null(1.0))
+    if not np.all(np.isfinite(numbers)) or np.any(np.signbit(numbers) & (numbers == 0)):
+        raise Declined("a number that is infinite, no number, or -0.0")
+    return column

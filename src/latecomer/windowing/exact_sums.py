@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from latecomer.config.checks import PRIVATE
 from latecomer.model import types
+from latecomer.store.columns import state_column
 from latecomer.store.sql import quoted
 from latecomer.store.state_types import LOW_DIGITS, beyond_column, beyond_halves
 from latecomer.windowing.state_logic import StateLogic
@@ -22,12 +23,12 @@ _MASK, _BASE = (1 << 32) - 1, 1 << 32
 SAFE_DIGITS = 28
 """Ten billion decimals of so many digits add up within 38: their sums need no halves."""
 _MOST_SCALE = 35
-"""With more digits after the point Spark has no type for what is computed on the way."""
+"""With more digits after the point Spark has no type for what is computed on the way: the point is moved."""
 
 
 def half(column: str, which: str) -> str:
     """The input that has one half of a column's terms."""
-    return f"{_private(column)}_{which}"
+    return state_column(column, which)
 
 
 def whole_sum(column: str, term: str, kind: str) -> StateLogic:
@@ -61,40 +62,56 @@ def whole_sum(column: str, term: str, kind: str) -> StateLogic:
 
 def is_long(kind: str) -> bool:
     """Whether a few decimals of this type may need more than 38 digits together."""
-    digits, scale = types.whole_digits(kind) + types.scale_of(kind), types.scale_of(kind)
-    return types.is_decimal(kind) and digits > SAFE_DIGITS and scale <= _MOST_SCALE
+    return types.is_decimal(kind) and types.whole_digits(kind) + types.scale_of(kind) > SAFE_DIGITS
 
 
 def long_sum(column: str, term: str, kind: str) -> StateLogic:
     """The sum of decimals of nearly 38 digits; `kind` is that of the sum."""
-    scale = types.scale_of(kind)
+    moved = max(types.scale_of(kind) - _MOST_SCALE, 0)
+    scale = types.scale_of(kind) - moved
+    inner = f"decimal(38,{scale})"
     above, below = max(LOW_DIGITS - scale, 0), max(scale - LOW_DIGITS, 0)
     base = f"cast('1e{above - below}' as decimal({below or above + 1},{below}))"
     low, high = quoted(half(column, LOW)), quoted(half(column, HIGH))
     kept_high, kept_low = beyond_halves(column)
 
     def halves(number: str) -> tuple[str, str]:
-        return f"cast({number} div {base} as {EXACT})", f"cast({number} % {base} as {kind})"
+        return f"cast({number} div {base} as {EXACT})", f"cast({number} % {base} as {inner})"
+
+    def moved_in(number: str) -> str:
+        return with_point_moved(number, moved, inner)
+
+    def moved_back(number: str) -> str:
+        return with_point_moved(number, -moved, kind)
 
     carried, rest = halves(low)
     top = f"({high} + {carried})"
-    value = _put_together(top, f"cast({rest} as decimal({max(LOW_DIGITS, scale)},{scale}))", base, kind)
+    value = moved_back(
+        _put_together(top, f"cast({rest} as decimal({max(LOW_DIGITS, scale)},{scale}))", base, inner)
+    )
     outgrown = f"{high} is not null and {value} is null"
-    of_term, of_state = halves(f"cast({term} as {kind})"), halves(quoted(column))
+    of_term, of_state = halves(moved_in(f"cast({term} as {kind})")), halves(moved_in(quoted(column)))
     return StateLogic(
         {kept_high: EXACT, kept_low: kind},
         {half(column, HIGH): of_term[0], half(column, LOW): of_term[1]},
         {
             half(column, HIGH): f"coalesce({quoted(kept_high)}, {of_state[0]})",
-            half(column, LOW): f"coalesce({quoted(kept_low)}, {of_state[1]})",
+            half(column, LOW): f"coalesce({moved_in(quoted(kept_low))}, {of_state[1]})",
         },
         {half(column, each): f"sum({quoted(half(column, each))})" for each in (HIGH, LOW)},
         {
             column: value,
             kept_high: f"if({outgrown}, cast({top} as {EXACT}), null)",
-            kept_low: f"if({outgrown}, {rest}, null)",
+            kept_low: f"if({outgrown}, {moved_back(rest)}, null)",
         },
     )
+
+
+def with_point_moved(number: str, places: int, kind: str) -> str:
+    """A decimal times a power of ten, exactly: by its text, which has the same digits."""
+    if not places:
+        return f"cast({number} as {kind})"
+    return f"try_cast(concat(cast({number} as string), 'E{places}') as {kind})"
 
 
 def _put_together(top: str, rest: str, base: str, kind: str) -> str:
@@ -108,7 +125,3 @@ def _put_together(top: str, rest: str, base: str, kind: str) -> str:
     sign = f"if({top} < 0 or {rest} < 0 and {top} = 0, '-', '')"
     text = f"concat({sign}, cast(cast({above} as {EXACT}) as string), lpad({digits}, {LOW_DIGITS}, '0'), 'E-{scale}')"
     return f"try_cast({text} as {kind})"
-
-
-def _private(column: str) -> str:
-    return column if column.startswith(PRIVATE) else f"{PRIVATE}{column}"

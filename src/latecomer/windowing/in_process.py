@@ -25,26 +25,29 @@ from latecomer.model.panes import Timing
 from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict, fate_of
 from latecomer.model.windows import FIRST_MOMENT, FixedWindow, Global, Sliding, Tumbling
-from latecomer.store.layout import EventLayout, PaneLayout, arrow_type
-from latecomer.windowing.assign import END, START
-from latecomer.windowing.exact_arrow import flat, halves, scaled, unscaled, whole
-from latecomer.windowing.judge import CODES, FATE
-from latecomer.windowing.merge import LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, Merger
-from latecomer.windowing.states import (
+from latecomer.store.columns import (
     EVENTS,
+    HELD,
     NEW_ASSIGNMENTS,
     NEW_BEHIND,
     NEW_PARTLY,
+    SINCE,
     measure_column,
     new_column,
+    state_column,
 )
+from latecomer.store.layout import EventLayout, PaneLayout, arrow_type
+from latecomer.windowing.columns import END, FATE, KEY, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
+from latecomer.windowing.derived_in_process import Seen, as_seen, expressions_of
+from latecomer.windowing.exact_arrow import finite, flat, halves, scaled, unscaled, whole
+from latecomer.windowing.judge import CODES
+from latecomer.windowing.merge import Merger
 
 Micros: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Columns: TypeAlias = dict[str, pa.Array]
 
 _LASTS = (LAST_ARRIVAL, LAST_WATERMARK, LAST_SEQUENCE)
-_KEY = "_lc_key_"
 _MOST_LOOKED_UP = 20_000
 """So many different times are looked up one by one in windows that follow a calendar."""
 _FILTERED = CODES[Fate.FILTERED]
@@ -82,11 +85,10 @@ def judged(
     """The events of a batch, judged by the watermark of each tick. `wanted` are the columns that are needed."""
     if events.num_rows > MOST_ROWS:
         raise Declined(f"more than {MOST_ROWS:,} rows")
-    if output.columns:
-        raise Declined("derived columns")
+    seen = as_seen(events, layout, output)
     time, arrival, tick = (_micros(events, name) for name in ("event_time", "arrival_time", "tick"))
     watermark = _of_ticks(tick, ticks)
-    kept = _kept(events, layout, output)
+    kept = _kept(seen, output)
     nth, start, end, first_end = _windows(time, output.window)
     time, arrival, watermark, kept = time[nth], arrival[nth], watermark[nth], kept[nth]
     fate = _fates(output, kept, end, watermark)
@@ -98,9 +100,7 @@ def judged(
         nth, time, arrival, watermark, start, end, fate, leading, partly = (
             each[whole_rows] for each in (nth, time, arrival, watermark, start, end, fate, leading, partly)
         )
-    columns = {
-        name: flat(events.column(layout.view[name])).take(pa.array(nth)) for name in dict.fromkeys(wanted)
-    }
+    columns = {name: seen.column(name).take(pa.array(nth)) for name in dict.fromkeys(wanted)}
     return Judged(columns, time, arrival, watermark, start, end, fate, leading, partly, nth)
 
 
@@ -121,23 +121,19 @@ def _of_ticks(tick: Micros, ticks: Mapping[int, int]) -> Micros:
     return marks[place] if len(tick) else tick
 
 
-def _kept(events: pa.Table, layout: EventLayout, output: Output) -> Flags:
+def _kept(seen: Seen, output: Output) -> Flags:
     """Whether an output's `where` keeps each event."""
+    count = seen.events.num_rows
     if output.where is None:
-        return np.ones(events.num_rows, bool)
+        return np.ones(count, bool)
     try:
-        holds = predicate(output.where, layout.types)
+        holds = predicate(output.where, seen.types)
     except NeedsSpark:
         raise Declined("a condition that only Spark evaluates") from None
-    named = {column: stored for column, stored in layout.view.items() if column in output.where}
-    for column, stored in named.items():
-        if layout.types[column] in types.FLOATS:
-            _finite(flat(events.column(stored)))
-    rows = events.select(list(dict.fromkeys(named.values()))).to_pylist()
+    named = seen.named_in(output.where)
+    rows = zip(*named.values(), strict=True) if named else iter([()] * count)
     try:
-        return np.array(
-            [holds({column: row[stored] for column, stored in named.items()}) is True for row in rows], bool
-        )
+        return np.array([holds(dict(zip(named, row, strict=True))) is True for row in rows], bool)
     except (KeyError, TypeError, ArithmeticError):
         raise Declined("a condition that only Spark evaluates") from None
 
@@ -260,7 +256,7 @@ def _plain(name: str, fold: str, term: Callable[[Judged], pa.Array]) -> ArrowSta
     """A value that is its own state."""
 
     def checked(column: pa.Array) -> pa.Array:
-        return _finite(column) if pa.types.is_floating(column.type) else column
+        return finite(column) if pa.types.is_floating(column.type) else column
 
     return ArrowState(
         lambda events: {name: checked(term(events))},
@@ -270,23 +266,15 @@ def _plain(name: str, fold: str, term: Callable[[Judged], pa.Array]) -> ArrowSta
     )
 
 
-def _finite(column: pa.Array) -> pa.Array:
-    """Floating point numbers of which both paths think alike: no infinity, none that is no number, no zero below 0."""
-    numbers = np.asarray(column.fill_null(1.0))
-    if not np.all(np.isfinite(numbers)) or np.any(np.signbit(numbers) & (numbers == 0)):
-        raise Declined("a number that is infinite, no number, or -0.0")
-    return column
-
-
 def _average(name: str, column: str, kind: str) -> ArrowState:
-    total, count = f"_lc_{name}_sum", f"_lc_{name}_count"
+    total, count = state_column(name, "sum"), state_column(name, "count")
     exact = types.is_exact(kind)
     held = arrow_type(f"decimal(38,{types.scale_of(kind)})") if exact else pa.float64()
 
     def summed(numbers: pa.Array) -> Columns:
         if exact:
             return dict(zip((f"{total}.low", f"{total}.high"), halves(unscaled(numbers)), strict=True))
-        return {total: _finite(numbers.cast(pa.float64()))}
+        return {total: finite(numbers.cast(pa.float64()))}
 
     def of_event(events: Judged) -> Columns:
         numbers = events.columns[column]
@@ -314,7 +302,7 @@ def _doubles(numbers: pa.Array) -> pa.Array:
     return numbers.cast(pa.float64(), safe=False)
 
 
-_MINIMA = frozenset({"string", "date", "timestamp", "boolean", "double", *types.INTEGERS})
+_MINIMA = frozenset({"string", "date", "timestamp", "double", *types.INTEGERS})
 
 
 def _of_aggregate(name: str, aggregate: Aggregate, layout: PaneLayout) -> ArrowState:
@@ -333,7 +321,7 @@ def _of_aggregate(name: str, aggregate: Aggregate, layout: PaneLayout) -> ArrowS
             return _exact_sum(name, value, lambda events: events.columns[str(column)])
         case "sum" if kind == "double":
             return _plain(name, "sum", lambda events: events.columns[str(column)])
-        case "min" | "max" if kind in _MINIMA and kind != "boolean":
+        case "min" | "max" if kind in _MINIMA or types.is_decimal(kind):
             return _plain(name, function, lambda events: events.columns[str(column)])
         case "avg" if kind in types.INTEGERS or kind == "double":
             return _average(name, str(column), kind)
@@ -357,7 +345,7 @@ def states_of(layout: PaneLayout, measures: Mapping[str, str]) -> list[ArrowStat
             _counted(NEW_PARTLY, lambda events: events.partly, new=True),
         ]
     if output.trigger.early is not None:
-        raise Declined("early panes")
+        logics += [_counted(HELD, _all), _counted(SINCE, _all)]
     return [*logics, *(_of_aggregate(name, each, layout) for name, each in output.aggregates.items())]
 
 
@@ -394,6 +382,7 @@ class ArrowMerger:
     def __post_init__(self) -> None:
         if any(kind in types.FLOATS for kind in self.merger.layout.keys.values()):
             raise Declined("a key of floating point numbers")
+        expressions_of(self.merger.output, self.merger.layout.events.types)
         object.__setattr__(self, "states", states_of(self.merger.layout, self.merger.measures))
 
     @cached_property
@@ -407,7 +396,7 @@ class ArrowMerger:
         """Events as inputs. Those that enter no window lose their group."""
         enters = pa.array(events.fate <= _ENTERS)
         keys = {
-            _KEY + key: pc.if_else(enters, events.columns[key], pa.scalar(None, events.columns[key].type))
+            KEY + key: pc.if_else(enters, events.columns[key], pa.scalar(None, events.columns[key].type))
             for key in self.merger.layout.keys
         }
         made: Columns = {}
@@ -438,7 +427,7 @@ class ArrowMerger:
         made: Columns = {}
         for state in self.states:
             made |= state.of_state(panes, fresh)
-        keys = {_KEY + key: _stored(panes, key) for key in self.merger.layout.keys}
+        keys = {KEY + key: _stored(panes, key) for key in self.merger.layout.keys}
         moments = {
             START: "window_start",
             END: "window_end",
@@ -459,10 +448,19 @@ class ArrowMerger:
             }
         )
 
+    def emptied(self, rows: pa.Table, where: Flags | None = None) -> pa.Table:
+        """Values and states as they stand when a discarding pane has said them, in all rows or `where` that is so."""
+        output = self.merger.output
+        counts = {name for name, each in output.aggregates.items() if each.function == "count"}
+        sums = {EVENTS, *map(measure_column, self.merger.measures)}
+        for name in self.merger.emptied:
+            rows = replaced(rows, name, 0 if name in counts | sums else None, where)
+        return rows
+
     def merge(self, inputs: Sequence[pa.Table]) -> pa.Table:
         """One row per window, key and fate: START, END, keys, FATE, the last ones, values and states."""
         together = pa.concat_tables(inputs)
-        keys = [_KEY + key for key in self.merger.layout.keys]
+        keys = [KEY + key for key in self.merger.layout.keys]
         group = [START, END, *keys, FATE]
         folds = {**dict.fromkeys(_LASTS, "max")}
         for state in self.states:
@@ -476,7 +474,7 @@ class ArrowMerger:
             {
                 START: found.column(START),
                 END: found.column(END),
-                **{key: found.column(_KEY + key) for key in self.merger.layout.keys},
+                **{key: found.column(KEY + key) for key in self.merger.layout.keys},
                 FATE: found.column(FATE),
                 **{name: folded[name] for name in _LASTS},
                 **made,
@@ -496,3 +494,13 @@ class ArrowMerger:
                 column = flat(merged.column(each.name))
             made[each.name] = column.cast(each.type)
         return pa.table(made, schema=self.merger.schema)
+
+
+def replaced(rows: pa.Table, name: str, value: int | None, where: Flags | None = None) -> pa.Table:
+    """Rows with this value in a column, in all of them or `where` that is so."""
+    place, column = rows.schema.get_field_index(name), flat(rows.column(name))
+    made = pa.nulls(len(column), column.type)
+    if value is not None:
+        made = pa.array(np.full(len(column), value, np.int64)).cast(column.type)
+    kept = made if where is None else pc.if_else(pa.array(where), made, column)
+    return rows.set_column(place, rows.schema.field(place), kept)

@@ -11,25 +11,17 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from latecomer.config.checks import PRIVATE
 from latecomer.config.derived import derived_types
 from latecomer.config.models import Output
+from latecomer.log.columns import ARRIVAL, TIME, WHOLE_EVENT
 from latecomer.model.verdicts import Fate, Verdict, fate_of
 from latecomer.model.windows import Session
+from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.spark.trying import tried
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import holds, quoted
-from latecomer.windowing.assign import END, FIRST_END, LEADING, TIME, with_windows
-
-ARRIVAL = f"{PRIVATE}arrival"
-TICK = f"{PRIVATE}tick"
-BATCH = f"{PRIVATE}batch"
-ORIGIN = f"{PRIVATE}origin"
-POSITION = f"{PRIVATE}position"
-WATERMARK = f"{PRIVATE}watermark"
-FATE = f"{PRIVATE}fate"
-PARTLY = f"{PRIVATE}partly"
-"""Whether an event's windows give it different fates; only where windows overlap."""
+from latecomer.windowing.assign import with_windows
+from latecomer.windowing.columns import BATCH, END, FATE, FIRST_END, LEADING, PARTLY, TICK, WATERMARK
 
 CODES: dict[Fate, int] = {
     Fate.ON_TIME: 0,
@@ -67,6 +59,11 @@ def as_seen(events: DataFrame, layout: EventLayout, output: Output | None, *more
     kinds = derived_types(derived, layout.types)
     made = {name: tried(seen.sparkSession, each.sql, kinds[name], BATCH) for name, each in derived.items()}
     return seen.withColumns(made)
+
+
+def whole_event(layout: EventLayout) -> str:
+    """The event as it was logged, as one column."""
+    return f"struct({', '.join(map(quoted, layout.stored))}) as {WHOLE_EVENT}"
 
 
 def judged(seen: DataFrame, timeline: DataFrame, output: Output) -> DataFrame:

@@ -6,18 +6,14 @@ It holds every value that differs, and grows with them; an ordered state holds a
 
 from __future__ import annotations
 
-from latecomer.config.checks import PRIVATE
+from latecomer.log.columns import ARRIVAL, TIME
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.json_text import TIME_FORMAT
+from latecomer.source.columns import ORIGIN, POSITION
+from latecomer.store.columns import state_column
 from latecomer.store.sql import quoted
 from latecomer.store.state_types import event_type, held_type, tally_type
-from latecomer.windowing.assign import TIME
-from latecomer.windowing.judge import ARRIVAL, ORIGIN, POSITION
 from latecomer.windowing.state_logic import StateLogic
-
-
-def _part(name: str, part: str) -> str:
-    return f"{PRIVATE}{name}_{part}"
 
 
 def _let(variable: str, is_: str, within: str) -> str:
@@ -37,7 +33,7 @@ def _json(values: str) -> str:
 def tallied(name: str, aggregate: Aggregate, kind: str, value_type: str) -> StateLogic:
     """How often each value was there: what count(distinct), median and top_k follow from."""
     assert aggregate.column is not None  # noqa: S101
-    tally, single = _part(name, "tally"), _part(name, "single")
+    tally, single = state_column(name, "tally"), state_column(name, "single")
     held, stored = held_type(kind), tally_type(kind)
     value = f"cast({quoted(aggregate.column)} as {held})"
     if held == "double":
@@ -93,7 +89,7 @@ def _middle(held: str) -> str:
 def ordered(name: str, aggregate: Aggregate, kind: str, value_type: str) -> StateLogic:
     """The first or last event that has a value, or the first so many."""
     assert aggregate.column is not None  # noqa: S101
-    column, event = quoted(aggregate.column), _part(name, "event")
+    column, event = quoted(aggregate.column), state_column(name, "event")
     stored = event_type(kind)
     fields = {"t": TIME, "a": ARRIVAL, "o": ORIGIN, "p": POSITION, "v": column}
     given = ", ".join(f"'{field}', {value}" for field, value in fields.items())
@@ -107,7 +103,7 @@ def ordered(name: str, aggregate: Aggregate, kind: str, value_type: str) -> Stat
             {event: f"{fold}({quoted(event)})"},
             {event: quoted(event), name: f"cast({quoted(event)}.v as {value_type})"},
         )
-    events, several = _part(name, "events"), f"array<{stored}>"
+    events, several = state_column(name, "events"), f"array<{stored}>"
     every = f"concat({quoted(event)}, {quoted(events)})"
     kept = f"slice(array_sort({every}), 1, {aggregate.argument})"
     return StateLogic(

@@ -12,18 +12,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
+from latecomer.log.columns import ARRIVAL, TIME
 from latecomer.model.panes import Timing
 from latecomer.model.verdicts import Fate
-from latecomer.store.layout import PaneLayout, arrow_type
-from latecomer.store.sql import ddl, quoted
-from latecomer.store.state_types import beyond_column, beyond_halves
-from latecomer.windowing.assign import END, LEADING, START, TIME
-from latecomer.windowing.exact_sums import HIGH, LOW, half
-from latecomer.windowing.judge import ARRIVAL, CODES, FATE, ORIGIN, PARTLY, POSITION, WATERMARK
-from latecomer.windowing.state_logic import StateLogic
-from latecomer.windowing.states import (
+from latecomer.source.columns import ORIGIN, POSITION
+from latecomer.store.columns import (
     EVENTS,
     HELD,
     NEW_ASSIGNMENTS,
@@ -31,18 +25,32 @@ from latecomer.windowing.states import (
     NEW_PARTLY,
     SINCE,
     UNSETTLED,
-    WAITING,
+    WAITING_EVENTS,
     late_column,
     measure_column,
     new_column,
-    states_of,
 )
+from latecomer.store.layout import PaneLayout, arrow_type
+from latecomer.store.sql import ddl, quoted
+from latecomer.store.state_types import beyond_column, beyond_halves
+from latecomer.windowing.columns import (
+    END,
+    FATE,
+    KEY,
+    LAST_ARRIVAL,
+    LAST_SEQUENCE,
+    LAST_WATERMARK,
+    LEADING,
+    PARTLY,
+    START,
+    WATERMARK,
+)
+from latecomer.windowing.exact_sums import HIGH, LOW, half
+from latecomer.windowing.judge import CODES
+from latecomer.windowing.state_logic import StateLogic
+from latecomer.windowing.states import states_of
 
-LAST_ARRIVAL = f"{PRIVATE}last_arrival"
-LAST_WATERMARK = f"{PRIVATE}last_watermark"
-LAST_SEQUENCE = f"{PRIVATE}last_sequence"
 _LASTS = (LAST_ARRIVAL, LAST_WATERMARK, LAST_SEQUENCE)
-_KEY = f"{PRIVATE}key_"
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,7 @@ class Merger:
     @property
     def input_keys(self) -> list[str]:
         """The columns in which inputs have the keys."""
-        return [quoted(_KEY + key) for key in self.layout.keys]
+        return [quoted(KEY + key) for key in self.layout.keys]
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -91,7 +99,7 @@ class Merger:
         return judged.selectExpr(
             f"if({enters}, {START}, null) as {START}",
             f"if({enters}, {END}, null) as {END}",
-            *(f"if({enters}, {quoted(key)}, null) as {quoted(_KEY + key)}" for key in self.layout.keys),
+            *(f"if({enters}, {quoted(key)}, null) as {quoted(KEY + key)}" for key in self.layout.keys),
             FATE,
             f"{ARRIVAL} as {LAST_ARRIVAL}",
             f"{WATERMARK} as {LAST_WATERMARK}",
@@ -110,7 +118,7 @@ class Merger:
         return panes.selectExpr(
             f"unix_micros(window_start) as {START}",
             f"unix_micros(window_end) as {END}",
-            *(f"{quoted(key)} as {quoted(_KEY + key)}" for key in self.layout.keys),
+            *(f"{quoted(key)} as {quoted(KEY + key)}" for key in self.layout.keys),
             f"cast({code if fate is None else CODES[fate]} as tinyint) as {FATE}",
             f"unix_micros(fired_at) as {LAST_ARRIVAL}",
             f"unix_micros(watermark) as {LAST_WATERMARK}",
@@ -128,12 +136,12 @@ class Merger:
         bare = places.selectExpr(
             START,
             END,
-            *(f"{quoted(key)} as {quoted(_KEY + key)}" for key in self.layout.keys),
+            *(f"{quoted(key)} as {quoted(KEY + key)}" for key in self.layout.keys),
             *(f"{sql} as {quoted(name)}" for name, sql in none.items()),
             *more,
         )
         counts = {name: "0L" for name, each in self.output.aggregates.items() if each.function == "count"}
-        counts |= dict.fromkeys((EVENTS, new_column(EVENTS), HELD, SINCE, UNSETTLED, WAITING), "0L")
+        counts |= dict.fromkeys((EVENTS, new_column(EVENTS), HELD, SINCE, UNSETTLED, WAITING_EVENTS), "0L")
         inputs = {name: sql for state in self.states for name, sql in state.from_event.items()}
         return bare.selectExpr(
             START,
@@ -150,7 +158,7 @@ class Merger:
         return merged.selectExpr(
             START,
             END,
-            *(f"{quoted(key)} as {quoted(_KEY + key)}" for key in self.layout.keys),
+            *(f"{quoted(key)} as {quoted(KEY + key)}" for key in self.layout.keys),
             FATE,
             *_LASTS,
             *self._inputs("fresh"),
@@ -186,7 +194,7 @@ class Merger:
         return merged.selectExpr(
             START,
             END,
-            *(f"{quoted(_KEY + key)} as {quoted(key)}" for key in self.layout.keys),
+            *(f"{quoted(KEY + key)} as {quoted(key)}" for key in self.layout.keys),
             FATE,
             *_LASTS,
             *(f"{sql} as {quoted(name)}" for name, sql in finished.items()),

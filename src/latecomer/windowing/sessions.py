@@ -16,33 +16,27 @@ from pyspark.sql.window import Window
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
+from latecomer.log.columns import ARRIVAL, TIME, WHOLE_EVENT
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
+from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import ddl, quoted
-from latecomer.windowing.assign import END, START, TIME
-from latecomer.windowing.judge import (
-    ARRIVAL,
+from latecomer.windowing.columns import (
     BATCH,
-    CODES,
+    CELL,
+    END,
     FATE,
-    ORIGIN,
-    POSITION,
+    JUDGED_END,
+    JUDGED_START,
+    SESSION,
+    START,
     TICK,
     WATERMARK,
-    Periods,
-    as_seen,
-    fate_sql,
-    kept_sql,
-    with_watermark,
 )
+from latecomer.windowing.judge import CODES, Periods, as_seen, fate_sql, kept_sql, whole_event, with_watermark
 
-SESSION = f"{PRIVATE}session"
-CELL = f"{PRIVATE}cell"
-JUDGED_START, JUDGED_END = f"{PRIVATE}judged_start", f"{PRIVATE}judged_end"
-"""The session by which a suspect was judged."""
-NTH = f"{PRIVATE}nth"
-_ROW = f"{PRIVATE}row"
+_NTH = f"{PRIVATE}nth_suspect"
 _BOUND = f"{PRIVATE}bound"
 _EPOCH = f"{PRIVATE}epoch"
 _ITEMS = f"{PRIVATE}items"
@@ -118,16 +112,15 @@ def judged_suspects(seen: DataFrame, periods: Periods) -> DataFrame:
 
 def suspects(events: DataFrame, timeline: DataFrame, output: Output, layout: EventLayout) -> DataFrame:
     """The suspects as they were logged, with a number and the watermark that each met."""
-    whole = f"struct({', '.join(map(quoted, layout.stored))}) as {_ROW}"
-    seen = with_watermark(as_seen(events, layout, output, whole), timeline)
+    seen = with_watermark(as_seen(events, layout, output, whole_event(layout)), timeline)
     return seen.where(_suspect(output)).selectExpr(
-        f"{_ROW}.*", WATERMARK, f"monotonically_increasing_id() as {NTH}"
+        f"{WHOLE_EVENT}.*", WATERMARK, f"monotonically_increasing_id() as {_NTH}"
     )
 
 
 def suspects_ddl(layout: EventLayout, judged: bool = False) -> str:
     """The columns of suspects on disk, before or after they have been judged."""
-    more = (WATERMARK, JUDGED_START, JUDGED_END) if judged else (WATERMARK, NTH)
+    more = (WATERMARK, JUDGED_START, JUDGED_END) if judged else (WATERMARK, _NTH)
     return ddl({**layout.stored, **dict.fromkeys(more, "bigint")})
 
 
@@ -146,20 +139,20 @@ def with_verdicts(
     output = periods[-1][1]
     window, keys = _session(output), [quoted(key) for key in output.by]
     bound = _by_period(periods, _bound)
-    ours = with_stretches(as_seen(suspected, layout, output, WATERMARK, NTH), window)
+    ours = with_stretches(as_seen(suspected, layout, output, WATERMARK, _NTH), window)
     ours = ours.selectExpr(
-        *keys, *_ORDER, START, END, NTH, f"{bound} as {_BOUND}", f"cast(null as bigint) as {CELL}"
+        *keys, *_ORDER, START, END, _NTH, f"{bound} as {_BOUND}", f"cast(null as bigint) as {CELL}"
     )
     prompt = with_watermark(as_seen(events, layout, output), timeline)
     prompt = prompt.where(f"not ({_behind(output)}) and {kept_sql(output)}")
     others = with_stretches(_of_keys(prompt, ours, output.by), window)
-    none = f"cast(null as bigint) as {NTH}", f"cast(null as bigint) as {_BOUND}"
+    none = f"cast(null as bigint) as {_NTH}", f"cast(null as bigint) as {_BOUND}"
     others = others.selectExpr(*keys, *_ORDER, START, END, *none, f"{cell_sql(window)} as {CELL}")
     before = Window.partitionBy(*keys).orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
     items = (
         ours.unionByName(others)
-        .withColumn(_EPOCH, F.count(NTH).over(before))
-        .groupBy(*keys, _EPOCH, NTH, _BOUND, CELL)
+        .withColumn(_EPOCH, F.count(_NTH).over(before))
+        .groupBy(*keys, _EPOCH, _NTH, _BOUND, CELL)
         .agg(F.min(START).alias(START), F.max(END).alias(END))
         .drop(CELL)
     )
@@ -169,16 +162,16 @@ def with_verdicts(
     found = (
         numbered(items, keys, window)
         .groupBy(*keys, SESSION)
-        .agg(F.sort_array(F.collect_list(_item())).alias(_ITEMS), F.count(NTH).alias(NTH))
-        .where(f"{NTH} > 0")
+        .agg(F.sort_array(F.collect_list(_item())).alias(_ITEMS), F.count(_NTH).alias(_NTH))
+        .where(f"{_NTH} > 0")
         .select(F.explode(F.expr(_in_turn(_ITEMS, window))).alias(_VERDICT))
         .selectExpr(
-            f"{_VERDICT}.nth as {NTH}",
+            f"{_VERDICT}.nth as {_NTH}",
             f"{_VERDICT}.start as {JUDGED_START}",
             f"{_VERDICT}.until as {JUDGED_END}",
         )
     )
-    return suspected.join(found, NTH).drop(NTH)
+    return suspected.join(found, _NTH).drop(_NTH)
 
 
 def _session(output: Output) -> Session:
@@ -227,7 +220,7 @@ def _item() -> Column:
     """Prompt events first, then the suspect that came after them: the order in which things happened."""
     return F.struct(
         F.col(_EPOCH).alias("epoch"),
-        F.col(NTH).alias("nth"),
+        F.col(_NTH).alias("nth"),
         F.col(START).alias("start"),
         F.col(END).alias("until"),
         F.col(_BOUND).alias("bound"),

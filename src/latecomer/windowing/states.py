@@ -16,20 +16,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from latecomer.config.checks import PRIVATE
+from latecomer.log.columns import TIME
 from latecomer.model import types
 from latecomer.model.aggregates import ORDERED, TALLIED, Aggregate
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session, Sliding
+from latecomer.store.columns import (
+    EVENTS,
+    HELD,
+    NEW_ASSIGNMENTS,
+    NEW_BEHIND,
+    NEW_PARTLY,
+    SINCE,
+    UNSETTLED,
+    WAITING_EVENTS,
+    late_column,
+    measure_column,
+    new_column,
+    state_column,
+)
 from latecomer.store.layout import PaneLayout
 from latecomer.store.sql import quoted
-from latecomer.windowing.assign import LEADING, TIME
-from latecomer.windowing.exact_sums import LOW, half, is_long, long_sum, whole_sum
-from latecomer.windowing.judge import CODES, FATE, PARTLY, WATERMARK
+from latecomer.windowing.columns import FATE, LEADING, PARTLY, WATERMARK
+from latecomer.windowing.exact_sums import LOW, half, is_long, long_sum, whole_sum, with_point_moved
+from latecomer.windowing.judge import CODES
 from latecomer.windowing.kept_values import ordered, tallied
 from latecomer.windowing.state_logic import StateLogic
 
 WHOLE = "decimal(38,0)"
+_SHORT = 30
+"""Digits of a sum that is divided with all the digits that an average has."""
+_MOST_MULTIPLIED = 37
+"""Of no higher power of ten is there a decimal."""
 
 
 def states_of(layout: PaneLayout, measures: Mapping[str, str]) -> list[StateLogic]:
@@ -47,7 +65,7 @@ def states_of(layout: PaneLayout, measures: Mapping[str, str]) -> list[StateLogi
     if session or layout.output.trigger.early is not None:
         logics += [_kept_count(HELD), _kept_count(SINCE)]
     if session:
-        logics += [_kept_count(UNSETTLED, _ON_TIME), _kept_count(WAITING, _LATE)]
+        logics += [_kept_count(UNSETTLED, _ON_TIME), _kept_count(WAITING_EVENTS, _LATE)]
         logics.append(_late_share(EVENTS, "1L", "bigint"))
         logics += [
             _late_measure(measure_column(measure), f"coalesce({quoted(measure)}, 0)", kind, layout)
@@ -57,34 +75,6 @@ def states_of(layout: PaneLayout, measures: Mapping[str, str]) -> list[StateLogi
     return logics
 
 
-def measure_column(measure: str) -> str:
-    """Where a pane keeps a ledger measure's sum."""
-    return f"{PRIVATE}measure_{measure}"
-
-
-def new_column(column: str) -> str:
-    """Where a pane keeps what its own batch added to a private sum."""
-    return column.replace(PRIVATE, f"{PRIVATE}new_", 1)
-
-
-def late_column(column: str) -> str:
-    """Where a session keeps how much of what its own batch added came late."""
-    return new_column(column).replace(f"{PRIVATE}new_", f"{PRIVATE}new_late_", 1)
-
-
-EVENTS = f"{PRIVATE}events"
-"""The events that a pane holds."""
-NEW_BEHIND = f"{PRIVATE}new_behind"
-"""How many of a batch's events came behind the watermark."""
-NEW_ASSIGNMENTS = f"{PRIVATE}new_assignments"
-NEW_PARTLY = f"{PRIVATE}new_partly"
-"""With overlapping windows: a batch's (event, window) pairs, and its events of different fates."""
-HELD = f"{PRIVATE}held"
-SINCE = f"{PRIVATE}since"
-"""With early panes and sessions: all events of the window so far, and those since its last pane."""
-UNSETTLED = f"{PRIVATE}unsettled"
-WAITING = f"{PRIVATE}waiting"
-"""Of a session: on-time events that no pane has told since it closed, and late ones that none has told."""
 _ON_TIME, _LATE = (f"{FATE} = {CODES[fate]}" for fate in (Fate.ON_TIME, Fate.LATE_ACCEPTED))
 
 
@@ -216,12 +206,8 @@ def _plain(name: str, event: str, merge: str) -> StateLogic:
     return StateLogic({}, {name: event}, {name: quoted(name)}, {name: merge})
 
 
-def _part(name: str, part: str) -> str:
-    return f"{PRIVATE}{name}_{part}"
-
-
 def _average(name: str, column: str, kind: str, value_type: str) -> StateLogic:
-    total, count = _part(name, "sum"), _part(name, "count")
+    total, count = state_column(name, "sum"), state_column(name, "count")
     held = f"decimal(38,{types.scale_of(kind)})" if types.is_exact(kind) else "double"
     t, n = quoted(total), quoted(count)
     nothing = f"cast(0 as {held})"
@@ -230,7 +216,8 @@ def _average(name: str, column: str, kind: str, value_type: str) -> StateLogic:
     ratio = f"try_divide(cast({t} as double), {n})"
     if types.is_decimal(kind):
         # Spark gives a quotient the fewer digits the longer its terms may be.
-        short = f"try_divide(try_cast({t} as decimal(30,{types.scale_of(kind)})), cast({n} as decimal(10,0)))"
+        shorter = f"decimal({max(_SHORT, types.scale_of(kind))},{types.scale_of(kind)})"
+        short = f"try_divide(try_cast({t} as {shorter}), try_cast({n} as decimal(10,0)))"
         whole = f"try_divide({t}, {n})"
         ratio = f"coalesce(try_cast({short} as {value_type}), try_cast({whole} as {value_type}))"
     return StateLogic(
@@ -251,11 +238,11 @@ def _average(name: str, column: str, kind: str, value_type: str) -> StateLogic:
 
 def _exact_moment(name: str, column: str, scale: int, function: str) -> StateLogic:
     parts = ("count", "sum", "squares", "rough_sum", "rough_squares")
-    count, total, squares, rough_sum, rough_squares = (_part(name, part) for part in parts)
+    count, total, squares, rough_sum, rough_squares = (state_column(name, part) for part in parts)
     n, s, q, rs, rq = (quoted(part) for part in (count, total, squares, rough_sum, rough_squares))
     whole = f"try_cast(try_multiply({column}, cast({10**scale} as decimal(38,0))) as {WHOLE})"
-    if not scale:
-        whole = f"cast({column} as {WHOLE})"
+    if not scale or scale > _MOST_MULTIPLIED:
+        whole = with_point_moved(column, scale, WHOLE)
     square = f"try_cast(try_multiply({whole}, {whole}) as {WHOLE})"
     less = "1" if function in ("variance", "stddev") else "0"
     # n·Σx² − (Σx)² in whole numbers; where 38 digits are not enough, from the doubles beside them.
@@ -295,12 +282,12 @@ def _unless_lost(column: str, kind: str = WHOLE) -> str:
 
 
 def _float_moment(name: str, column: str, function: str) -> StateLogic:
-    count, mean, spread = (_part(name, part) for part in ("count", "mean", "spread"))
-    single, states = _part(name, "single"), _part(name, "states")
+    count, mean, spread = (state_column(name, part) for part in ("count", "mean", "spread"))
+    single, states = state_column(name, "single"), state_column(name, "states")
     n, m, d = (quoted(part) for part in (count, mean, spread))
     less = "1" if function in ("variance", "stddev") else "0"
     kind = "struct<n: bigint, m: double, d: double>"
-    merged = _part(name, "merged")
+    merged = state_column(name, "merged")
     of_events = (
         f"named_struct('n', count({quoted(single)}), 'm', avg({quoted(single)}), "
         f"'d', var_pop({quoted(single)}) * count({quoted(single)}))"
@@ -332,7 +319,7 @@ def _float_moment(name: str, column: str, function: str) -> StateLogic:
 
 
 def _distinct(name: str, column: str, kind: str) -> StateLogic:
-    sketch, single, states = (_part(name, part) for part in ("sketch", "single", "states"))
+    sketch, single, states = (state_column(name, part) for part in ("sketch", "single", "states"))
     value = f"cast({column} as bigint)" if kind in types.INTEGERS else f"cast({column} as string)"
     if kind == "binary":
         value = column
@@ -349,7 +336,7 @@ def _distinct(name: str, column: str, kind: str) -> StateLogic:
 
 
 def _percentile(name: str, column: str, kind: str, share: float) -> StateLogic:
-    sketch, single, states = (_part(name, part) for part in ("sketch", "single", "states"))
+    sketch, single, states = (state_column(name, part) for part in ("sketch", "single", "states"))
     whole = kind in types.INTEGERS
     held, family = ("bigint", "bigint") if whole else ("double", "double")
     merged = f"aggregate({quoted(states)}, {quoted(single)}, (a, b) -> kll_sketch_merge_{family}(a, b))"

@@ -7,11 +7,12 @@ from decimal import Decimal
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from latecomer.log.columns import TIME
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.verdicts import Fate
 from latecomer.store.sql import quoted
-from latecomer.windowing.assign import LEADING, TIME
-from latecomer.windowing.judge import BATCH, FATE, FATES, PARTLY, WATERMARK
+from latecomer.windowing.columns import BATCH, FATE, LEADING, PARTLY, WATERMARK
+from latecomer.windowing.judge import FATES
 from latecomer.windowing.merge import Counts, Merger
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -211,10 +212,15 @@ def test_wrong_options_are_told(tmp_path: Path, options: dict[str, Any], told: s
     assert told in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["nothing.parquet", "broken.parquet", "empty"])
+@pytest.mark.parametrize(
+    "name", ["nothing.parquet", "broken.parquet", "empty", "cut.json.gz", "cut.csv.gz", "cut.bz2"]
+)
 def test_files_that_cannot_be_read_are_told(tmp_path: Path, name: str) -> None:
     (tmp_path / "broken.parquet").write_bytes(b"PAR1nonsense")
     (tmp_path / "empty").mkdir()
+    for cut in ("cut.json.gz", "cut.csv.gz"):
+        (tmp_path / cut).write_bytes(gzip.compress(b'{"event_time": 1}\n')[:-9])
+    (tmp_path / "cut.bz2").write_bytes(b"BZh9nonsense")
     with pytest.raises(LatecomerError) as error:
         advise(tmp_path / name, **COLUMNS)
     assert str(tmp_path / name) in str(error.value)

@@ -85,3 +85,30 @@ def test_a_what_if_is_what_a_replay_computes(spark: SparkSession, tmp_path: Path
     assert any(row["replayed"] for row in replayed.fates.to_pylist() if row["fate"] == "dropped"), (
         "it is no empty test"
     )
+
+
+@pytest.mark.long
+def test_outputs_with_derived_columns_are_advised_like_others(spark: SparkSession, tmp_path: Path) -> None:
+    minutes = {"window": {"tumbling": "1m"}, "allowed_lateness": "90s", "late": "update"}
+    outputs = {
+        "plain": Output(**minutes, aggregates=SUMS, by=["key"], where="paise > 2"),
+        "derived": Output(
+            **minutes,
+            columns={"who": "key || '!'", "amount": "paise + 0", "large": "paise > 2"},
+            aggregates={"paise": "sum(amount)", "n": "count(*)"},
+            by=["who"],
+            where="large",
+        ),
+        "beyond": Output(**minutes, columns={"who": "upper(key)"}, aggregates=SUMS, by=["who"]),
+    }
+    bench = Bench(spark, tmp_path, Bounded("5s", idle_after="20s"), outputs, PAYLOAD)
+    bench.run(cut(arrivals(80), [80]))
+    found = advise(bench.pipeline, delays=["0s"], lateness=["30s"])
+    told = {
+        each.name: setting_row(each.answer(Setting(0, parse_duration("30s"))), each, sampled=False)
+        for each in found.outputs
+    }
+    assert told.keys() == {"plain", "derived"}
+    own = {"output": "", "retained_bytes": 0}
+    assert {**told["plain"], **own} == {**told["derived"], **own}
+    assert any("only Spark can compute who" in note for note in found.notes)

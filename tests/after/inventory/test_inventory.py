@@ -116,10 +116,38 @@ def test_topics_are_held_against_a_registry(
     assert sum(row["count"] for row in rows) <= 4  # of each partition one
 
 
+def test_ids_may_be_in_a_header(kafka: Client, registry: Server, tmp_path: Path, cli: Cli) -> None:
+    """The last header of that name counts; a message without one has the shape of its JSON."""
+    topic = kafka.create_topic()
+    number = registry.asking.register(f"{topic}-any", '{"type": "object"}', schemaType="JSON")
+    as_bytes, as_text = number.to_bytes(4, "big"), str(number).encode()
+    for headers in (
+        [("schema", as_bytes)],
+        [("schema", b"\0" + as_bytes)],
+        [("schema", b"77"), ("other", b"1"), ("schema", as_text)],
+        [("schema", b"4711")],
+        [("schema", b"v2")],
+        [],
+    ):
+        kafka.produce(topic, [b'{"at": "x"}'], headers=headers)
+    source = {
+        "kafka": {"servers": kafka.servers, "topics": [topic]},
+        "format": {"json": {"registry": registry.url, "id_header": "schema"}},
+    }
+    code, rows, _ = asked(cli, pipeline_file(tmp_path, source), "--topics")
+    assert code == 1
+    assert {(row["schema_id"], row["shape"], row["count"], row["registered"]) for row in rows} == {
+        (number, None, 3, f"JSON schema {number}"),
+        (4711, None, 1, "nowhere"),
+        (None, "{at: string}", 2, "nowhere"),
+    }
+
+
 def test_a_log_is_held_against_the_registry(registry: Server, tmp_path: Path, cli: Cli) -> None:
     number = registry.asking.register("orders-value", record(FIRST))
-    (tmp_path / "in").mkdir()
-    file = pipeline_file(tmp_path, {"files": {"path": "in"}})
+    topics = {"servers": "127.0.0.1:1", "topics": ["orders"]}
+    ids = {"json": {"id_header": "schema", "validate": False}}
+    file = pipeline_file(tmp_path, {"kafka": topics, "format": ids})
     code, _, said = asked(cli, file)
     assert (code, "run the pipeline first" in said) == (1, True)
     pipeline = Pipeline.model_validate({**json.loads(file.read_text()), "base": tmp_path})
@@ -140,6 +168,11 @@ def test_a_log_is_held_against_the_registry(registry: Server, tmp_path: Path, cl
         (999, 1, "nowhere"),
     ]
     assert found[0]["last_seen"] == "2026-11-08T14:01:00Z"
+    file = pipeline_file(tmp_path, {"kafka": topics})
+    code, found, _ = asked(cli, file, "--url", registry.url)
+    assert [(row["schema_id"], row["shape"], row["count"], row["registered"]) for row in found] == [
+        (None, seen.NO_ID, 3, "nowhere")
+    ]
 
 
 def test_what_cannot_be_asked_is_told(tmp_path: Path, cli: Cli) -> None:

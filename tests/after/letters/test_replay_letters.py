@@ -106,7 +106,6 @@ def test_a_time_in_another_format(spark: SparkSession, tmp_path: Path) -> None:
     assert replay(forgetful, spark=spark).equal
 
 
-@pytest.mark.long
 def test_each_kind_of_fix(spark: SparkSession, tmp_path: Path) -> None:
     """What is wrong in one way after the other is repaired; then all accounts still agree."""
     cut_off = json.dumps(row(5, 3))[:-1]

@@ -27,7 +27,6 @@ from latecomer.ledger.check import check_ledger
 from latecomer.model.durations import to_micros
 
 
-@pytest.mark.long
 def test_the_evening_at_1_to_5000_is_right_the_next_day(spark: SparkSession, tmp_path: Path) -> None:
     scenario = write_scenario(tmp_path, scale=5_000, files=1)
     account = live_through(scenario, spark=spark)

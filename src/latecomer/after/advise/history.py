@@ -16,7 +16,7 @@ from latecomer.model.lateness.course import Course
 from latecomer.model.lateness.distinct import Bits, mixed
 from latecomer.model.lateness.histogram import Flags, Whole
 from latecomer.model.strategies import Strategy
-from latecomer.model.windows import Windows
+from latecomer.model.windows import AnyWindow
 
 AT_ONCE = 1 << 18
 """So many rows are held at a time."""
@@ -68,7 +68,7 @@ class Subject:
     """An output, or the windows that raw files are looked at with."""
 
     name: str
-    window: Windows
+    window: AnyWindow
     keys: tuple[str, ...] = ()
     accepts: bool = True
     """Whether late events enter the number."""

@@ -10,12 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.advise.history import AT_ONCE, History, Measured, Part, Subject, micros
+from latecomer.after.reading.computed import computed_column
+from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output, Pipeline
+from latecomer.config.renames import DerivedColumn
 from latecomer.config.zoned import written
 from latecomer.errors import NoStore, PipelineError, Problem, did_you_mean
 from latecomer.model import types
+from latecomer.model.expressions import expression
 from latecomer.model.lateness.course import Course, Moment, Walk, course_in_order, course_of_partitions
 from latecomer.model.lateness.histogram import Whole
+from latecomer.model.predicates import named_columns
 from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.model.sources import BySource
 from latecomer.model.strategies import Bounded, Head, Strategy
@@ -23,7 +28,7 @@ from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 from latecomer.model.windows import Global, Session
 from latecomer.store.coverage import covered_since
-from latecomer.store.layout import TIMESTAMP, WATERMARKS
+from latecomer.store.layout import TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.store import open_store
 from latecomer.store.table import Table
 
@@ -33,6 +38,11 @@ _READ = {"event_time": TIMESTAMP, "arrival_time": TIMESTAMP, "batch": pa.int64()
 _PARTITION = "source_partition"
 _HEADS = WATERMARKS.field("partitions").type
 _STATE_BYTES = 64.0
+
+
+def _computed(output: str, column: str) -> str:
+    """What a derived column of an output is called among those of the log."""
+    return f"{PRIVATE}of_output_{output}.{column}"
 
 
 class LogHistory(History):
@@ -51,7 +61,11 @@ class LogHistory(History):
         self.notes = []
         self.by = {name: self._stored(name) for name in by}
         self.producer = "producer" if pipeline.event.producer is not None else None
-        self.subjects = [self._subject(name, pipeline.outputs[name]) for name in outputs or pipeline.outputs]
+        self.computed: dict[str, DerivedColumn] = {}
+        asked = {name: pipeline.outputs[name] for name in outputs or pipeline.outputs}
+        self.subjects = [
+            self._subject(name, each) for name, each in asked.items() if self._can_tell(name, each)
+        ]
         self.course = self._course()
         self.total = sum(file.rows for file in self.store.events.files())
         self._note_what_is_left_out(pipeline)
@@ -83,20 +97,34 @@ class LogHistory(History):
             raise PipelineError([Problem("by", "the source has no such column", column, fix, "advise")])
         return view[column]
 
+    def _can_tell(self, name: str, output: Output) -> bool:
+        """Whether the derived columns of an output can be computed without Spark; if so, they are, from now on."""
+        made = {
+            column: expression(each.sql, self.store.layout.types) for column, each in output.columns.items()
+        }
+        unknown = [column for column, each in made.items() if each.value is None]
+        if unknown:
+            self.notes.append(
+                f"{name}: only Spark can compute {', '.join(unknown)}, so this output is left out"
+            )
+        else:
+            self.computed |= {_computed(name, column): each for column, each in output.columns.items()}
+        return not unknown
+
     def _subject(self, name: str, output: Output) -> Subject:
-        view, kinds = self.store.layout.view, self.store.layout.types
+        kinds = PaneLayout(output, self.store.layout).types
+        view = {**self.store.layout.view, **{column: _computed(name, column) for column in output.columns}}
         where = None
         if output.where is not None:
             try:
                 keeps = predicate(output.where, kinds)
-                named = [column for column in kinds if column in output.where]
-                where = keeps, tuple((column, view[column]) for column in named)
+                where = keeps, tuple((column, view[column]) for column in named_columns(output.where, kinds))
             except NeedsSpark:
                 self.notes.append(
                     f"{name}: its where needs Spark, so events that it excludes are counted too"
                 )
         measured = tuple(
-            Measured(each, aggregate.function, self._measure(aggregate.column), str(aggregate))
+            Measured(each, aggregate.function, view.get(aggregate.column or ""), str(aggregate))
             for each, aggregate in output.aggregates.items()
             if aggregate.function == "count"
             or (aggregate.function in ("sum", "avg") and types.is_numeric(kinds[aggregate.column or ""]))
@@ -113,9 +141,6 @@ class LogHistory(History):
             self._state_bytes(name, output),
             where,
         )
-
-    def _measure(self, column: str | None) -> str | None:
-        return None if column is None else self.store.layout.view[column]
 
     def _state_bytes(self, name: str, output: Output) -> float:
         """How much an open state takes on the disk, as measured; a guess where none has been written."""
@@ -144,7 +169,7 @@ class LogHistory(History):
     def parts(self, columns: Sequence[str]) -> Iterator[Part]:
         table = self.store.events
         several = len(self.course.partitions) > 1
-        wanted = dict.fromkeys([*_READ, *([_PARTITION] if several else []), *columns])
+        wanted = dict.fromkeys([*_READ, *([_PARTITION] if several else []), *self._stored_for(columns)])
         schema = pa.schema([(name, _READ[name]) if name in _READ else self._field(name) for name in wanted])
         codes = {name: nth for nth, name in enumerate(self.course.partitions)}
         done = 0
@@ -161,6 +186,23 @@ class LogHistory(History):
                 if rows.num_rows:
                     yield self._part(rows, codes if several else None, columns)
 
+    def _stored_for(self, columns: Sequence[str]) -> Iterator[str]:
+        """The columns of the log that these are, or are computed from."""
+        view, kinds = self.store.layout.view, self.store.layout.types
+        for column in columns:
+            if column in self.computed:
+                yield from (view[each] for each in named_columns(self.computed[column].sql, kinds))
+            else:
+                yield column
+
+    def _with_computed(self, rows: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+        view, kinds = self.store.layout.view, self.store.layout.types
+        stored = {name: rows.column(name) for name in rows.schema.names}
+        found = {name: stored[each] for name, each in view.items() if each in stored}
+        for name in self.computed.keys() & set(columns):
+            stored[name] = computed_column(name, self.computed[name].sql, kinds, found, rows.num_rows)
+        return pa.record_batch({name: stored[name] for name in columns})
+
     def _field(self, name: str) -> tuple[str, pa.DataType]:
         return name, self.store.layout.schema.field(name).type
 
@@ -172,10 +214,10 @@ class LogHistory(History):
             encoded = rows.column(_PARTITION).dictionary_encode(null_encoding="encode")
             known = [codes.get(name or "", -1) for name in encoded.dictionary.to_pylist()]
             partition = np.array(known, np.int64)[encoded.indices.to_numpy()]
-        part = Part(
-            row, times, micros(rows.column("arrival_time")) - times, partition, batch, rows.select(columns)
+        seen = self._with_computed(rows, columns) if columns else rows.select([])
+        return Part(row, times, micros(rows.column("arrival_time")) - times, partition, batch, seen).only(
+            row >= 0
         )
-        return part.only(row >= 0)
 
 
 class _Rows:

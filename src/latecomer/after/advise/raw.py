@@ -218,7 +218,8 @@ class _Files:
         path = Path(source.path).expanduser()
         self.delta = (path / "_delta_log").is_dir()
         self.paths = self._paths(path)
-        self.format = "parquet" if self.delta else _format(self.paths[0])
+        with self._explained(self.paths[0] if self.paths else ""):
+            self.format = "parquet" if self.delta else _format(self.paths[0])
         if self.format == "parquet":
             try:
                 self._dataset = ds.dataset(self.paths, format="parquet")
@@ -239,10 +240,14 @@ class _Files:
             raise refused("source", "there is no such file or folder, or it is empty", self.source.path, fix)
         return found
 
-    def _cannot_be_read(self, error: Exception) -> PipelineError:
-        reason = str(error).strip().splitlines()[0]
+    def _cannot_be_read(self, error: Exception, path: str = "") -> PipelineError:
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        what = f"{path} cannot be read" if path else "cannot be read"
         return refused(
-            "source", f"cannot be read: {reason}", self.source.path, "name files of JSON, CSV or Parquet"
+            "source",
+            f"{what}: {reason}",
+            self.source.path,
+            "name files of JSON, CSV or Parquet that are whole",
         )
 
     def _require_columns(self) -> None:
@@ -265,13 +270,10 @@ class _Files:
         if self.format == "parquet":
             return list(self._dataset.schema.names)
         if self.format == "csv":
-            with self._explained(), pa_csv.open_csv(self.paths[0]) as reader:
+            with self._explained(self.paths[0]), pa_csv.open_csv(self.paths[0]) as reader:
                 return list(reader.schema.names)
-        found: dict[str, None] = {}
-        for rows in self._json(self.paths[0]):
-            found.update(dict.fromkeys(rows.schema.names))
-            break
-        return list(found)
+        with self._explained(self.paths[0]):
+            return next((list(rows.schema.names) for rows in self._json(self.paths[0])), [])
 
     def events(self, columns: Sequence[str]) -> Iterator[tuple[Whole, Whole, pa.RecordBatch]]:
         """Event times, arrivals and other columns of all rows that have both times."""
@@ -296,7 +298,7 @@ class _Files:
         """Rows with these columns, and the file that they are from where that matters."""
         numeric = {*self.source.measures}
         for path in self.paths if self.format != "parquet" or self.source.arrival is None else [""]:
-            with self._explained():
+            with self._explained(path):
                 for rows in self._read(path, columns):
                     arrays = [_column(rows, name) for name in columns]
                     arrays = [
@@ -388,22 +390,22 @@ class _Files:
         names = dict.fromkeys(name for row in rows for name in row)
         return pa.table({name: pa.array([row.get(name) for row in rows], pa.string()) for name in names})
 
-    def _explained(self) -> _Explained:
-        return _Explained(self)
+    def _explained(self, path: str) -> _Explained:
+        return _Explained(self, path)
 
 
 class _Explained:
     """Errors of a reader, in one sentence."""
 
-    def __init__(self, files: _Files) -> None:
-        self.files = files
+    def __init__(self, files: _Files, path: str) -> None:
+        self.files, self.path = files, path
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, pa.ArrowException | OSError):
-            raise self.files._cannot_be_read(error) from None
+            raise self.files._cannot_be_read(error, self.path) from None
 
 
 def _flat(value: object) -> str | None:

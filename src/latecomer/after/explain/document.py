@@ -17,7 +17,7 @@ from latecomer.after.explain.life import Published, total
 from latecomer.config.zoned import current_zone, written
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.layout import TIMESTAMP, arrow_type, stored_name
-from latecomer.values import json_seconds, json_value
+from latecomer.values import csv_text, json_seconds, json_value
 
 _DURATION = pa.duration("us")
 
@@ -144,8 +144,13 @@ def event_rows(groups: Mapping[tuple[int | None, str], Sequence[Judged]]) -> pa.
         "first_arrival_time": pa.array([event.first_arrival for event in events], TIMESTAMP),
     }
     for name in events[0].payload if events else ():
-        columns[stored_name(name, columns)] = pa.array([event.payload[name] for event in events])
+        columns[stored_name(name, columns)] = pa.array([_cell(event.payload[name]) for event in events])
     return pa.table(columns)
+
+
+def _cell(value: Any) -> Any:
+    """A list or a map as JSON text."""
+    return csv_text(json_value(value)) if isinstance(value, list | dict) else value
 
 
 def _plain_values(values: Mapping[str, Any]) -> dict[str, Any]:

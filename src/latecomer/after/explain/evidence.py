@@ -80,7 +80,7 @@ class Evidence:
             if column not in names:
                 chosen &= _is(view[column], value, schema.field(view[column]).type)
         found = table.dataset(files, schema).to_table(stored, chosen)
-        listed: list[dict[str, Any]] = found.to_pylist()
+        listed: list[dict[str, Any]] = found.to_pylist(maps_as_pydicts="lossy")
         if not names:
             return listed
         made = self.derived.of(listed, table.paths(files), stretch)

@@ -32,13 +32,14 @@ from latecomer.after.explain.life import EVENTS, Check, LifePane, Published, Rul
 from latecomer.after.explain.places import Finder, Place, grown_from
 from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.reader import Reader
-from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
 from latecomer.config.zoned import written
 from latecomer.model.durations import format_duration, shown_duration, to_micros
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Session, Window
+from latecomer.store.columns import EVENTS as PANE_EVENTS
+from latecomer.store.columns import measure_column
 from latecomer.store.coverage import EVENTS as EVENT_LOG
 from latecomer.store.coverage import LATE, covered_since, covers, removed_until
 from latecomer.store.publication import publication_order
@@ -253,8 +254,8 @@ class _Case:
             ends.get(row["batch"], fired_at),
             fired_at,
             _micros(row["watermark"]),
-            row.get(f"{PRIVATE}events"),
-            {measure: row.get(f"{PRIVATE}measure_{measure}") for measure in self.store.measures()},
+            row.get(PANE_EVENTS),
+            {measure: row.get(measure_column(measure)) for measure in self.store.measures()},
         )
 
     def _batch_ends(self, batches: set[int]) -> dict[int, int]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from latecomer.after.inventory.seen import Inventory
+from latecomer.config.merged import SOURCE
 from latecomer.config.models import Pipeline
+from latecomer.config.registered import Registered
+from latecomer.config.registered_json import RegisteredJson
 from latecomer.errors import SourceError
 from latecomer.source.kafka_broker import Broker, Place
+from latecomer.store.sql import double_quoted, text_literal
 from latecomer.store.store import Store
 
 LOG = "the event log"
@@ -18,17 +22,34 @@ _AT_ONCE, _SECONDS, _PATIENCE = 1_000, 1.0, 30
 
 
 def of_log(store: Store) -> Inventory:
-    """The events of a log, by the id of the schema that they were written with."""
+    """The events of a log, by the id of the schema that they were written with. Those of files, and of sources that
+    know no registry, have none."""
     found = Inventory()
     if not store.events.exists:
         return found
     rows = store.events.query(
-        "select schema_id, count(*) as events, min(arrival_time) as first, max(arrival_time) as last from t "
-        "group by schema_id"
+        f"select {_id_sql(store)} as schema_id, count(*) as events, min(arrival_time) as first, "
+        "max(arrival_time) as last from t group by 1"
     )
     for row in rows.to_pylist():
         found.add_events(LOG, row["schema_id"], row["events"], row["first"], row["last"])
     return found
+
+
+def _id_sql(store: Store) -> str:
+    """The id of an event's schema, in SQL. The log has 1 for events whose source has none."""
+    views = store.pipeline.views
+    named = [
+        name
+        for name, view in views.items()
+        if isinstance(view.format, Registered) and view.source.files is None
+    ]
+    if len(named) == len(views):
+        return "schema_id"
+    if not named:
+        return "cast(null as int)"
+    sources = ", ".join(map(text_literal, named))
+    return f"case when {double_quoted(store.layout.view[SOURCE])} in ({sources}) then schema_id end"
 
 
 def of_topics(
@@ -37,10 +58,14 @@ def of_topics(
     """The messages of a pipeline's topics as they are now; with `newest`, so many of each partition. `watch` is told
     how many messages were read, and how many there are."""
     found = Inventory()
-    kafka = {name: view.source.kafka for name, view in pipeline.views.items() if view.source.kafka}
+    kafka = [
+        (view.source.kafka, view.format.id_header if isinstance(view.format, RegisteredJson) else None)
+        for view in pipeline.views.values()
+        if view.source.kafka
+    ]
     if not kafka:
         raise SourceError("the pipeline reads no topics; ask for its log instead")
-    for topics in kafka.values():
+    for topics, id_header in kafka:
         broker = Broker(topics, pipeline.base)
         broker.require_secrets()
         with broker.asked() as questions:
@@ -54,10 +79,15 @@ def of_topics(
             for read, message in enumerate(_messages(broker.settings(), ranges), start=1):
                 kind, millis = message.timestamp()
                 at = datetime.fromtimestamp(millis / 1000, UTC) if kind else None
-                found.add_message(message.topic(), message.value(), at)
+                found.add_message(message.topic(), message.value(), at, _header(message.headers(), id_header))
                 if read % _AT_ONCE == 0:
                     watch(read, total)
     return found
+
+
+def _header(headers: Sequence[tuple[str, bytes | None]] | None, name: str | None) -> bytes | None:
+    """The last header of this name."""
+    return next((value for key, value in reversed(headers or []) if key == name), None)
 
 
 def _messages(settings: Mapping[str, str], ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Messages by their schema: the id that a message names in Confluent's framing, or the shape of its JSON."""
+"""Messages by their schema: the id in Confluent's framing or in a header, or else the shape of their JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ MAGIC, HEAD = 0, 5
 MOST_SHAPES = 1_000
 """How many shapes are told apart; what has yet another is counted as `OTHER`."""
 DEEPEST, MOST_FIELDS = 8, 100
+_DIGITS, _MOST_DIGITS = set(b"0123456789"), 10
+LARGEST_ID = (1 << 31) - 1
 NO_VALUE, UNREADABLE, OTHER = "(no value)", "(neither framed nor JSON)", "(other shapes)"
+NO_ID = "(no id)"
 
 
 @dataclass
@@ -44,9 +47,14 @@ class Inventory:
         """What was seen, the most frequent of each place first."""
         return sorted(self._seen.values(), key=lambda each: (each.place, -each.messages, each.shape or ""))
 
-    def add_message(self, topic: str, value: bytes | None, at: datetime | None) -> None:
-        """Count a message of a topic."""
+    def add_message(
+        self, topic: str, value: bytes | None, at: datetime | None, header: bytes | None = None
+    ) -> None:
+        """Count a message of a topic; `header` is the one that may have its id."""
         number, shape = schema_of(value)
+        named = None if value is None or header is None else id_in(header)
+        if named is not None:
+            number, shape = named, None
         is_new = (topic, number, shape) not in self._seen
         if is_new and number is None and self._shapes >= MOST_SHAPES:
             shape = OTHER
@@ -60,7 +68,7 @@ class Inventory:
         self, place: str, schema_id: int | None, events: int, first: datetime, last: datetime
     ) -> None:
         """Count events of a log."""
-        self._of(place, schema_id, None).add(events, first, last)
+        self._of(place, schema_id, NO_ID if schema_id is None else None).add(events, first, last)
 
     def _of(self, place: str, number: int | None, shape: str | None) -> Seen:
         return self._seen.setdefault((place, number, shape), Seen(place, number, shape))
@@ -82,6 +90,21 @@ def schema_of(value: bytes | None) -> tuple[int | None, str | None]:
         return None, shape_of(json.loads(value))
     except (ValueError, RecursionError):
         return None, UNREADABLE
+
+
+def id_in(header: bytes) -> int | None:
+    """The id that a header has, as `source.kafka.framed_by` reads it: a decimal number, four bytes, or the five of the
+    framing; none where it has any other form.
+
+    >>> id_in(b"1234"), id_in(bytes([0, 0, 1, 2])), id_in(bytes([0, 0, 0, 0, 7])), id_in(b"v2"), id_in(b"0")
+    (1234, 258, 7, None, None)
+    """
+    if 1 <= len(header) <= _MOST_DIGITS and set(header) <= _DIGITS:
+        number = int(header)
+        return number if 1 <= number <= LARGEST_ID else None
+    if len(header) == HEAD - 1:
+        return int.from_bytes(header, "big")
+    return int.from_bytes(header[1:], "big") if len(header) == HEAD and header[0] == MAGIC else None
 
 
 def shape_of(value: Any, depth: int = 1) -> str:

@@ -16,14 +16,15 @@ from latecomer.config.avro import Avro
 from latecomer.config.damage import DamagedFile
 from latecomer.config.own import Decoder
 from latecomer.decode.csv import CsvFiles
-from latecomer.decode.detail import TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
+from latecomer.decode.detail import INVALID_RECORD, TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
 from latecomer.decode.files import SourceFile
 from latecomer.errors import PipelineError, Problem, SourceError, did_you_mean
 from latecomer.model.sources import split_partition
 from latecomer.source.choose import source_of
+from latecomer.source.columns import NUMBER
 from latecomer.source.files import FileSource
 from latecomer.source.fixes import check_expression, check_on_spark
-from latecomer.source.repaired import JSON, LETTERS, NUMBER, Form
+from latecomer.source.repaired import JSON, LETTERS, Form
 from latecomer.store.files import Location, url, write_table
 from latecomer.store.layout import DEAD_LETTERS
 from latecomer.store.repairs import FILED_AS, standing_letters
@@ -32,6 +33,8 @@ from latecomer.store.store import Store
 _OF_A_FILE = "unreadable_file"
 WITHOUT_RECORD = (_OF_A_FILE, TOO_LONG, TOMBSTONE)
 """The reasons of dead letters that do not hold the whole record."""
+_AS_WRITTEN = (UNREADABLE, INVALID_RECORD, UNKNOWN_FIELDS)
+"""The reasons of those that hold it as the source has it."""
 COLUMNS = {name: "string" for name in DEAD_LETTERS.names if name != "raw_bytes"} | {
     "batch": "bigint",
     "position": "bigint",
@@ -230,7 +233,9 @@ class _Forms:
             content = text.encode()
         # What could be parsed is told as JSON, and a correction may be.
         as_json = (
-            filed_as not in (UNREADABLE, UNKNOWN_FIELDS) if text is None else text.lstrip().startswith("{")
+            filed_as not in (UNREADABLE, INVALID_RECORD, UNKNOWN_FIELDS)
+            if text is None
+            else text.lstrip().startswith("{")
         )
         form = self._form(letter["origin"], as_json)
         if isinstance(form, str):

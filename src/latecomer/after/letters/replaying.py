@@ -26,15 +26,16 @@ from latecomer.config.models import Pipeline
 from latecomer.decode.choose import decoder_settings
 from latecomer.decode.detail import UNREADABLE, Explainer
 from latecomer.errors import NoStore, PipelineError, StoreInUse
-from latecomer.log.envelope import RAW, REASON
+from latecomer.log.columns import RAW, REASON
 from latecomer.log.events import EventLog
 from latecomer.log.repairs import RepairLog
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
 from latecomer.model.timeline import Timeline
 from latecomer.pipeline import BatchReport, Engine
+from latecomer.source.columns import FORM, MISFIT, NUMBER
 from latecomer.source.fixes import Fix, empty_texts
-from latecomer.source.repaired import FORM, MISFIT, NUMBER, Form, RepairSlice
+from latecomer.source.repaired import Form, RepairSlice
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session

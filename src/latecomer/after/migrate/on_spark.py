@@ -9,20 +9,23 @@ from pyspark.sql import functions as F
 
 from latecomer.after.migrate.drift import Drift, Example
 from latecomer.config.checks import PRIVATE
+from latecomer.log.columns import ARRIVAL, LOGGED
 from latecomer.model import types
 from latecomer.model.durations import to_moment
 from latecomer.model.migrations import Checks
 from latecomer.model.migrations.drift import NEAR, NEW_MISSING, OLD_MISSING, differs
 from latecomer.model.predicates import with_paths_quoted
+from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.spark.errors import explained
 from latecomer.spark.session import build_session, own_session
 from latecomer.spark.trying import tried
 from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import Store
-from latecomer.windowing.judge import ARRIVAL, BATCH, ORIGIN, POSITION, as_seen
+from latecomer.windowing.columns import BATCH
+from latecomer.windowing.judge import as_seen
 
 _KIND, _MADE = f"{PRIVATE}kind", f"{PRIVATE}made"
-_MORE = {name: f"{PRIVATE}{name}" for name in ("producer", "schema_id", "event_id")}
+_MORE = {name: f"{LOGGED}{name}" for name in ("producer", "schema_id", "event_id")}
 
 
 @explained("comparing the two shapes")

@@ -11,6 +11,7 @@ from latecomer.model.migrations import (
     Migration,
     Obstacle,
     Phase,
+    Rules,
     Situation,
     State,
     contracted_text,
@@ -109,14 +110,18 @@ def advance(client: Client, situation: Situation) -> State:
     migration, state = situation.migration, situation.state
     if found := obstacles(situation):
         raise NotYet(migration, state.phase, found)
+    situation = _with_rules(client, situation)
     phase = Phase.EXPAND if state.phase is None else state.phase.next
     current = _Current(client, migration)
     schema = None
+    rules = None
     if phase is Phase.EXPAND:
-        schema = current.expanded()
+        schema, rules = current.expanded(), Rules.of(migration)
     elif phase is Phase.CONTRACT:
         schema = current.contracted()
-    return client.change_migration(migration.migration, _change(situation, phase, schema))
+    return client.change_migration(
+        migration.migration, replace(_change(situation, phase, schema), rules=rules)
+    )
 
 
 def roll_back(client: Client, situation: Situation) -> State:
@@ -134,8 +139,20 @@ def keep_measured(client: Client, situation: Situation, events: int, drifted: in
     found = changed_definition(situation)
     if found:
         raise NotYet(situation.migration, situation.state.phase, found)
-    change = replace(_change(situation, situation.state.phase), measured=(events, drifted))
+    rules = Rules.of(situation.migration)
+    change = replace(_change(situation, situation.state.phase), measured=(events, drifted), rules=rules)
     return client.change_migration(situation.migration.migration, change)
+
+
+def _with_rules(client: Client, situation: Situation) -> Situation:
+    """Have the registry know the soak times, the limit and the consumers of the file, if they have changed. It holds
+    the migration to them by its own clock."""
+    migration, state = situation.migration, situation.state
+    rules = Rules.of(migration)
+    if state.phase is None or (state.rules is not None and Rules.read(state.rules) == rules):
+        return situation
+    change = replace(_change(situation, state.phase), rules=rules)
+    return replace(situation, state=client.change_migration(migration.migration, change))
 
 
 def _change(situation: Situation, phase: Phase | None, schema: Definition | None = None) -> Change:

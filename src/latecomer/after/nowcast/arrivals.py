@@ -16,20 +16,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.advise.history import micros, numbers
+from latecomer.after.reading.computed import computed_column, distinct, kept_by
 from latecomer.config.models import Output
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
-from latecomer.model.expressions import expression
-from latecomer.model.lateness.histogram import Flags, Whole
+from latecomer.model.lateness.histogram import Whole
 from latecomer.model.nowcast.estimating import Real
-from latecomer.model.nowcast.filling import numbered
 from latecomer.model.predicates import named_columns
-from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.model.types import is_numeric
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
 from latecomer.store.coverage import covered_since
-from latecomer.store.layout import TIMESTAMP, PaneLayout, arrow_type
+from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.store import Store
 from latecomer.store.table import DataFile
 
@@ -44,10 +42,6 @@ TAKEN_IN = "*"
 _ENVELOPE = ("event_time", "arrival_time", "batch", "tick")
 
 Key = tuple[Any, ...]
-
-
-class CannotBeRead(Exception):
-    """Why the log does not tell what an output counts."""
 
 
 @dataclass(frozen=True)
@@ -189,11 +183,13 @@ class _Needed:
     def arrivals(self, times: Whole, came: Whole, met: Whole, rows: pa.Table | None) -> Arrivals:
         output = self.layout.output
         found = {} if rows is None else {name: rows[name].combine_chunks() for name in rows.schema.names}
-        found |= self._derived(found, len(times))
-        kept = self._kept(found, len(times))
+        kinds, count = self.layout.events.types, len(times)
+        for name, derived in output.columns.items():
+            found[name] = computed_column(name, derived.sql, kinds, found, count)
+        kept = kept_by(output.where, self.layout.types, found, count)
         order = np.argsort(times, kind="stable")
         order = order[kept[order]]
-        first, code = _distinct([found[name] for name in output.by], len(times))
+        first, code = distinct([found[name] for name in output.by], count)
         chosen = [found[name].take(pa.array(first)).to_pylist() for name in output.by]
         keys: list[Key] = list(zip(*chosen, strict=True)) if chosen else [()]
         amounts: dict[str, Real] = {TAKEN_IN: np.ones(len(order))}
@@ -216,54 +212,6 @@ class _Needed:
             output.settles_after,
             frozenset(below),
         )
-
-    def _derived(self, found: Mapping[str, pa.Array], count: int) -> dict[str, pa.Array]:
-        """The derived columns: each is computed once for each combination of what it is made of."""
-        made = {}
-        for name, each in self.layout.output.columns.items():
-            computed = expression(each.sql, self.layout.events.types)
-            if computed.value is None:
-                raise CannotBeRead(f"only Spark can compute {name}")
-            inputs = named_columns(each.sql, self.layout.events.types)
-            first, code = _distinct([found[column] for column in inputs], count)
-            values = [computed.of(row) for row in _rows(found, inputs, first)]
-            made[name] = pa.array(values, arrow_type(computed.kind)).take(pa.array(code))
-        return made
-
-    def _kept(self, found: Mapping[str, pa.Array], count: int) -> Flags:
-        """Which events `where` keeps. It is asked once for each combination of values."""
-        where = self.layout.output.where
-        if where is None:
-            return np.ones(count, bool)
-        try:
-            keeps = predicate(where, self.layout.types)
-        except NeedsSpark:
-            raise CannotBeRead(f"only Spark can evaluate where: {where}") from None
-        inputs = named_columns(where, self.layout.types)
-        first, code = _distinct([found[column] for column in inputs], count)
-        told = [keeps(row) is True for row in _rows(found, inputs, first)]
-        return np.asarray(np.array(told, bool)[code], bool)
-
-
-def _rows(found: Mapping[str, pa.Array], columns: Sequence[str], which: Whole) -> list[dict[str, Any]]:
-    if not columns:
-        return [{} for _ in which]
-    listed: list[dict[str, Any]] = pa.table(
-        {name: found[name].take(pa.array(which)) for name in columns}
-    ).to_pylist()
-    return listed
-
-
-def _distinct(columns: Sequence[pa.Array], count: int) -> tuple[Whole, Whole]:
-    """Combinations of values: a row that has each, and for every row which one it has."""
-    code, width = np.zeros(count, np.int64), 1
-    for values in columns:
-        encoded = values.dictionary_encode(null_encoding="encode")
-        wide = code * len(encoded.dictionary) + np.asarray(encoded.indices.to_numpy(), np.int64)
-        code, width = numbered(wide, width * len(encoded.dictionary))
-    first = np.zeros(width if count else 0, np.int64)
-    first[code[::-1]] = np.arange(count)[::-1]
-    return first, code
 
 
 def _added(aggregate: Aggregate, values: pa.Array) -> Real:

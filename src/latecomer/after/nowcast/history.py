@@ -13,7 +13,7 @@ from latecomer.model.lateness.histogram import Whole
 from latecomer.model.nowcast.calibration import LEAST_TRIALS
 from latecomer.model.nowcast.estimating import LEAST
 from latecomer.model.nowcast.filling import Fillings
-from latecomer.model.windows import Calendar, Sliding, Tumbling, Windows
+from latecomer.model.windows import Sliding, TimedWindow, Windows
 
 ENOUGH_WINDOWS = 4 * LEAST
 """So many past windows are asked for."""
@@ -22,11 +22,8 @@ MOST_WINDOWS = 300
 _SHARES = (0.999, 0.99, 0.95)
 """A window counts as whole when this share of events has come; the first that leaves enough windows."""
 
-Timed = Tumbling | Sliding | Calendar
-"""Windows of which it is known beforehand when they end."""
 
-
-def looked_for(window: Timed) -> int:
+def looked_for(window: TimedWindow) -> int:
     """How long a stretch of windows is asked for."""
     return ENOUGH_WINDOWS * max(window.step, window.reach)
 
@@ -90,7 +87,7 @@ class History:
 
 def _windows(window: Windows, begin: int, until: int) -> tuple[Whole, Whole]:
     """The newest windows that start from a moment on and end by another; of those that overlap, some that do not."""
-    assert isinstance(window, Timed)  # noqa: S101
+    assert isinstance(window, TimedWindow)  # noqa: S101
     every = -(-window.size // window.every) if isinstance(window, Sliding) else 1
     begin = max(begin, until - (MOST_WINDOWS + 1) * every * window.step - window.reach)
     ends = list(window.ends(begin, until))

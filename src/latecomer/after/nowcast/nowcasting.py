@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from latecomer.after.nowcast.arrivals import TAKEN_IN, Arrivals, CannotBeRead, Key, newest_arrivals
-from latecomer.after.nowcast.history import History, Timed, looked_for
+from latecomer.after.nowcast.arrivals import TAKEN_IN, Arrivals, Key, newest_arrivals
+from latecomer.after.nowcast.history import History, looked_for
 from latecomer.after.nowcast.present import MOST_ROWS, Columns, Present, Told
 from latecomer.after.nowcast.report import Nowcast
+from latecomer.after.reading.computed import OnlySpark
 from latecomer.after.reading.reader import Reader
 from latecomer.config.zoned import written
 from latecomer.model.durations import to_micros
@@ -21,7 +22,7 @@ from latecomer.model.nowcast.calibration import calibrated, drift
 from latecomer.model.nowcast.estimating import LEAST
 from latecomer.model.nowcast.filling import EVENTS, Filled
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.model.windows import FIRST_MOMENT, Windows
+from latecomer.model.windows import FIRST_MOMENT, TimedWindow, Windows
 
 PROBES = 4
 """At so many ages calibration is measured."""
@@ -45,7 +46,7 @@ def nowcast(
     watermark = BEGIN_OF_TIME if timeline is None else timeline.watermark
     present = Present(reader, book, reader._chosen(book, window, key), watermark, most)
     windows = book.output.window
-    if not isinstance(windows, Timed):
+    if not isinstance(windows, TimedWindow):
         return present.refused(_never(windows), now)
     if last < 0 or now <= FIRST_MOMENT:
         return present.refused("no batch is complete yet; run the pipeline first", now)
@@ -53,7 +54,7 @@ def nowcast(
     while True:
         try:
             arrivals = newest_arrivals(store, book.layout, last, now - back)
-        except CannotBeRead as error:
+        except OnlySpark as error:
             return present.refused(str(error), now)
         history = History.of(windows, arrivals, now)
         exhausted = arrivals.whole or arrivals.since >= since
@@ -226,7 +227,7 @@ def _remarks(present: Present, arrivals: Arrivals, now: int, rows: pa.Table) -> 
 def _nothing_yet(present: Present, now: int, rows: pa.Table) -> list[str]:
     """The window that runs now, where no event of it has come."""
     window = present.book.output.window
-    if present.chosen != "true" or not isinstance(window, Timed):
+    if present.chosen != "true" or not isinstance(window, TimedWindow):
         return []
     running = window.assign_all(now)[-1]
     if any(to_micros(start) == running.start for start in rows["window_start"].unique().to_pylist()):

@@ -13,17 +13,16 @@ import pyarrow as pa
 from latecomer.after.nowcast.arrivals import estimable
 from latecomer.after.nowcast.report import Names, Nowcast
 from latecomer.after.reading.reader import Reader, _Book, _open_windows, _standing
-from latecomer.config.checks import PRIVATE
 from latecomer.model.durations import to_micros
 from latecomer.model.nowcast.estimating import Estimate
 from latecomer.model.panes import Accumulation
 from latecomer.model.windows import FIRST_MOMENT
+from latecomer.store.columns import EVENTS
 from latecomer.store.sql import double_quoted, listed, moment_literal
 from latecomer.store.standing import not_taken_back, standing
 
 MOST_ROWS = 2000
 """So many numbers are estimated, the newest."""
-_HELD = f"{PRIVATE}events"
 
 
 class Present:
@@ -54,18 +53,18 @@ class Present:
     def held(self, rows: pa.Table) -> dict[tuple[Any, ...], int]:
         """How many events are in the number that stands, for each window and key."""
         book, panes = self.book, self.book.tables.panes
-        if not panes.exists or not rows.num_rows or _HELD not in panes.columns:
+        if not panes.exists or not rows.num_rows or EVENTS not in panes.columns:
             return {}
         place = listed(book.place)
         first = to_micros(min(rows["window_end"].to_pylist()))
         among = f"(select * from t where {self.chosen} and window_end >= {moment_literal(first)})"
         if book.output.accumulation is Accumulation.DISCARDING:
-            summed = f"sum({double_quoted(_HELD)}) as {double_quoted(_HELD)}"
+            summed = f"sum({double_quoted(EVENTS)}) as {double_quoted(EVENTS)}"
             sql = f"select {place}, {summed} from ({not_taken_back(among, place)}) group by {place}"
         else:
-            sql = standing(among, place, f"{place}, {double_quoted(_HELD)}")
+            sql = standing(among, place, f"{place}, {double_quoted(EVENTS)}")
         found = panes.query(sql).to_pylist()
-        return {tuple(row[name] for name in book.place): row[_HELD] for row in found if row[_HELD]}
+        return {tuple(row[name] for name in book.place): row[EVENTS] for row in found if row[EVENTS]}
 
     def refused(self, reason: str, now: int) -> Nowcast:
         """The numbers as they are, and why there is nothing more to say."""

@@ -35,6 +35,8 @@ from latecomer.store.store import OutputTables, Store
 from latecomer.store.table import Table
 
 Number = Decimal | float
+_INPUT = f"{PRIVATE}input_"
+"""Before the name of a key, or of what is added up."""
 FIRST_DELIVERY = (
     "not exists (select 1 from (select event_id as _lc_id, event_time as _lc_at, batch as _lc_in from e) "
     "where _lc_id = event_id and _lc_at = event_time and _lc_in < batch)"
@@ -296,10 +298,10 @@ class Accounts:
         )
         if not table.exists:
             return schema.empty_table()
-        listed = [f"{sql} as {double_quoted(PRIVATE + name)}" for name, sql in {**keys, **inputs}.items()]
-        groups = ["window_start", "window_end", *(double_quoted(PRIVATE + key) for key in keys)]
-        told = [f"{double_quoted(PRIVATE + key)} as {double_quoted(key)}" for key in keys]
-        told += [f"sum({double_quoted(PRIVATE + name)}) as {double_quoted(name)}" for name in inputs]
+        listed = [f"{sql} as {double_quoted(_INPUT + name)}" for name, sql in {**keys, **inputs}.items()]
+        groups = ["window_start", "window_end", *(double_quoted(_INPUT + key) for key in keys)]
+        told = [f"{double_quoted(_INPUT + key)} as {double_quoted(key)}" for key in keys]
+        told += [f"sum({double_quoted(_INPUT + name)}) as {double_quoted(name)}" for name in inputs]
         rows = table.query(
             f"select {', '.join([*groups[:2], *told])} from "
             f"(select {', '.join([*groups[:2], *listed])} from t where {self.span.sql()} and {chosen}) "

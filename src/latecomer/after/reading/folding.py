@@ -15,13 +15,12 @@ import pyarrow as pa
 
 from latecomer.model import meaning, types
 from latecomer.model.aggregates import SKETCHED, TALLIED, Aggregate
+from latecomer.model.types import MOST_DIGITS
 from latecomer.model.written_numbers import fits
 
 State = Mapping[str, Any]
 Event = Mapping[str, Any]
 """Event time `t`, arrival time `a`, origin `o`, position `p` and value `v`."""
-
-_MOST_DIGITS = 10**38
 
 
 def state_of(aggregate: Aggregate, events: Sequence[Event], kind: str) -> dict[str, Any]:
@@ -149,7 +148,7 @@ def _exact_moments(values: Sequence[Any], scale: int) -> dict[str, Any]:
 
 
 def _unless_lost(whole: int) -> Decimal | None:
-    return Decimal(whole) if abs(whole) < _MOST_DIGITS else None
+    return Decimal(whole) if abs(whole) < 10**MOST_DIGITS else None
 
 
 def _moments(values: Sequence[float]) -> dict[str, Any]:

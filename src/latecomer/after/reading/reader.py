@@ -36,6 +36,7 @@ from latecomer.model.holding import Holding
 from latecomer.model.panes import Accumulation
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import END_OF_TIME
+from latecomer.store.columns import state_column
 from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.pins import read_pins
 from latecomer.store.publication import LATE_ORDER, publication_order
@@ -51,7 +52,7 @@ from latecomer.store.table import Table, moments
 OPEN = "OPEN"
 """The timing of a window that has not fired yet."""
 
-_ROWS, _BACK = f"{PRIVATE}rows", f"{PRIVATE}back"
+_COUNT, _STATES = f"{PRIVATE}state_count", f"{PRIVATE}states_of_"
 _PLAIN = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
 
 
@@ -429,12 +430,12 @@ def _open_windows(book: _Book, notes: list[str], chosen: str = "true") -> pa.Tab
     partials, panes = book.tables.partials, book.tables.panes
     if not partials.exists:
         return book.schema.empty_table()
-    merged = [f"count(*) as {double_quoted(_ROWS)}"]
+    merged = [f"count(*) as {double_quoted(_COUNT)}"]
     for name, aggregate in book.output.aggregates.items():
         merged.append(f"{_folded(book, partials, name, aggregate)} as {double_quoted(name)}")
         if parts := _parts(book, aggregate):
-            fields = ", ".join(f"'{part}', {double_quoted(f'{PRIVATE}{name}_{part}')}" for part in parts)
-            merged.append(f"array_agg(named_struct({fields})) as {double_quoted(PRIVATE + name)}")
+            fields = ", ".join(f"'{part}', {double_quoted(state_column(name, part))}" for part in parts)
+            merged.append(f"array_agg(named_struct({fields})) as {double_quoted(_STATES + name)}")
     closed, others = "", {}
     if panes.exists:
         same = [
@@ -448,7 +449,7 @@ def _open_windows(book: _Book, notes: list[str], chosen: str = "true") -> pa.Tab
         f"select {place}, {', '.join(merged)} from {states} {closed} group by {place}", **others
     )
     columns = {name: rows[name] for name in book.place}
-    counted = rows[_ROWS].to_pylist()
+    counted = rows[_COUNT].to_pylist()
     for name, aggregate in book.output.aggregates.items():
         columns[name] = _finished(book, name, aggregate, rows, counted, notes)
     columns["sequence"] = pa.nulls(rows.num_rows, pa.int64())
@@ -477,7 +478,7 @@ def _finished(
         for index in several:
             values[index] = None
     else:
-        states, column = rows[PRIVATE + name].to_pylist(), book.layout.types[aggregate.column or ""]
+        states, column = rows[_STATES + name].to_pylist(), book.layout.types[aggregate.column or ""]
         for index in several:
             values[index] = folded(aggregate, states[index], column, kind)
     return pa.chunked_array([pa.array(values, kind)])

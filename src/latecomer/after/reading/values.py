@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from latecomer.config.zoned import read
 from latecomer.errors import PipelineError, Problem
+from latecomer.model.types import MOST_DIGITS
 from latecomer.model.written_numbers import fits, written_number
 from latecomer.model.zones import to_utc
 from latecomer.store.layout import TIMESTAMP
 
-MOST_DIGITS = 38
 _NO_NUMBERS = frozenset({"nan", "inf", "infinity", "-inf", "-infinity", "+inf", "+infinity"})
 _LONGEST = 60
 

@@ -11,11 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.rebuild.rebuilt import AFTER, PRIOR, SEQUENCE, Range, counters
+from latecomer.after.rebuild.columns import AFTER, PRIOR, SEQUENCE
+from latecomer.after.rebuild.rebuilt import Range, counters
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.store.files import Location, new_parquet, open_parquet, parquet_files
 from latecomer.store.layout import TIMESTAMP, arrow_type
-from latecomer.windowing.assign import END, START
+from latecomer.windowing.columns import END, START
 
 
 def parts(folder: Location) -> Iterator[pa.Table]:

@@ -12,11 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from latecomer.after.rebuild.columns import AFTER, BEFORE, CHANGE
 from latecomer.after.rebuild.corrected import field_of, parts, write_panes
 from latecomer.after.rebuild.rebuilt import (
-    AFTER,
-    BEFORE,
-    CHANGE,
     CHANGED,
     NEW,
     WITHDRAWN,
@@ -33,6 +31,7 @@ from latecomer.model import types
 from latecomer.model.durations import iso
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.spark.progress import Watch, watched
+from latecomer.store.columns import EVENTS
 from latecomer.store.coverage import covered_since, require_windows
 from latecomer.store.files import Location, remove_all, url
 from latecomer.store.layout import arrow_type
@@ -42,11 +41,10 @@ from latecomer.store.store import Store
 from latecomer.store.table import DataFile
 from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.values import json_value
-from latecomer.windowing.assign import END, START
-from latecomer.windowing.states import EVENTS
+from latecomer.windowing.columns import END, START
 
 LARGEST = 10
-MOST_DIGITS = 100
+_PRECISION = 100
 """More than any sum has: Python's own 28 would round it."""
 
 
@@ -117,7 +115,7 @@ def _recorded(
         "bytes": sum(file.size for file in read),
         "rows": sum(file.rows for file in read),
     }
-    with localcontext(prec=MOST_DIGITS):
+    with localcontext(prec=_PRECISION):
         taken_in = {
             unit: (figures.sums[AFTER, column] or Decimal(0)) - (figures.sums[BEFORE, column] or Decimal(0))
             for unit, column in held.items()
@@ -188,7 +186,7 @@ class _Figures:
         self.keys.update(zip(*keys, strict=True) if keys else [()] * bool(part.num_rows))
         for (side, name), before in self.sums.items():
             more = _total(field_of(part, side, name))
-            with localcontext(prec=MOST_DIGITS):
+            with localcontext(prec=_PRECISION):
                 self.sums[side, name] = before if more is None else (before or Decimal(0)) + more
         self._add_largest(part)
 

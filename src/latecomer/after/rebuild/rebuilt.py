@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
+from latecomer.after.rebuild.columns import AFTER, BEFORE, CHANGE, PRIOR, SEQUENCE
 from latecomer.config.checks import PRIVATE
 from latecomer.firing.output import OutputLogic
 from latecomer.log.repeats import repeats_in
@@ -24,21 +25,18 @@ from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Accumulation, Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.model.windows import FIRST_MOMENT, Session
+from latecomer.store.columns import EVENTS, SINCE, UNSETTLED, WAITING_EVENTS, measure_column
 from latecomer.store.files import Location, url
 from latecomer.store.sql import quoted
 from latecomer.store.table import DataFile
 from latecomer.windowing import sessions
-from latecomer.windowing.assign import END, START, with_windows
-from latecomer.windowing.judge import CODES, FATE, PARTLY, WATERMARK, as_seen, kept_sql
-from latecomer.windowing.states import EVENTS, SINCE, UNSETTLED, WAITING, measure_column
+from latecomer.windowing.assign import with_windows
+from latecomer.windowing.columns import CELL, END, FATE, PARTLY, SESSION, START, WATERMARK
+from latecomer.windowing.judge import CODES, as_seen, kept_sql
 
-BEFORE, AFTER = f"{PRIVATE}before", f"{PRIVATE}after"
-PRIOR = f"{PRIVATE}prior"
-"""The panes that stand, to be taken back where the output takes back what it replaces."""
-SEQUENCE = f"{PRIVATE}next"
-CHANGE = f"{PRIVATE}change"
 NEW, CHANGED, WITHDRAWN = "new", "changed", "withdrawn"
-_CLOSED, _NTH, _TURN = f"{PRIVATE}closed", f"{PRIVATE}nth", f"{PRIVATE}turn"
+_RETRACTED, _TURN = f"{PRIVATE}retracted", f"{PRIVATE}turn"
+_WITHIN, _CLOSED = f"{PRIVATE}within", f"{PRIVATE}closed"
 _WAS, _IS = f"{PRIVATE}was", f"{PRIVATE}is"
 """Whether a number stands, and whether one should."""
 _BEFORE, _AFTER = f"{PRIVATE}before_", f"{PRIVATE}after_"
@@ -141,11 +139,9 @@ def computed(range_: Range, events: DataFrame) -> DataFrame:
     columns |= {PARTLY: "false"} if window.overlaps else {}
     inputs = merger.of_events(placed.withColumns({name: F.expr(sql) for name, sql in columns.items()}))
     if isinstance(window, Session):
-        cells = merger.merge(
-            inputs.withColumn(sessions.CELL, F.expr(sessions.cell_sql(window))), within=sessions.CELL
-        )
+        cells = merger.merge(inputs.withColumn(CELL, F.expr(sessions.cell_sql(window))), within=CELL)
         numbered = sessions.numbered(merger.again(cells), merger.input_keys, window)
-        return merger.merge(numbered, within=sessions.SESSION)
+        return merger.merge(numbered, within=SESSION)
     return merger.merge(inputs)
 
 
@@ -246,11 +242,11 @@ def _added_up(logic: OutputLogic, panes: DataFrame) -> DataFrame:
     """Discarding panes tell what is new, and what stands is their sum."""
     whole = F.struct(*map(quoted, (field.name for field in logic.merger.schema)))
     inserts = F.collect_list(F.when(F.col("op") == Op.INSERT.value, whole)).alias(PRIOR)
-    back = F.collect_set(F.when(F.col("op") == Op.RETRACT.value, F.col("sequence"))).alias(_NTH)
+    back = F.collect_set(F.when(F.col("op") == Op.RETRACT.value, F.col("sequence"))).alias(_RETRACTED)
     told = panes.groupBy(*_place(logic)).agg(inserts, back, (F.max("sequence") + 1).alias(SEQUENCE))
     told = told.withColumn(
-        PRIOR, F.expr(f"filter({PRIOR}, p -> not array_contains({_NTH}, p.sequence))")
-    ).drop(_NTH)
+        PRIOR, F.expr(f"filter({PRIOR}, p -> not array_contains({_RETRACTED}, p.sequence))")
+    ).drop(_RETRACTED)
     parts = told.selectExpr(f"explode({PRIOR}) as {PRIOR}").select(f"{PRIOR}.*")
     added = logic.merger.merge(logic.merger.of_states(parts, Fate.ON_TIME))
     stated = (f"{quoted(name)} as {quoted(_BEFORE + name)}" for name in _stated_names(logic))
@@ -295,15 +291,15 @@ def _chosen(range_: Range, both: DataFrame) -> DataFrame:
         return both.where(range_.windows_sql)
     keys = [quoted(key) for key in range_.logic.layout.keys]
     numbered = sessions.numbered(both, keys, window)
-    together = Window.partitionBy(*keys, sessions.SESSION)
+    together = Window.partitionBy(*keys, SESSION)
     within = f"{START} < {range_.until}L and {END} > {range_.since}L"
     gap = window.gap if range_.whole > BEGIN_OF_TIME else 0
     closed = F.max(END).over(together) <= range_.watermark
     return (
-        numbered.withColumn(_NTH, F.max(F.expr(within)).over(together))
+        numbered.withColumn(_WITHIN, F.max(F.expr(within)).over(together))
         .withColumn(_CLOSED, closed & (F.min(START).over(together) >= range_.whole + gap))
-        .where(f"{_NTH} and {_CLOSED}")
-        .drop(_NTH, _CLOSED, sessions.SESSION)
+        .where(f"{_WITHIN} and {_CLOSED}")
+        .drop(_WITHIN, _CLOSED, SESSION)
     )
 
 
@@ -349,7 +345,7 @@ def _same(name: str, kind: str) -> Column:
 
 def counters(logic: OutputLogic) -> list[str]:
     """The private columns that say what is new: in a rebuilt window, nothing is."""
-    some = (SINCE, UNSETTLED, WAITING)
+    some = (SINCE, UNSETTLED, WAITING_EVENTS)
     return [*logic.merger.new_columns, *(name for name in some if name in logic.merger.state_columns)]
 
 

@@ -25,6 +25,7 @@ from latecomer.after.reading.values import like, moments, plain, refused, togeth
 from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.gaps import KINDS, Gap, Reconciliation, Tolerance, less, total
 from latecomer.after.replay.comparison import CHANGE, CHANGES, DIFFERENT, EQUAL, EXTRA, MISSING
+from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Pipeline
 from latecomer.errors import did_you_mean
 from latecomer.model.aggregates import RANDOMISED
@@ -44,7 +45,7 @@ THEIRS = "_source"
 """The suffix of the source's numbers beside the results'."""
 EXPLAINED = "explained"
 
-_SIDE, _OURS, _BOOKS = "_lc_side", "_lc_ours", "_lc_books"
+_SIDE, _OURS, _BOOKS = f"{PRIVATE}side", f"{PRIVATE}ours", f"{PRIVATE}books"
 _RESULTS, _SOURCE, _FIRST_ACCOUNT = 0, 1, 2
 _PLACED = KINDS[:3]
 """The accounts that say for which window and key an amount was meant."""
@@ -406,7 +407,7 @@ def _each(rows: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def _account(kind: str, name: str) -> str:
-    return f"_lc_{kind}_{name}"
+    return f"{PRIVATE}account_{kind}_{name}"
 
 
 def _listing(names: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.after.reading.accounts import Accounts
+from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
 from latecomer.firing.batch import Batch
 from latecomer.firing.choose import output_logic
@@ -44,8 +45,8 @@ from latecomer.store.sql import quoted
 from latecomer.store.store import Store
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
 from latecomer.windowing import sessions
-from latecomer.windowing.assign import END, START
-from latecomer.windowing.judge import BATCH, CODES, FATE, Periods, as_seen, judged
+from latecomer.windowing.columns import BATCH, END, FATE, SESSION, START
+from latecomer.windowing.judge import CODES, Periods, as_seen, judged
 
 LOG = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ class _Computing:
         if isinstance(window, Session):
             inputs = merger.of_events(sessions.judged(seen, timeline, logic.output))
             numbered = sessions.numbered(inputs, [*merger.input_keys, FATE], window)
-            merged = merger.merge(numbered, within=sessions.SESSION)
+            merged = merger.merge(numbered, within=SESSION)
         else:
             merged = merger.merge(merger.of_events(judged(seen, timeline, logic.output)))
         kept = merged.where(F.col(FATE) == CODES[Fate.ON_TIME])
@@ -118,7 +119,7 @@ class _Computing:
         gone = self._judged(logic, periods).where(F.col(FATE) == CODES[Fate.DROPPED])
         keys = [quoted(key) for key in logic.layout.keys]
         sums = [F.expr(_summed(each, logic.layout.types)).alias(name) for name, each in additive.items()]
-        grouped = gone.groupBy(START, END, *keys).agg(*(sums or [F.lit(0).alias("_lc_none")]))
+        grouped = gone.groupBy(START, END, *keys).agg(*(sums or [F.lit(0).alias(f"{PRIVATE}none")]))
         return grouped.select(*_place(logic), *map(quoted, additive))
 
     def _seen(self, output: Output) -> DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -11,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from latecomer.fast import Declined
+from latecomer.config.checks import PRIVATE
 from latecomer.log.events import EventLog, Received
 from latecomer.model.ledger import EVENTS
 from latecomer.model.timeline import Timeline
@@ -19,9 +18,8 @@ from latecomer.source.base import NO_CLOCK, Clock, Slice
 from latecomer.store.coverage import DEAD_LETTERS, removed_amounts, removed_until
 from latecomer.store.past import ReplayStore
 from latecomer.store.sql import quoted
-from latecomer.store.table import DataFile, Table
 
-_BEFORE = "_lc_before"
+_BEFORE = f"{PRIVATE}ticks_before"
 
 
 class PastLog(EventLog):
@@ -30,10 +28,10 @@ class PastLog(EventLog):
     store: ReplayStore
 
     def __init__(self, spark: SparkSession, store: ReplayStore) -> None:
-        super().__init__(spark, store)
-        self.ticks_before: dict[int, int] = {}
         self.every = store.pipeline.watermark.every
-        self.logged_every = store.logged_every
+        as_logged = self.every == store.logged_every
+        super().__init__(spark, store, ticks_anew=None if as_logged else self._count_ticks)
+        self.ticks_before: dict[int, int] = {}
         self.removed = removed_until(store, DEAD_LETTERS)
         self.amounts = removed_amounts(store, DEAD_LETTERS)
         said = store.past_watermarks.query("select batch, max(arrival_by) as clocks from t group by batch")
@@ -70,15 +68,7 @@ class PastLog(EventLog):
             unit: self.amounts.get((batch, unit), Decimal(0)) for unit in (EVENTS, *self.store.measures())
         }
 
-    def _load(self, table: Table, files: Sequence[DataFile], batch: int) -> pa.Table:
-        if self.every != self.logged_every:
-            raise Declined("ticks of another length than those of the log")
-        return super()._load(table, files, batch)
-
-    def _read(self, files: Sequence[DataFile]) -> DataFrame:
-        events = super()._read(files)
-        if self.every == self.logged_every:
-            return events
+    def _count_ticks(self, events: DataFrame) -> DataFrame:
         if self.every != "event":
             arrival = "unix_micros(arrival_time)"
             tick = F.expr(f"({arrival} - pmod({arrival}, {self.every}L)) div {self.every}L")

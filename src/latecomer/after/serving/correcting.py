@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from latecomer.after.reading.accounts import FIRST_DELIVERY, Span, looks_for_repeats
 from latecomer.after.reading.reader import Reader
-from latecomer.after.serving.states import GATHERED, averaged, gathered_columns, state_columns, with_states
+from latecomer.after.serving.columns import GATHERED
+from latecomer.after.serving.states import averaged, gathered_columns, state_columns, with_states
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
 from latecomer.errors import PipelineError, Problem
@@ -37,7 +38,8 @@ from latecomer.store.table import APPLICATION, Table
 IN_RANGE = "latecomer.range"
 """Calls for a range of windows are counted here; calls for all of them by the side output's last batch."""
 
-_ROWS, _DONE, _GROUP, _IN = (f"{PRIVATE}{name}" for name in ("rows", "done", "group_done", "in_"))
+_ROWS, _IN = f"{PRIVATE}rows", f"{PRIVATE}in_"
+_DONE, _GROUP = f"{PRIVATE}done", f"{PRIVATE}group_done"
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:

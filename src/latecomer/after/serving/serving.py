@@ -9,6 +9,7 @@ import pyarrow as pa
 from latecomer.after.reading.choices import Origin
 from latecomer.after.reading.folding import quotient
 from latecomer.after.reading.reader import Reader
+from latecomer.after.serving.columns import STATES
 from latecomer.after.serving.correcting import Corrections, corrections_of, fitted
 from latecomer.after.serving.statement import (
     DATAFUSION,
@@ -19,7 +20,7 @@ from latecomer.after.serving.statement import (
     serving_names,
     standing_numbers,
 )
-from latecomer.after.serving.states import STATES, merged
+from latecomer.after.serving.states import merged
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
 from latecomer.store.rebuilds import Rebuilds, Record

@@ -12,20 +12,21 @@ from decimal import Decimal
 from typing import Literal
 
 from latecomer.after.reading.choices import Origin
+from latecomer.after.serving.columns import STATES
 from latecomer.after.serving.correcting import Corrections, wide
-from latecomer.after.serving.states import STATES, gathered_states, state_columns
+from latecomer.after.serving.states import gathered_states, state_columns
 from latecomer.config.checks import PRIVATE
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.panes import Accumulation, Timing
+from latecomer.store.columns import state_column
 from latecomer.store.sql import double_quoted, quoted
 from latecomer.store.standing import newest_first, not_taken_back, standing
 from latecomer.store.state_types import LOW_DIGITS, beyond_column, beyond_halves
 
-BASE, MORE = f"{PRIVATE}base_", f"{PRIVATE}more_"
-_LATE, _TOLD, _NTH, _BACK, _NEWEST, _MARK, _REBUILD = (
-    f"{PRIVATE}{name}" for name in ("late", "told", "nth", "back", "newest", "mark", "rebuild")
-)
+_BASE, _MORE = f"{PRIVATE}base_", f"{PRIVATE}more_"
+_LATE, _TOLD = f"{PRIVATE}late", f"{PRIVATE}told"
+_NEWEST, _MARK, _REBUILD = f"{PRIVATE}newest", f"{PRIVATE}mark", f"{PRIVATE}rebuild"
 
 
 @dataclass(frozen=True)
@@ -285,16 +286,16 @@ def _sides(sql: Sql, ours: Corrections) -> list[str]:
     for name, aggregate in ours.output.aggregates.items():
         kind, column = ours.layout.values[name], sql.quote(name)
         base = sql.fold("any", kind, f"case when {_LATE} = 0 then {column} end")
-        sides.append(f"{base} as {sql.quote(BASE + name)}")
+        sides.append(f"{base} as {sql.quote(_BASE + name)}")
         if name in ours.added:
             function = "sum" if _adds(aggregate) else aggregate.function
             more = sql.fold(function, kind, f"case when {_LATE} = 1 then {column} end")
-            sides.append(f"{more} as {sql.quote(MORE + name)}")
+            sides.append(f"{more} as {sql.quote(_MORE + name)}")
     for name in sql.merges(ours):
         if sql.states == "gathered":
             sides.append(f"{gathered_states(ours.layout, name)} as {sql.quote(STATES + name)}")
         else:
-            sides.append(f"{_merged(sql, ours, name)} as {sql.quote(MORE + name)}")
+            sides.append(f"{_merged(sql, ours, name)} as {sql.quote(_MORE + name)}")
     return sides
 
 
@@ -305,7 +306,7 @@ def _merged(sql: Sql, ours: Corrections, name: str) -> str:
     """
     double, function = sql.kind("double"), ours.output.aggregates[name].function
     parts = {
-        column.removeprefix(f"{PRIVATE}{name}_"): f"cast({sql.quote(column)} as {double})"
+        column.removeprefix(state_column(name, "")): f"cast({sql.quote(column)} as {double})"
         for column in state_columns(ours.layout, name)
     }
     n = parts["count"]
@@ -329,7 +330,7 @@ def _merged(sql: Sql, ours: Corrections, name: str) -> str:
 def _served(sql: Sql, ours: Corrections, name: str, aggregate: Aggregate) -> list[str]:
     """An aggregate's columns: what stands, its base, and its correction."""
     kind = ours.layout.values[name]
-    base, more = sql.quote(BASE + name), sql.quote(MORE + name)
+    base, more = sql.quote(_BASE + name), sql.quote(_MORE + name)
     shown_base, shown_more = map(sql.quote, serving_names(ours, name))
     if name not in ours.added:
         return [f"{_derived(sql, ours, name)} as {sql.quote(name)}", f"{base} as {shown_base}"]
@@ -350,7 +351,7 @@ def _served(sql: Sql, ours: Corrections, name: str, aggregate: Aggregate) -> lis
 
 def _sum(sql: Sql, name: str) -> str:
     """Base and correction; null only where both have nothing to add up."""
-    base, more = sql.quote(BASE + name), sql.quote(MORE + name)
+    base, more = sql.quote(_BASE + name), sql.quote(_MORE + name)
     return f"case when {base} is null then {more} when {more} is null then {base} else {base} + {more} end"
 
 
@@ -358,12 +359,12 @@ def _derived(sql: Sql, ours: Corrections, name: str) -> str:
     """What states, or a corrected sum and count, come to. The reader makes it itself, and exact decimals only it."""
     kind, otherwise = ours.layout.values[name], sql.nothing(ours.layout.values[name])
     if sql.states == "summed" and name in sql.merges(ours):
-        otherwise = sql.quote(MORE + name)
+        otherwise = sql.quote(_MORE + name)
     if name in ours.derived and sql.checks_sums and not types.is_decimal(kind):
         total, count = (_sum(sql, part) for part in ours.derived[name])
         double = sql.kind("double")
         otherwise = f"cast({total} as {double}) / nullif(cast({count} as {double}), 0)"
-    return f"case when {_LATE} = 0 then {sql.quote(BASE + name)} else {otherwise} end"
+    return f"case when {_LATE} = 0 then {sql.quote(_BASE + name)} else {otherwise} end"
 
 
 def _adds(aggregate: Aggregate) -> bool:

@@ -12,29 +12,25 @@ from typing import Any
 import pyarrow as pa
 
 from latecomer.after.reading.folding import State, folded, state_of
-from latecomer.config.checks import PRIVATE
+from latecomer.after.serving.columns import GATHERED
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
+from latecomer.store.columns import state_column
 from latecomer.store.layout import PaneLayout, arrow_type
 from latecomer.store.state_types import state_parts
-
-GATHERED = f"{PRIVATE}gathered_"
-"""Before a source column's name: the late events of a group with their values of it."""
-STATES = f"{PRIVATE}states_"
-"""Before an aggregate's name: its states on both sides."""
 
 
 def state_columns(layout: PaneLayout, name: str) -> dict[str, str]:
     """The private columns of an aggregate's state and their types; none where it adds up."""
     aggregate = layout.output.aggregates[name]
     parts = state_parts(aggregate, _kind(layout, name))
-    return {f"{PRIVATE}{name}_{part}": kind for part, kind in parts.items()}
+    return {state_column(name, part): kind for part, kind in parts.items()}
 
 
 def averaged(layout: PaneLayout) -> dict[str, Aggregate]:
     """The states of averages as what they are, a sum and a count: by their columns."""
     return {
-        f"{PRIVATE}{name}_{part}": Aggregate(function=part, column=each.column)
+        state_column(name, part): Aggregate(function=part, column=each.column)
         for name, each in layout.output.aggregates.items()
         if each.function == "avg"
         for part in ("sum", "count")
@@ -61,7 +57,7 @@ def with_states(layout: PaneLayout, rows: pa.Table) -> pa.Table:
         groups = rows[GATHERED + aggregate.column].to_pylist()
         states = [state_of(aggregate, [_event(each) for each in group], kind) for group in groups]
         for column, stored in columns.items():
-            part = column.removeprefix(f"{PRIVATE}{name}_")
+            part = column.removeprefix(state_column(name, ""))
             rows = rows.append_column(column, pa.array([state[part] for state in states], arrow_type(stored)))
     return rows
 
@@ -73,7 +69,7 @@ def _event(gathered: Mapping[str, Any]) -> dict[str, Any]:
 
 def gathered_states(layout: PaneLayout, name: str) -> str:
     """All states of an aggregate in a group, for DataFusion."""
-    prefix = f"{PRIVATE}{name}_"
+    prefix = state_column(name, "")
     fields = ", ".join(
         f"'{column.removeprefix(prefix)}', \"{column}\"" for column in state_columns(layout, name)
     )

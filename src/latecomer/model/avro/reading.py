@@ -33,12 +33,12 @@ from latecomer.model.avro.types import (
 )
 from latecomer.model.paths import DEEPEST
 from latecomer.model.schemas import SchemaError
+from latecomer.model.types import MOST_DIGITS, normal_type
 
 MARK = "_lc_decoded"
 """A field that no writer has: true in every record that was read."""
-MOST_DIGITS = 38
 MOST_COLUMNS = 2_000
-Given = Literal["plain", "json", "uuid", "nanos", "local_nanos", "millis_of_day", "union"]
+Given = Literal["plain", "json", "list", "uuid", "nanos", "local_nanos", "millis_of_day", "union"]
 _PLAIN = {
     "boolean": "boolean",
     "int": "int",
@@ -62,6 +62,8 @@ _NANOS: dict[str, tuple[str, Given]] = {
     "timestamp-nanos": ("timestamp", "nanos"),
     "local-timestamp-nanos": ("timestamp_ntz", "local_nanos"),
 }
+_NO_ELEMENTS = {"timestamp-nanos", "time-millis", "time-micros"}
+"""What a list is no column of: writers may have another unit, and Spark hands over numbers."""
 _FAMILIES = ("local-timestamp-", "timestamp-", "time-")
 _WIDER = (("int", "long"), ("float", "double"))
 
@@ -339,6 +341,8 @@ class _Maker:
         return Value(way, "string", "union", tuple(members))
 
     def _single(self, found: Defined, sources: Sequence[Defined], way: tuple[str, ...]) -> Value:
+        if isinstance(found, Array | Map) and self._list_type(found) is not None:
+            return Value(way, self._list_type(found, sources) or "string", "list")
         if isinstance(found, Array | Map | Record | Union):
             return Value(way, "string", "json")
         if isinstance(found, Enum):
@@ -356,6 +360,46 @@ class _Maker:
         if logical.name == "decimal" and (logical.precision or 0) <= MOST_DIGITS:
             return Value(way, f"decimal({logical.precision},{logical.scale})")
         return Value(way, _TIMES.get(logical.name, _PLAIN[kind]))
+
+    def _list_type(self, found: Array | Map, sources: Sequence[Defined] = ()) -> str | None:
+        """The type of a list or a map as it is read; none where it holds what no column can."""
+        try:
+            return normal_type(self._inner_type([found], sources))
+        except ValueError:
+            return None
+
+    def _inner_type(self, branches: Sequence[Defined], sources: Sequence[Defined]) -> str:
+        kinds = {each.kind for each in branches}
+        wider = next((_PLAIN[wide] for narrow, wide in _WIDER if kinds == {narrow, wide}), None)
+        if wider is not None:
+            return wider
+        if len(branches) != 1:
+            raise ValueError("a union")
+        found = branches[0]
+        partner = self._partner(found, sources)
+        match found:
+            case Array():
+                inner = self._candidates(partner.items) if isinstance(partner, Array) else ()
+                return f"array<{self._inner_type(self._branches(found.items), inner)}>"
+            case Map():
+                inner = self._candidates(partner.values) if isinstance(partner, Map) else ()
+                return f"map<string,{self._inner_type(self._branches(found.values), inner)}>"
+            case Record():
+                fields = [
+                    self._inner_field(field, self._source_of(field, partner))
+                    for field in found.fields
+                    if self._kept(found, field)
+                ]
+                return f"struct<{','.join(fields)}>"
+        value = self._single(found, sources, ())
+        own = None if isinstance(found, Union | Enum) else logical_type(found)
+        if value.given not in ("plain", "nanos") or (own is not None and own.name in _NO_ELEMENTS):
+            raise ValueError("a value that has to be computed")
+        return "bigint" if value.given == "nanos" else value.kind
+
+    def _inner_field(self, field: Field, source: Field | None) -> str:
+        inner = self._candidates(source.type) if source else ()
+        return f"`{(source or field).name}`:{self._inner_type(self._branches(field.type), inner)}"
 
 
 def _family(logical: Logical) -> str:

@@ -1,4 +1,4 @@
-"""The SQL expressions that make derived columns: their type, and for simple ones their value, without Spark.
+"""SQL expressions over columns: their type, and for simple ones their value, without Spark.
 
 The types are Spark's. What is not known here is refused, and a `cast` around it says the type. A value is Spark's
 value, or only Spark can tell: numbers, text and booleans that are computed by `+ - * /`, compared, chosen between and
@@ -7,7 +7,7 @@ joined.
 
 from __future__ import annotations
 
-from latecomer.model.expressions.parser import UnknownType, expression
+from latecomer.model.expressions.parser import UnknownType, condition, expression
 from latecomer.model.expressions.values import Expression
 
-__all__ = ["Expression", "UnknownType", "expression"]
+__all__ = ["Expression", "UnknownType", "condition", "expression"]

@@ -10,6 +10,7 @@ from latecomer.model.expressions.functions import (
     COMMON,
     FUNCTION_TYPES,
     IRREGULAR,
+    SAME_ARRAY,
     SAME_AS_FIRST,
     TRIED,
     UNITS,
@@ -22,6 +23,7 @@ from latecomer.model.expressions.values import (
     WIDTHS,
     Expression,
     Row,
+    Value,
     both,
     comparison,
     computed,
@@ -29,6 +31,8 @@ from latecomer.model.expressions.values import (
     either,
     fitting,
     joined_text,
+    membership,
+    negated,
     negative,
     number,
     of_both,
@@ -58,16 +62,43 @@ def expression(written: str, columns: Mapping[str, str]) -> Expression:
     """
     check_fix(written, "column")
     found = _Parser(written, columns).whole()
-    if found.kind in (NULL, INTERVAL, _UNKNOWN.kind) or found.kind.startswith(ARRAY):
+    if types.nested_type(found.kind) is not None:
+        raise UnknownType(
+            f"it is {found.kind}, and a derived column has one value; take one of it, such as size(…), or all of it as "
+            f"text: to_json({written.strip()})"
+        )
+    if found.kind in (NULL, INTERVAL, _UNKNOWN.kind):
         raise UnknownType(f"its type is not known here; say it: cast({written.strip()} as TYPE)")
     return found
 
 
+def condition(written: str, columns: Mapping[str, str]) -> Value | None:
+    """How a condition over columns of these types is answered; nothing where only Spark can tell."""
+    found = _Parser(written, columns).whole()
+    return found.value if found.kind in ("boolean", NULL) else None
+
+
 def _element(found: Expression) -> Expression:
-    """What a list is made of."""
-    if not found.kind.startswith(ARRAY):
+    """What a list is made of, or what is in a map."""
+    match types.nested_type(found.kind):
+        case ("array", {"element": kind}) | ("map", {"value": kind}):
+            return Expression(kind)
+    return _UNKNOWN
+
+
+def _field(found: Expression, name: str) -> Expression:
+    """A field of an object in a list or a map."""
+    nested = types.nested_type(found.kind)
+    if nested is None or nested[0] != "struct":
         return _UNKNOWN
-    return Expression(found.kind.removeprefix(ARRAY).removesuffix(">"))
+    kind = {field.lower(): kind for field, kind in nested[1].items()}.get(name.lower())
+    if kind is None:
+        raise ValueError(f"has no field {name} in {found.kind}; there are {', '.join(nested[1])}")
+    return Expression(kind)
+
+
+def _as_it_is(found: Expression) -> Expression:
+    return found
 
 
 class _Parser:
@@ -126,61 +157,55 @@ class _Parser:
         return found
 
     def _negated(self) -> Expression:
-        if self._take("not", "!"):
-            return computed([self._negated()], "boolean", lambda a: None if a is None else not a)
-        return self._compared()
+        return negated(self._negated()) if self._take("not", "!") else self._compared()
 
     def _compared(self) -> Expression:
         left = self._bits()
         while True:
             sign = self._text()
-            if sign in COMPARED:
+            if sign in COMPARED or sign == "<=>":
                 self.at += 1
                 left = comparison(sign, left, self._bits())
-            elif sign == "<=>":
-                self.at += 1
-                self._bits()
-                left = Expression("boolean")
             elif sign == "is":
                 left = self._is(left)
             elif sign in ("in", "between", "like", "ilike", "rlike", "regexp", "not"):
-                left = self._matched()
+                left = self._matched(left)
             else:
                 return left
 
     def _is(self, left: Expression) -> Expression:
         self._expect("is")
-        negated = bool(self._take("not"))
+        turned = negated if self._take("not") else _as_it_is
         if self._take("distinct"):
             self._expect("from")
-            self._bits()
-            return Expression("boolean")
+            return negated(turned(comparison("<=>", left, self._bits())))
         word = self._take("null", "true", "false")
         if not word:
             raise self._unexpected()
         wanted = {"null": None, "true": True, "false": False}[word]
-        value = left.value
-        if value is None:
+        if wanted is not None and left.kind not in ("boolean", NULL):
             return Expression("boolean")
-        return Expression("boolean", lambda row: (value(row) is wanted) is not negated)
+        return turned(computed([left], "boolean", lambda value: value is wanted))
 
-    def _matched(self) -> Expression:
+    def _matched(self, left: Expression) -> Expression:
         """`in`, `between` and what compares text with a pattern."""
-        self._take("not")
+        turned = negated if self._take("not") else _as_it_is
         word = self._take("in", "between", "like", "ilike", "rlike", "regexp")
         if word == "in":
-            self._arguments()
-        elif word == "between":
-            self._bits()
+            given = self._arguments()
+            if not given:
+                raise self._unexpected()
+            return turned(membership(left, given))
+        if word == "between":
+            above = comparison(">=", left, self._bits())
             self._expect("and")
-            self._bits()
-        elif word:
-            self._take("any", "all", "some")
-            self._bits()
-            if self._take("escape"):
-                self._bits()
-        else:
+            return turned(both(above, comparison("<=", left, self._bits())))
+        if not word:
             raise self._unexpected()
+        self._take("any", "all", "some")
+        self._bits()
+        if self._take("escape"):
+            self._bits()
         return Expression("boolean")
 
     # Values
@@ -224,6 +249,10 @@ class _Parser:
                 self._either()
                 self._expect("]")
                 found = _element(found)
+            elif (token := self._next()) is not None and token.kind == "field":
+                self.at += 1
+                for name in token.text[1:].split("."):
+                    found = _field(found, name)
             elif self._take("::"):
                 found = self._as(found)
             else:
@@ -280,7 +309,7 @@ class _Parser:
         kind = self.columns.get(name)
         if kind is None:
             return _UNKNOWN
-        simple = kind in types.INTEGERS or kind in ("double", "string", "boolean")
+        simple = types.is_exact(kind) or kind in ("double", "string", "boolean")
         return Expression(kind, (lambda row: row.get(name)) if simple else None)
 
     def _case(self) -> Expression:
@@ -357,8 +386,16 @@ class _Parser:
             return Expression("bigint")
         if name in ("shiftleft", "shiftright") and given:
             return Expression("bigint" if given[0].kind == "bigint" else "int")
+        if name in SAME_ARRAY and given and types.is_nested(given[0].kind):
+            return Expression(given[0].kind)
+        if name in ("array_max", "array_min") and given:
+            return _element(given[0])
+        if name in ("map_keys", "map_values") and given:
+            inner = "string" if name == "map_keys" else _element(given[0]).kind
+            return _UNKNOWN if inner == _UNKNOWN.kind else Expression(f"{ARRAY}{inner}>")
         if name == "array" and given:
-            return Expression(f"{ARRAY}{self._common(given)}>")
+            common = self._common(given)
+            return _UNKNOWN if common == _UNKNOWN.kind else Expression(f"{ARRAY}{common}>")
         if name in ("element_at", "get", "try_element_at") and given:
             return _element(given[0])
         return _UNKNOWN

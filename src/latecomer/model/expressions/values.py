@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from math import isnan
 from typing import Any
 
 from latecomer.model import types
+from latecomer.model.types import MOST_DIGITS
 
 Row = Mapping[str, Any]
 Value = Callable[[Row], Any]
@@ -14,6 +17,8 @@ Value = Callable[[Row], Any]
 NULL = "null"
 WIDTHS = ("tinyint", "smallint", "int", "bigint")
 BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+"""Digits of the decimals that whole numbers become where Spark compares them with decimals."""
 
 
 class _Failed(Exception):
@@ -61,14 +66,14 @@ def number(written: str) -> Expression:
     """A number as it is written in SQL."""
     text = written.lower()
     if text.endswith("bd"):
-        return Expression(_decimal_type(text[:-2]))
+        return _decimal(text[:-2])
     if text[-1] in _SUFFIXES:
         return _constant(text[:-1], _SUFFIXES[text[-1]])
     if "e" in text:
         return _constant(text, "double")
     fitting_types = (kind for kind in ("int", "bigint") if "." not in text and int(text) < 1 << BITS[kind])
     kind = next(fitting_types, None)
-    return Expression(_decimal_type(text)) if kind is None else _constant(text, kind)
+    return _decimal(text) if kind is None else _constant(text, kind)
 
 
 def _constant(digits: str, kind: str) -> Expression:
@@ -78,9 +83,13 @@ def _constant(digits: str, kind: str) -> Expression:
     return Expression(kind, lambda _: value)
 
 
-def _decimal_type(digits: str) -> str:
+def _decimal(digits: str) -> Expression:
     whole, _, after = digits.partition(".")
-    return f"decimal({max(len(whole.lstrip('0')) + len(after), 1)},{len(after)})"
+    kind = f"decimal({max(len(whole.lstrip('0')) + len(after), 1)},{len(after)})"
+    if "e" in digits:
+        return Expression(kind)
+    value = Decimal(digits)
+    return Expression(kind, lambda _: value)
 
 
 def same(each: Expression, kind: str) -> bool:
@@ -108,7 +117,8 @@ def both(left: Expression, right: Expression) -> Expression:
 
 def _decided(left: Expression, right: Expression, *, by: bool) -> Expression:
     first, second = left.value, right.value
-    if first is None or second is None:
+    conditions = {left.kind, right.kind} <= {"boolean", NULL}
+    if first is None or second is None or not conditions:
         return Expression("boolean")
 
     def answer(row: Row) -> Any:
@@ -122,14 +132,72 @@ def _decided(left: Expression, right: Expression, *, by: bool) -> Expression:
 
 
 def comparison(sign: str, left: Expression, right: Expression) -> Expression:
-    alike = same(left, right.kind) or same(right, left.kind)
-    if not alike or left.kind not in {*types.INTEGERS, "string", "boolean"}:
-        return Expression("boolean")  # Spark converts one of them first
-    return computed([left, right], "boolean", lambda a, b: of_both(COMPARED[sign], a, b))
+    """`=`, `<` and the like, and `<=>`, for which null is a value as any other."""
+    convert = _compared_as([left, right])
+    if convert is None:
+        return Expression("boolean")
+    if sign == "<=>":
+        return computed([left, right], "boolean", lambda a, b: _is_same(a, b, convert))
+    return computed([left, right], "boolean", lambda a, b: of_both(COMPARED[sign], a, b, convert))
+
+
+def membership(left: Expression, given: Sequence[Expression]) -> Expression:
+    """`in`: null where nothing is equal, and something might be."""
+    convert = _compared_as([left, *given])
+    if convert is None:
+        return Expression("boolean")
+
+    def found(value: Any, *among: Any) -> bool | None:
+        if value is None:
+            return None
+        wanted = convert(value)
+        if any(each is not None and convert(each) == wanted for each in among):
+            return True
+        return None if None in among else False
+
+    return computed([left, *given], "boolean", found)
+
+
+def negated(condition: Expression) -> Expression:
+    if condition.kind not in ("boolean", NULL):
+        return Expression("boolean")
+    return computed([condition], "boolean", lambda a: None if a is None else not a)
+
+
+def _compared_as(given: Sequence[Expression]) -> Callable[[Any], Any] | None:
+    """What values become before they are compared with each other; nothing where only Spark can tell."""
+    kinds = {each.kind for each in given} - {NULL}
+    if all(map(types.is_exact, kinds)):
+        after = max(map(types.scale_of, kinds), default=0)
+        before = max(map(_whole_digits, kinds), default=0)
+        return _unchanged if before + after <= MOST_DIGITS else None  # beyond that, Spark rounds
+    if all(types.is_exact(kind) or kind == "double" for kind in kinds):
+        return _in_order
+    return _unchanged if len(kinds) == 1 and kinds <= {"string", "boolean"} else None
+
+
+def _whole_digits(kind: str) -> int:
+    return _DIGITS.get(kind) or types.whole_digits(kind)
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _in_order(value: Any) -> tuple[bool, float]:
+    """A number among doubles as Spark has them in order: what is no number equals itself, and is the largest."""
+    double = float(value)
+    return (True, 0.0) if isnan(double) else (False, double)
+
+
+def _is_same(a: Any, b: Any, convert: Callable[[Any], Any]) -> bool:
+    if a is None or b is None:
+        return a is b
+    return bool(convert(a) == convert(b))
 
 
 def of_both(
-    compute: Callable[[Any, Any], Any], a: Any, b: Any, convert: Callable[[Any], Any] = lambda a: a
+    compute: Callable[[Any, Any], Any], a: Any, b: Any, convert: Callable[[Any], Any] = _unchanged
 ) -> Any:
     return None if a is None or b is None else compute(convert(a), convert(b))
 

@@ -3,10 +3,12 @@
 parse_schema, schema_of      JSON → Schema, or a SchemaError with path, value and fix
 normalized, sha256           one text, and its hash, for schemas that differ in layout alone
 Validator                    what is wrong with a value
+columns_of                   the columns of records that fit a schema
 incompatibilities            why not every value of one schema is a value of another
 Level, breaches              the seven levels of a registry
 """
 
+from latecomer.model.jsonschema.columns import columns_of
 from latecomer.model.jsonschema.compatibility import breaches, incompatibilities
 from latecomer.model.jsonschema.drafts import Draft
 from latecomer.model.jsonschema.forms import normalized, sha256
@@ -26,6 +28,7 @@ __all__ = [
     "SchemaError",
     "Validator",
     "breaches",
+    "columns_of",
     "incompatibilities",
     "normalized",
     "parse_schema",

@@ -7,12 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from latecomer.model.jsonschema import patterns
 from latecomer.model.jsonschema.nodes import Bound, Node, Value, reachable
 from latecomer.model.jsonschema.parsing import Schema
-from latecomer.model.jsonschema.values import NUMBERS, TooDeep, key_of, number_of, type_of, written_types
+from latecomer.model.jsonschema.values import (
+    NUMBERS,
+    Rough,
+    TooDeep,
+    key_of,
+    number_of,
+    type_of,
+    written_types,
+)
 from latecomer.model.schemas.mistakes import Path, SchemaError, Work, listed, shown_value, written_path
 
 MOST_STEPS = 500_000
@@ -270,7 +279,7 @@ def _size_faults(size: int, least: int, most: int | None, what: str, path: Path)
     return found
 
 
-def _number_faults(node: Node, value: int | float) -> list[str]:
+def _number_faults(node: Node, value: int | float | Decimal) -> list[str]:
     found: list[str] = []
     shown = f"is {shown_value(value)}"
     if not (node.lower or node.upper or node.multiples):
@@ -280,8 +289,11 @@ def _number_faults(node: Node, value: int | float) -> list[str]:
         found.append(f"{shown}, {_beyond('below', node.lower)}")
     if node.upper and (number > node.upper.number or (node.upper.exclusive and number == node.upper.number)):
         found.append(f"{shown}, {_beyond('above', node.upper)}")
+    exact = not isinstance(value, Rough) or value.is_exact
     found += [
-        f"{shown}, no multiple of {each}" for each in node.multiples if (number / each).denominator != 1
+        f"{shown}, no multiple of {each}"
+        for each in node.multiples
+        if not exact or (number / each).denominator != 1
     ]
     return found
 

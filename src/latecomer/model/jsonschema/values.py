@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from decimal import Decimal
 from fractions import Fraction
@@ -13,6 +14,18 @@ NUMBERS = frozenset(("integer", "fraction"))
 TYPES = {each: frozenset((each,)) for each in sorted(ALL_TYPES - {"fraction"})} | {"number": NUMBERS}
 """Types as schemas name them."""
 DEEPEST_VALUE = 100
+_BEYOND_DOUBLES = 10**400
+EXACT_WHOLE = 2**53
+"""Up to here every whole number is a double."""
+
+
+class Rough(float):
+    """A number that is written in a way that only the nearest double is known of it."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is a whole number that nothing else is rounded to."""
+        return self.is_integer() and abs(self) < EXACT_WHOLE
 
 
 class TooDeep(ValueError):
@@ -29,6 +42,8 @@ def type_of(value: Any) -> str:
             return "integer"
         case float():
             return "integer" if value.is_integer() else "fraction"
+        case Decimal():
+            return "integer" if Fraction(value).denominator == 1 else "fraction"
         case str():
             return "string"
         case list():
@@ -38,13 +53,17 @@ def type_of(value: Any) -> str:
     raise TypeError(f"{type(value).__name__} is no type of JSON")
 
 
-def number_of(value: int | float) -> Fraction:
+def number_of(value: int | float | Decimal) -> Fraction:
     """A number as it is written: 0.1 is a tenth.
 
     >>> number_of(0.1), number_of(3)
     (Fraction(1, 10), Fraction(3, 1))
     """
-    return Fraction(value) if isinstance(value, int) else Fraction(Decimal(repr(value)))
+    if isinstance(value, int | Decimal):
+        return Fraction(value)
+    if math.isinf(value):  # as a record may have it; no schema has
+        return Fraction(_BEYOND_DOUBLES if value > 0 else -_BEYOND_DOUBLES)
+    return Fraction(Decimal(float.__repr__(value)))
 
 
 def key_of(value: Any, depth: int = 0) -> Hashable:
@@ -58,7 +77,7 @@ def key_of(value: Any, depth: int = 0) -> Hashable:
     match value:
         case None | bool() | str():
             return type(value).__name__, value
-        case int() | float():
+        case int() | float() | Decimal():
             return "number", number_of(value)
         case list():
             return "list", tuple([key_of(each, depth + 1) for each in value])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from latecomer.model.lateness.histogram import Flags, Whole
-from latecomer.model.windows import Calendar, Global, Session, Sliding, Tumbling, Windows
+from latecomer.model.windows import AnyWindow, FixedWindow, Global, Session, Sliding, Tumbling
 
 
 class WindowEnds:
@@ -17,7 +17,7 @@ class WindowEnds:
     A session is taken as if the event were alone in it, so it ends sooner than it may.
     """
 
-    def __init__(self, window: Windows) -> None:
+    def __init__(self, window: AnyWindow) -> None:
         self.window = window
         self._bounds = np.zeros(0, np.int64)
 
@@ -41,9 +41,7 @@ class WindowEnds:
             return np.asarray(newest + window.size, np.int64)
         if isinstance(window, Tumbling) and window.zone == "UTC":
             return np.asarray(times - (times - window.offset) % window.size + window.size, np.int64)
-        if isinstance(window, Tumbling | Calendar):
-            return self._looked_up(times, window)
-        raise TypeError(f"windows of kind {window.kind} do not end")
+        return self._looked_up(times, window)
 
     def all(self, times: Whole) -> Iterator[tuple[Whole, Flags | None]]:
         """Ends, and for which events they are: for all where there is None."""
@@ -55,7 +53,7 @@ class WindowEnds:
                 yield ends, ends > times
         yield last, None
 
-    def _looked_up(self, times: Whole, window: Tumbling | Calendar) -> Whole:
+    def _looked_up(self, times: Whole, window: FixedWindow) -> Whole:
         """For windows that follow a calendar: their ends are listed once, and each event's is the next one."""
         if not len(times):
             return times
@@ -68,7 +66,7 @@ class WindowEnds:
         return np.asarray(self._bounds[np.searchsorted(self._bounds, times, side="right")], np.int64)
 
 
-def _listed(first: int, last: int, window: Tumbling | Calendar) -> Whole:
+def _listed(first: int, last: int, window: FixedWindow) -> Whole:
     start, _ = window.assign_all(first)[0]
     end = window.assign_all(last)[0].end
     return np.array([start, *window.ends(start, end)], np.int64)

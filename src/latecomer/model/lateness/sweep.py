@@ -16,7 +16,7 @@ from latecomer.model.lateness.course import Course
 from latecomer.model.lateness.distinct import Bits, Distinct, mixed
 from latecomer.model.lateness.ends import WindowEnds
 from latecomer.model.lateness.histogram import Whole
-from latecomer.model.windows import Windows
+from latecomer.model.windows import AnyWindow
 
 MOST = 60
 """So many settings have a flag each in 64 bits."""
@@ -78,7 +78,7 @@ class WhatIf:
 class Sweep:
     """Counts what several settings would do to an output."""
 
-    def __init__(self, window: Windows, settings: Sequence[Setting], accepts: bool) -> None:
+    def __init__(self, window: AnyWindow, settings: Sequence[Setting], accepts: bool) -> None:
         if len(settings) > MOST:
             raise ValueError(f"{len(settings)} settings; {MOST} is the most")
         self.settings = sorted(set(settings))

@@ -2,6 +2,7 @@
 
 Migration         the file: old fields, new fields, SQL each way, consumers, soak times, the limit for drift
 Phase, State      where a migration stands, as a registry keeps it
+Rules             what a registry holds it to by itself
 expanded_text, contracted_text   the schema with both shapes, and with the new one alone
 obstacles         why it cannot advance yet
 calendar          when each phase can begin at the earliest
@@ -20,6 +21,7 @@ from latecomer.model.migrations.deciding import (
 from latecomer.model.migrations.definition import Consumer, Migration, NewField, Soak
 from latecomer.model.migrations.drift import Checks, checks_of
 from latecomer.model.migrations.phases import Measured, Phase, Seen, State
+from latecomer.model.migrations.rules import Rules
 from latecomer.model.migrations.shapes import contracted_text, expanded_text, reader_problems
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "NewField",
     "Obstacle",
     "Phase",
+    "Rules",
     "Seen",
     "Situation",
     "Soak",

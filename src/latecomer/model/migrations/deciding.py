@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from latecomer.model.avro import Schema
-from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.migrations.definition import ADDITIVE, Migration
 from latecomer.model.migrations.phases import Phase, State
+from latecomer.model.migrations.rules import Rules, waiting
 from latecomer.model.migrations.shapes import reader_problems
 
 
@@ -60,8 +60,8 @@ def consumer_standings(situation: Situation) -> list[Standing]:
         return []
     for name, each in migration.consumers.items():
         seen = situation.state.seen.get(name)
-        declared = reader_problems(each.reader, situation.contracted, migration)
-        running = [] if seen is None else reader_problems(seen.reader, situation.contracted, migration)
+        declared = reader_problems(each.reader, situation.contracted, migration.old)
+        running = [] if seen is None else reader_problems(seen.reader, situation.contracted, migration.old)
         at = None if seen is None else seen.at
         found.append(Standing(name, each.owner or migration.owner, declared, running, at))
     return found
@@ -77,8 +77,7 @@ def obstacles(situation: Situation) -> list[Obstacle]:
         return [Obstacle("it is in its last phase, and nothing follows", migration.owner)]
     found = [
         *changed_definition(situation),
-        *_soaking(situation),
-        *_drifting(situation),
+        *(Obstacle(reason, migration.owner) for reason in waiting(state, Rules.of(migration), situation.now)),
     ]
     if state.phase is Phase.MIGRATE:
         found += _needing(situation)
@@ -103,49 +102,6 @@ def changed_definition(situation: Situation) -> list[Obstacle]:
     ]
 
 
-def _soaking(situation: Situation) -> list[Obstacle]:
-    migration, state = situation.migration, situation.state
-    if state.phase is None or state.since is None:
-        return []
-    soak = migration.soak.of(state.phase)
-    left = state.since + soak - situation.now
-    if left <= 0:
-        return []
-    return [
-        Obstacle(
-            f"{state.phase} is to last {format_duration(soak)}, and {shown_duration(left)} of it are left",
-            migration.owner,
-        )
-    ]
-
-
-def _drifting(situation: Situation) -> list[Obstacle]:
-    migration, state = situation.migration, situation.state
-    if state.phase not in (Phase.DUAL_WRITE, Phase.MIGRATE) or state.since is None:
-        return []
-    measured = state.measured
-    if measured is None or measured.at < state.since:
-        return [
-            Obstacle(
-                f"drift was not looked at since {state.phase} began; run latecomer migrate check FILE --pipeline FILE",
-                migration.owner,
-            )
-        ]
-    if not measured.events:
-        return [
-            Obstacle("no event has been there when drift was last looked at; check again", migration.owner)
-        ]
-    if measured.share <= migration.drift_limit:
-        return []
-    return [
-        Obstacle(
-            f"{measured.drifted} of {measured.events} events drift ({shown_share(measured.share)}), and the limit "
-            f"is {shown_share(migration.drift_limit)}; correct the producers that latecomer migrate check names",
-            migration.owner,
-        )
-    ]
-
-
 def due_since(migration: Migration, state: State, now: int) -> int | None:
     """From when on events are held to both shapes: since dual_write began, but no longer ago than the phase is to last.
 
@@ -157,14 +113,6 @@ def due_since(migration: Migration, state: State, now: int) -> int | None:
         return None
     soak = migration.soak.of(state.phase)
     return max(begun, now - soak) if soak else begun
-
-
-def shown_share(share: float) -> str:
-    """
-    >>> shown_share(0.001), shown_share(0.25), shown_share(0)
-    ('0.1%', '25%', '0%')
-    """
-    return f"{share * 100:.6g}%"
 
 
 def _needing(situation: Situation) -> list[Obstacle]:

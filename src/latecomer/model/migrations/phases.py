@@ -100,6 +100,8 @@ class State:
     """The version with the new shape alone."""
     measured: Measured | None = None
     seen: Mapping[str, Seen] = field(default_factory=dict)
+    rules: Mapping[str, Any] | None = None
+    """What the registry holds it to, as `Rules` writes it; None where an earlier version has begun it."""
 
     @property
     def since(self) -> int | None:
@@ -120,6 +122,7 @@ class State:
             "contracted": self.contracted,
             "measured": None if self.measured is None else self.measured.body(),
             "seen": {name: each.body() for name, each in self.seen.items()},
+            "rules": self.rules,
         }
 
     @classmethod
@@ -143,4 +146,5 @@ class State:
             body.get("contracted"),
             None if measured is None else Measured.of(measured),
             {str(name): Seen.of(each) for name, each in body.get("seen", {}).items()},
+            body.get("rules"),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from latecomer.errors import LatecomerError, did_you_mean
@@ -64,8 +64,8 @@ def _require_valid(text: str, what: str, references: References) -> Schema:
         raise LatecomerError(f"{what} would not be valid: {error}") from None
 
 
-def reader_problems(reader: Any, contracted: Schema, migration: Migration) -> list[str]:
-    """Why a consumer with this schema cannot do without the old shape; none if it can.
+def reader_problems(reader: Any, contracted: Schema, gone: Collection[str]) -> list[str]:
+    """Why a consumer with this schema cannot do without the old fields, which are gone; none if it can.
 
     A field of the old shape that the reader has a default for would be read without an error. It would be that
     default from then on, so it is a problem too.
@@ -77,7 +77,7 @@ def reader_problems(reader: Any, contracted: Schema, migration: Migration) -> li
         left = {each.name for each in written.fields}
         for each in root.fields:
             names = {each.name, *each.aliases}
-            if each.default is not None and names & set(migration.from_) and not names & left:
+            if each.default is not None and names & set(gone) and not names & left:
                 found.append(
                     f"it reads {each.name}, which would always be the default {each.default.text}; "
                     "read the new fields instead"

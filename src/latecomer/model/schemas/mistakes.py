@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from decimal import Decimal
 
 from latecomer.errors import LatecomerError
 
@@ -71,12 +72,18 @@ def listed(names: Sequence[str], last: str = ", ") -> str:
     return last.join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or "nothing"
 
 
+def _as_written(value: object) -> float:
+    if isinstance(value, Decimal):
+        return float(value)
+    raise TypeError
+
+
 def shown_value(value: object) -> str:
     """A value as JSON, cut short."""
     if isinstance(value, dict | list | tuple) and len(value) > _SHOWN:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
     try:
-        text = json.dumps(value, ensure_ascii=False)
+        text = json.dumps(value, ensure_ascii=False, default=_as_written)
     except (TypeError, ValueError, RecursionError):
         text = type(value).__name__
     return _cut(text)

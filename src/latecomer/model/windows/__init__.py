@@ -9,9 +9,9 @@ nothing but the event's own time: `assign_all` says which windows hold it, `ends
 from __future__ import annotations
 
 import difflib
-from typing import Annotated
+from typing import Annotated, get_args
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, SerializeAsAny
 
 from latecomer.model.windows.base import FIRST_MOMENT, FOREVER, Window, Windows
 from latecomer.model.windows.calendar import Calendar
@@ -30,21 +30,28 @@ __all__ = [
     "Global",
     "Session",
     "Sliding",
+    "TimedWindow",
     "Tumbling",
     "Window",
     "Windows",
     "zone_of",
 ]
 
-KINDS: dict[str, type[Windows]] = {each.kind: each for each in (Tumbling, Sliding, Session, Calendar, Global)}
+TimedWindow = Tumbling | Sliding | Calendar
+"""The windows of which it is known beforehand when they end."""
+
+FixedWindow = TimedWindow | Global
+"""The windows that an event's time alone decides."""
+
+_Any = FixedWindow | Session
+KINDS: dict[str, type[Windows]] = {each.kind: each for each in get_args(_Any)}
 
 
 def _read_window(written: object) -> object:
     if isinstance(written, Windows):
         return written
-    choices = (
-        "write {tumbling: 1m}, {sliding: 5m, every: 1m}, {session: 30m}, {calendar: day} or {global: true}"
-    )
+    *others, last = (f"{{{each.example}}}" for each in KINDS.values())
+    choices = f"write {', '.join(others)} or {last}"
     if not isinstance(written, dict):
         raise ValueError(f"is not a window; {choices}")
     named = [kind for kind in KINDS if kind in written]
@@ -56,13 +63,10 @@ def _read_window(written: object) -> object:
     return KINDS[named[0]].model_validate(written)
 
 
-AnyWindow = Annotated[Tumbling | Sliding | Session | Calendar | Global, BeforeValidator(_read_window)]
-
-
-FixedWindow = Tumbling | Sliding | Calendar | Global
-"""The windows that an event's time alone decides."""
+AnyWindow = Annotated[SerializeAsAny[_Any], BeforeValidator(_read_window)]
 
 
 def zone_of(window: Windows) -> str:
     """The zone whose wall clock the windows follow; UTC where they follow none."""
-    return window.zone if isinstance(window, Tumbling | Calendar) else "UTC"
+    zone: str = getattr(window, "zone", "UTC")
+    return zone

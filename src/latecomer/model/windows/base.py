@@ -26,6 +26,8 @@ class Windows(Model):
     """What all share: written `{KIND: …}`, and in Python with that value first."""
 
     kind: ClassVar[str]
+    example: ClassVar[str]
+    """As it may be written, for whoever wrote something else."""
     merges: ClassVar[bool] = False
     """Whether windows are made of the events in them: they grow, and two may become one."""
     overlaps: ClassVar[bool] = False

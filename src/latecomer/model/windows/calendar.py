@@ -25,6 +25,7 @@ class Calendar(Windows):
     """
 
     kind: ClassVar[str] = "calendar"
+    example: ClassVar[str] = "calendar: day"
 
     calendar: Unit
     zone: Zone = "UTC"

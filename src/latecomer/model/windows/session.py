@@ -22,6 +22,7 @@ class Session(Windows):
     """
 
     kind: ClassVar[str] = "session"
+    example: ClassVar[str] = "session: 30m"
     merges: ClassVar[bool] = True
 
     session: PositiveDuration

@@ -22,6 +22,7 @@ class Sliding(Windows):
     """
 
     kind: ClassVar[str] = "sliding"
+    example: ClassVar[str] = "sliding: 5m, every: 1m"
     overlaps: ClassVar[bool] = True
 
     sliding: PositiveDuration

@@ -26,6 +26,7 @@ class Tumbling(Windows):
     """
 
     kind: ClassVar[str] = "tumbling"
+    example: ClassVar[str] = "tumbling: 1m"
 
     tumbling: PositiveDuration
     offset: SignedDuration = 0

@@ -19,6 +19,7 @@ class Global(Windows):
     """
 
     kind: ClassVar[str] = "global"
+    example: ClassVar[str] = "global: true"
     endless: ClassVar[bool] = True
 
     whole: Literal[True] = Field(alias="global")

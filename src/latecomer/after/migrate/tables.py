@@ -1,0 +1,118 @@
+"""The tables of a pipeline's sinks in each phase of a migration: a view with both shapes, and the old columns' end.
+
+The columns of events are in tables of side output alone. An output's own table has aggregates, and its keys say which
+row it is: a key of another shape is an output of another name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from latecomer.config.sinks import DeltaSink, ListedSink, PostgresSink, SqliteSink, Stream
+from latecomer.errors import LatecomerError
+from latecomer.model.migrations import Migration, Phase, State, checks_of
+from latecomer.model.migrations.portable import Column, Dialect, NotPortable, portable
+from latecomer.sink import target_of
+from latecomer.sink.both_shapes import VIEW, BothShapes, TableSteps, view_columns
+from latecomer.sink.both_shapes_tables import migrated_table
+from latecomer.sink.published import Feed, feed_of
+from latecomer.store.layout import PaneLayout
+from latecomer.store.sql import double_quoted, listed, quoted
+from latecomer.store.store import Store
+
+_DIALECTS = {
+    PostgresSink.kind: Dialect.POSTGRES,
+    SqliteSink.kind: Dialect.SQLITE,
+    DeltaSink.kind: Dialect.DELTA,
+}
+
+
+@dataclass(frozen=True)
+class SinkTable:
+    """A table of a sink, and what the phase wants of it."""
+
+    field: str
+    """Where the sink stands in the pipeline file."""
+    kind: str
+    target: str
+    table: str
+    steps: TableSteps
+    view: str
+    """The statement that makes the view, for whoever makes it by hand."""
+
+
+def sink_tables(store: Store, migration: Migration, state: State, *, apply: bool) -> Iterator[SinkTable]:
+    """Every table that has the columns of the migration; `apply` brings it to what the phase wants."""
+    if state.phase is None:
+        raise LatecomerError(f"{migration.migration} has not begun, so tables stay as they are")
+    checks_of(migration, store.layout.types)
+    for each in store.pipeline.listed_sinks():
+        if each.stream is Stream.LATE and each.sink.kind in _DIALECTS:
+            yield _brought(store, migration, each, state.phase is Phase.CONTRACT, apply)
+
+
+def _brought(
+    store: Store, migration: Migration, each: ListedSink, contracted: bool, apply: bool
+) -> SinkTable:
+    feed, dialect = feed_of(store, each), _DIALECTS[each.sink.kind]
+    shapes = _shapes(store, migration, each, dialect, double_quoted)
+    with closing(migrated_table(each.sink, store.pipeline, feed.shape, shapes, contracted)) as table:
+        steps = table.bring(lambda names: _stored(feed, names)) if apply else table.look()
+    name = getattr(each.sink, "table", None) or feed.shape.name
+    target = target_of(each.sink, store.pipeline)
+    return SinkTable(
+        each.field, each.sink.kind, target, name, steps, _view_of(store, migration, each, name, steps)
+    )
+
+
+def _shapes(
+    store: Store, migration: Migration, each: ListedSink, dialect: Dialect, quote: Callable[[str], str]
+) -> BothShapes:
+    names = PaneLayout(store.pipeline.outputs[str(each.output)], store.layout).late_columns
+    kinds = store.layout.types
+    columns = {name: Column(quote(names[name]), kinds[name]) for name in (*migration.old, *migration.new)}
+
+    def written(name: str, sql: str) -> str:
+        try:
+            return portable(sql, columns, dialect)
+        except NotPortable as error:
+            raise LatecomerError(
+                f"{each.field}: the expression of {name} holds {error}, which may mean something else in {dialect}; "
+                "make the view by hand, and leave the old column in the table"
+            ) from None
+
+    forward = migration.forward
+    return BothShapes(
+        {names[name]: written(name, sql) for name, sql in migration.backward.items()},
+        {names[name]: written(name, forward[name]) if name in forward else None for name in migration.new},
+        quote,
+    )
+
+
+def _stored(feed: Feed, names: list[str]) -> pa.Table:
+    """The rows that the store still has."""
+    shape = feed.shape
+    wanted = [*shape.place, *names]
+    schema = pa.schema([shape.schema.field(name) for name in wanted])
+    if not feed.table.exists:
+        return schema.empty_table()
+    return feed.table.query(f"select {listed(wanted)} from t").cast(schema)
+
+
+def _view_of(store: Store, migration: Migration, each: ListedSink, table: str, steps: TableSteps) -> str:
+    sink = each.sink
+    if isinstance(sink, DeltaSink):
+        shapes = _shapes(store, migration, each, Dialect.DELTA, quoted)
+        place = quoted(str(store.pipeline.resolve(sink.path)))
+        columns = view_columns(
+            steps.columns, dict.fromkeys(feed_of(store, each).shape.schema.names, ""), shapes
+        )
+        return f"CREATE OR REPLACE VIEW {quoted(table + VIEW)} AS SELECT {columns} FROM delta.{place}"
+    schema = f"{double_quoted(sink.schema_name)}." if isinstance(sink, PostgresSink) else ""
+    names = [f"{schema}{double_quoted(name)}" for name in (table + VIEW, table)]
+    replace = "CREATE OR REPLACE VIEW" if isinstance(sink, PostgresSink) else "CREATE VIEW"
+    return f"{replace} {names[0]} AS SELECT {steps.view} FROM {names[1]}"

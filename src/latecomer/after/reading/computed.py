@@ -1,0 +1,67 @@
+"""Conditions and derived columns of many rows, without Spark: each is computed once for each combination of values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from latecomer.model.expressions import expression
+from latecomer.model.lateness.histogram import Flags, Whole
+from latecomer.model.nowcast.filling import numbered
+from latecomer.model.predicates import named_columns
+from latecomer.model.simple_predicates import NeedsSpark, predicate
+from latecomer.store.layout import arrow_type
+
+Columns = Mapping[str, pa.Array]
+
+
+class OnlySpark(Exception):
+    """Why it cannot be computed here."""
+
+
+def computed_column(name: str, sql: str, kinds: Mapping[str, str], found: Columns, count: int) -> pa.Array:
+    """A derived column, from the columns that its SQL names."""
+    made = expression(sql, kinds)
+    if made.value is None:
+        raise OnlySpark(f"only Spark can compute {name}")
+    inputs = named_columns(sql, kinds)
+    first, code = distinct([found[column] for column in inputs], count)
+    values = [made.of(row) for row in _rows(found, inputs, first)]
+    return pa.array(values, arrow_type(made.kind)).take(pa.array(code))
+
+
+def kept_by(where: str | None, kinds: Mapping[str, str], found: Columns, count: int) -> Flags:
+    """Which rows a condition keeps."""
+    if where is None:
+        return np.ones(count, bool)
+    try:
+        keeps = predicate(where, kinds)
+    except NeedsSpark:
+        raise OnlySpark(f"only Spark can evaluate where: {where}") from None
+    inputs = named_columns(where, kinds)
+    first, code = distinct([found[column] for column in inputs], count)
+    answers = [keeps(row) is True for row in _rows(found, inputs, first)]
+    return np.asarray(np.array(answers, bool)[code], bool)
+
+
+def distinct(columns: Sequence[pa.Array], count: int) -> tuple[Whole, Whole]:
+    """Combinations of values: a row that has each, and for every row which one it has."""
+    code, width = np.zeros(count, np.int64), 1
+    for values in columns:
+        encoded = values.dictionary_encode(null_encoding="encode")
+        wide = code * len(encoded.dictionary) + np.asarray(encoded.indices.to_numpy(), np.int64)
+        code, width = numbered(wide, width * len(encoded.dictionary))
+    first = np.zeros(width if count else 0, np.int64)
+    first[code[::-1]] = np.arange(count)[::-1]
+    return first, code
+
+
+def _rows(found: Columns, columns: Sequence[str], which: Whole) -> list[dict[str, Any]]:
+    if not columns:
+        return [{} for _ in which]
+    chosen = {name: found[name].take(pa.array(which)) for name in columns}
+    listed: list[dict[str, Any]] = pa.table(chosen).to_pylist()
+    return listed

@@ -1,0 +1,19 @@
+"""The private columns of what a rebuild changes, beside START and END of `windowing/columns.py`.
+
+They are in the files of plans: their texts stay as they are.
+"""
+
+from __future__ import annotations
+
+from latecomer.config.checks import PRIVATE
+
+CHANGE = f"{PRIVATE}change"
+"""Whether the number of a window and key is new, changed or withdrawn, text."""
+BEFORE = f"{PRIVATE}before"
+"""What stands, values and states, as one struct; null where nothing does."""
+AFTER = f"{PRIVATE}after"
+"""What should stand, likewise."""
+PRIOR = f"{PRIVATE}prior"
+"""The panes that stand, to be taken back where the output takes back what it replaces: an array of structs."""
+SEQUENCE = f"{PRIVATE}next"
+"""The sequence of the next pane, bigint."""

@@ -1,0 +1,76 @@
+"""How a table that is there follows its columns: some have come since, some have wider types now.
+
+Columns come with the file of a pipeline: a column of the source that is declared later is one of the side output, too.
+Past rows have null there. What cannot be followed is refused, as a table of somebody else's is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from latecomer.config.contract import PaneShape, Shape
+
+_BY_WIDTH = (
+    ("smallint", "integer", "bigint"),  # Postgres
+    ("real", "double precision"),
+    ("byte", "short", "integer", "long"),  # Delta
+    ("int8", "int16", "int32", "int64"),  # Arrow
+    ("float", "double"),
+)
+_DECIMAL = re.compile(r"(?:numeric|decimal|decimal128)\((\d+), ?(\d+)\)")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What has to be done to a table, so that it has the columns that are wanted."""
+
+    added: Mapping[str, str]
+    """Column → its type, as the database writes it."""
+    widened: Mapping[str, str]
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.widened)
+
+    def __str__(self) -> str:
+        parts = [f"{name} is new" for name in self.added]
+        return ", ".join([*parts, *(f"{name} is {kind} now" for name, kind in self.widened.items())])
+
+
+def steps_to(found: Mapping[str, str], wanted: Mapping[str, str], shape: Shape) -> Steps | None:
+    """How the columns that are there become those that are wanted; None where they cannot.
+
+    A column that says which row it is cannot come, for it would be null in all rows that are there. A column that is no
+    longer wanted stays in a table of rows, and is null in those that come. In a table of what stands it would go on
+    saying what a pane said that was replaced long ago: it is refused.
+    """
+    added = {name: kind for name, kind in wanted.items() if name not in found}
+    changed = {name: kind for name, kind in wanted.items() if found.get(name, kind) != kind}
+    gone = [name for name in found if name not in wanted]
+    may_come = set(shape.schema.names).difference(shape.place)
+    if isinstance(shape, PaneShape):
+        may_come = set(shape.values)
+    if not set(added) <= may_come or (gone and not shape.appends):
+        return None
+    if not all(is_wider(kind, found[name]) for name, kind in changed.items()):
+        return None
+    return Steps(added, changed)
+
+
+def is_wider(kind: str, than: str) -> bool:
+    """Whether a type of a database holds every value of another, and more of the same kind.
+
+    >>> is_wider("bigint", "integer"), is_wider("long", "integer"), is_wider("integer", "bigint")
+    (True, True, False)
+    >>> is_wider("numeric(20,2)", "numeric(10,2)"), is_wider("numeric(20,3)", "numeric(10,2)")
+    (True, False)
+    """
+    if any(
+        kind in family and than in family and family.index(kind) > family.index(than) for family in _BY_WIDTH
+    ):
+        return True
+    if (kind, than) == ("", "INTEGER"):  # SQLite: whole numbers beyond 64 bits are kept as they are bound
+        return True
+    new, old = _DECIMAL.fullmatch(kind), _DECIMAL.fullmatch(than)
+    return bool(new and old and new[2] == old[2] and int(new[1]) > int(old[1]))

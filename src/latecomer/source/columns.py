@@ -1,0 +1,50 @@
+"""The private columns of a source's rows, beside those of `decode/columns.py`: KEPT, CORRUPT and SCHEMA_ID.
+
+The first of them are for sources of a user's own, too: `PolledSource` has their texts.
+"""
+
+from __future__ import annotations
+
+from latecomer.config.checks import PRIVATE
+from latecomer.config.own import PolledSource
+
+ORIGIN = PolledSource.ORIGIN
+"""Where a row comes from, as the log keeps it, text."""
+POSITION = PolledSource.POSITION
+"""Which row of its origin it is, bigint."""
+LANDED = PolledSource.ARRIVAL
+"""When a row came, by the source's clock: its arrival, unless a column of its own says that. May be left out where a
+column does; the slice's newest counts then."""
+PARTITION = PolledSource.PARTITION
+"""The source partition of a row, where no column of its own says that. May be left out."""
+FULL_ORIGIN = f"{PRIVATE}full_origin"
+"""Where a row comes from, as a dead letter tells it, text."""
+BROKEN = f"{PRIVATE}broken"
+"""Why a whole file could not be read; such a row stands for it."""
+
+# What is counted on the way
+
+READ = f"{PRIVATE}read"
+"""How many rows were read."""
+SKIPPED = f"{PRIVATE}skipped"
+"""How many records are tombstones, which were skipped."""
+STAMPED = f"{PRIVATE}stamped"
+"""How many rows say themselves when they came."""
+UNKNOWN = f"{PRIVATE}unknown"
+"""How many records cannot be decoded before something is learned, such as the schema of an id."""
+
+# Of dead letters that are tried again; some are in a replay that is under way, so that all of these texts stay
+
+FIRST_ARRIVAL = f"{PRIVATE}first_arrival"
+"""When a row came for the first time, where it was a dead letter then. It arrives when it landed, whatever a column of
+its own says."""
+GIVEN_TIME = f"{PRIVATE}given_time"
+"""The event time that a fix has read, in microseconds; null where the row's own column says it."""
+NUMBER = f"{PRIVATE}number"
+"""Which of the letters of a slice it is, bigint."""
+MISFIT = f"{PRIVATE}misfit"
+"""What the fix makes and its column does not take, in words."""
+FORM = f"{PRIVATE}form"
+"""Which form a record has."""
+FOLDERS = f"{PRIVATE}folders"
+"""What the folders of a record's file say of its columns."""

@@ -1,0 +1,57 @@
+"""The private columns of what is stored, and of queries over it. No user's column can have such a name.
+
+Those of panes and open states are in stores: their texts stay as they are. Every stage has a module like this one, with
+the columns that its modules share; a column of a stage further down is imported from there.
+"""
+
+from __future__ import annotations
+
+from latecomer.config.checks import PRIVATE
+
+LANE = f"{PRIVATE}lane"
+"""Which of the lanes of a pass a row goes to, text. Files are in a folder for each lane, which the tables name."""
+NTH = f"{PRIVATE}nth"
+"""The rank of a pane among those of its window and key, the newest first, bigint: never stored."""
+
+# Of panes and open states
+
+EVENTS = f"{PRIVATE}events"
+"""The events that a pane holds, bigint."""
+NEW_BEHIND = f"{PRIVATE}new_behind"
+"""How many of a batch's events came behind the watermark, bigint."""
+NEW_ASSIGNMENTS = f"{PRIVATE}new_assignments"
+"""With overlapping windows: a batch's (event, window) pairs, bigint."""
+NEW_PARTLY = f"{PRIVATE}new_partly"
+"""With overlapping windows: how many of a batch's events have different fates, bigint."""
+HELD = f"{PRIVATE}held"
+"""With early panes and sessions: all events of the window so far, bigint."""
+SINCE = f"{PRIVATE}since"
+"""With early panes and sessions: the events since the window's last pane, bigint."""
+UNSETTLED = f"{PRIVATE}unsettled"
+"""Of a session: on-time events that no pane has published since it closed, bigint."""
+WAITING_EVENTS = f"{PRIVATE}waiting"
+"""Of a session: late events that no pane has published, bigint."""
+
+
+def measure_column(measure: str) -> str:
+    """Where a pane keeps a ledger measure's sum."""
+    return f"{PRIVATE}measure_{measure}"
+
+
+def new_column(column: str) -> str:
+    """Where a pane keeps what its own batch added to a private sum."""
+    return column.replace(PRIVATE, f"{PRIVATE}new_", 1)
+
+
+def late_column(column: str) -> str:
+    """Where a session keeps how much of what its own batch added came late."""
+    return column.replace(PRIVATE, f"{PRIVATE}new_late_", 1)
+
+
+def state_column(column: str, part: str) -> str:
+    """Where a part of the state behind an aggregate, or behind a private sum, is kept.
+
+    >>> state_column("mean", "count"), state_column(measure_column("paise"), "beyond")
+    ('_lc_mean_count', '_lc_measure_paise_beyond')
+    """
+    return f"{column if column.startswith(PRIVATE) else PRIVATE + column}_{part}"

@@ -1,0 +1,52 @@
+"""The private columns of events that are judged, and of windows that are merged.
+
+Judged events have TIME and ARRIVAL of `log/columns.py`, ORIGIN and POSITION of `source/columns.py` beside these; states
+have the columns of `store/columns.py`.
+"""
+
+from __future__ import annotations
+
+from latecomer.config.checks import PRIVATE
+
+# Of events
+
+TICK = f"{PRIVATE}tick"
+"""The tick of an event, by which the timeline is joined to it, bigint."""
+BATCH = f"{PRIVATE}batch"
+"""The batch in which an event was logged, bigint."""
+WATERMARK = f"{PRIVATE}watermark"
+"""The watermark at an event's arrival, in microseconds."""
+START = f"{PRIVATE}start"
+"""Where a window begins, or the stretch that an event of a session stands for, in microseconds. In plans, too."""
+END = f"{PRIVATE}end"
+"""Where it ends, in microseconds. In plans, too."""
+LEADING = f"{PRIVATE}leading"
+"""With overlapping windows: whether this is the window by which the event itself is counted, the last to end."""
+FIRST_END = f"{PRIVATE}first_end"
+"""With overlapping windows: the end of the event's earliest window, in microseconds."""
+FATE = f"{PRIVATE}fate"
+"""What becomes of an event in a window: the code of a fate, tinyint."""
+PARTLY = f"{PRIVATE}partly"
+"""With overlapping windows: whether an event's windows give it different fates."""
+
+# Of what is merged
+
+KEY = f"{PRIVATE}key_"
+"""Before the name of a key."""
+LAST_ARRIVAL = f"{PRIVATE}last_arrival"
+"""When the newest event of a window came, or its state fired, in microseconds."""
+LAST_WATERMARK = f"{PRIVATE}last_watermark"
+"""The watermark that its newest event met, or at which its state fired, in microseconds."""
+LAST_SEQUENCE = f"{PRIVATE}last_sequence"
+"""The sequence of a window's last pane, bigint; null where it has none."""
+
+# Of sessions
+
+CELL = f"{PRIVATE}cell"
+"""A cell of time so small that two events of a key in it are in one session for certain, bigint."""
+SESSION = f"{PRIVATE}session"
+"""The number of a session among those of its key, bigint."""
+JUDGED_START = f"{PRIVATE}judged_start"
+"""Where the session begins by which a suspect was judged, in microseconds."""
+JUDGED_END = f"{PRIVATE}judged_end"
+"""Where that session ends, in microseconds."""
