@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from latecomer.config.paths import SourcePath, fits, folder_columns, list_files
+from latecomer.errors import SourceError
 
 FILES = (
     "a.json",
@@ -113,3 +114,29 @@ def test_what_folders_say(folder: Path) -> None:
 def test_a_pattern_that_cannot_be_read(path: str, mistake: str | None) -> None:
     found = SourcePath(path).mistake
     assert found is None if mistake is None else (found or "").startswith(mistake)
+
+
+@pytest.mark.parametrize(
+    ("path", "missing"),
+    [
+        ("", None),
+        ("/a.json", None),
+        ("/later*.json", None),
+        (
+            "/lates.json",
+            r"path .*/lates\.json does not exist; create the folder, or name files .* such as .*/in/\*\.json",
+        ),
+        ("/lates", r"path .*/lates does not exist; create the folder"),
+        ("/lates/*.json", r"source folder .*/lates does not exist"),
+        (r"/what\?", r"path .*/what\\\? does not exist"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_no_file_that_may_come_later(
+    folder: Path, path: str, missing: str | None
+) -> None:
+    named = SourcePath(f"{folder.rename(folder.parent / 'in')}{path}")
+    if missing is None:
+        named.require_folder()
+    else:
+        with pytest.raises(SourceError, match=missing):
+            named.require_folder()

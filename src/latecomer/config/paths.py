@@ -106,11 +106,19 @@ class SourcePath:
         return None
 
     def require_folder(self) -> None:
-        """A folder that is not there may be a slip of the pen; files in it may come later."""
+        """A folder that is not there may be a slip of the pen; files in it may come later. A path without marks is
+        there, too: whether a folder or a file is meant could not be told."""
         if not Path(self.base).is_dir():
             raise SourceError(
                 f"source folder {self.base} does not exist; create it, or correct source.files.path "
                 f"({self.written})"
+            )
+        literal = [_literal(part) for part in self._parts]
+        named = "/".join(part for part in literal if part is not None)
+        if None not in literal and not self.is_folder and not Path(named).exists():
+            raise SourceError(
+                f"source.files.path {self.written} does not exist; create the folder, or name files that come later "
+                f"by a pattern, such as {self.base.rstrip('/')}/*.json"
             )
 
     def require_end(self) -> None:
