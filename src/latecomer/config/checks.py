@@ -25,7 +25,7 @@ from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import column_mistake
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
-from latecomer.model.windows import FOREVER, AnyWindow, Global, Session
+from latecomer.model.windows import FOREVER, AnyWindow, Session
 
 RESERVED = (
     "window_start",
@@ -541,7 +541,7 @@ def _empty_windows(name: str, output: Output) -> Iterator[Problem]:
             output.trigger.on_time,
             "leave on_time out, or emit_empty",
         )
-    if output.emit_empty and isinstance(output.window, Session | Global):
+    if output.emit_empty and (output.window.merges or output.window.endless):
         yield Problem(
             f"outputs.{name}.emit_empty",
             f"there are no empty windows where the window is {output.window.kind}",

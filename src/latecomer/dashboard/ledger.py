@@ -172,7 +172,7 @@ def _judged(
 ) -> list[dict[str, Any]]:
     """Events of the log, each judged again by the watermark that it met: the tables keep no list of these fates."""
     rules = store.pipeline.outputs[output]
-    if isinstance(rules.window, Session):
+    if rules.window.merges:
         notes.append("events of sessions are judged one session at a time: open a window to see its events")
         return []
     if not store.events.exists or not store.watermarks.exists:

@@ -26,7 +26,6 @@ from latecomer.model.sources import BySource
 from latecomer.model.strategies import Bounded, Head, Strategy
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
-from latecomer.model.windows import Global, Session
 from latecomer.store.coverage import covered_since
 from latecomer.store.layout import TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.store import open_store
@@ -83,11 +82,11 @@ class LogHistory(History):
         elif self.strategy.delays:
             self.notes.append("what-ifs give all partitions one delay, and leave watermark.delays out")
         for subject in self.subjects:
-            if isinstance(subject.window, Session):
+            if subject.window.merges:
                 self.notes.append(
                     f"{subject.name}: each event is taken as alone in its session, so fewer are late than said"
                 )
-            if isinstance(subject.window, Global):
+            if subject.window.endless:
                 self.notes.append(f"{subject.name}: its window never ends, so nothing is late for it")
 
     def _stored(self, column: str) -> str:

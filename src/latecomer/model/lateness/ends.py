@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from latecomer.model.lateness.histogram import Flags, Whole
-from latecomer.model.windows import AnyWindow, FixedWindow, Global, Session, Sliding, Tumbling
+from latecomer.model.windows import AnyWindow, FixedWindow, Session, Sliding, Tumbling
 
 
 class WindowEnds:
@@ -24,12 +24,12 @@ class WindowEnds:
     @property
     def known(self) -> bool:
         """Whether windows end at all."""
-        return not isinstance(self.window, Global)
+        return not self.window.endless
 
     @property
     def alone(self) -> bool:
         """Whether events are taken as if each were alone."""
-        return isinstance(self.window, Session)
+        return self.window.merges
 
     def last(self, times: Whole) -> Whole:
         """The end of the window that ends last."""
