@@ -313,6 +313,9 @@ ALL = {
     "fees": "sum(fee)",
     "top_fee": "max(fee)",
     "first_day": "min(day)",
+    "mean_fee": "avg(fee)",
+    "spread": "variance(paise)",
+    "deviation": "stddev_pop(fee)",
 }
 ADDED = {"n": "count(*)", "shops": "count(shop)", "paise": "sum(paise)", "fees": "sum(fee)"}
 OUTPUTS = {

@@ -21,8 +21,8 @@ from latecomer.model.verdicts import Fate, fate_of, judge
 from latecomer.model.windows import Calendar, Global, Sliding, Tumbling
 from latecomer.source.columns import LANDED, ORIGIN, POSITION
 from latecomer.windowing.exact_arrow import halves, scaled, unscaled, whole
-from latecomer.windowing.in_process import _fates, _windows
 from latecomer.windowing.judge import FATES
+from latecomer.windowing.judge_in_process import _fates, _windows
 
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
 TIMES = st.integers(-(10**15), 4 * 10**15)

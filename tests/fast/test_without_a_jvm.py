@@ -45,7 +45,13 @@ from spark_kit import (
 
 HERE = {name: each for name, each in TRIGGERS.items() if name != "empty"}
 """All but empty panes, which Spark writes."""
-COMMON = {"n": "count(*)", "paise": "sum(paise)", "most": "max(paise)", "mean": "avg(paise)"}
+COMMON = {
+    "n": "count(*)",
+    "paise": "sum(paise)",
+    "most": "max(paise)",
+    "mean": "avg(paise)",
+    "spread": "variance(paise)",
+}
 ADDED = {"n": "count(*)", "keys": "count(key)", "paise": "sum(paise)", "least": "min(paise)"}
 
 

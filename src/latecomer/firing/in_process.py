@@ -25,9 +25,10 @@ from latecomer.store.layout import TIMESTAMP, EventLayout
 from latecomer.timeline.keeper import Step
 from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
 from latecomer.windowing.exact_arrow import flat
-from latecomer.windowing.in_process import ArrowMerger, Micros, judged, replaced
 from latecomer.windowing.judge import CODES, FATES
+from latecomer.windowing.judge_in_process import Micros, judged
 from latecomer.windowing.merge import Merger
+from latecomer.windowing.merge_in_process import ArrowMerger, replaced
 
 _FILE = "part.parquet"
 _LANES = (Lane.OPEN, Lane.FIRED, Lane.LATE, Lane.WAITING, Lane.REST)

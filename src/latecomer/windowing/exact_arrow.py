@@ -1,13 +1,23 @@
-"""Whole numbers and decimals as Arrow has them, added up exactly: as whole numbers of 64 bits, or not at all."""
+"""Whole numbers and decimals as Arrow has them, added up exactly.
+
+Sums are whole numbers of 64 bits, in two halves; those of squares, of up to 128 bits, in four quarters. What is beyond
+is declined.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from decimal import Decimal
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.fast import Declined
 
+TOO_LONG = 10**38
+"""The first whole number that no decimal holds."""
 _LOW = (1 << 32) - 1
 _ROOM = 1 << 30
 """High halves within this leave a sum of 64 bits room, whatever the low halves of a million rows come to."""
@@ -30,13 +40,17 @@ def unscaled(column: pa.Array) -> pa.Array:
         raise Declined(f"sums of {column.type}")
     if not len(column):
         return pa.array([], pa.int64())
-    halves = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset :][: 2 * len(column)].reshape(
-        -1, 2
-    )
+    halves = _halves_of_decimals(column)
     valid = np.asarray(column.is_valid())
     if np.any((halves[:, 1] != halves[:, 0] >> 63) & valid):
         raise Declined("a number beyond 64 bits")
     return pa.array(np.where(valid, halves[:, 0], 0), pa.int64(), mask=~valid)
+
+
+def _halves_of_decimals(column: pa.Array) -> npt.NDArray[np.int64]:
+    """The 128 bits of each decimal: the lower 64, and the upper with the sign."""
+    bits = np.frombuffer(column.buffers()[1] or b"", np.int64)
+    return bits[2 * column.offset :][: 2 * len(column)].reshape(-1, 2)
 
 
 def scaled(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -61,6 +75,45 @@ def whole(low: pa.Array, high: pa.Array) -> pa.Array:
     if len(high) and (pc.any(pc.greater(pc.abs(high), _ROOM)).as_py() or False):
         raise Declined("a sum beyond 64 bits")
     return pc.add(pc.multiply(high, 1 << 32), low)
+
+
+def quarters(column: pa.Array) -> list[pa.Array]:
+    """A column of `decimal(38,0)` in four parts of 32 bits, the lowest first and the highest with the sign: each can
+    be summed up without an overflow."""
+    if column.null_count:
+        raise Declined("a sum that was lost")
+    low, high = _halves_of_decimals(column).T
+    return [pa.array(each) for each in (low & _LOW, (low >> 32) & _LOW, high & _LOW, high >> 32)]
+
+
+def squares(numbers: pa.Array) -> list[pa.Array]:
+    """The squares of whole numbers of 64 bits, in such parts."""
+    size = np.abs(np.asarray(numbers)).view(np.uint64)
+    low, high = size & np.uint64(_LOW), size >> np.uint64(32)
+    below, across, above = low * low, np.uint64(2) * low * high, high * high
+    first, rest = _parted(below)
+    second, third = _parted(across)
+    last, over = _parted(above)
+    return [pa.array(each.view(np.int64)) for each in (first, rest + second, third + last, over)]
+
+
+def _parted(numbers: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    return numbers & np.uint64(_LOW), numbers >> np.uint64(32)
+
+
+def put_together(parts: Sequence[pa.Array]) -> list[int]:
+    """The sums that quarters add up to."""
+    columns = [part.to_pylist() for part in parts]
+    return [
+        sum(part << (32 * place) for place, part in enumerate(each)) for each in zip(*columns, strict=True)
+    ]
+
+
+def decimals(numbers: Sequence[int]) -> pa.Array:
+    """Whole numbers as a column of `decimal(38,0)`."""
+    if any(abs(each) >= TOO_LONG for each in numbers):
+        raise Declined("a sum of more than 38 digits")
+    return pa.array(list(map(Decimal, numbers)), pa.decimal128(38, 0))
 
 
 def finite(column: pa.Array) -> pa.Array:

@@ -44,7 +44,7 @@ from latecomer.windowing.kept_values import ordered, tallied
 from latecomer.windowing.state_logic import StateLogic
 
 WHOLE = "decimal(38,0)"
-_SHORT = 30
+SHORT = 30
 """Digits of a sum that is divided with all the digits that an average has."""
 _MOST_MULTIPLIED = 37
 """Of no higher power of ten is there a decimal."""
@@ -216,7 +216,7 @@ def _average(name: str, column: str, kind: str, value_type: str) -> StateLogic:
     ratio = f"try_divide(cast({t} as double), {n})"
     if types.is_decimal(kind):
         # Spark gives a quotient the fewer digits the longer its terms may be.
-        shorter = f"decimal({max(_SHORT, types.scale_of(kind))},{types.scale_of(kind)})"
+        shorter = f"decimal({max(SHORT, types.scale_of(kind))},{types.scale_of(kind)})"
         short = f"try_divide(try_cast({t} as {shorter}), try_cast({n} as decimal(10,0)))"
         whole = f"try_divide({t}, {n})"
         ratio = f"coalesce(try_cast({short} as {value_type}), try_cast({whole} as {value_type}))"
