@@ -20,7 +20,16 @@ from latecomer.model.ids import event_id
 from latecomer.model.verdicts import Fate, fate_of, judge
 from latecomer.model.windows import Calendar, Global, Sliding, Tumbling
 from latecomer.source.columns import LANDED, ORIGIN, POSITION
-from latecomer.windowing.exact_arrow import halves, scaled, unscaled, whole
+from latecomer.windowing.exact_arrow import (
+    decimals,
+    halves,
+    put_together,
+    quarters,
+    scaled,
+    squares,
+    unscaled,
+    whole,
+)
 from latecomer.windowing.judge import FATES
 from latecomer.windowing.judge_in_process import _fates, _windows
 
@@ -54,6 +63,27 @@ def test_halves_add_up_to_the_exact_sum_or_decline(numbers: list[int | None]) ->
         assert abs(sum(known)) >= 1 << 61
         return
     assert found == ([sum(known) if known else None] if numbers else [])
+
+
+@given(st.lists(NUMBERS | st.sampled_from([-(1 << 63), (1 << 63) - 1, 1 << 32, -1]), max_size=20))
+def test_squares_are_exact_to_the_last_of_38_digits(numbers: list[int]) -> None:
+    parts = squares(pa.array(numbers, pa.int64()))
+    assert put_together(parts) == [number**2 for number in numbers]
+    sums = [pa.array([sum(part.to_pylist())]) for part in parts]
+    total = sum(number**2 for number in numbers)
+    assert put_together(sums) == [total]
+    if total < 10**38:
+        kept = decimals([total, -total, *numbers])
+        assert put_together(quarters(kept)) == [total, -total, *numbers]
+        assert put_together(quarters(kept[1:])) == [-total, *numbers]
+    else:
+        with pytest.raises(Declined):
+            decimals([total])
+
+
+def test_a_sum_that_was_lost_is_left_to_spark() -> None:
+    with pytest.raises(Declined, match="lost"):
+        quarters(pa.array([Decimal(1), None], pa.decimal128(38, 0)))
 
 
 @given(st.lists(st.none() | NUMBERS, max_size=20), st.integers(0, 6), st.integers(0, 3))
