@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 import pyarrow as pa
@@ -23,6 +24,23 @@ _Result = TypeVar("_Result")
 
 class Declined(Exception):
     """This is not the common case: Spark does it. The message is the reason, in words."""
+
+
+@dataclass(frozen=True)
+class LeftToSpark:
+    """What came of a step that is not the common case."""
+
+    reason: str
+
+
+def attempted(step: Callable[[], _Result]) -> _Result | LeftToSpark:
+    """What the fast path makes of a step, if it can."""
+    try:
+        return step()
+    except Declined as declined:
+        return LeftToSpark(str(declined))
+    except pa.ArrowException as error:  # what Arrow cannot do is not in the common case
+        return LeftToSpark(f"Arrow says: {str(error).partition(chr(10))[0]}")
 
 
 def is_on() -> bool:
@@ -64,17 +82,14 @@ class Choice:
 
     def take(self, step: str, fast: Callable[[], _Result], spark: Callable[[], _Result]) -> _Result:
         """What the fast path makes of a step, or what Spark does."""
-        try:
-            if not is_on():
-                raise Declined(f"{VARIABLE} is off")
-            done = fast()
-        except Declined as declined:
-            reason = str(declined)
-        except pa.ArrowException as error:  # what Arrow cannot do is not in the common case
-            reason = f"Arrow says: {str(error).partition(chr(10))[0]}"
-        else:
-            self.fast[step] = self.fast.get(step, 0) + 1
-            return done
+        done = attempted(fast) if is_on() else LeftToSpark(f"{VARIABLE} is off")
+        if isinstance(done, LeftToSpark):
+            self.leave(step, done)
+            return spark()
+        self.fast[step] = self.fast.get(step, 0) + 1
+        return done
+
+    def leave(self, step: str, left: LeftToSpark) -> None:
+        """Note that a step, or a part of one, is Spark's."""
         reasons = self.declined.setdefault(step, {})
-        reasons[reason] = reasons.get(reason, 0) + 1
-        return spark()
+        reasons[left.reason] = reasons.get(left.reason, 0) + 1

@@ -247,7 +247,8 @@ WHY_SPARK = {
 
 
 def batches(folder: Path, form: str) -> list[FileSlice]:
-    """Four files of payments, some late and some too late; in the third are lines that are none."""
+    """Four batches of payments, some late and some too late. The third has two files, and in one of them lines that are
+    none."""
     draw, slices = random.Random(5), []
     folder.mkdir()
     for number in range(4):
@@ -271,10 +272,14 @@ def batches(folder: Path, form: str) -> list[FileSlice]:
             rows.append(row)
         if number == 2:
             rows.append(dict.fromkeys(SCHEMA) | {"at": "yesterday", "arrived": moment(420), "paise": 3})
-        file = folder / f"{number}.{form}"
-        write(file, rows, broken=number == 2)
-        os.utime(file, (1_000_000 + number, 1_000_000 + number))
-        slices.append(FileSlice.of([SourceFile(f"file://{file}", (1_000_000 + number) * 1_000_000, 0)]))
+        parts = {f"{number}": rows[:40], f"{number}-more": rows[40:]} if number == 2 else {f"{number}": rows}
+        files = []
+        for name, some in parts.items():
+            file = folder / f"{name}.{form}"
+            write(file, some, broken=name == "2-more")
+            os.utime(file, (1_000_000 + number, 1_000_000 + number))
+            files.append(SourceFile(f"file://{file}", (1_000_000 + number) * 1_000_000, file.stat().st_size))
+        slices.append(FileSlice.of(files))
     return slices
 
 
@@ -464,7 +469,9 @@ def test_both_paths_leave_the_same_tables(
     there, slow = played(spark, tmp_path, slices, event, every, form)
     assert here == there
     assert ("id" in event) == bool(here["duplicates"])
-    assert fast.log.choice.fast["log"] == 3
+    assert len(here["dead letters"]) == (1 if form == "parquet" else 2)
+    assert fast.log.choice.fast["log"] == (3 if every == "event" else 4)
+    assert fast.log.choice.declined["log"] == {WHY_SPARK[form]: 1}
     assert fast.log.choice.fast["heads"] == 4
     assert {output.name: output.choice.fast.get("windowing") for output in fast.outputs} == dict.fromkeys(
         OUTPUTS, 5

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.errors import SchemaOutage
-from latecomer.fast import MOST_READ, MOST_ROWS, Choice, Declined
+from latecomer.fast import MOST_READ, MOST_ROWS, Choice, Declined, LeftToSpark, attempted
 from latecomer.log.columns import FIRST_TICK, MARK, NEWEST, THIS_BATCH, WATERMARK_BEFORE, Lane
 from latecomer.log.dead_letters import Filing
 from latecomer.log.duplicates import set_aside
@@ -31,7 +32,7 @@ from latecomer.model.strategies import PLAIN, REACH, Head, Needs
 from latecomer.model.timeline import Timeline
 from latecomer.model.types import INTEGERS
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.source.base import NO_CLOCK, Clock, Loaded, Rows, Slice, Source
+from latecomer.source.base import NO_CLOCK, Clock, Loaded, Read, ReadApart, Rows, Slice, Source
 from latecomer.source.choose import sources_of
 from latecomer.source.columns import LANDED
 from latecomer.spark.session import no_rows, own_session
@@ -85,6 +86,15 @@ class Heads:
     measures: dict[str, Decimal]
 
 
+@dataclass(frozen=True)
+class _SortedOut:
+    """The events of a batch that are logged in this process, and the parts of it that are not."""
+
+    events: pa.Table
+    loaded: Sequence[Loaded]
+    left: Sequence[tuple[Slice, LeftToSpark]]
+
+
 class EventLog:
     """Writes the log, and reads it back."""
 
@@ -132,7 +142,7 @@ class EventLog:
         for source in self.sources.values():
             source.close()
 
-    def _written(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows | Loaded]:
+    def _written(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Read]:
         """All lanes of a batch, in a folder that no commit names, and the rows that were read."""
         self._tables = {}
         if self.store.pipeline.event.id is None:
@@ -147,16 +157,14 @@ class EventLog:
         failpoint("events.written", batch)
         return folder, read
 
-    def _lanes_written(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows | Loaded]:
+    def _lanes_written(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Read]:
         return self.choice.take(
             "log",
             lambda: self._write_lanes_here(batch, piece, timeline),
             lambda: self._write_lanes(batch, piece, timeline),
         )
 
-    def _commit_lane(
-        self, batch: int, folder: Location, lane: Lane, piece: Slice, read: Rows | Loaded
-    ) -> int:
+    def _commit_lane(self, batch: int, folder: Location, lane: Lane, piece: Slice, read: Read) -> int:
         """Make a lane visible; tells how many rows it has."""
         tables = {
             Lane.DEAD_LETTERS: self.store.dead_letters,
@@ -317,24 +325,54 @@ class EventLog:
         events = self.spark.read.schema(ddl(columns)).parquet(*self.store.events.paths(files))
         return self._ticks_anew(events) if self._ticks_anew else events
 
-    def _write_lanes_here(
-        self, batch: int, piece: Slice, timeline: Timeline
-    ) -> tuple[Location, Rows | Loaded]:
-        """Likewise in this process: a batch in which every row is an event."""
-        loaded = self.sources[piece.source].load(piece)
-        reading = self.store.reading(piece.source)
-        events = enveloped(loaded, reading, batch, timeline.last_tick or 0)
-        late = behind(events, timeline.watermark)
-        lanes = {Lane.EVENTS: events.filter(pc.invert(late)), Lane.BEHIND: events.filter(late)}
-        self._tables = {batch: self._as_stored(pa.concat_tables(lanes.values()))}
-        folder = self.store.events.new_folder(batch)
+    def _write_lanes_here(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Read]:
+        """Likewise in this process, where every row is an event. Of several files, Spark writes those of which that is
+        not so."""
+        here = self._sorted_out(batch, piece, timeline)
+        late = behind(here.events, timeline.watermark)
+        lanes = {Lane.EVENTS: here.events.filter(pc.invert(late)), Lane.BEHIND: here.events.filter(late)}
+        read: list[Read] = [*here.loaded]
+        if here.left:
+            parts, reasons = zip(*here.left, strict=True)
+            self.choice.leave("log", reasons[0])
+            folder, rest = self._write_lanes(batch, piece.of_parts(parts), timeline)
+            read.append(rest)
+        else:
+            folder = self.store.events.new_folder(batch)
+            self._tables = {batch: self._as_stored(pa.concat_tables(lanes.values()))}
         with self.store.events.explained():
             for lane, rows in lanes.items():
                 if rows.num_rows:
                     write_table(rows, folder / f"{LANE}={lane}" / "part.parquet")
-        return folder, loaded
+        return folder, ReadApart(read)
 
-    def _write_lanes(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Rows | Loaded]:
+    def _sorted_out(self, batch: int, piece: Slice, timeline: Timeline) -> _SortedOut:
+        """What of a slice can be logged in this process; `Declined` where nothing can."""
+        if piece.size > MOST_READ:
+            raise Declined("a large batch")
+        reading, first = self.store.reading(piece.source), timeline.last_tick or 0
+
+        def events_of(*loaded: Loaded) -> pa.Table:
+            return enveloped(pa.concat_tables(each.rows for each in loaded), reading, batch, first)
+
+        whole = self.store.pipeline.watermark.every == "event"  # ticks are counted through the batch
+        parts = [piece] if whole else piece.parts() or [piece]
+        found = [(part, attempted(partial(self.sources[piece.source].load, part))) for part in parts]
+        loaded = [(part, each) for part, each in found if isinstance(each, Loaded)]
+        left = [(part, each) for part, each in found if isinstance(each, LeftToSpark)]
+        if sum(each.counted() for _, each in loaded) > MOST_ROWS:
+            raise Declined("a large batch")
+        events = attempted(lambda: events_of(*(each for _, each in loaded))) if loaded else None
+        if isinstance(events, LeftToSpark) and len(loaded) > 1:
+            tried = [(part, each, attempted(partial(events_of, each))) for part, each in loaded]
+            left += [(part, events) for part, _, events in tried if isinstance(events, LeftToSpark)]
+            loaded = [(part, each) for part, each, events in tried if not isinstance(events, LeftToSpark)]
+            events = events_of(*(each for _, each in loaded)) if loaded else None
+        if events is None or isinstance(events, LeftToSpark):
+            raise Declined(left[0][1].reason if events is None else events.reason)
+        return _SortedOut(events, [each for _, each in loaded], left)
+
+    def _write_lanes(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Read]:
         """Write all lanes into a folder that no commit names; tells it, and the rows that were read."""
         folder: Location | None = None
 
@@ -393,7 +431,7 @@ class EventLog:
         filing = Filing(self.sources[piece.source].letters(piece))
         return [filing.file(written, home / written.name) for written in found]
 
-    def _commit(self, batch: int, table: Table, files: Sequence[Location], read: Rows | Loaded) -> int:
+    def _commit(self, batch: int, table: Table, files: Sequence[Location], read: Read) -> int:
         if not files and not table.exists and table is not self.store.events:
             return 0
         if table.holds(batch):

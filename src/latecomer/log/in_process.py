@@ -24,7 +24,6 @@ from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ids import BEGIN, BETWEEN, END, ESCAPES
 from latecomer.model.sources import BETWEEN as BETWEEN_SOURCE
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.source.base import Loaded
 from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.store.layout import EventLayout, Reading
 
@@ -78,10 +77,10 @@ def _sum(column: pa.ChunkedArray, kind: str) -> Decimal:
 # The envelope
 
 
-def enveloped(loaded: Loaded, reading: Reading, batch: int, first_tick: int = 0) -> pa.Table:
+def enveloped(rows: pa.Table, reading: Reading, batch: int, first_tick: int = 0) -> pa.Table:
     """The rows of a source → the columns of the event log, as `envelope.decoded` writes them. `first_tick` is the last
     one before the batch, where each event is a tick."""
-    pipeline, kinds, log, rows = reading.pipeline, reading.columns, reading.log, loaded.rows
+    pipeline, kinds, log = reading.pipeline, reading.columns, reading.log
     event, order_by, every = pipeline.event, pipeline.order_by, pipeline.watermark.every
     require_common(reading)
     if reading.source:

@@ -14,7 +14,7 @@ from functools import cached_property, reduce
 from operator import or_
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -41,9 +41,23 @@ class Slice:
     source: str = field(default="", kw_only=True)
     """The source that it is of, where there are several."""
 
+    @property
+    def size(self) -> int:
+        """How many bytes it has, where that is known before it is read; else 0."""
+        return 0
+
     def landings(self, origins: Iterable[str]) -> dict[str, int]:
         """When each of the origins landed: of rows with one arrival time, the first to land goes first."""
         return dict.fromkeys(origins, 0)
+
+    def parts(self) -> Sequence[Slice]:
+        """Slices that can be read one by one, and together have the same rows."""
+        return [self]
+
+    def of_parts(self, parts: Sequence[Slice]) -> Slice:
+        """Some of its parts as one slice."""
+        (only,) = parts
+        return only
 
 
 class Clock(IntFlag):
@@ -81,6 +95,35 @@ class Clock(IntFlag):
 NO_CLOCK = Clock(0)
 
 
+class Read(Protocol):
+    """What is known of the rows of a slice once they have been read."""
+
+    def counted(self) -> int:
+        """How many rows there were."""
+
+    def clocks(self) -> Clock:
+        """What said when they came."""
+
+    def skipped(self) -> int:
+        """How many more there were that the source leaves out."""
+
+
+@dataclass(frozen=True)
+class ReadApart:
+    """What is known of rows that were read in parts."""
+
+    parts: Sequence[Read]
+
+    def counted(self) -> int:
+        return sum(part.counted() for part in self.parts)
+
+    def clocks(self) -> Clock:
+        return reduce(or_, (part.clocks() for part in self.parts), NO_CLOCK)
+
+    def skipped(self) -> int:
+        return sum(part.skipped() for part in self.parts)
+
+
 @dataclass(frozen=True)
 class Rows:
     """The rows of a slice, and how many were read: counted where they come in, before anything is done."""
@@ -95,21 +138,18 @@ class Rows:
     """What says when they came; of rows that it says nothing of, they came when they were read."""
 
     def counted(self) -> int:
-        """How many rows there were, once they have been read."""
         return self.aside + sum(int(count.get[READ]) for count in self.counts)
 
     def clocks(self) -> Clock:
-        """What said when they came, once they have been read."""
         stamped = sum(int(count.get.get(STAMPED, count.get[READ])) for count in self.counts) + self.aside
         by_it = self.clock if stamped else NO_CLOCK
         return by_it | (Clock.READ if stamped < self.counted() else NO_CLOCK)
 
     def unknown(self) -> int:
-        """How many of them could not be decoded for want of what can be learned, likewise."""
+        """How many of them could not be decoded for want of what can be learned."""
         return sum(int(count.get.get(UNKNOWN, 0)) for count in self.counts)
 
     def skipped(self) -> int:
-        """How many more there were that the source leaves out, likewise."""
         return sum(int(count.get.get(SKIPPED, 0)) for count in self.counts)
 
 

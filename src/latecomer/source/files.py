@@ -12,7 +12,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from pathlib import Path
 from types import MappingProxyType
@@ -89,6 +89,17 @@ class FileSlice(Slice):
     @classmethod
     def of(cls, files: Sequence[SourceFile]) -> FileSlice:
         return cls(max(file.landed for file in files), files)
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+    def parts(self) -> Sequence[FileSlice]:
+        """A file each."""
+        return [replace(self, files=[file]) for file in self.files]
+
+    def of_parts(self, parts: Sequence[Slice]) -> FileSlice:
+        return replace(self, files=[file for part in parts for file in _files_of(part)])
 
     def landings(self, origins: Iterable[str]) -> dict[str, int]:
         """The log names a file by its path, or by the end of it."""
@@ -197,7 +208,7 @@ class FileSource(StreamedSource):
         """Files that are plain, in folders and under names that need no escaping."""
         self.require_fast()
         files = _files_of(piece)
-        if not files or sum(file.size for file in files) > MOST_READ:
+        if not files or piece.size > MOST_READ:
             raise Declined("a large batch, or none")
         if not all(_PLAIN_PATH.fullmatch(str(file.local)) for file in files):
             raise Declined("paths that have to be escaped")
