@@ -1,6 +1,6 @@
 """The log without Spark, for the common case: the envelope of `envelope.py`, and the heads of a batch (ADR 0056).
 
-A batch in which any row would be a dead letter, or may be a duplicate, is `Declined`.
+Rows of which any would be a dead letter are `Declined`.
 """
 
 from __future__ import annotations
