@@ -23,7 +23,7 @@ from latecomer.log.dead_letters import Filing
 from latecomer.log.duplicates import set_aside
 from latecomer.log.envelope import decoded
 from latecomer.log.ids import IdIndex
-from latecomer.log.in_process import behind, enveloped, found_heads, sums_of
+from latecomer.log.in_process import behind, enveloped, found_heads, head_columns, sums_of
 from latecomer.log.logged import Logged
 from latecomer.log.marks import with_marks
 from latecomer.log.measures import measures_in_raw, sum_measures
@@ -271,10 +271,8 @@ class EventLog:
         if needs != PLAIN:
             raise Declined("a strategy that needs more than the latest event times")
         every, store = self.store.pipeline.watermark.every, self.store
-        found = found_heads(logged.table, store.layout, store.measures())
-        heads = _heads(found.rows, needs, every)
-        latest = max((head.max_event_time for head in heads), default=BEGIN_OF_TIME)
-        return Heads(heads, found.earliest, latest, found.sums)
+        sums = sums_of(logged.table, store.layout.view, store.measures())
+        return _found(found_heads(logged.table), needs, every, sums)
 
     def _heads_on_spark(self, logged: Logged, source: str | None, needs: Needs) -> Heads:
         every, events = self.store.pipeline.watermark.every, logged.frame
@@ -293,16 +291,9 @@ class EventLog:
             events.groupBy("tick", "source_partition", *([F.expr(bar).alias("bar")] if bar else []))
             .agg(*(F.expr(f"{sql} as {name}") for name, sql in aggregates.items()))
             .toArrow()
-            .to_pylist()
         )
-        heads = _heads(found, needs, every)
-        sums = {
-            measure: sum((_whole(row, index) for row in found), Decimal(0))
-            for index, measure in enumerate(self.store.measures())
-        }
-        earliest = min((to_micros(row["earliest"]) for row in found), default=END_OF_TIME)
-        latest = max((head.max_event_time for head in heads), default=BEGIN_OF_TIME)
-        return Heads(heads, earliest, latest, sums)
+        sums = {measure: _whole(found, index) for index, measure in enumerate(self.store.measures())}
+        return _found(found, needs, every, sums)
 
     def _measure_sums(self) -> dict[str, str]:
         """The measures' sums. Whole numbers are summed in two halves: exact, and without the cost of
@@ -475,6 +466,19 @@ def _only(rows: DataFrame, files: Sequence[DataFile], batch: int) -> DataFrame:
     return rows.where(F.col("batch") == batch) if any(map(is_merged, files)) else rows
 
 
+def _found(found: pa.Table, needs: Needs, every: int | Literal["event"], sums: dict[str, Decimal]) -> Heads:
+    """The heads of a batch, of a row for each tick and partition; where they are plain, in columns."""
+    if not found.num_rows:
+        return Heads([], END_OF_TIME, BEGIN_OF_TIME, sums)
+    earliest, latest = (found.column(name).cast(pa.int64()) for name in ("earliest", "latest"))
+    heads: Sequence[Head]
+    if needs == PLAIN and every != "event" and not found.column("source_partition").null_count:
+        heads = head_columns(found, every)
+    else:
+        heads = _heads(found.to_pylist(), needs, every)
+    return Heads(heads, pc.min(earliest).as_py(), pc.max(latest).as_py(), sums)
+
+
 def _bar(needs: Needs, every: int | str) -> str | None:
     """The bar of the histogram that an event belongs to; a tick of one event needs no histogram."""
     if needs.resolution is None or every == "event":
@@ -514,6 +518,10 @@ def _as_asked(head: Head, row: dict[str, Any], needs: Needs, every: int | str) -
     return replace(head, marked=row["marked"] if needs.marks else None, times=times)
 
 
-def _whole(row: Mapping[str, Any], index: int) -> Decimal:
+def _whole(found: pa.Table, index: int) -> Decimal:
     """A measure's sum from its halves."""
-    return Decimal(row[f"m{index}"] or 0) + Decimal((row.get(f"h{index}") or 0) << 32)
+    low, high = (
+        found.column(name).to_pylist() if name in found.column_names else ()
+        for name in (f"m{index}", f"h{index}")
+    )
+    return sum((Decimal(each or 0) for each in low), Decimal(0)) + (sum(each or 0 for each in high) << 32)

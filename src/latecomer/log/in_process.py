@@ -6,9 +6,7 @@ Rows of which any would be a dead letter are `Declined`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,36 +19,35 @@ from latecomer.fast import Declined
 from latecomer.log.envelope import beyond_the_ledger
 from latecomer.model import types
 from latecomer.model.durations import EARLIEST, LATEST
+from latecomer.model.heads import HeadColumns
 from latecomer.model.ids import BEGIN, BETWEEN, END, ESCAPES
 from latecomer.model.sources import BETWEEN as BETWEEN_SOURCE
-from latecomer.model.verdicts import END_OF_TIME
 from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
-from latecomer.store.layout import EventLayout, Reading
+from latecomer.store.layout import Reading
 
 _LEDGER_SCALE = 6
 """Digits after the point with which Spark adds up measures for the ledger; with more, each would be rounded."""
 
 
-@dataclass(frozen=True)
-class FoundHeads:
-    """What each tick brought from each partition, a row for each; the earliest event time; the sum of each measure."""
-
-    rows: Sequence[dict[str, Any]]
-    earliest: int
-    sums: dict[str, Decimal]
-
-
-def found_heads(events: pa.Table, layout: EventLayout, measures: Mapping[str, str]) -> FoundHeads:
-    """The heads of a batch, as Spark would find them."""
-    seen = events.select(["tick", "source_partition", "event_time", "arrival_time"])
+def found_heads(events: pa.Table) -> pa.Table:
+    """What each tick brought from each partition, as Spark would find it: a row for each."""
+    seen = events.select(["tick", "event_time", "arrival_time"])
+    seen = seen.append_column("source_partition", pc.fill_null(events.column("source_partition"), ""))
+    aggregates = {"events": "count", "latest": "max", "earliest": "min", "arrived": "max"}
     found = seen.group_by(["tick", "source_partition"], use_threads=False).aggregate(
-        [("event_time", "count"), ("event_time", "max"), ("event_time", "min"), ("arrival_time", "max")]
+        [("arrival_time" if name == "arrived" else "event_time", each) for name, each in aggregates.items()]
     )
-    named = {"event_time_count": "events", "event_time_max": "latest", "arrival_time_max": "arrived"}
-    earliest = pc.min(found.column("event_time_min").cast(pa.int64())).as_py()
-    sums = sums_of(events, layout.view, measures)
-    rows = found.rename_columns([named.get(name, name) for name in found.column_names]).to_pylist()
-    return FoundHeads(rows, END_OF_TIME if earliest is None else earliest, sums)
+    return found.rename_columns(["tick", "source_partition", *aggregates])
+
+
+def head_columns(found: pa.Table, every: int) -> HeadColumns:
+    """Heads in columns."""
+    partitions = flat(found.column("source_partition")).dictionary_encode()
+    whole = {
+        name: np.asarray(flat(found.column(name)).cast(pa.int64())) for name in ("tick", "events", "latest")
+    }
+    nth = np.asarray(partitions.indices.cast(pa.int64()))
+    return HeadColumns.of(every, partitions.dictionary.to_pylist(), nth=nth, **whole)
 
 
 def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -51,6 +51,8 @@ def lag_of(strategy: Strategy, state: State, partition: str) -> int:
 
 def storable(state: State, partition: str) -> State:
     """The state, if it is the same after it was stored."""
+    if state is None or type(state) is int:
+        return state
     try:
         same = json.loads(json.dumps(state, allow_nan=False)) == state
     except (TypeError, ValueError):

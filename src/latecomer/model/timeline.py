@@ -12,13 +12,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Any, Literal
 
+import numpy as np
+
 from latecomer.model.asking import advanced, lag_of, mark_of, storable
+from latecomer.model.heads import NEVER, Front, HeadColumns, Held
 from latecomer.model.holding import PATIENCE, Holding
-from latecomer.model.strategies import Head, State, Strategy
+from latecomer.model.strategies import Ascending, Bounded, Head, State, Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
 
@@ -86,11 +89,57 @@ class Timeline:
     def extend(self, heads: Iterable[Head], named: Mapping[str, bool] | None = None) -> list[Row]:
         """The rows for the ticks of one batch, read in tick order. `named` are the partitions that there are, and
         whether more of them is still to be read after this batch; None where the source does not know."""
+        if isinstance(heads, HeadColumns) and len(heads) and type(self.strategy) in (Bounded, Ascending):
+            return self._extend_by_columns(heads, named)
         ordered = sorted(heads, key=attrgetter("tick", "partition"))
         if named is not None:
             self._name(named, max([self.last_at, *(head.at for head in ordered[:1])]))
         self.newest_arrival = max([self.newest_arrival, *(head.at for head in ordered)])
         return [self._tick(tick, tuple(group)) for tick, group in groupby(ordered, attrgetter("tick"))]
+
+    def _extend_by_columns(self, heads: HeadColumns, named: Mapping[str, bool] | None) -> list[Row]:
+        """The same for heads in columns, whose rows do not have them. Up to the first tick that is new, one by one;
+        then for all partitions at once."""
+        if named is not None:
+            self._name(named, max(self.last_at, heads[0].at))
+        self.newest_arrival = max(self.newest_arrival, heads[-1].at)
+        ticks, rows, opened = pairwise(heads.bounds), list[Row](), False
+        begin = end = 0
+        while not opened and end < len(heads):
+            begin, end = next(ticks)
+            brought = tuple(heads[begin:end])
+            opened = self.last_tick is None or brought[0].tick > self.last_tick
+            rows.append(replace(self._tick(brought[0].tick, brought), heads=()))
+        if end == len(heads):
+            return rows
+        front, first = self._front(heads.names), begin
+        places = np.array([front.place[name] for name in heads.names], np.int64)[heads.nth]
+        for following, until in ticks:
+            front.settle(places[begin:end], heads.latest[begin:end], self._tick_ends())
+            begin, end, tick = following, until, int(heads.tick[following])
+            at = max(tick * heads.every, self.last_at)
+            held = front.held(at)
+            self._reach(held.slowest if held else front.furthest)
+            self.last_tick, self.last_at = tick, at
+            rows.append(_waiting(Row(tick, at, self.watermark), held))
+        self.newest = max(self.newest, int(heads.latest[first:begin].max()))
+        self.open_heads = list(heads[begin:end])
+        for place in np.flatnonzero(front.heard).tolist():
+            self.partitions[front.names[place]] = Progress(
+                int(front.newest[place]), int(front.seen_at[place])
+            )
+        return rows
+
+    def _front(self, more: Sequence[str]) -> Front:
+        """How far all partitions are, and room for more."""
+        names = sorted({*self.partitions, *more})
+        states = {name: known.state for name, known in self.partitions.items()}
+        lags = [lag_of(self.strategy, states.get(name), name) for name in names]
+        idle_after = NEVER if self.strategy.idle_after is None else self.strategy.idle_after
+        front = Front(names, np.array(lags, np.int64), np.full(len(names), idle_after, np.int64), self.named)
+        for name, known in self.partitions.items():
+            front.put(name, known.state, known.seen_at)
+        return front
 
     def name(self, named: Mapping[str, bool]) -> None:
         """The partitions that there are, and whether more of them is to be read, between two batches."""
@@ -104,6 +153,8 @@ class Timeline:
     def out_of_step(self, heads: Iterable[Head]) -> OutOfStep | None:
         """What of a batch, still to be read, arrived clearly before what was read already: by more than a tick,
         and by more than the watermark stays behind, so that it may be late for no other reason."""
+        if isinstance(heads, HeadColumns):  # nothing of the last tick is clearly before itself
+            heads = heads.before(self.newest_arrival - heads.every)
         behind = [
             (self.newest_arrival - head.at, head.events)
             for head in heads
@@ -375,11 +426,18 @@ def _held(row: Row, marks: Sequence[tuple[int, str]]) -> Row:
     """The row with who holds the watermark back."""
     if not marks:
         return row
-    (slowest, first), (furthest, _) = min(marks), max(marks)
-    if furthest == slowest:
+    slowest, furthest = min(marks)[0], max(marks)[0]
+    names = sorted(name for mark, name in marks if mark == slowest)
+    return _waiting(row, Held(slowest, names, furthest))
+
+
+def _waiting(row: Row, held: Held | None) -> Row:
+    if held is None:
+        return row
+    first, *others = held.names
+    if held.furthest == held.slowest:
         return replace(row, held_by=first)
-    others = sorted(name for mark, name in marks if mark == slowest and name != first)
-    unheld = furthest if furthest >= FIRST_MOMENT else None
+    unheld = held.furthest if held.furthest >= FIRST_MOMENT else None
     return replace(row, held_by=first, held_with=tuple(others), unheld=unheld)
 
 

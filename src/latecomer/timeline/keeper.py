@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from latecomer.model.durations import to_micros
+from latecomer.model.heads import HeadColumns
 from latecomer.model.strategies import Head, Strategy
 from latecomer.model.timeline import Row, Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
@@ -155,7 +156,7 @@ class TimelineKeeper:
         """The rows of a data batch: computed and written, or read back if that was done before."""
         if not self.table.holds(batch):
             rows = self.timeline.extend(heads, named)
-            self._write(batch, rows, origin)
+            self._write(batch, rows, origin, heads if isinstance(heads, HeadColumns) else None)
         return self.stretch(batch, batch)
 
     def advance(self, batch: int, row: Row) -> Stretch:
@@ -200,7 +201,14 @@ class TimelineKeeper:
             self._reached = batch, self.stretch(batch, batch).end
         return self._reached[1]
 
-    def _write(self, batch: int, rows: Sequence[Row], origin: Origin | None = None) -> None:
+    def _write(
+        self,
+        batch: int,
+        rows: Sequence[Row],
+        origin: Origin | None = None,
+        heads: HeadColumns | None = None,
+    ) -> None:
+        """`heads` are those of the rows, one tick each, where they are in columns."""
         if origin is None:
             origin = Origin(self.accepted().batch)
         if not rows:
@@ -224,7 +232,9 @@ class TimelineKeeper:
                     "held_with": pa.array(
                         [list(row.held_with) or None for row in rows], pa.list_(pa.string())
                     ),
-                    "partitions": pa.array(
+                    "partitions": _listed(heads)
+                    if heads
+                    else pa.array(
                         [_partitions(row) for row in rows], self.table.schema.field("partitions").type
                     ),
                     "carry": pa.array([None] * (len(rows) - 1) + [carry], pa.string()),
@@ -270,6 +280,18 @@ def _partitions(row: Row) -> list[dict[str, object]]:
         {"partition": head.partition, "events": head.events, "max_event_time": head.max_event_time}
         for head in row.heads
     ]
+
+
+def _listed(heads: HeadColumns) -> pa.ListArray:
+    """The same of heads in columns, tick by tick."""
+    named = pa.array(heads.names, pa.string()).take(pa.array(heads.nth))
+    parts = {
+        "partition": named,
+        "events": pa.array(heads.events),
+        "max_event_time": pa.array(heads.latest),
+    }
+    each = pa.StructArray.from_arrays(list(parts.values()), list(parts))
+    return pa.ListArray.from_arrays(pa.array(heads.bounds, pa.int32()), each)
 
 
 def _stored(micros: int | None) -> int | None:
