@@ -92,7 +92,9 @@ def test_test_processes_share_a_broker_which_outlives_none_of_them(kafka_jars: N
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize(("ci", "outcome"), [("", "1 skipped"), ("true", "1 error")])
+@pytest.mark.parametrize(
+    ("ci", "outcome"), [pytest.param("", "1 skipped", marks=pytest.mark.long), ("true", "1 error")]
+)
 def test_without_jars_tests_are_skipped_with_the_reason_and_ci_fails(
     tmp_path: Path, ci: str, outcome: str
 ) -> None:
