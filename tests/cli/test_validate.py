@@ -331,3 +331,12 @@ def test_fields_that_are_no_columns_are_named(undeclared: Path, cli: Cli, rule: 
     arrive(undeclared.parent, at="2026-04-25T12:00:00Z", paise=1)
     told = [line for line in cli("validate", undeclared).out.splitlines() if line.startswith("unknown")]
     assert len(told) == (1 if rule else 0)
+
+
+def test_a_lateness_that_changes_nothing_is_told(undeclared: Path, cli: Cli) -> None:
+    late = "    allowed_lateness: 5m\n    late: update\n"
+    undeclared.write_text(UNDECLARED.replace(late, "    allowed_lateness: 5m\n"), encoding="utf-8")
+    told = f"warning: {undeclared}:14: outputs.totals.allowed_lateness: changes nothing: late events go to the side output"
+    assert told in cli("validate", undeclared).err
+    undeclared.write_text(UNDECLARED.replace("late: update", "too_late: drop"), encoding="utf-8")
+    assert "changes nothing" not in cli("validate", undeclared).err

@@ -8,7 +8,7 @@ import pytest
 
 from latecomer.config.changes import changed
 from latecomer.config.jsonschema import pipeline_schema
-from latecomer.config.load import check_against, check_secrets, parse_pipeline, waits_for_ever
+from latecomer.config.load import check_against, check_secrets, parse_pipeline, doubts
 from latecomer.config.merged import merged
 from latecomer.config.models import Pipeline
 from latecomer.config.sources import NamedSource
@@ -156,7 +156,7 @@ def test_neither_source_nor_sources(tmp_path: Path) -> None:
 
 
 def test_whoever_waits_for_ever_is_named(tmp_path: Path) -> None:
-    (found,) = waits_for_ever(parsed(GOOD, tmp_path))
+    (found,) = doubts(parsed(GOOD, tmp_path))
     assert found.field == "sources.pos.watermark.idle_after"
     assert "every till" in found.message
 

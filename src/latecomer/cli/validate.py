@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 def validate(file: File) -> None:
     """Check the pipeline file and the source's columns, and say in words what the pipeline does."""
-    from latecomer.config.load import check_against, check_secrets, waits_for_ever
+    from latecomer.config.load import check_against, check_secrets, doubts
     from latecomer.config.paths import list_files
     from latecomer.store.pins import read_pins
     from latecomer.store.store import Store, columns_known, source_columns
@@ -55,7 +55,7 @@ def validate(file: File) -> None:
     for line in _described(pipeline, there, columns, pinned):
         typer.echo(harmless(line))
     print_warnings(pipeline, file)
-    for warning in waits_for_ever(pipeline, file):
+    for warning in doubts(pipeline, file):
         typer.echo(f"warning: {warning}", err=True)
 
 

@@ -431,6 +431,24 @@ def warnings(pipeline: Pipeline) -> list[Problem]:
     ]
 
 
+def without_effect(pipeline: Pipeline) -> list[Problem]:
+    """An allowed lateness that changes nothing: late events go where later ones go. It does say how long ids are
+    remembered, where there are any."""
+    return [
+        Problem(
+            f"outputs.{name}.allowed_lateness",
+            f"changes nothing: late events {'are dropped' if output.late is LatePolicy.DROP else 'go to the side output'}"
+            ", however late they are",
+            format_duration(output.allowed_lateness),
+            "write late: update (or retract) to have them counted, or leave allowed_lateness out",
+        )
+        for name, output in pipeline.outputs.items()
+        if output.allowed_lateness
+        and output.late.value == output.too_late.value
+        and all(view.event.id is None for view in pipeline.views.values())
+    ]
+
+
 def waits_for_ever(pipeline: Pipeline) -> list[Problem]:
     """Partitions without `idle_after`: one row with a new name, or an empty partition, holds the watermark."""
     return in_each_source(pipeline, _waits_for_ever)

@@ -96,9 +96,10 @@ def warnings(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem
     return _with_lines(checks.warnings(pipeline), file)
 
 
-def waits_for_ever(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem]:
-    """That a silent partition would hold the watermark for ever, with the line."""
-    return _with_lines(checks.waits_for_ever(pipeline), file)
+def doubts(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem]:
+    """What loses nothing and is hardly meant, with the line: a partition that may hold the watermark for ever, a
+    lateness that changes nothing."""
+    return _with_lines(checks.waits_for_ever(pipeline) + checks.without_effect(pipeline), file)
 
 
 def _with_lines(found: list[Problem], file: str | Path | None) -> list[Problem]:
