@@ -8,7 +8,7 @@ import pytest
 
 from latecomer.config.changes import changed
 from latecomer.config.jsonschema import pipeline_schema
-from latecomer.config.load import check_against, check_secrets, parse_pipeline, doubts
+from latecomer.config.load import check_against, check_secrets, doubts, parse_pipeline
 from latecomer.config.merged import merged
 from latecomer.config.models import Pipeline
 from latecomer.config.sources import NamedSource

@@ -431,14 +431,16 @@ def warnings(pipeline: Pipeline) -> list[Problem]:
     ]
 
 
+_LEAVES = {TooLatePolicy.DROP: "are dropped", TooLatePolicy.SIDE_OUTPUT: "go to the side output"}
+
+
 def without_effect(pipeline: Pipeline) -> list[Problem]:
     """An allowed lateness that changes nothing: late events go where later ones go. It does say how long ids are
     remembered, where there are any."""
     return [
         Problem(
             f"outputs.{name}.allowed_lateness",
-            f"changes nothing: late events {'are dropped' if output.late is LatePolicy.DROP else 'go to the side output'}"
-            ", however late they are",
+            f"changes nothing: late events {_LEAVES[output.too_late]}, however late they are",
             format_duration(output.allowed_lateness),
             "write late: update (or retract) to have them counted, or leave allowed_lateness out",
         )
