@@ -6,7 +6,7 @@
     duplicate: "duplicate", filtered: "filtered", dead_letter: "dead letter" };
   const main = document.getElementById("main"), live = document.getElementById("live");
   const kept = new Map();
-  let pipelines = [], offset = 0, shown = "", timer = 0, round = 0, pictureUrl = null;
+  let pipelines = [], offset = 0, shown = "", stands = null, timer = 0, round = 0, pictureUrl = null;
   let token = null;
   try { token = sessionStorage.getItem("latecomer-token"); } catch { token = null; }
 
@@ -423,10 +423,11 @@
       const what = place + JSON.stringify(found);
       if (what !== shown) paint(found && found.empty ? [el("p", { cls: "state" }, "Nothing to show yet: ", found.empty, ". This page looks again by itself.")] : SHOW[view].show(found, asked));
       shown = what;
+      stands = place;
       say(`Live · ${new Date(clock()).toISOString().slice(11, 19)} UTC`);
     } catch (error) {
       if (mine !== round) return;
-      if (error.status === 401) { shown = ""; say("Locked"); return signIn(token !== null); }
+      if (error.status === 401) { shown = ""; stands = null; say("Locked"); return signIn(token !== null); }
       failed(error, view, asked, moved);
     } finally {
       if (mine === round) { main.removeAttribute("aria-busy"); timer = setTimeout(() => refresh(false), EVERY); }
@@ -437,6 +438,7 @@
     say(gone ? "The dashboard does not answer; trying again" : "Cannot be shown");
     if (gone && shown && !moved) return;  // what was shown last stays
     shown = "";
+    stands = null;
     const form = view === "windows" || view === "explain" ? chooser(view, {}, placeFields(asked)) : "";
     paint([form, el("p", { cls: "error", role: "alert" }, gone ? "The dashboard does not answer. Is latecomer dashboard still running?" : error.message)]);
   }
@@ -452,10 +454,10 @@
     const focus = document.activeElement, path = [];
     for (let each = focus; each && each !== main && main.contains(each); each = each.parentElement) path.unshift([...each.parentElement.children].indexOf(each));
     const typing = focus && main.contains(focus) && focus.tagName === "INPUT";
-    if (typing && shown.startsWith(location.hash)) return;  // nobody's words are taken away
+    if (typing && stands === location.hash) return;  // nobody's words are taken away
     const open = [...main.querySelectorAll("details")].map(each => each.open), y = scrollY, x = [...main.querySelectorAll(".scroll")].map(each => each.scrollLeft);
     main.replaceChildren(...children.flat(9).filter(each => each !== null && each !== undefined && each !== false && each !== ""));
-    if (shown.startsWith(location.hash)) {
+    if (stands === location.hash) {
       [...main.querySelectorAll("details")].forEach((each, nth) => { each.open = open[nth] || false; });
       [...main.querySelectorAll(".scroll")].forEach((each, nth) => { each.scrollLeft = x[nth] || 0; });
       scrollTo(0, y);
