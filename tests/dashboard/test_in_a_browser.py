@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import pytest
 
 from after.nowcast.nowcast_kit import Story, tell
-from cli.cli_kit import MINUTE, NOON
+from cli.cli_kit import MINUTE, NOON, Lake
 from dashboard.dashboard_kit import HOSTILE, close, new_lake, told_store
 from latecomer.dashboard.serving import TOKEN, Dashboard
 from programs_kit import chromium
@@ -21,7 +21,7 @@ from programs_kit import chromium
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-SECRET = "a-token-that-is-long-enough"  # noqa: S105
+SECRET = "a-token-that-is-long-enough"
 PICTURES = Path(__file__).parents[2] / "build" / "screenshots"
 PATIENCE = 60_000
 """Milliseconds."""
@@ -152,10 +152,15 @@ def test_a_token_is_asked_for_and_a_wrong_one_refused(
         page.get_by_text("3 batches complete").wait_for()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1200, 390], ids=["desk", "phone"])
-def test_every_view_fits_the_screen(tmp_path: Path, browser: Browser, scheme: str, width: int) -> None:
-    lake = tell(tmp_path / "busy", Story(minutes=45), 44.5, files=2)
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return tell(tmp_path_factory.mktemp("busy") / "store", Story(minutes=60), 59.5, files=2)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width"), [("light", 1200), ("dark", 390)], ids=["desk", "phone at night"]
+)
+def test_every_view_fits_the_screen(busy: Lake, browser: Browser, scheme: str, width: int) -> None:
     views = {
         "now": "batches complete",
         "windows?output=minute_totals": "probably",
@@ -163,7 +168,7 @@ def test_every_view_fits_the_screen(tmp_path: Path, browser: Browser, scheme: st
         "ledger": "balances",
     }
     with (
-        Dashboard([lake.pipeline], "127.0.0.1", 0) as served,
+        Dashboard([busy.pipeline], "127.0.0.1", 0) as served,
         browser.new_context(
             viewport={"width": width, "height": 800},
             color_scheme="dark" if scheme == "dark" else "light",
@@ -180,9 +185,8 @@ def test_every_view_fits_the_screen(tmp_path: Path, browser: Browser, scheme: st
         assert light == (scheme == "light")
 
 
-def test_what_windows_will_probably_be_follows_when_it_is_known(tmp_path: Path, page: Page) -> None:
-    lake = tell(tmp_path / "busy", Story(minutes=60), 59.5, files=2)
-    with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+def test_what_windows_will_probably_be_follows_when_it_is_known(busy: Lake, page: Page) -> None:
+    with Dashboard([busy.pipeline], "127.0.0.1", 0) as served:
         windows = seen(page, served, "#windows?output=minute_totals", "How far the estimates can be trusted")
     assert ">complete</th>" in windows
     assert windows.count(">probably ") >= 4

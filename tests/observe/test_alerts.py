@@ -259,7 +259,11 @@ def test_prometheus_fires_as_it_should(what: str, tmp_path: Path) -> None:
     }
     (tmp_path / "test.yaml").write_text(yaml.safe_dump(test), encoding="utf-8")
     said = subprocess.run(
-        [promtool().path, "test", "rules", "test.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [promtool().path, "test", "rules", "test.yaml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert said.returncode == 0, said.stdout + said.stderr
 
@@ -305,7 +309,11 @@ def test_quiet_weeks_are_silent_in_prometheus(tmp_path: Path, days: int) -> None
     (tmp_path / "rules.yaml").write_text(rules(), encoding="utf-8")
     (tmp_path / "test.yaml").write_text(json.dumps(test), encoding="utf-8")
     said = subprocess.run(
-        [promtool().path, "test", "rules", "test.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [promtool().path, "test", "rules", "test.yaml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert said.returncode == 0, said.stdout + said.stderr
 
