@@ -46,6 +46,8 @@
     };
     return read.documentElement.localName === "svg" ? copy(read.documentElement) : el("p", { cls: "pale" }, "no drawing");
   }
+  // On a narrow screen a plot is moved sideways: its words are not made smaller than they can be read.
+  const plot = (svg, label) => el("div", { cls: "scroll", tabindex: "0", role: "region", "aria-label": label }, drawing(svg));
 
   // Words
   const count = n => n === null || n === undefined ? "–" : Number(n).toLocaleString("en");
@@ -355,9 +357,9 @@
       (found.of_events > found.events ? `, a sample of ${count(found.of_events)}; a share is right to within ${share(found.sampling_error)}` : ""))];
     for (const each of found.cautions) made.push(el("p", { cls: "warning" }, each));
     made.push(el("div", { cls: "cards wide" }, found.delays.map(each => el("section", { cls: "card" }, el("h2", { cls: "small" }, each.title), el("p", { cls: "pale" }, each.below),
-      drawing(each.svg), el("dl", { cls: "numbers" }, Object.entries(each.percentiles).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))), el("p", {}, each.elbow),
+      plot(each.svg, each.title), el("dl", { cls: "numbers" }, Object.entries(each.percentiles).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))), el("p", {}, each.elbow),
       each.ahead ? el("p", { cls: "pale" }, `${count(each.ahead)} came before they happened: clocks that are ahead.`) : "")),
-      found.outputs.map(each => el("section", { cls: "card" }, el("h2", { cls: "small" }, "On time by delay: ", each.name), el("p", { cls: "pale" }, each.window), drawing(each.svg),
+      found.outputs.map(each => el("section", { cls: "card" }, el("h2", { cls: "small" }, "On time by delay: ", each.name), el("p", { cls: "pale" }, each.window), plot(each.svg, each.name),
         table(["setting", { name: "delay", n: true }, { name: "allowed lateness", n: true }, { name: "on time", n: true }, { name: "complete", n: true }], each.settings.map(row => [row.which, row.delay, row.lateness ?? "–", share(row.on_time), share(row.complete)]), "Settings")))));
     made.push(el("h2", {}, "Advice"), table(["setting", "advised", "now", { name: "why", text: true }], found.advised.map(each => [each.field, each.advised, each.changes ? each.now ?? "not said" : tag("as it is", "good"), each.reason]), "Advice"));
     for (const note of found.notes) made.push(el("p", { cls: "pale small" }, note));
