@@ -1,81 +1,199 @@
-"""The page in a browser: it shows the numbers, and what is hostile in the data stays text."""
+"""The page in a browser: it shows the numbers, follows a run, and what is hostile in the data stays text."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
+import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import pytest
 
 from after.nowcast.nowcast_kit import Story, tell
-from dashboard.dashboard_kit import HOSTILE, new_lake, told_store
-from latecomer.dashboard.serving import Dashboard
+from cli.cli_kit import MINUTE, NOON, Lake
+from dashboard.dashboard_kit import HOSTILE, close, new_lake, told_store
+from latecomer.dashboard.serving import TOKEN, Dashboard
+from programs_kit import chromium
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed to look at the page with")
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
-
-def seen(served: Dashboard, place: str, folder: Path) -> str:
-    """The document as it stands once the page has asked and drawn."""
-    assert BROWSER is not None
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-    command += [f"--user-data-dir={folder / 'browser'}", "--virtual-time-budget=8000", "--dump-dom"]
-    said = subprocess.run(
-        [*command, served.url + place], capture_output=True, text=True, timeout=120, check=True
-    )
-    return said.stdout
+SECRET = "a-token-that-is-long-enough"
+PICTURES = Path(__file__).parents[2] / "build" / "screenshots"
+PATIENCE = 60_000
+"""Milliseconds."""
 
 
-def test_the_page_shows_the_numbers_and_runs_nothing_of_the_data(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One for the module: while it is there, the process has a loop of events that others would trip over."""
+    from playwright.sync_api import sync_playwright
+
+    program = chromium()
+    options = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    environment: dict[str, str | float | bool] = {**os.environ, **program.variables}
+    with sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=program.path, args=options, env=environment)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page, which must not complain of anything."""
+    with browser.new_context(viewport={"width": 1200, "height": 900}) as context:
+        context.set_default_timeout(PATIENCE)
+        opened, complaints = context.new_page(), []
+        opened.on("pageerror", lambda error: complaints.append(str(error)))
+        yield opened
+        assert complaints == []
+
+
+def seen(page: Page, served: Dashboard, place: str, text: str) -> str:
+    """The document once a view has been drawn, which is when a text is in it."""
+    page.goto(served.url + place)
+    page.locator("main").get_by_text(text).first.wait_for()
+    return page.content()
+
+
+def picture(page: Page, name: str) -> None:
+    """For people to look at."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
+
+
+def fits(page: Page) -> bool:
+    """Whether nothing but tables has to be moved sideways."""
+    return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+
+
+def test_the_page_shows_the_numbers_and_runs_nothing_of_the_data(tmp_path: Path, page: Page) -> None:
     lake = told_store(tmp_path / "told", HOSTILE)
     with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
-        now = seen(served, "", tmp_path)
-        assert "<title>upi · now · latecomer</title>" in now
+        now = seen(page, served, "", "3 batches complete")
+        assert page.title() == "upi · now · latecomer"
         assert ">stopped<" in now
-        assert "3 batches complete" in now
 
-        windows = seen(served, "#windows?output=minute_totals", tmp_path)
+        windows = seen(page, served, "#windows?output=minute_totals", "and 30 are needed")
         assert ">27<" in windows
         assert f">{2**60}<" in windows, "exact, though it is no number of a browser's"
         for stage in ("open", "corrected", "rebuilt"):
             assert f">{stage}</span>" in windows
         assert "&lt;script&gt;document.title='owned'&lt;/script&gt;" in windows
-        assert "<title>upi · windows · latecomer</title>" in windows
+        assert page.title() == "upi · windows · latecomer"
         assert "No nowcast: " in windows
-        assert "and 30 are needed" in windows
 
-        ledger = seen(served, "#ledger?output=minute_totals&fate=side_output", tmp_path)
+        ledger = seen(page, served, "#ledger?output=minute_totals&fate=side_output", "file-1.json")
         assert ">balances<" in ledger
-        assert "file-1.json" in ledger
 
         asked = {
             "output": "minute_totals",
             "window": "2026-04-25T12:00:00Z",
             "key": json.dumps({"merchant": HOSTILE}),
         }
-        explained = seen(served, "#explain?" + urlencode(asked), tmp_path)
+        explained = seen(page, served, "#explain?" + urlencode(asked), "Took in 2 events")
         assert "paise 27, payments 3" in explained
         assert 'src="blob:' in explained
-        assert "Took in 2 events" in explained
-        for page in (now, windows, ledger, explained):
-            assert "<img src" not in page
-            assert page.count("<script") == 1, "the page's own"
+        for each in (now, windows, ledger, explained):
+            assert "<img src" not in each
+            assert each.count("<script") == 1, "the page's own"
 
 
-def test_what_windows_will_probably_be_follows_when_it_is_known(tmp_path: Path) -> None:
-    lake = tell(tmp_path / "busy", Story(minutes=60), 59.5, files=2)
+def test_it_follows_while_batches_are_published(tmp_path: Path, page: Page) -> None:
+    lake = told_store(tmp_path / "told")
     with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
-        windows = seen(served, "#windows?output=minute_totals", tmp_path)
+        seen(page, served, "", "3 batches complete")
+        close(lake, 3, NOON + 5 * MINUTE, on_time=40)
+        page.get_by_text("4 batches complete").wait_for()
+
+
+def test_a_number_leads_to_its_explanation(tmp_path: Path, page: Page) -> None:
+    lake = told_store(tmp_path / "told")
+    with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+        seen(page, served, "", "3 batches complete")
+        page.get_by_role("link", name="Windows").click()
+        page.get_by_role("link", name="why is paise 27").click()
+        page.get_by_text("Took in 2 events").wait_for()
+        assert page.title() == "upi · explain · latecomer"
+        picture(page, "explain")
+        page.go_back()
+        page.get_by_role("link", name="why is paise 27").wait_for()
+
+
+def test_it_can_be_used_by_keyboard(tmp_path: Path, page: Page) -> None:
+    with Dashboard([told_store(tmp_path / "told").pipeline], "127.0.0.1", 0) as served:
+        seen(page, served, "", "3 batches complete")
+        reached = []
+        for _ in range(4):
+            page.keyboard.press("Tab")
+            reached.append(str(page.evaluate("document.activeElement.textContent")))
+        assert reached == ["Skip to the content", "Now", "Windows", "Lateness"]
+        page.keyboard.press("Enter")
+        page.get_by_text("This alone sets the delay").wait_for()
+
+
+def test_a_token_is_asked_for_and_a_wrong_one_refused(
+    tmp_path: Path, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = told_store(tmp_path / "told")
+    monkeypatch.setenv(TOKEN, SECRET)
+    with Dashboard([lake.pipeline], "0.0.0.0", 0) as served:
+        page.goto(served.url.replace("0.0.0.0", "127.0.0.1"))
+        asked = page.get_by_label(re.compile("token", re.IGNORECASE))
+        asked.fill("wrong")
+        asked.press("Enter")
+        page.get_by_text("That is not the token").wait_for()
+        assert "upi" not in page.inner_text("body"), "nothing is told before"
+        asked.fill(SECRET)
+        asked.press("Enter")
+        page.get_by_text("3 batches complete").wait_for()
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return tell(tmp_path_factory.mktemp("busy") / "store", Story(minutes=60), 59.5, files=2)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width"), [("light", 1200), ("dark", 390)], ids=["desk", "phone at night"]
+)
+def test_every_view_fits_the_screen(busy: Lake, browser: Browser, scheme: str, width: int) -> None:
+    views = {
+        "now": "batches complete",
+        "windows?output=minute_totals": "probably",
+        "lateness": "This alone sets the delay",
+        "ledger": "balances",
+    }
+    with (
+        Dashboard([busy.pipeline], "127.0.0.1", 0) as served,
+        browser.new_context(
+            viewport={"width": width, "height": 800},
+            color_scheme="dark" if scheme == "dark" else "light",
+        ) as context,
+    ):
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        for view, text in views.items():
+            seen(page, served, f"#{view}", text)
+            assert fits(page), view
+            picture(page, f"{view.partition('?')[0]}-{scheme}-{width}")
+        shade = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        light = sum(map(int, re.findall(r"\d+", shade)[:3])) > 3 * 128
+        assert light == (scheme == "light")
+
+
+def test_what_windows_will_probably_be_follows_when_it_is_known(busy: Lake, page: Page) -> None:
+    with Dashboard([busy.pipeline], "127.0.0.1", 0) as served:
+        windows = seen(page, served, "#windows?output=minute_totals", "How far the estimates can be trusted")
     assert ">complete</th>" in windows
     assert windows.count(">probably ") >= 4
-    assert "How far the estimates can be trusted" in windows
     assert "held-back numbers" in windows
 
 
-def test_a_pipeline_that_never_ran_says_so(tmp_path: Path) -> None:
+def test_a_pipeline_that_never_ran_says_so(tmp_path: Path, page: Page) -> None:
     with Dashboard([new_lake(tmp_path / "new").pipeline], "127.0.0.1", 0) as served:
-        assert "Nothing to show yet: there is no store at" in seen(served, "", tmp_path)
-        assert 'role="alert">window' in seen(served, "#windows?window=never", tmp_path)
+        seen(page, served, "", "Nothing to show yet: there is no store at")
+        assert 'role="alert">window' in seen(page, served, "#windows?window=never", "window")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -19,6 +18,7 @@ from latecomer.observe.alerts import ALERTS, DURING_BACKFILL, Recorded, State, j
 from latecomer.observe.documents import rules
 from latecomer.observe.history import DAY, HOUR, MINUTE, STEP, History, Sums, WatermarkStep, average_lag
 from latecomer.observe.inventory import METRICS, full_name
+from programs_kit import promtool
 
 NOW = 20_000 * DAY + 12 * HOUR
 EVENTS = 6_000
@@ -181,13 +181,6 @@ def test_there_is_a_rule_for_every_alert() -> None:
         assert rule["labels"]["severity"] == alert.severity.value
 
 
-def promtool() -> str:
-    found = shutil.which("promtool")
-    if found is None:
-        pytest.skip("promtool is not installed (Debian: apt install prometheus)")
-    return found
-
-
 LAG = '{pipeline="shop", instance="a", job="latecomer"}'
 OUTPUT = '{pipeline="shop", output="totals", instance="a", job="latecomer"}'
 ASIDE = '{pipeline="shop", output="totals", fate="side_output", instance="a", job="latecomer"}'
@@ -266,7 +259,11 @@ def test_prometheus_fires_as_it_should(what: str, tmp_path: Path) -> None:
     }
     (tmp_path / "test.yaml").write_text(yaml.safe_dump(test), encoding="utf-8")
     said = subprocess.run(
-        [promtool(), "test", "rules", "test.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [promtool().path, "test", "rules", "test.yaml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert said.returncode == 0, said.stdout + said.stderr
 
@@ -312,7 +309,11 @@ def test_quiet_weeks_are_silent_in_prometheus(tmp_path: Path, days: int) -> None
     (tmp_path / "rules.yaml").write_text(rules(), encoding="utf-8")
     (tmp_path / "test.yaml").write_text(json.dumps(test), encoding="utf-8")
     said = subprocess.run(
-        [promtool(), "test", "rules", "test.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [promtool().path, "test", "rules", "test.yaml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert said.returncode == 0, said.stdout + said.stderr
 
@@ -320,7 +321,7 @@ def test_quiet_weeks_are_silent_in_prometheus(tmp_path: Path, days: int) -> None
 def test_prometheus_takes_the_rules(tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text(rules(), encoding="utf-8")
     said = subprocess.run(
-        [promtool(), "check", "rules", "rules.yaml"],
+        [promtool().path, "check", "rules", "rules.yaml"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

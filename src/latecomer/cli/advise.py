@@ -445,6 +445,8 @@ def _size(count: int | None) -> str | None:
 
 
 def _who(found: Advice) -> Iterator[str]:
+    from latecomer.after.advise.report import in_figures
+
     beyond = format_duration(found.late_delay)
     if found.groups:
         yield ""
@@ -475,8 +477,8 @@ def _who(found: Advice) -> Iterator[str]:
             rows.append(
                 [
                     (aggregate if found.kind == "log" else change.written) + _of_group(change.group),
-                    f"{change.with_all:,.6g}",
-                    f"{change.without_late:,.6g}",
+                    in_figures(change.with_all),
+                    in_figures(change.without_late),
                     f"{change.relative:+.3%}",
                     _interval(change.interval, "{:+.3%}"),
                 ]

@@ -6,7 +6,7 @@
     duplicate: "duplicate", filtered: "filtered", dead_letter: "dead letter" };
   const main = document.getElementById("main"), live = document.getElementById("live");
   const kept = new Map();
-  let pipelines = [], offset = 0, shown = "", timer = 0, round = 0, pictureUrl = null;
+  let pipelines = [], offset = 0, shown = "", stands = null, timer = 0, round = 0, pictureUrl = null;
   let token = null;
   try { token = sessionStorage.getItem("latecomer-token"); } catch { token = null; }
 
@@ -46,6 +46,8 @@
     };
     return read.documentElement.localName === "svg" ? copy(read.documentElement) : el("p", { cls: "pale" }, "no drawing");
   }
+  // On a narrow screen a plot is moved sideways: its words are not made smaller than they can be read.
+  const plot = (svg, label) => el("div", { cls: "scroll", tabindex: "0", role: "region", "aria-label": label }, drawing(svg));
 
   // Words
   const count = n => n === null || n === undefined ? "–" : Number(n).toLocaleString("en");
@@ -355,9 +357,9 @@
       (found.of_events > found.events ? `, a sample of ${count(found.of_events)}; a share is right to within ${share(found.sampling_error)}` : ""))];
     for (const each of found.cautions) made.push(el("p", { cls: "warning" }, each));
     made.push(el("div", { cls: "cards wide" }, found.delays.map(each => el("section", { cls: "card" }, el("h2", { cls: "small" }, each.title), el("p", { cls: "pale" }, each.below),
-      drawing(each.svg), el("dl", { cls: "numbers" }, Object.entries(each.percentiles).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))), el("p", {}, each.elbow),
+      plot(each.svg, each.title), el("dl", { cls: "numbers" }, Object.entries(each.percentiles).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))), el("p", {}, each.elbow),
       each.ahead ? el("p", { cls: "pale" }, `${count(each.ahead)} came before they happened: clocks that are ahead.`) : "")),
-      found.outputs.map(each => el("section", { cls: "card" }, el("h2", { cls: "small" }, "On time by delay: ", each.name), el("p", { cls: "pale" }, each.window), drawing(each.svg),
+      found.outputs.map(each => el("section", { cls: "card" }, el("h2", { cls: "small" }, "On time by delay: ", each.name), el("p", { cls: "pale" }, each.window), plot(each.svg, each.name),
         table(["setting", { name: "delay", n: true }, { name: "allowed lateness", n: true }, { name: "on time", n: true }, { name: "complete", n: true }], each.settings.map(row => [row.which, row.delay, row.lateness ?? "–", share(row.on_time), share(row.complete)]), "Settings")))));
     made.push(el("h2", {}, "Advice"), table(["setting", "advised", "now", { name: "why", text: true }], found.advised.map(each => [each.field, each.advised, each.changes ? each.now ?? "not said" : tag("as it is", "good"), each.reason]), "Advice"));
     for (const note of found.notes) made.push(el("p", { cls: "pale small" }, note));
@@ -423,10 +425,11 @@
       const what = place + JSON.stringify(found);
       if (what !== shown) paint(found && found.empty ? [el("p", { cls: "state" }, "Nothing to show yet: ", found.empty, ". This page looks again by itself.")] : SHOW[view].show(found, asked));
       shown = what;
+      stands = place;
       say(`Live · ${new Date(clock()).toISOString().slice(11, 19)} UTC`);
     } catch (error) {
       if (mine !== round) return;
-      if (error.status === 401) { shown = ""; say("Locked"); return signIn(token !== null); }
+      if (error.status === 401) { shown = ""; stands = null; say("Locked"); return signIn(token !== null); }
       failed(error, view, asked, moved);
     } finally {
       if (mine === round) { main.removeAttribute("aria-busy"); timer = setTimeout(() => refresh(false), EVERY); }
@@ -437,6 +440,7 @@
     say(gone ? "The dashboard does not answer; trying again" : "Cannot be shown");
     if (gone && shown && !moved) return;  // what was shown last stays
     shown = "";
+    stands = null;
     const form = view === "windows" || view === "explain" ? chooser(view, {}, placeFields(asked)) : "";
     paint([form, el("p", { cls: "error", role: "alert" }, gone ? "The dashboard does not answer. Is latecomer dashboard still running?" : error.message)]);
   }
@@ -452,10 +456,10 @@
     const focus = document.activeElement, path = [];
     for (let each = focus; each && each !== main && main.contains(each); each = each.parentElement) path.unshift([...each.parentElement.children].indexOf(each));
     const typing = focus && main.contains(focus) && focus.tagName === "INPUT";
-    if (typing && shown.startsWith(location.hash)) return;  // nobody's words are taken away
+    if (typing && stands === location.hash) return;  // nobody's words are taken away
     const open = [...main.querySelectorAll("details")].map(each => each.open), y = scrollY, x = [...main.querySelectorAll(".scroll")].map(each => each.scrollLeft);
     main.replaceChildren(...children.flat(9).filter(each => each !== null && each !== undefined && each !== false && each !== ""));
-    if (shown.startsWith(location.hash)) {
+    if (stands === location.hash) {
       [...main.querySelectorAll("details")].forEach((each, nth) => { each.open = open[nth] || false; });
       [...main.querySelectorAll(".scroll")].forEach((each, nth) => { each.scrollLeft = x[nth] || 0; });
       scrollTo(0, y);

@@ -7,8 +7,11 @@ the dialect wants them; DataFusion, DuckDB, Postgres and Spark read the rest ali
 
 from __future__ import annotations
 
+from latecomer.config.checks import PRIVATE
 from latecomer.store.columns import NTH
 
+_FIRST = f"{PRIVATE}first_of_place"
+"""Where the panes of a window and key begin among all, bigint: never stored."""
 STANDS = f"{NTH} = 1 and op = 'insert'"
 
 
@@ -28,6 +31,18 @@ def standing(rows: str, place: str, columns: str = "*", also: str = "true") -> s
     """
     ranked = f"select *, {newest_first(place)} as {NTH} from {rows} as panes"
     return f"select {columns} from ({ranked}) as ranked where {STANDS} and {also}"
+
+
+def standing_in_order(rows: str, place: str, columns: str) -> str:
+    """The same panes, ordered by window and key, for a reader of all of them on one machine.
+
+    A place for which one pane was published is the rule, and a partition of one row costs DataFusion as much as one of
+    many. So all panes are sorted once: the first of a place is the one before which no other of that place stands.
+    """
+    nth = f"row_number() over (order by {place}, sequence desc, op desc)"
+    first = f"rank() over (order by {place})"
+    ranked = f"select *, {nth} as {NTH}, {first} as {_FIRST} from {rows} as panes"
+    return f"select {columns} from ({ranked}) as ranked where {NTH} = {_FIRST} and op = 'insert' order by {place}"
 
 
 def taken_back(place: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 from latecomer.after.advise.plots import HEIGHT, WIDTH, curves, histogram
 
 SECOND = 1_000_000
+TOP = 36
 LETTER = 7.5
 """No digit or letter of a label is wider."""
 
@@ -52,3 +53,20 @@ def test_names_of_lines_are_above_the_bars(marks: tuple[int, int]) -> None:
         assert reach(each)[0] >= 0
         assert reach(each)[1] <= WIDTH
     assert names[0].get("y") != names[1].get("y")
+
+
+@pytest.mark.parametrize("marks", [(30, 0, 0), (30, 60, 45), (0, 0, 0), (100_000, 90_000, 1)])
+def test_three_names_are_above_the_bars_and_beside_the_levels(marks: tuple[int, ...]) -> None:
+    bars = [(0, 0, 5_000), *((SECOND * 2**n, SECOND * 2 ** (n + 1) - 1, 10 + n) for n in range(18))]
+    named = [
+        (f"{name} {at}s", at * SECOND, name) for name, at in zip(("now", "mark", "bend"), marks, strict=True)
+    ]
+    svg = histogram("h", bars, named, "delay")
+    names, levels = (
+        texts(svg, "-name"),
+        [each for each in texts(svg, "tick") if each.get("text-anchor") == "end"],
+    )
+    assert len({each.get("y") for each in names}) == 3
+    for each in names:
+        assert float(each.get("y", "0")) <= TOP
+        assert reach(each)[0] >= max(float(level.get("x", "0")) for level in levels)

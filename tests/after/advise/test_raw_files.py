@@ -14,6 +14,7 @@ from deltalake import write_deltalake
 
 from after.advise.advise_kit import BEGIN, SECOND, Row, iso, rows, written
 from latecomer import Advice, LatecomerError, PipelineError, advise
+from latecomer.after.advise import raw
 
 COLUMNS = {"event_time": "event_time", "arrival": "arrival_time"}
 
@@ -230,3 +231,20 @@ def test_it_shows_itself_in_a_notebook(tmp_path: Path) -> None:
     table = pa.table({"at": pa.array([BEGIN], pa.timestamp("us", "UTC"))})
     pq.write_table(table, tmp_path / "a.parquet")
     assert advise(tmp_path / "a.parquet", event_time="at")._repr_html_().startswith("<")
+
+
+def test_a_long_history_has_longer_ticks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many seconds as there is room for, then tens of seconds: the same as if that had been asked for."""
+    folder = written(tmp_path, "parquet")
+    exact = advise(folder, **COLUMNS, partition="region")
+    assert not any("ticks are" in note for note in exact.notes)
+    monkeypatch.setattr(raw, "MOST_HEADS", 200)
+    found = advise(folder, **COLUMNS, partition="region")
+    (note,) = [note for note in found.notes if "ticks are" in note]
+    assert "--every 1s measures all of them" in note
+    assert found.as_json()["tick"] in ("10s", "1m", "10m")
+    asked = advise(folder, **COLUMNS, partition="region", every=found.as_json()["tick"])
+    assert settings_of(found) == settings_of(asked)
+    assert found.behind == asked.behind
+    assert found.age == exact.age
+    assert advise(folder, **COLUMNS, partition="region", every="1s").behind == exact.behind

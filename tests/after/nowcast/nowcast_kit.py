@@ -35,6 +35,8 @@ class Story:
     text: str = PIPELINE
     shares: Sequence[float] | None = None
     """How much of the rate each merchant has."""
+    length: int = MINUTE
+    """How long the windows of `minute_totals` are, as its text says."""
 
     def events(self) -> dict[str, np.ndarray[Any, Any]]:
         """When each happened and came, by whom and how much; in order of arrival."""
@@ -63,6 +65,7 @@ def tell(folder: Path, story: Story, minute: float | None = None, files: int = 4
     there = events["came"] <= now
     events = {name: values[there] for name, values in events.items()}
     recent = int(np.searchsorted(events["came"], now - 15 * SECOND))  # the last batch is a small one
+    recent = min(recent, len(events["came"]) - 1)
     cuts = [*np.array_split(np.arange(recent), files), np.arange(recent, len(events["time"]))]
     timeline = Timeline(lake.pipeline.watermark)
     met = np.zeros(len(events["time"]), np.int64)
@@ -71,9 +74,9 @@ def tell(folder: Path, story: Story, minute: float | None = None, files: int = 4
         _log(lake, batch, {name: values[rows] for name, values in events.items()}, story.merchants)
         _tick(lake, timeline, batch, events, rows, now if batch == len(cuts) - 1 else None)
     grace = lake.pipeline.outputs["minute_totals"].settles_after
-    taken_in = met < NOON + (events["time"] // MINUTE + 1) * MINUTE + grace
+    taken_in = met < NOON + (events["time"] // story.length + 1) * story.length + grace
     counted = {name: values[taken_in] for name, values in events.items()}
-    _publish(lake, len(cuts) - 1, counted, story.merchants, timeline.watermark)
+    _publish(lake, len(cuts) - 1, counted, story, timeline.watermark)
     return lake
 
 
@@ -130,33 +133,31 @@ def _tick(
     lake.ledger(batch, lines)
 
 
-def _publish(
-    lake: Lake, batch: int, events: dict[str, Any], merchants: Sequence[str], watermark: int
-) -> None:
+def _publish(lake: Lake, batch: int, events: dict[str, Any], story: Story, watermark: int) -> None:
     """Every event that has come is in a number: published where the window has closed, else open."""
-    minute = events["time"] // MINUTE
+    merchants, length = story.merchants, story.length
     width = len(merchants)
-    places, place = np.unique(minute * width + events["merchant"], return_inverse=True)
+    places, place = np.unique(events["time"] // length * width + events["merchant"], return_inverse=True)
     counts = np.bincount(place)
     sums = np.bincount(place, events["paise"])
     closed, still_open = [], []
     for each, count, total in zip(places.tolist(), counts.tolist(), sums.tolist(), strict=True):
-        start = NOON + each // width * MINUTE
+        start = NOON + each // width * length
         row = {
             "window_start": start,
-            "window_end": start + MINUTE,
+            "window_end": start + length,
             "merchant": merchants[each % width],
             "paise": Decimal(int(total)),
             "payments": count,
             "op": "insert",
             "_lc_events": count,
         }
-        done = start + MINUTE <= watermark
+        done = start + length <= watermark
         named = {
             "sequence": 0,
             "timing": "ON_TIME",
-            "fired_at": start + 2 * MINUTE,
-            "watermark": start + MINUTE,
+            "fired_at": start + 2 * length,
+            "watermark": start + length,
         }
         (closed if done else still_open).append({**row, **(named if done else {})})
     lake.panes("minute_totals", batch, closed)

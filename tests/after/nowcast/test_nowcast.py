@@ -258,3 +258,28 @@ def test_it_shows_itself_in_a_notebook(found: Nowcast) -> None:
     assert page.startswith("<table>")
     assert "payments_estimate" in page
     assert "<li>calibration of payments" in page
+
+
+HOURLY = PIPELINE.replace("window: {tumbling: 1m}", "window: {tumbling: 1h}", 1).replace(
+    "allowed_lateness: 5m", "allowed_lateness: 12h", 1
+)
+
+
+def on_sundays(minute: float) -> float:
+    """The story begins at noon on a Saturday: events of Sundays come an hour late, others after two minutes."""
+    return 3600.0 if (minute + 12 * 60) // (24 * 60) % 7 == 1 else 120.0
+
+
+def test_a_sunday_is_held_against_sundays(tmp_path: Path) -> None:
+    """Four weeks of hours, up to the evening of the fifth Sunday."""
+    until = 4 * 7 * 24 * 60 + 31 * 60 + 30
+    story = Story(until, 1.5, ("amul",), on_sundays, text=HOURLY, length=60 * MINUTE)
+    found = latecomer.nowcast(tell(tmp_path / "weeks", story, until).pipeline, "minute_totals")
+    assert found.windows > 600, "more than the newest 300: weeks are asked for"
+    rows = {row["window_start"].isoformat(): row for row in found.rows.to_pylist()}
+    last = rows["2026-05-24T18:00:00+00:00"]
+    assert last["past_of"] == "key, same weekday"
+    assert LEAST <= last["past_numbers"] <= 5 * 24
+    assert last["complete"] < 0.85, "on a weekday it would be nearly whole"
+    assert last["payments_low"] <= 90 <= last["payments_high"]
+    assert found.stationary is True, "that it is Sunday is no drift"

@@ -10,6 +10,7 @@ import numpy as np
 
 from latecomer.model.nowcast.estimating import Real
 from latecomer.model.nowcast.filling import Filled, Fillings
+from latecomer.model.nowcast.rhythm import NO_RHYTHM, Rhythm
 
 MINUTE = 60_000_000
 WHOLE = 6 * MINUTE
@@ -63,3 +64,48 @@ class World:
 
     def filled(self, seed: int, ages: tuple[int, ...] = AGES) -> list[Filled]:
         return list(self.fillings(seed).at(ages))
+
+
+HOUR = 3_600_000_000
+MONDAY = 1_767_571_200_000_000
+"""A Monday, at midnight in UTC."""
+
+
+@dataclass(frozen=True)
+class Weeks:
+    """Weeks of hours or days, each with about as many events, of which a share has come at its end; more come later.
+
+    `late` is the mean share that is missing then, of a window so many hours after midnight on Monday."""
+
+    late: Callable[[int, int], float]
+    weeks: int = 6
+    length: int = HOUR
+    rate: float = 400.0
+
+    @property
+    def starts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        return MONDAY + np.arange(self.weeks * 7 * 24 * HOUR // self.length) * self.length
+
+    @property
+    def whole(self) -> int:
+        return 2 * self.length
+
+    def filled(self, seed: int, rhythm: bool = True) -> Filled:
+        """All windows at their end, with what is known of their rhythm or without it."""
+        rng = np.random.default_rng(seed)
+        window, age = [], []
+        for nth, start in enumerate(self.starts):
+            hour = int(start - MONDAY) // HOUR
+            count = int(rng.poisson(self.rate))
+            missing = rng.random(count) < self.late(hour // 24, hour) * rng.uniform(0.8, 1.2)
+            window.append(np.full(count, nth))
+            age.append(np.where(missing, self.length + self.length // 2, self.length // 2))
+        fillings = Fillings(
+            np.concatenate(window),
+            np.zeros(sum(map(len, window)), np.int64),
+            np.concatenate(age),
+            np.full(len(self.starts), self.whole),
+            {},
+            Rhythm(self.starts) if rhythm else NO_RHYTHM,
+        )
+        return next(fillings.at([self.length]))

@@ -20,7 +20,7 @@ from latecomer.model.lateness.advice import COMPLETENESS, Wish
 from latecomer.model.zones import is_zone
 
 UNITS = ("s", "ms", "us", "ns")
-_DURATIONS = {"every": "1s", "idle_after": None, "max_future": "5m", "window": "1m"}
+_DURATIONS = {"every": None, "idle_after": None, "max_future": "5m", "window": "1m"}
 _COLUMNS = ("event_time", "arrival", "partition", "producer")
 _LISTS = ("by", "measures")
 _FILES = (*_COLUMNS, "measures", "unit", "zone", *_DURATIONS)

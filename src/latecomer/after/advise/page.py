@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from latecomer.after.advise.plots import curves, histogram
-from latecomer.after.advise.report import Advice, Distribution, GroupDelays, OutputReport, setting_row
+from latecomer.after.advise.report import (
+    Advice,
+    Distribution,
+    GroupDelays,
+    OutputReport,
+    in_figures,
+    setting_row,
+)
 from latecomer.config.zoned import written
 from latecomer.markup import escape
 from latecomer.model.durations import format_duration, shown_duration
@@ -30,6 +37,7 @@ STYLE = """
   padding:.8rem 1rem; min-width:0 }
 .advice .card h3 { margin-top:0 }
 .advice .scroll { overflow-x:auto; margin-top:.4rem }
+.advice .scroll > svg { min-width:32rem }
 .advice table { border-collapse:collapse;
   font-variant-numeric:tabular-nums; font-size:.9rem }
 .advice th,.advice td { padding:.25rem .7rem; text-align:right;
@@ -166,7 +174,7 @@ def delay_plot(title: str, found: Distribution, delay: int | None) -> str:
 
 def _delay_card(title: str, below: str, found: Distribution, delay: int | None) -> Iterator[str]:
     yield f'<div class="card"><h3>{escape(title)}</h3><p class="pale">{escape(below)}</p>'
-    yield delay_plot(title, found, delay)
+    yield f'<div class="scroll">{delay_plot(title, found, delay)}</div>'
     shares = {percentile(share): shown_duration(value) for share, value in found.percentiles.items()}
     shares["most"] = shown_duration(found.most)
     numbers = "".join(
@@ -241,7 +249,7 @@ def _output(output: OutputReport, found: Advice) -> Iterator[str]:
         colour = ("one", "three")[nth]
         yield f'<span class="key" style="background:var(--{colour})"></span>{escape(what)} '
     yield "</p>"
-    yield curve_plot(output, found)
+    yield f'<div class="scroll">{curve_plot(output, found)}</div>'
     yield "</div>"
     lost = "dropped" if output.drops_too_late else "set aside"
     heads = ["delay", "lateness", "on time", "complete", lost, "published after", "p99"]
@@ -313,8 +321,8 @@ def _who(found: Advice) -> Iterator[str]:
             [
                 escape(f"{each.output}: {each.aggregate}" if found.kind == "log" else each.written)
                 + ("" if each.group is None else escape(f", {each.group[0]} = {each.group[1]}")),
-                f"{each.with_all:,.6g}",
-                f"{each.without_late:,.6g}",
+                in_figures(each.with_all),
+                in_figures(each.without_late),
                 f"{each.relative:+.3%}",
                 _interval(each.interval, "{:+.3%}"),
             ]

@@ -66,11 +66,10 @@ def _frame(title: str, scale: _Time, levels: Sequence[tuple[float, str]], below:
     yield f'<text class="tick" x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{escape(below)}</text>'
 
 
-def _upright(x: float, name: str, kind: str, row: int, left: bool) -> Iterator[str]:
+def _upright(x: float, name: str, kind: str, above: float, left: bool) -> Iterator[str]:
     """A line at a duration, with its name above the plot, where no bar is: at the left, or where there is room."""
-    end = x > WIDTH * 0.7 or (left and x > 10 + _LETTER * len(name))
+    end = x > WIDTH * 0.7 or (left and x > _LEFT + 10 + _LETTER * len(name))
     at, anchor = (x - 5, "end") if end else (x + 5, "start")
-    above = 12 + row * 14
     yield f'<line class="{kind}" x1="{x}" x2="{x}" y1="{above - 8}" y2="{_y(0)}"/>'
     yield f'<text class="{kind}-name" x="{at}" y="{above}" text-anchor="{anchor}">{escape(name)}</text>'
 
@@ -78,8 +77,9 @@ def _upright(x: float, name: str, kind: str, row: int, left: bool) -> Iterator[s
 def _uprights(scale: _Time, marks: Sequence[tuple[str, int, str]]) -> Iterator[str]:
     """Lines at durations; of two, the names look away from one another."""
     least = min((at for _, at, _ in marks), default=0)
+    apart = 14 if len(marks) < 3 else 10  # all of them stand above the plot
     for row, (name, at, kind) in enumerate(marks):
-        yield from _upright(scale(at), name, kind, row, len(marks) > 1 and at == least)
+        yield from _upright(scale(at), name, kind, 12 + row * apart, len(marks) > 1 and at == least)
 
 
 def histogram(

@@ -39,6 +39,10 @@ UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _CHUNK = 16 << 20
 _ZONED = r"(Z|[+-]\d\d(:?\d\d)?)$"
 _COMPACT = 1 << 21
+MOST_HEADS = 1 << 23
+"""So many ticks of partitions are kept; of a longer history the ticks are made longer."""
+SECOND = 1_000_000
+_TICKS = [SECOND, 10 * SECOND, 60 * SECOND, 600 * SECOND, 3600 * SECOND]
 _MOST_PARTITIONS = 10_000
 _FORMATS = {"parquet": "parquet", "csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
 
@@ -57,7 +61,8 @@ class RawSource:
     measures: tuple[str, ...] = ()
     unit: str | None = None
     zone: str = "UTC"
-    every: int = 1_000_000
+    every: int | None = None
+    """None: a second, or longer where a long history has too many of them."""
     idle_after: int | None = None
     max_future: int = 300_000_000
     window: int = 60_000_000
@@ -79,10 +84,8 @@ class RawHistory(History):
         self.files = _Files(source)
         self.by = {name: name for name in source.by}
         self.producer = source.producer
-        idle = source.idle_after
-        self.strategy = Bounded(
-            "0s", idle_after=None if idle is None else f"{idle}us", every=f"{source.every}us"
-        )
+        self.every = source.every or SECOND
+        self.strategy = self._strategy()
         measured = [Measured("events", "count", None, "count(*)")]
         for column in source.measures:
             measured += [
@@ -95,6 +98,10 @@ class RawHistory(History):
         self.total = 0
         self.course = self._course()
         self._note()
+
+    def _strategy(self) -> Bounded:
+        idle = self.source.idle_after
+        return Bounded("0s", idle_after=None if idle is None else f"{idle}us", every=f"{self.every}us")
 
     def _note(self) -> None:
         counted = self.files
@@ -109,6 +116,11 @@ class RawHistory(History):
                 f"{counted.too_far:,}; "
                 "a pipeline would make them dead letters, and they are left out"
             )
+        if self.source.every is None and self.every > SECOND:
+            self.notes.append(
+                f"ticks are {shown_duration(self.every)} long, for the history has too many seconds: events may be as "
+                "much further behind than said; --every 1s measures all of them, in more memory"
+            )
         self.notes.append(
             "corrections are counted as if every tick were a batch; larger batches make fewer of them"
         )
@@ -119,7 +131,8 @@ class RawHistory(History):
         for times, arrivals, rows in self.files.events([]):
             LOG.info("reading arrivals, %s so far", f"{self.total:,}")
             self.total += len(times)
-            heads.add(arrivals // self.source.every, self._codes(rows), times)
+            heads.add(arrivals // self.every, self._codes(rows), times)
+            self._lengthen(heads)
         if not self.total:
             raise refused(
                 "source",
@@ -127,30 +140,39 @@ class RawHistory(History):
                 self.source.path,
                 "name other columns",
             )
+        self._lengthen(heads)
+        self.strategy = self._strategy()
         tick, code, largest, events = heads.settled()
         names = self._partitions.names
         if len(names) <= 1:
-            return course_in_order(tick, tick * self.source.every, largest, (names or [""])[0] or "")
+            return course_in_order(tick, tick * self.every, largest, (names or [""])[0] or "")
         first = np.flatnonzero(np.diff(tick, prepend=tick[0] - 1))
         quick = course_of_partitions(
             np.zeros(len(first), np.int64),
             tick[first],
-            tick[first] * self.source.every,
+            tick[first] * self.every,
             np.searchsorted(tick[first], tick),
             code,
             largest,
             [name or "" for name in names],
-            self.source.every,
+            self.every,
             self.source.idle_after,
         )
         return self._walked(tick, code, largest, events) if quick is None else quick
+
+    def _lengthen(self, heads: _Heads) -> None:
+        """Longer ticks, where there are too many and nobody has said how long they should be."""
+        while self.source.every is None and self.every < _TICKS[-1] and heads.too_many():
+            longer = next(each for each in _TICKS if each > self.every)
+            heads.lengthen(longer // self.every)
+            self.every = longer
 
     def _walked(self, tick: Whole, code: Whole, largest: Whole, events: Whole) -> Course:
         names = [name or "" for name in self._partitions.names]
         walk = Walk(self.strategy)
         starts = [*np.flatnonzero(np.diff(tick, prepend=tick[0] - 1)).tolist(), len(tick)]
         columns = [each.tolist() for each in (tick, code, largest, events)]
-        every, ticks = self.source.every, []
+        every, ticks = self.every, []
         for start, end in pairwise(starts):
             now = columns[0][start]
             heads = [
@@ -174,7 +196,7 @@ class RawHistory(History):
         for times, arrivals, rows in self.files.events(columns):
             LOG.info("reading events, %s of %s", f"{done:,}", f"{self.total:,}")
             done += len(times)
-            row = np.searchsorted(self.course.tick, arrivals // self.source.every)
+            row = np.searchsorted(self.course.tick, arrivals // self.every)
             yield Part(
                 row, times, arrivals - times, order[self._codes(rows)], row, rows.select(list(columns))
             )
@@ -193,6 +215,17 @@ class _Heads:
         if self._held > _COMPACT:
             self._rows = [self.settled()]
             self._held = min(len(self._rows[0][0]), _COMPACT // 2)
+
+    def too_many(self) -> bool:
+        if sum(len(each[0]) for each in self._rows) <= MOST_HEADS:
+            return False
+        self._rows = [self.settled()]
+        return len(self._rows[0][0]) > MOST_HEADS
+
+    def lengthen(self, times: int) -> None:
+        """Make one tick of so many."""
+        tick, code, largest, events = self.settled()
+        self._rows = [_reduced(tick // times, code, largest, events)]
 
     def settled(self) -> tuple[Whole, Whole, Whole, Whole]:
         tick, code, largest, events = (np.concatenate(each) for each in zip(*self._rows, strict=True))

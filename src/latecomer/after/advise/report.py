@@ -31,6 +31,15 @@ class NothingToMeasure(LatecomerError):
     """There is no event to advise from."""
 
 
+def in_figures(value: float) -> str:
+    """A sum or a mean for people: whole where it is large, else with six digits.
+
+    >>> in_figures(500_069_812_345.0), in_figures(50_004.512)
+    ('500,069,812,345', '50,004.5')
+    """
+    return f"{value:,.0f}" if abs(value) >= 100_000 else f"{value:,.6g}"
+
+
 @dataclass(frozen=True)
 class Distribution:
     """One of the two delays."""

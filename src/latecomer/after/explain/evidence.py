@@ -51,9 +51,15 @@ class Evidence:
         self.files = 0
         self.read: set[str] = set()
         """How many files the log has, and those that were looked into."""
+        self._found: dict[Window, list[Event]] = {}
 
     def events(self, stretch: Window) -> list[Event]:
-        """The logged events with an event time in this stretch."""
+        """The logged events with an event time in this stretch; a stretch is read once."""
+        if stretch not in self._found:
+            self._found[stretch] = self._logged(stretch)
+        return self._found[stretch]
+
+    def _logged(self, stretch: Window) -> list[Event]:
         table = self.store.events
         files = table.files()
         wanted = _touching(files, stretch)

@@ -35,6 +35,8 @@ LOG = logging.getLogger(__name__)
 
 ENOUGH_EVENTS = 200_000
 """So many events are read, and more only where they do not reach back far enough."""
+RHYTHM_EVENTS = 1_000_000
+"""So many are read where that shows the rhythm of weeks."""
 MOST_EVENTS = 4_000_000
 
 TAKEN_IN = "*"
@@ -95,11 +97,12 @@ def estimable(output: Output, kinds: Mapping[str, str]) -> dict[str, Aggregate]:
     }
 
 
-def newest_arrivals(store: Store, layout: PaneLayout, last: int, back_to: int) -> Arrivals:
-    """The newest events of complete batches: enough of them, and all since a moment unless they are too many."""
+def newest_arrivals(store: Store, layout: PaneLayout, last: int, back_to: int, hoped: int) -> Arrivals:
+    """The newest events of complete batches: enough of them, and all since a moment unless they are too many; and all
+    since an earlier one, if those are not many."""
     table = store.events
     every_file = table.files()
-    files, since = _newest_files(every_file, back_to)
+    files, since = _newest_files(every_file, back_to, hoped)
     needed = _Needed.of(layout)
     view, kinds = store.layout.view, store.layout.schema
     stored = dict.fromkeys([*_ENVELOPE, *(view[each] for each in needed.columns)])
@@ -141,13 +144,13 @@ def _watermarks(store: Store, batch: Whole, tick: Whole) -> Whole:
     return np.where(known[found] == asked, micros(at)[found], BEGIN_OF_TIME)
 
 
-def _newest_files(files: Iterable[DataFile], back_to: int) -> tuple[list[DataFile], int]:
+def _newest_files(files: Iterable[DataFile], back_to: int, hoped: int) -> tuple[list[DataFile], int]:
     """The files with the newest events, and the event time from which on none is missing."""
     ordered = sorted(((_newest(file), file) for file in files), key=lambda each: (-each[0], each[1].path))
     taken: list[DataFile] = []
     rows = 0
     for newest, file in ordered:
-        enough = rows >= ENOUGH_EVENTS and newest < back_to
+        enough = newest < back_to and rows >= (ENOUGH_EVENTS if newest < hoped else RHYTHM_EVENTS)
         if enough or (rows >= MOST_EVENTS and newest < 1 << 62):
             return taken, newest + 1
         taken.append(file)

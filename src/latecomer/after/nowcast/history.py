@@ -13,12 +13,15 @@ from latecomer.model.lateness.histogram import Whole
 from latecomer.model.nowcast.calibration import LEAST_TRIALS
 from latecomer.model.nowcast.estimating import LEAST
 from latecomer.model.nowcast.filling import Fillings
-from latecomer.model.windows import Sliding, TimedWindow, Windows
+from latecomer.model.nowcast.rhythm import WEEK, Rhythm
+from latecomer.model.windows import Sliding, TimedWindow, Windows, zone_of
 
 ENOUGH_WINDOWS = 4 * LEAST
 """So many past windows are asked for."""
 MOST_WINDOWS = 300
 """So many past windows are looked at, the newest."""
+WEEKS, MOST_IN_WEEKS = 5, 1000
+"""So many weeks of them, for the sake of their rhythm, where these have no more windows than that: from an hour on."""
 _SHARES = (0.999, 0.99, 0.95)
 """A window counts as whole when this share of events has come; the first that leaves enough windows."""
 
@@ -26,6 +29,23 @@ _SHARES = (0.999, 0.99, 0.95)
 def looked_for(window: TimedWindow) -> int:
     """How long a stretch of windows is asked for."""
     return ENOUGH_WINDOWS * max(window.step, window.reach)
+
+
+def hoped_for(window: TimedWindow) -> int:
+    """How long a stretch shows their rhythm, where windows are so long that weeks can show it."""
+    if _in_weeks(window) > MOST_IN_WEEKS:
+        return looked_for(window)
+    return most_windows(window) * max(window.step, window.reach)
+
+
+def most_windows(window: TimedWindow) -> int:
+    """How many past windows are looked at."""
+    in_weeks = _in_weeks(window)
+    return MOST_WINDOWS if in_weeks > MOST_IN_WEEKS else max(MOST_WINDOWS, in_weeks)
+
+
+def _in_weeks(window: TimedWindow) -> int:
+    return WEEKS * WEEK // max(window.step, window.reach)
 
 
 @dataclass(frozen=True)
@@ -71,7 +91,8 @@ class History:
         number = nth[inside]
         amounts = arrivals.added(inside, ends[number])
         age = arrivals.came[inside] - starts[number]
-        fillings = Fillings(number, arrivals.key[inside], age, ends - starts + after, amounts)
+        rhythm = Rhythm(starts, zone_of(window))
+        fillings = Fillings(number, arrivals.key[inside], age, ends - starts + after, amounts, rhythm)
         length = int((ends - starts).max()) if len(starts) else 0
         return cls(now, starts, after, length, share, fillings)
 
@@ -89,7 +110,8 @@ def _windows(window: Windows, begin: int, until: int) -> tuple[Whole, Whole]:
     """The newest windows that start from a moment on and end by another; of those that overlap, some that do not."""
     assert isinstance(window, TimedWindow)  # noqa: S101
     every = -(-window.size // window.every) if isinstance(window, Sliding) else 1
-    begin = max(begin, until - (MOST_WINDOWS + 1) * every * window.step - window.reach)
+    most = most_windows(window)
+    begin = max(begin, until - (most + 1) * every * window.step - window.reach)
     ends = list(window.ends(begin, until))
     if isinstance(window, Sliding):
         bounds = [(end - window.size, end) for end in ends[::-every][::-1]]
@@ -97,5 +119,5 @@ def _windows(window: Windows, begin: int, until: int) -> tuple[Whole, Whole]:
         bounds = list(pairwise(ends))
         if ends and window.assign_all(ends[0] - 1)[0].start >= begin:
             bounds.insert(0, (window.assign_all(ends[0] - 1)[0].start, ends[0]))
-    found = np.array([each for each in bounds if each[0] >= begin][-MOST_WINDOWS:], np.int64).reshape(-1, 2)
+    found = np.array([each for each in bounds if each[0] >= begin][-most:], np.int64).reshape(-1, 2)
     return found[:, 0], found[:, 1]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.after.nowcast.arrivals import TAKEN_IN, Arrivals, Key, newest_arrivals
-from latecomer.after.nowcast.history import History, looked_for
+from latecomer.after.nowcast.history import History, hoped_for, looked_for
 from latecomer.after.nowcast.present import MOST_ROWS, Columns, Present, Told
 from latecomer.after.nowcast.report import Nowcast
 from latecomer.after.reading.computed import OnlySpark
@@ -53,7 +53,7 @@ def nowcast(
     back, since = looked_for(windows), now
     while True:
         try:
-            arrivals = newest_arrivals(store, book.layout, last, now - back)
+            arrivals = newest_arrivals(store, book.layout, last, now - back, now - hoped_for(windows))
         except OnlySpark as error:
             return present.refused(str(error), now)
         history = History.of(windows, arrivals, now)
@@ -133,23 +133,24 @@ def _one(
 ) -> Told:
     """What one number will probably be."""
     key = seen.codes.get(place[2:])
-    come = None if key is None else seen.of(to_micros(place[0]), to_micros(place[1]), key)
+    start, end = to_micros(place[0]), to_micros(place[1])
+    come = None if key is None else seen.of(start, end, key)
     if key is None or come is None:
         return Told(reason="no event of it is in the part of the log that was read")
-    events = filled.chosen(EVENTS, key, before)
+    events = filled.chosen(EVENTS, key, before, start)
     found = events.estimate(come[EVENTS])
     if found is None:
         reason = f"{len(events)} past numbers had an event at this age, and {LEAST} are needed"
         return Told(past=len(events), reason=reason)
     number = come[EVENTS] if held is None else float(held)
     complete = min(number / found.value, 1.0) if found.value > 0 else None
-    of = "key" if events.alike else "all"
-    if watermark >= to_micros(place[1]) + seen.arrivals.settles_after:
+    of = ("key" if events.alike else "all") + (f", same {events.like}" if events.like else "")
+    if watermark >= end + seen.arrivals.settles_after:
         return Told(complete, {}, found.past, of, settled=True)
     columns = {
         column: found
         if column == TAKEN_IN and filled.alike(EVENTS, TAKEN_IN) and come[EVENTS] == come[TAKEN_IN]
-        else filled.chosen(column, key, before).estimate(come[column])
+        else filled.chosen(column, key, before, start).estimate(come[column])
         for column in dict.fromkeys(wanted.values())
     }
     estimates = {name: each for name, column in wanted.items() if (each := columns[column]) is not None}

@@ -44,7 +44,7 @@ from latecomer.store.publications import PUBLISHED_AT, Publications
 from latecomer.store.recovery import require_output
 from latecomer.store.repairs import FILED_AS, standing_letters
 from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
-from latecomer.store.standing import not_taken_back, standing
+from latecomer.store.standing import not_taken_back, standing_in_order
 from latecomer.store.state_types import beyond_column, beyond_halves, state_parts
 from latecomer.store.store import OutputTables, Store, definition_of, open_store, require_wall_clock
 from latecomer.store.table import Table, moments
@@ -384,7 +384,7 @@ def _standing(book: _Book, rows: str = "t", **others: Table) -> pa.Table:
     if book.output.accumulation is Accumulation.DISCARDING:
         return _added_up(book, rows, **others)
     place = listed(book.place)
-    sql = f"{standing(rows, place, listed(book.schema.names))} order by {place}"
+    sql = standing_in_order(rows, place, listed(book.schema.names))
     return _ask(book.tables.panes, sql, book.schema, **others)
 
 

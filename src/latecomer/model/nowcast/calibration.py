@@ -16,13 +16,12 @@ import numpy as np
 from latecomer.model.lateness.histogram import Whole
 from latecomer.model.nowcast.estimating import LEAST, LEVEL, Real
 from latecomer.model.nowcast.filling import EVENTS, Filled
+from latecomer.model.nowcast.rhythm import SURE
 
 TRIALS = 200
 """So many past numbers are estimated at most, the newest."""
 LEAST_TRIALS = 20
 """So many are needed to say anything."""
-SURE = 0.001
-"""What happens by chance less often than this is taken as a change."""
 _NEWEST = (2, 4, 8)
 """The newest half, quarter and eighth of the windows are held against those before."""
 
@@ -77,7 +76,7 @@ def calibrated(
         step = max(len(rows) // rows_each, 1)
         for row in rows[nth % step :: step]:
             for name in names:
-                past = each.chosen(name, int(each.key[row]), known)
+                past = each.chosen(name, int(each.key[row]), known, int(starts[window]))
                 found = past.estimate(float(each.seen[name][row]))
                 if found is None:
                     continue

@@ -51,8 +51,13 @@ class Line:
     """The error grows as `seen ** power`."""
     floor: float
     """Added to what has come before it is a weight: nothing has no weight."""
-    errors: Real
-    """How wrong the line was about each past number, for its size; ascending."""
+    misses: Real
+    """How wrong the line was about each past number, for its size, in order of time."""
+
+    @cached_property
+    def errors(self) -> Real:
+        """The same, ascending."""
+        return np.sort(self.misses)
 
     def of(self, seen: float, level: float) -> tuple[float, float, float]:
         """The lower end, the middle and the upper end of what the final number may be.
@@ -79,6 +84,13 @@ class Past:
     final: Real
     alike: bool = True
     """Whether they are of one group, so that one may expect as much of each; else only shares can be compared."""
+    like: str = ""
+    """In what they are all like the number that is estimated: their hour, their weekday, or both."""
+
+    @property
+    def misses(self) -> Real:
+        """How wrong all of them together are about each one, for its size."""
+        return self._line.misses
 
     def __len__(self) -> int:
         return len(self.seen)
@@ -133,7 +145,7 @@ def _fitted(seen: Real, final: Real, with_base: bool) -> Line:
             leverage = weight * (square - 2 * seen * ahead + seen**2 * total) / spread
     errors = (to_come - base - growth * seen) / (1 - np.minimum(leverage, 0.99))
     power = _power(size, errors)
-    return Line(base, growth, power, least, np.sort(errors / size**power))
+    return Line(base, growth, power, least, errors / size**power)
 
 
 def _power(size: Real, errors: Real) -> float:

@@ -7,12 +7,13 @@ the same while for every window: so the newest windows do not look fuller than t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from latecomer.model.lateness.histogram import Whole
 from latecomer.model.nowcast.estimating import LEAST, MOST, Past, Real, in_groups
+from latecomer.model.nowcast.rhythm import NO_RHYTHM, Rhythm
 
 EVENTS = ""
 """The name of the number of events itself, beside those of aggregates."""
@@ -31,28 +32,43 @@ class Filled:
     begin: Whole
     end: Whole
     """Where each key begins and ends."""
-    _all: dict[tuple[str, int], Past] = field(default_factory=dict, compare=False)
+    rhythm: Rhythm = NO_RHYTHM
+    _all: dict[tuple[str, int], tuple[Past, Whole]] = field(default_factory=dict, compare=False)
     _alike: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False)
 
     def past(self, name: str, key: int | None, before: int) -> Past:
         """The past numbers of a key, or of all, in windows before one: those that had an event at this age."""
+        return self._past(name, key, before)[0]
+
+    def _past(self, name: str, key: int | None, before: int) -> tuple[Past, Whole]:
+        """The same, and the window of each."""
         if key is not None:
             if not 0 <= key < len(self.begin):
-                return _NOTHING
+                return _NOTHING, np.zeros(0, np.int64)
             first, last = int(self.begin[key]), int(self.end[key])
             last = first + int(np.searchsorted(self.window[first:last], before))
             there = np.flatnonzero(self.seen[EVENTS][first:last] > 0) + first
-            return Past(self.seen[name][there], self.final[name][there])
+            return Past(self.seen[name][there], self.final[name][there]), self.window[there]
         if (name, before) not in self._all:
             there = np.flatnonzero((self.seen[EVENTS] > 0) & (self.window < before))
             there = there[np.argsort(self.window[there], kind="stable")][-MOST:]
-            self._all[name, before] = Past(self.seen[name][there], self.final[name][there], alike=False)
+            past = Past(self.seen[name][there], self.final[name][there], alike=False)
+            self._all[name, before] = past, self.window[there]
         return self._all[name, before]
 
-    def chosen(self, name: str, key: int, before: int) -> Past:
-        """The key's own past numbers where there are enough, else those of all keys."""
-        own = self.past(name, key, before)
-        return own if len(own) >= LEAST else self.past(name, None, before)
+    def chosen(self, name: str, key: int, before: int, start: int | None = None) -> Past:
+        """The past numbers that one is held against, whose window starts at a moment: the key's own where there are
+        enough, else those of all keys; and of these only those like it, where a rhythm shows."""
+        past, windows = self._past(name, key, before)
+        if len(past) < LEAST:
+            past, windows = self._past(name, None, before)
+        if start is None or len(past) < LEAST or not self.rhythm.sortings:
+            return past
+        found = self.rhythm.like(past.misses, windows, start)
+        if found is None:
+            return past
+        like, alike = found
+        return replace(past, seen=past.seen[alike], final=past.final[alike], like=like)
 
     def alike(self, one: str, other: str) -> bool:
         """Whether two numbers are the same in all of the past."""
@@ -62,12 +78,13 @@ class Filled:
         return self._alike[one, other]
 
     def shares(self) -> tuple[Whole, Real]:
-        """For each window that has events in the end, how many of them had come; all keys together."""
+        """For each window that has events in the end, how many of them had come; all keys together, and without what
+        the rhythm of days and weeks adds."""
         count = int(self.window.max()) + 1 if len(self.window) else 0
         final = np.bincount(self.window, self.final[EVENTS], count)
         seen = np.bincount(self.window, self.seen[EVENTS], count)
         there = np.flatnonzero(final > 0)
-        return there, seen[there] / final[there]
+        return there, self.rhythm.evened(seen[there] / final[there], there)
 
 
 _NOTHING = Past(np.zeros(0), np.zeros(0))
@@ -77,9 +94,16 @@ class Fillings:
     """The events of past windows, by key and age. Windows are numbered in order of time, and do not overlap."""
 
     def __init__(
-        self, window: Whole, key: Whole, age: Whole, whole_at: Whole, amounts: Mapping[str, Real]
+        self,
+        window: Whole,
+        key: Whole,
+        age: Whole,
+        whole_at: Whole,
+        amounts: Mapping[str, Real],
+        rhythm: Rhythm = NO_RHYTHM,
     ) -> None:
         """`whole_at` is for each window the age at which its number counts as final."""
+        self.rhythm = rhythm
         kept = age <= whole_at[window]
         window, key, age = window[kept], key[kept], age[kept]
         width = len(whole_at) or 1
@@ -116,7 +140,7 @@ class Fillings:
             until = int(np.searchsorted(self._age, age, "right"))
             seen = {n: seen[n] + self._sums(each, done, until) for n, each in self._amounts.items()}
             done = until
-            yield Filled(age, self.window, self.key, seen, self.final, self.begin, self.end)
+            yield Filled(age, self.window, self.key, seen, self.final, self.begin, self.end, self.rhythm)
 
     def _sums(self, amounts: Real, first: int, last: int) -> Real:
         found = np.bincount(self._place[first:last], amounts[first:last], len(self))

@@ -1,0 +1,142 @@
+"""The rhythm of days and weeks: which past windows are like one that starts at a moment.
+
+Windows are sorted in three ways: by the hour of the day, by the day of the week, and by both. A way counts where it has
+been seen to repeat, and where windows that it holds apart differ by more than chance. Of several, that one counts which
+tells most about how windows differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import erfc, sqrt
+
+import numpy as np
+
+from latecomer.model.lateness.histogram import Flags, Whole
+from latecomer.model.nowcast.estimating import LEAST, Real
+from latecomer.model.zones import to_local
+
+HOUR = 3_600_000_000
+DAY = 24 * HOUR
+WEEK = 7 * DAY
+CYCLES = 3
+"""What has come back so often is a rhythm."""
+SURE = 0.001
+"""What happens by chance less often than this is taken as a difference."""
+_MONDAY = 4 * DAY
+"""1970 began on a Thursday; the first Monday was the fifth of January."""
+
+
+@dataclass(frozen=True)
+class Sorting:
+    """A way to sort windows: the class of each, and the day or week that it belongs to."""
+
+    name: str
+    classes: Whole
+    cycles: Whole
+
+    def class_of(self, start: int) -> int:
+        """The class of a window that starts at a moment of the wall clock."""
+        return int(_classes(self.name, np.array([start], np.int64))[0])
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """Where past windows stand in the day and in the week, by the wall clock of a zone."""
+
+    starts: Whole
+    zone: str = "UTC"
+
+    @cached_property
+    def sortings(self) -> tuple[Sorting, ...]:
+        """The ways that hold windows apart and have gone round often enough."""
+        local = np.array([self._local(int(start)) for start in self.starts], np.int64)
+        found: list[Sorting] = []
+        for name, cycle in (("hour", DAY), ("weekday", WEEK), ("hour and weekday", WEEK)):
+            classes, cycles = _classes(name, local), (local - _MONDAY) // cycle
+            if _new(classes, found) and len(np.unique(cycles)) >= CYCLES:
+                found.append(Sorting(name, classes, cycles))
+        return tuple(found)
+
+    def like(self, errors: Real, windows: Whole, start: int) -> tuple[str, Flags] | None:
+        """Which of some past numbers are of windows like one that starts at a moment, and in what way they are alike.
+
+        `errors` are what all of them together are wrong about each one, `windows` the window of each. None where no
+        rhythm shows, or where too few numbers are like this one.
+        """
+        local, best, chosen = self._local(start), 0.0, None
+        for each in self.sortings:
+            classes = each.classes[windows]
+            alike = classes == each.class_of(local)
+            if np.count_nonzero(alike) < LEAST or len(np.unique(each.cycles[windows[alike]])) < CYCLES:
+                continue
+            told = max(explained(values, classes) for values in (errors, np.abs(errors)))
+            if told > best:
+                best, chosen = told, (each.name, alike)
+        return chosen
+
+    def evened(self, values: Real, windows: Whole) -> Real:
+        """The values of windows, one each, without what their place in the day or week adds to them."""
+        told = [explained(values, each.classes[windows]) for each in self.sortings]
+        if not any(told):
+            return values
+        found, classes = values.copy(), self.sortings[int(np.argmax(told))].classes[windows]
+        for each in np.unique(classes):
+            of_class = classes == each
+            found[of_class] -= np.median(values[of_class])
+        return np.asarray(found + np.median(values), np.float64)
+
+    def _local(self, start: int) -> int:
+        return start if self.zone == "UTC" else to_local(start, self.zone)
+
+
+NO_RHYTHM = Rhythm(np.zeros(0, np.int64))
+"""Of windows of which nobody knows when they were."""
+
+
+def _new(classes: Whole, others: Sequence[Sorting]) -> bool:
+    """Whether a way to sort holds windows apart, and others than those before it."""
+    known, numbers = np.unique(classes, return_inverse=True)
+    same = [np.array_equal(numbers, np.unique(each.classes, return_inverse=True)[1]) for each in others]
+    return len(known) > 1 and not any(same)
+
+
+def _classes(name: str, local: Whole) -> Whole:
+    hour, weekday = local % DAY // HOUR, (local - _MONDAY) // DAY % 7
+    if name == "hour":
+        return np.asarray(hour)
+    return np.asarray(weekday if name == "weekday" else 24 * weekday + hour)
+
+
+def explained(values: Real, classes: Whole) -> float:
+    """The share of what sets values apart, by rank, that their classes explain; 0 where chance may have done that.
+
+    The test of Kruskal and Wallis, with ties.
+
+    >>> explained(np.array([1.0, 2.0, 3.0, 4.0] * 9), np.arange(36) // 18)
+    0.0
+    >>> round(explained(np.arange(36.0), np.arange(36) // 18), 2)
+    0.74
+    """
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    _, of, sizes = np.unique(classes, return_inverse=True, return_counts=True)
+    total, kinds = len(values), len(sizes)
+    away = ranks - (total + 1) / 2
+    spread = float(away @ away)
+    if kinds < 2 or total <= kinds or spread <= 0:
+        return 0.0
+    between = float((np.bincount(of, away) ** 2 / sizes).sum())
+    found = (total - 1) * between / spread
+    if _chance(found, kinds - 1) >= SURE:
+        return 0.0
+    return max((found - kinds + 1) / (total - kinds), 0.0)
+
+
+def _chance(found: float, freedom: int) -> float:
+    """How often a sum of so many squares is larger by chance (chi squared, after Wilson and Hilferty)."""
+    small = 2 / (9 * freedom)
+    sigmas = ((found / freedom) ** (1 / 3) - (1 - small)) / sqrt(small)
+    return erfc(sigmas / sqrt(2)) / 2
