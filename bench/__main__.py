@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.cases import CASES
 from bench.processes import Failed, console
-from bench.record import KEPT, Found, better, fallen, load, record, save
+from bench.record import KEPT, Found, checked, fallen, load, ratios_of, record, save
 from bench.workload import IDS, in_order, write_events
 from latecomer.spark.session import build_session
 
@@ -50,18 +50,12 @@ def _write(names: Sequence[str], asked: argparse.Namespace) -> None:
 
 
 def check(asked: argparse.Namespace) -> None:
-    """Measure what is kept. What has fallen is measured once more: only what falls twice has fallen."""
+    """Measure what is kept, and fail with the cases that have fallen."""
     kept = load()
     asked.events = kept["events"]
-    found = measure(list(kept["ratios"]), asked)
-    again = fallen(kept["ratios"], {name: each.ratios for name, each in found.items()})
-    if again:
-        console.print(f"once more: {', '.join(again)}")
-        for name, second in measure(list(again), asked).items():
-            second.ratios = better(found[name].ratios, second.ratios)
-            found[name] = second
-    save(record(asked.events, found))
-    reasons = fallen(kept["ratios"], {name: each.ratios for name, each in found.items()})
+    found = checked(kept["ratios"], lambda names: measure(names, asked))
+    console.print(f"written to {save(record(asked.events, found))}")
+    reasons = fallen(kept["ratios"], ratios_of(found))
     if reasons:
         lines = [f"{case}: {reason}" for case, listed in reasons.items() for reason in listed]
         raise SystemExit("fallen:\n" + "\n".join(lines))
@@ -93,12 +87,12 @@ def main() -> None:
         if asked.check:
             check(asked)
             return
-        checked = [name for name, case in CASES.items() if case.checked or not asked.keep]
+        every = [name for name, case in CASES.items() if case.checked or not asked.keep]
         asked.events = asked.events or (SHORT if asked.keep else 10_000_000)
-        made = record(asked.events, measure(asked.only or checked, asked))
+        made = record(asked.events, measure(asked.only or every, asked))
     except Failed as error:
         raise SystemExit(str(error)) from None
-    console.print(f"kept in {save(made)}")
+    console.print(f"written to {save(made)}")
     if asked.keep:
         save({name: value for name, value in made.items() if name != "figures"}, KEPT)
 

@@ -11,7 +11,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -53,7 +53,7 @@ def record(events: int, found: Mapping[str, Found]) -> dict[str, Any]:
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine(),
         "events": events,
-        "ratios": {name: each.ratios for name, each in found.items() if each.ratios},
+        "ratios": ratios_of(found),
         "figures": {name: each.figures for name, each in found.items()},
     }
 
@@ -129,10 +129,16 @@ def fallen(kept: Ratios, now: Ratios) -> dict[str, list[str]]:
     return found
 
 
-def better(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
-    """Of two measurements of a case, the larger of each ratio.
+def checked(kept: Ratios, measure: Callable[[list[str]], Mapping[str, Found]]) -> dict[str, Found]:
+    """Every case that is kept, measured. One with a fallen ratio is measured once more, and the better counts."""
+    found = dict(measure(list(kept)))
+    again = fallen(kept, ratios_of(found))
+    for case, second in (measure(list(again)) if again else {}).items():
+        first = found[case].ratios
+        second.ratios = {name: max(first.get(name, ratio), ratio) for name, ratio in second.ratios.items()}
+        found[case] = second
+    return found
 
-    >>> better({"a": 1.0, "b": 2.0}, {"a": 1.5, "b": 1.0})
-    {'a': 1.5, 'b': 2.0}
-    """
-    return {name: max(one.get(name, ratio), ratio) for name, ratio in other.items()}
+
+def ratios_of(found: Mapping[str, Found]) -> dict[str, dict[str, float]]:
+    return {name: each.ratios for name, each in found.items() if each.ratios}

@@ -67,7 +67,7 @@ def main() -> None:
         in_order(folder / "events")
         found = compare(folder / "events", asked.events, names)
     console.print(*found.tables)
-    console.print(f"kept in {save(record(asked.events, {'peers': found}))}")
+    console.print(f"written to {save(record(asked.events, {'peers': found}))}")
 
 
 if __name__ == "__main__":
