@@ -21,6 +21,7 @@ from latecomer.log.columns import FIRST_TICK, MARK, NEWEST, THIS_BATCH, WATERMAR
 from latecomer.log.dead_letters import Filing
 from latecomer.log.duplicates import set_aside
 from latecomer.log.envelope import decoded
+from latecomer.log.heads import Heads
 from latecomer.log.ids import IdIndex
 from latecomer.log.in_process import behind, enveloped, found_heads, sums_of
 from latecomer.log.logged import Logged
@@ -73,16 +74,6 @@ class Received:
 
 
 NOTHING = Received(0, 0, 0, 0)
-
-
-@dataclass(frozen=True)
-class Heads:
-    """What the ticks of a batch brought, per partition; and the sums that the ledger starts from."""
-
-    heads: Sequence[Head]
-    earliest: int
-    latest: int
-    measures: dict[str, Decimal]
 
 
 class EventLog:
@@ -263,10 +254,7 @@ class EventLog:
         if needs != PLAIN:
             raise Declined("a strategy that needs more than the latest event times")
         every, store = self.store.pipeline.watermark.every, self.store
-        found = found_heads(logged.table, store.layout, store.measures())
-        heads = _heads(found.rows, needs, every)
-        latest = max((head.max_event_time for head in heads), default=BEGIN_OF_TIME)
-        return Heads(heads, found.earliest, latest, found.sums)
+        return found_heads(logged.table, store.layout, store.measures(), every)
 
     def _heads_on_spark(self, logged: Logged, source: str | None, needs: Needs) -> Heads:
         every, events = self.store.pipeline.watermark.every, logged.frame

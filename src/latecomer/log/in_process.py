@@ -6,9 +6,8 @@ A batch in which any row would be a dead letter, or may be a duplicate, is `Decl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +18,13 @@ from latecomer.config.merged import SOURCE
 from latecomer.decode.arrow_text import moments
 from latecomer.fast import Declined
 from latecomer.log.envelope import beyond_the_ledger
+from latecomer.log.heads import Heads
 from latecomer.model import types
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ids import BEGIN, BETWEEN, END, ESCAPES
 from latecomer.model.sources import BETWEEN as BETWEEN_SOURCE
-from latecomer.model.verdicts import END_OF_TIME
+from latecomer.model.strategies import Head
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.source.base import Loaded
 from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.store.layout import EventLayout, Reading
@@ -32,26 +33,31 @@ _LEDGER_SCALE = 6
 """Digits after the point with which Spark adds up measures for the ledger; with more, each would be rounded."""
 
 
-@dataclass(frozen=True)
-class FoundHeads:
-    """What each tick brought from each partition, a row for each; the earliest event time; the sum of each measure."""
-
-    rows: Sequence[dict[str, Any]]
-    earliest: int
-    sums: dict[str, Decimal]
-
-
-def found_heads(events: pa.Table, layout: EventLayout, measures: Mapping[str, str]) -> FoundHeads:
-    """The heads of a batch, as Spark would find them."""
+def found_heads(
+    events: pa.Table, layout: EventLayout, measures: Mapping[str, str], every: int | Literal["event"]
+) -> Heads:
+    """The heads of a batch, as Spark would find them, for a strategy that needs nothing else."""
     seen = events.select(["tick", "source_partition", "event_time", "arrival_time"])
     found = seen.group_by(["tick", "source_partition"], use_threads=False).aggregate(
         [("event_time", "count"), ("event_time", "max"), ("event_time", "min"), ("arrival_time", "max")]
     )
-    named = {"event_time_count": "events", "event_time_max": "latest", "arrival_time_max": "arrived"}
-    earliest = pc.min(found.column("event_time_min").cast(pa.int64())).as_py()
-    sums = sums_of(events, layout.view, measures)
-    rows = found.rename_columns([named.get(name, name) for name in found.column_names]).to_pylist()
-    return FoundHeads(rows, END_OF_TIME if earliest is None else earliest, sums)
+    earliest, latest, arrived = (
+        found.column(name).cast(pa.int64())
+        for name in ("event_time_min", "event_time_max", "arrival_time_max")
+    )
+    at = arrived if every == "event" else pc.multiply(found.column("tick"), every)
+    partitions = pc.fill_null(found.column("source_partition"), "")
+    columns = (found.column("tick"), at, partitions, found.column("event_time_count"), latest)
+    return Heads(
+        [Head(*values) for values in zip(*(column.to_pylist() for column in columns), strict=True)],
+        _or(pc.min(earliest).as_py(), END_OF_TIME),
+        _or(pc.max(latest).as_py(), BEGIN_OF_TIME),
+        sums_of(events, layout.view, measures),
+    )
+
+
+def _or(moment: int | None, otherwise: int) -> int:
+    return otherwise if moment is None else moment
 
 
 def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:

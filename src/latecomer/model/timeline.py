@@ -10,7 +10,7 @@ batch cuts.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from latecomer.model.asking import advanced, lag_of, mark_of, storable
 from latecomer.model.holding import PATIENCE, Holding
+from latecomer.model.marks import Active, Known, Marks
 from latecomer.model.strategies import Head, State, Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
@@ -56,6 +57,8 @@ class Progress:
     seen_at: int
     heard: bool = True
     """False while it was only named."""
+    mark: int | None = field(default=None, compare=False)
+    """Its own watermark, once the strategy was asked for it: it follows from the state alone."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ class Timeline:
     open_heads: list[Head] = field(default_factory=list)
     named: dict[str, bool] = field(default_factory=dict)
     """The partitions that the source itself names, and whether it has more of them than was read."""
+    _all_marks: Marks | None = field(default=None, init=False, repr=False, compare=False)
+    """The marks of all partitions; None where they have to be gathered anew."""
 
     def extend(self, heads: Iterable[Head], named: Mapping[str, bool] | None = None) -> list[Row]:
         """The rows for the ticks of one batch, read in tick order. `named` are the partitions that there are, and
@@ -107,7 +112,8 @@ class Timeline:
         behind = [
             (self.newest_arrival - head.at, head.events)
             for head in heads
-            if self.newest_arrival - head.at > self._tolerance(head.partition)
+            if self.newest_arrival > head.at
+            and self.newest_arrival - head.at > self._tolerance(head.partition)
             and not self._was_awaited(head.partition)
         ]
         if self.newest_arrival == BEGIN_OF_TIME or not behind:
@@ -162,7 +168,7 @@ class Timeline:
     def marks(self) -> dict[str, int]:
         """How far each partition is by itself that is not idle; BEGIN_OF_TIME where nothing is known of one. The
         watermark waits for the slowest."""
-        return {name: mark for mark, name in self._marks(self.last_at)}
+        return dict(self._marks(self.last_at).items())
 
     def _patience(self, name: str) -> int:
         return max(PATIENCE, lag_of(self.strategy, self.partitions[name].state, name))
@@ -265,6 +271,7 @@ class Timeline:
     def _name(self, named: Mapping[str, bool], at: int) -> None:
         """A partition that is new holds the watermark. Its silence counts from here, and so does that of one of which
         there was more to read until now."""
+        self._all_marks = None
         for name, unread in self.named.items():
             if unread and name in self.partitions:
                 self.partitions[name].seen_at = max(self.partitions[name].seen_at, at)
@@ -278,12 +285,14 @@ class Timeline:
         stand_in = self.strategy.stand_in(name)
         if stand_in in self.partitions and not self.partitions[stand_in].heard:
             del self.partitions[stand_in]
+            self._all_marks = None
 
     def _tick(self, tick: int, heads: tuple[Head, ...]) -> Row:
         at = max(heads[0].at, self.last_at)
         if self.last_tick is None:
             for known in self.partitions.values():  # named before the arrival clock was known
                 known.seen_at = at
+            self._all_marks = None
         if self.last_tick is None or tick > self.last_tick:
             marks = self._settle(at)
             self.last_tick, self.last_at, self.open_heads = tick, at, list(heads)
@@ -298,22 +307,29 @@ class Timeline:
         self._settle(at)
         return replace(row, settled=self.watermark)
 
-    def _settle(self, at: int) -> list[tuple[int, str]]:
+    def _settle(self, at: int) -> Active:
         """Let the open tick count, and move the watermark to what is known at `at`: the active marks."""
         for head in self._open_tick():
             known = self.partitions.get(head.partition)
             state = advanced(self.strategy, known.state if known else None, head)
             seen_at = max(self._tick_ends(), known.seen_at if known else BEGIN_OF_TIME)
-            self.partitions[head.partition] = Progress(state, seen_at)
+            self._move(head.partition, Progress(state, seen_at))
             self._known(head.partition)
         self.newest = self.newest_event_time
         self.open_heads = []
         marks = self._marks(at)
         if marks:
-            self._reach(min(marks)[0])
+            self._reach(marks.slowest)
         elif self.partitions:
             self._reach(max(self._mark(*known) for known in self.partitions.items()))
         return marks
+
+    def _move(self, name: str, progress: Progress) -> None:
+        """This is how far a partition is now."""
+        self.partitions[name] = progress
+        marks = self._all_marks
+        if marks and not marks.move(name, self._mark(name, progress), progress.seen_at):
+            marks.add([self._what_is_known(name, progress)])
 
     def _reach(self, moment: int) -> None:
         """Move the watermark, never back, and never to where no event can be."""
@@ -337,27 +353,30 @@ class Timeline:
             self.partitions[head.partition] = Progress(None, self._tick_ends())
         self.newest, self.open_heads = self.newest_event_time, []
         for progress in self.partitions.values():
-            progress.state = None
+            progress.state = progress.mark = None
+        self._all_marks = None
 
     def _newest_state(self) -> int:
         return max((progress.state for progress in self.partitions.values()), default=BEGIN_OF_TIME)
 
-    def _marks(self, at: int) -> list[tuple[int, str]]:
-        """The watermark of every partition that has not fallen silent, and its name. One of which the source has
-        more is not silent: nobody knows yet when the rest of it came."""
-        return [
-            (self._mark(name, known), name)
-            for name, known in self.partitions.items()
-            if (idle_after := self._idle_after(name)) is None
-            or at - known.seen_at < idle_after
-            or self.named.get(name, False)
-        ]
+    def _marks(self, at: int) -> Active:
+        """The watermark of every partition that has not fallen silent. One of which the source has more is not
+        silent: nobody knows yet when the rest of it came."""
+        if self._all_marks is None:
+            self._all_marks = Marks(self._what_is_known(*known) for known in self.partitions.items())
+        return self._all_marks.active(at)
+
+    def _what_is_known(self, name: str, progress: Progress) -> Known:
+        awaited = self.named.get(name, False)
+        return Known(name, self._mark(name, progress), progress.seen_at, self._idle_after(name), awaited)
 
     def _idle_after(self, name: str) -> int | None:
         return self.strategy.own(name)[0].idle_after
 
     def _mark(self, name: str, known: Progress) -> int:
-        return mark_of(self.strategy, known.state, name)
+        if known.mark is None:
+            known.mark = mark_of(self.strategy, known.state, name)
+        return known.mark
 
     def _tick_of(self, at: int) -> int:
         if self.strategy.every == "event":
@@ -371,14 +390,14 @@ class Timeline:
         return max(((self.last_tick or 0) + 1) * self.strategy.every, self.last_at)
 
 
-def _held(row: Row, marks: Sequence[tuple[int, str]]) -> Row:
+def _held(row: Row, marks: Active) -> Row:
     """The row with who holds the watermark back."""
     if not marks:
         return row
-    (slowest, first), (furthest, _) = min(marks), max(marks)
+    slowest, furthest = marks.slowest, marks.furthest
+    first, *others = marks.at(slowest)
     if furthest == slowest:
         return replace(row, held_by=first)
-    others = sorted(name for mark, name in marks if mark == slowest and name != first)
     unheld = furthest if furthest >= FIRST_MOMENT else None
     return replace(row, held_by=first, held_with=tuple(others), unheld=unheld)
 
