@@ -88,7 +88,7 @@ def latecomer(spark: SparkSession, asked: argparse.Namespace) -> Measured:
         marks.append(processor_seconds())
 
     began = time.monotonic()
-    run(pipeline_of(asked), **{asked.end: True}, spark=spark, watch=watch)
+    run(pipeline_of(asked), once=True, drain=asked.end == "drain", spark=spark, watch=watch)
     return Measured(time.monotonic() - began, batches, [after - before for before, after in pairwise(marks)])
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from bench.peers import feed
 from bench.peers.checking import Truth, truth, verdict
@@ -40,7 +41,7 @@ def compare(source: Path, events: int, names: list[str]) -> Found:
     return found
 
 
-def tried(engine: Engine, source: Path, events: int, true: Truth) -> dict[str, object]:
+def tried(engine: Engine, source: Path, events: int, true: Truth) -> dict[str, Any]:
     """What an engine took and whether its numbers are right; or why it was left out."""
     with work_folder() as work:
         task = Task(source, events, work)

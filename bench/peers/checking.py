@@ -39,10 +39,11 @@ def truth(files: Iterable[Path]) -> Truth:
         window_start=pl.col("event_time").dt.truncate("1m"),
         watermark=pl.col("event_time").cum_max().shift(1) - DELAY,
     )
+    last: Any = judged["event_time"].max()
     return Truth(
         judged.group_by(KEYS).agg(payments=pl.len().cast(pl.Int64), paise=pl.col("paise").sum()),
         judged.filter(pl.col("window_start") + WINDOW <= pl.col("watermark")).height,
-        judged["event_time"].max() - 2 * DELAY,
+        last - 2 * DELAY,
     )
 
 
