@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 COVERED := 95
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo example-kafka test test-long bench classes lint types unit docs setup format clean help
+.PHONY: demo example-kafka test test-long bench bench-check bench-keep bench-peers classes lint types unit docs setup format clean help
 
 help:
 	@echo "make demo           the Diwali scenario: what latecomer does, in two minutes"
@@ -15,6 +15,8 @@ help:
 	@echo "make test-long      the tests that take longer"
 	@echo "make docs           the documents as a site, in build/site/"
 	@echo "make bench          latecomer beside Spark's own streaming aggregation"
+	@echo "make bench-check    fails if a ratio has fallen against the one that is kept"
+	@echo "make bench-peers    the same events through Flink, PyFlink, Bytewax, Pathway and Quix Streams"
 
 demo: $(VENV)/.run
 	$(BIN)/latecomer demo
@@ -56,6 +58,16 @@ test-long: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
+
+bench-check: $(VENV)/.dev
+	$(BIN)/python -m bench --check
+
+# What `bench-check` is held against from now on.
+bench-keep: $(VENV)/.dev
+	$(BIN)/python -m bench --keep
+
+bench-peers: $(VENV)/.dev
+	$(BIN)/python -m bench.peers
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import threading
 import time
-from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-import psutil
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from bench.usage import Memory, processor_seconds
 from bench.workload import COLUMNS, DELAY, IDS, ROWS_A_FILE
 from latecomer.config.models import Event, Output, Pipeline
 from latecomer.config.sources import Files, Source
@@ -31,35 +29,6 @@ WINDOWS: dict[str, dict[str, str]] = {
 }
 
 
-class Memory:
-    """The most memory that this process and the JVM below it held together, sampled."""
-
-    def __init__(self) -> None:
-        self.peak = self.now = 0
-        self._done = threading.Event()
-        threading.Thread(target=self._sample, daemon=True).start()
-
-    def _sample(self) -> None:
-        me = psutil.Process()
-        while not self._done.wait(0.1):
-            try:
-                family = [me, *me.children(recursive=True)]
-                self.now = sum(process.memory_info().rss for process in family)
-                self.peak = max(self.peak, self.now)
-            except psutil.NoSuchProcess:
-                continue
-
-
-def processor_seconds(but: Collection[int] = ()) -> float:
-    """What this process and the JVM below it have used so far: steadier than the clock on a busy machine.
-
-    `but` are processes below it that do somebody else's work.
-    """
-    me = psutil.Process()
-    times = [each.cpu_times() for each in (me, *me.children(recursive=True)) if each.pid not in but]
-    return sum(each.user + each.system for each in times)
-
-
 @dataclass
 class Measured:
     """How long a contender took, and each of its batches; processor seconds by batch where they are known."""
@@ -71,38 +40,46 @@ class Measured:
 
 def output(window: str, lateness: str = "10m") -> Output:
     """The number that all of them compute."""
+    return _output(WINDOWS[window], "merchant", lateness)
+
+
+def _output(window: dict[str, str], by: str, lateness: str) -> Output:
     return Output(
-        window=WINDOWS[window],
-        by=["merchant"],
+        window=window,
+        by=[by],
         aggregates={"paise": "sum(paise)", "payments": "count(*)"},
         allowed_lateness=lateness,
         late="update",
     )
 
 
-def latecomer(
-    spark: SparkSession,
-    source: Path,
-    work: Path,
-    files_a_batch: int,
-    lateness: str,
-    window: str,
-    identified_by: str,
-) -> Measured:
-    """`identified_by` is one of IDS, or `nothing` where they are there and not used; empty without them."""
-    ids = dict.fromkeys(IDS, "string") if identified_by else {}
-    pipeline = Pipeline(
+def more_outputs(count: int) -> dict[str, Output]:
+    """Outputs beside that one: the same numbers over other windows and by other columns."""
+    kinds = [(length, by) for by in ("tower", "merchant") for length in ("1m", "2m", "5m", "10m", "1h")]
+    kinds.remove(("1m", "merchant"))
+    return {f"{by}_{length}": _output({"tumbling": length}, by, "10m") for length, by in kinds[:count]}
+
+
+def pipeline_of(asked: argparse.Namespace) -> Pipeline:
+    """Latecomer's job. `identified_by` is one of IDS, or `nothing` where they are there and not used; empty without."""
+    ids = dict.fromkeys(IDS, "string") if asked.identified_by else {}
+    identified = asked.identified_by if asked.identified_by in IDS else None
+    files_a_batch = asked.rows // asked.rows_a_file
+    return Pipeline(
         name="bench",
-        store=str(work / "store"),
+        store=str(asked.work / "store"),
         source=Source(
-            files=Files(path=str(source), order_by="arrival_time", max_files_per_batch=files_a_batch),
+            files=Files(path=str(asked.source), order_by="arrival_time", max_files_per_batch=files_a_batch),
             columns={**COLUMNS, **ids},
         ),
-        event=Event(time="event_time", partition="tower", id=identified_by if identified_by in IDS else None),
+        event=Event(time="event_time", partition="tower", id=identified),
         watermark=Bounded("30s"),
-        outputs={"minute": output(window, lateness)},
+        outputs={"minute": output(asked.window, asked.lateness), **more_outputs(asked.outputs - 1)},
         ledger=("paise",),
     )
+
+
+def latecomer(spark: SparkSession, asked: argparse.Namespace) -> Measured:
     batches: list[float] = []
     marks = [processor_seconds()]
 
@@ -111,18 +88,19 @@ def latecomer(
         marks.append(processor_seconds())
 
     began = time.monotonic()
-    run(pipeline, once=True, spark=spark, watch=watch)
+    run(pipeline_of(asked), once=True, drain=asked.end == "drain", spark=spark, watch=watch)
     return Measured(time.monotonic() - began, batches, [after - before for before, after in pairwise(marks)])
 
 
-def native(spark: SparkSession, source: Path, work: Path, files_a_batch: int, *_: str) -> Measured:
+def native(spark: SparkSession, asked: argparse.Namespace) -> Measured:
     """Spark's aggregation, and beside it the archive that a user needs to be able to correct later."""
+    work = asked.work
 
     def rows() -> F.DataFrame:
         read = (
             spark.readStream.schema(ddl(COLUMNS))
-            .option("maxFilesPerTrigger", files_a_batch)
-            .json(str(source))
+            .option("maxFilesPerTrigger", asked.rows // asked.rows_a_file)
+            .json(str(asked.source))
         )
         return read.withColumn("event_time", F.col("event_time").cast("timestamp"))
 
@@ -157,7 +135,7 @@ def native(spark: SparkSession, source: Path, work: Path, files_a_batch: int, *_
     return Measured(seconds, batches)
 
 
-def main() -> None:
+def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
     parser.add_argument("name", choices=["latecomer", "native"])
     parser.add_argument("source", type=Path)
@@ -167,20 +145,18 @@ def main() -> None:
     parser.add_argument("--lateness", default="10m")
     parser.add_argument("--window", choices=WINDOWS, default="tumbling")
     parser.add_argument("--identified-by", choices=["", "nothing", *IDS], default="")
-    asked = parser.parse_args()
+    parser.add_argument("--outputs", type=int, default=1)
+    parser.add_argument("--end", choices=["once", "drain"], default="once", help="drain closes every window")
+    return parser
+
+
+def main() -> None:
+    asked = arguments().parse_args()
     memory = Memory()
     settings = {"spark.driver.memory": "4g", "spark.sql.streaming.numRecentProgressUpdates": "1000"}
     spark = build_session(asked.name, **settings)
     contender = {"latecomer": latecomer, "native": native}[asked.name]
-    measured = contender(
-        spark,
-        asked.source,
-        asked.work,
-        asked.rows // asked.rows_a_file,
-        asked.lateness,
-        asked.window,
-        asked.identified_by,
-    )
+    measured = contender(spark, asked)
     runtime = spark._jvm.java.lang.Runtime.getRuntime()  # type: ignore[union-attr]
     spark._jvm.java.lang.System.gc()  # type: ignore[union-attr]
     held = runtime.totalMemory() - runtime.freeMemory()

@@ -20,7 +20,8 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from bench.contenders import Memory, output, processor_seconds
+from bench.contenders import output
+from bench.usage import Memory, processor_seconds
 from bench.workload import COLUMNS
 from latecomer.after.reading.reader import Reader
 from latecomer.config.kafka import KafkaTopics

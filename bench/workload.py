@@ -32,6 +32,7 @@ def write_events(
     rows_a_file: int = ROWS_A_FILE,
     apart: int = MICROS_APART,
     rows_a_batch: int | None = None,
+    partitions: int = 8,
 ) -> None:
     """The events as JSON lines in order of arrival, a file for each `rows_a_file` of them.
 
@@ -44,7 +45,7 @@ def write_events(
     rows = spark.range(0, events, 1, files).select(
         _text(arrival - prompt - late).alias("event_time"),
         _text(arrival).alias("arrival_time"),
-        F.concat(F.lit("tower-"), (F.rand(4) * 8).cast("int")).alias("tower"),
+        F.concat(F.lit("tower-"), (F.rand(4) * partitions).cast("int")).alias("tower"),
         F.concat(F.lit("merchant-"), (F.rand(5) * 10_000).cast("int")).alias("merchant"),
         (100 + F.rand(6) * 50_000).cast("bigint").alias("paise"),
         F.lit("SUCCESS").alias("status"),

@@ -1,25 +1,22 @@
-"""Heads in columns: what ticks brought from many partitions, and how far these are.
+"""Heads in columns: what ticks brought from many partitions.
 
-`Timeline` asks a strategy of every partition in every tick. Where the strategy follows the largest event time, that is
-arithmetic: here it is done for all partitions at once, so that ten thousand of them cost little more than eight.
+`Timeline` asks a strategy about each head. Where the strategy follows the largest event time, its answer is arithmetic:
+here it is done for all heads of a tick at once, so that ten thousand partitions cost little more than eight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias, overload
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
 
+from latecomer.model.marks import Known, Marks, Whole
 from latecomer.model.strategies import Head
 from latecomer.model.verdicts import BEGIN_OF_TIME
-
-Whole: TypeAlias = npt.NDArray[np.int64]
-NEVER = 1 << 62
-"""A partition that is silent for so long is not idle yet."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,65 +68,44 @@ class HeadColumns(Sequence[Head]):
         return iter(self[: int(np.searchsorted(self.tick * self.every, moment))])
 
 
-@dataclass(frozen=True)
-class Held:
-    """Who holds the watermark back: the slowest partitions by name, where they are, and where the furthest is."""
-
-    slowest: int
-    names: Sequence[str]
-    furthest: int
-
-
-class Front:
-    """How far partitions are, whose marks are their largest event times less a lag."""
+class Moving:
+    """The partitions of heads in columns, and how their largest event times move their marks."""
 
     def __init__(
-        self, names: Sequence[str], lags: Whole, idle_after: Whole, unread: Mapping[str, bool]
+        self, heads: HeadColumns, marks: Marks, lags: Whole, known: Callable[[str, int, int], Known]
     ) -> None:
-        """All partitions that may be heard of, in order of their names."""
-        self.names = names
-        self.place = {name: place for place, name in enumerate(names)}
-        self.marks = np.full(len(names), BEGIN_OF_TIME, np.int64)
-        self.newest = np.full(len(names), BEGIN_OF_TIME, np.int64)
-        """The largest event time of each that is known to have one."""
-        self.seen_at = np.full(len(names), BEGIN_OF_TIME, np.int64)
-        self.known = np.zeros(len(names), bool)
-        self.heard = np.zeros(len(names), bool)
-        """Whether anything was settled here."""
+        """`known` says what a timeline knows of a partition with this largest event time, heard of at this moment."""
+        self.heads = heads
+        self.marks = marks
         self._lags = lags
-        self._idle_after = idle_after
-        self._unread = np.array([unread.get(name, False) for name in names], bool)
-        self._may_idle = bool(np.any(idle_after < NEVER))
+        self._known = known
+        self._places = np.array([marks.place(name) for name in heads.names], np.int64)
+        self._newest = np.full(len(heads.names), BEGIN_OF_TIME, np.int64)
+        self._seen_at = np.full(len(heads.names), BEGIN_OF_TIME, np.int64)
+        self._heard = np.zeros(len(heads.names), bool)
 
-    def put(self, name: str, state: int | None, seen_at: int) -> None:
+    def put(self, nth: int, newest: int | None, seen_at: int) -> None:
         """What was known of a partition before."""
-        place = self.place[name]
-        self.known[place], self.seen_at[place] = True, seen_at
-        if state is not None:
-            self.newest[place] = state
-            self.marks[place] = max(state - int(self._lags[place]), BEGIN_OF_TIME)
+        self._newest[nth] = BEGIN_OF_TIME if newest is None else newest
+        self._seen_at[nth] = seen_at
 
-    def settle(self, places: Whole, latest: Whole, over: int) -> None:
-        """Let a tick count that is `over` by then: which partitions it brought events of, each once."""
-        self.newest[places] = np.maximum(self.newest[places], latest)
-        self.marks[places] = np.maximum(self.newest[places] - self._lags[places], BEGIN_OF_TIME)
-        self.seen_at[places] = np.maximum(self.seen_at[places], over)
-        self.known[places] = self.heard[places] = True
+    def settle(self, begin: int, end: int, over: int) -> None:
+        """Let some heads count, of a tick that is over by then."""
+        nth = self.heads.nth[begin:end]
+        self._newest[nth] = np.maximum(self._newest[nth], self.heads.latest[begin:end])
+        self._seen_at[nth] = np.maximum(self._seen_at[nth], over)
+        self._heard[nth] = True
+        new = nth[self._places[nth] < 0]
+        if len(new):
+            self.marks.add([self._known(*each) for each in self._rows(new)])
+            self._places[new] = [self.marks.place(self.heads.names[each]) for each in new]
+        marks = np.maximum(self._newest[nth] - self._lags[nth], BEGIN_OF_TIME)
+        self.marks.move_all(self._places[nth], marks, self._seen_at[nth])
 
-    def held(self, at: int) -> Held | None:
-        """Who holds the watermark back at a moment; None where all partitions are silent."""
-        active = self.known
-        if self._may_idle:
-            active = active & (self._unread | (at - self.seen_at < self._idle_after))
-        places = np.flatnonzero(active)
-        if not len(places):
-            return None
-        marks = self.marks[places]
-        slowest = marks.min()
-        names = [self.names[place] for place in places[marks == slowest]]
-        return Held(int(slowest), names, int(marks.max()))
+    def heard(self) -> list[tuple[str, int, int]]:
+        """The partitions that were heard of, their largest event times, and when they were heard of last."""
+        return self._rows(np.flatnonzero(self._heard))
 
-    @property
-    def furthest(self) -> int:
-        """How far the furthest partition is, silent or not; BEGIN_OF_TIME where there is none."""
-        return int(self.marks[self.known].max(initial=BEGIN_OF_TIME))
+    def _rows(self, nth: npt.NDArray[np.intp]) -> list[tuple[str, int, int]]:
+        names = [self.heads.names[each] for each in nth]
+        return list(zip(names, self._newest[nth].tolist(), self._seen_at[nth].tolist(), strict=True))

@@ -10,7 +10,7 @@ batch cuts.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from operator import attrgetter
@@ -19,8 +19,9 @@ from typing import Any, Literal
 import numpy as np
 
 from latecomer.model.asking import advanced, lag_of, mark_of, storable
-from latecomer.model.heads import NEVER, Front, HeadColumns, Held
+from latecomer.model.heads import HeadColumns, Moving
 from latecomer.model.holding import PATIENCE, Holding
+from latecomer.model.marks import Active, Known, Marks
 from latecomer.model.strategies import Ascending, Bounded, Head, State, Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
@@ -59,6 +60,8 @@ class Progress:
     seen_at: int
     heard: bool = True
     """False while it was only named."""
+    mark: int | None = field(default=None, compare=False)
+    """Its own watermark, once the strategy was asked for it: it follows from the state alone."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,8 @@ class Timeline:
     open_heads: list[Head] = field(default_factory=list)
     named: dict[str, bool] = field(default_factory=dict)
     """The partitions that the source itself names, and whether it has more of them than was read."""
+    _all_marks: Marks | None = field(default=None, init=False, repr=False, compare=False)
+    """The marks of all partitions; None where they have to be gathered anew."""
 
     def extend(self, heads: Iterable[Head], named: Mapping[str, bool] | None = None) -> list[Row]:
         """The rows for the ticks of one batch, read in tick order. `named` are the partitions that there are, and
@@ -98,8 +103,8 @@ class Timeline:
         return [self._tick(tick, tuple(group)) for tick, group in groupby(ordered, attrgetter("tick"))]
 
     def _extend_by_columns(self, heads: HeadColumns, named: Mapping[str, bool] | None) -> list[Row]:
-        """The same for heads in columns, whose rows do not have them. Up to the first tick that is new, one by one;
-        then for all partitions at once."""
+        """The same for heads in columns, which are not in the rows, where marks follow the largest event times.
+        Up to the first tick that is new, one by one; then all partitions of a tick at once."""
         if named is not None:
             self._name(named, max(self.last_at, heads[0].at))
         self.newest_arrival = max(self.newest_arrival, heads[-1].at)
@@ -110,36 +115,33 @@ class Timeline:
             brought = tuple(heads[begin:end])
             opened = self.last_tick is None or brought[0].tick > self.last_tick
             rows.append(replace(self._tick(brought[0].tick, brought), heads=()))
-        if end == len(heads):
-            return rows
-        front, first = self._front(heads.names), begin
-        places = np.array([front.place[name] for name in heads.names], np.int64)[heads.nth]
+        first, moving = begin, self._moving(heads)
         for following, until in ticks:
-            front.settle(places[begin:end], heads.latest[begin:end], self._tick_ends())
+            moving.settle(begin, end, self._tick_ends())
             begin, end, tick = following, until, int(heads.tick[following])
             at = max(tick * heads.every, self.last_at)
-            held = front.held(at)
-            self._reach(held.slowest if held else front.furthest)
+            marks = self._marks(at)
+            self._reach(marks.slowest if marks else moving.marks.furthest)
             self.last_tick, self.last_at = tick, at
-            rows.append(_waiting(Row(tick, at, self.watermark), held))
-        self.newest = max(self.newest, int(heads.latest[first:begin].max()))
-        self.open_heads = list(heads[begin:end])
-        for place in np.flatnonzero(front.heard).tolist():
-            self.partitions[front.names[place]] = Progress(
-                int(front.newest[place]), int(front.seen_at[place])
-            )
+            rows.append(_held(Row(tick, at, self.watermark), marks))
+        if begin > first:
+            self.newest = max(self.newest, int(heads.latest[first:begin].max()))
+            self.open_heads = list(heads[begin:end])
+            self.partitions |= {name: Progress(newest, at) for name, newest, at in moving.heard()}
         return rows
 
-    def _front(self, more: Sequence[str]) -> Front:
-        """How far all partitions are, and room for more."""
-        names = sorted({*self.partitions, *more})
-        states = {name: known.state for name, known in self.partitions.items()}
-        lags = [lag_of(self.strategy, states.get(name), name) for name in names]
-        idle_after = NEVER if self.strategy.idle_after is None else self.strategy.idle_after
-        front = Front(names, np.array(lags, np.int64), np.full(len(names), idle_after, np.int64), self.named)
-        for name, known in self.partitions.items():
-            front.put(name, known.state, known.seen_at)
-        return front
+    def _moving(self, heads: HeadColumns) -> Moving:
+        """The partitions of some heads, as far as they are."""
+
+        def known(name: str, newest: int, seen_at: int) -> Known:
+            return self._what_is_known(name, Progress(newest, seen_at))
+
+        lags = np.array([lag_of(self.strategy, None, name) for name in heads.names], np.int64)
+        moving = Moving(heads, self._gathered(), lags, known)
+        for nth, name in enumerate(heads.names):
+            if name in self.partitions:
+                moving.put(nth, self.partitions[name].state, self.partitions[name].seen_at)
+        return moving
 
     def name(self, named: Mapping[str, bool]) -> None:
         """The partitions that there are, and whether more of them is to be read, between two batches."""
@@ -158,7 +160,8 @@ class Timeline:
         behind = [
             (self.newest_arrival - head.at, head.events)
             for head in heads
-            if self.newest_arrival - head.at > self._tolerance(head.partition)
+            if self.newest_arrival > head.at
+            and self.newest_arrival - head.at > self._tolerance(head.partition)
             and not self._was_awaited(head.partition)
         ]
         if self.newest_arrival == BEGIN_OF_TIME or not behind:
@@ -213,7 +216,7 @@ class Timeline:
     def marks(self) -> dict[str, int]:
         """How far each partition is by itself that is not idle; BEGIN_OF_TIME where nothing is known of one. The
         watermark waits for the slowest."""
-        return {name: mark for mark, name in self._marks(self.last_at)}
+        return dict(self._marks(self.last_at).items())
 
     def _patience(self, name: str) -> int:
         return max(PATIENCE, lag_of(self.strategy, self.partitions[name].state, name))
@@ -316,6 +319,7 @@ class Timeline:
     def _name(self, named: Mapping[str, bool], at: int) -> None:
         """A partition that is new holds the watermark. Its silence counts from here, and so does that of one of which
         there was more to read until now."""
+        self._all_marks = None
         for name, unread in self.named.items():
             if unread and name in self.partitions:
                 self.partitions[name].seen_at = max(self.partitions[name].seen_at, at)
@@ -329,12 +333,14 @@ class Timeline:
         stand_in = self.strategy.stand_in(name)
         if stand_in in self.partitions and not self.partitions[stand_in].heard:
             del self.partitions[stand_in]
+            self._all_marks = None
 
     def _tick(self, tick: int, heads: tuple[Head, ...]) -> Row:
         at = max(heads[0].at, self.last_at)
         if self.last_tick is None:
             for known in self.partitions.values():  # named before the arrival clock was known
                 known.seen_at = at
+            self._all_marks = None
         if self.last_tick is None or tick > self.last_tick:
             marks = self._settle(at)
             self.last_tick, self.last_at, self.open_heads = tick, at, list(heads)
@@ -349,22 +355,29 @@ class Timeline:
         self._settle(at)
         return replace(row, settled=self.watermark)
 
-    def _settle(self, at: int) -> list[tuple[int, str]]:
+    def _settle(self, at: int) -> Active:
         """Let the open tick count, and move the watermark to what is known at `at`: the active marks."""
         for head in self._open_tick():
             known = self.partitions.get(head.partition)
             state = advanced(self.strategy, known.state if known else None, head)
             seen_at = max(self._tick_ends(), known.seen_at if known else BEGIN_OF_TIME)
-            self.partitions[head.partition] = Progress(state, seen_at)
+            self._move(head.partition, Progress(state, seen_at))
             self._known(head.partition)
         self.newest = self.newest_event_time
         self.open_heads = []
         marks = self._marks(at)
         if marks:
-            self._reach(min(marks)[0])
+            self._reach(marks.slowest)
         elif self.partitions:
             self._reach(max(self._mark(*known) for known in self.partitions.items()))
         return marks
+
+    def _move(self, name: str, progress: Progress) -> None:
+        """This is how far a partition is now."""
+        self.partitions[name] = progress
+        marks = self._all_marks
+        if marks and not marks.move(name, self._mark(name, progress), progress.seen_at):
+            marks.add([self._what_is_known(name, progress)])
 
     def _reach(self, moment: int) -> None:
         """Move the watermark, never back, and never to where no event can be."""
@@ -388,27 +401,33 @@ class Timeline:
             self.partitions[head.partition] = Progress(None, self._tick_ends())
         self.newest, self.open_heads = self.newest_event_time, []
         for progress in self.partitions.values():
-            progress.state = None
+            progress.state = progress.mark = None
+        self._all_marks = None
 
     def _newest_state(self) -> int:
         return max((progress.state for progress in self.partitions.values()), default=BEGIN_OF_TIME)
 
-    def _marks(self, at: int) -> list[tuple[int, str]]:
-        """The watermark of every partition that has not fallen silent, and its name. One of which the source has
-        more is not silent: nobody knows yet when the rest of it came."""
-        return [
-            (self._mark(name, known), name)
-            for name, known in self.partitions.items()
-            if (idle_after := self._idle_after(name)) is None
-            or at - known.seen_at < idle_after
-            or self.named.get(name, False)
-        ]
+    def _marks(self, at: int) -> Active:
+        """The watermark of every partition that has not fallen silent. One of which the source has more is not
+        silent: nobody knows yet when the rest of it came."""
+        return self._gathered().active(at)
+
+    def _gathered(self) -> Marks:
+        if self._all_marks is None:
+            self._all_marks = Marks(self._what_is_known(*known) for known in self.partitions.items())
+        return self._all_marks
+
+    def _what_is_known(self, name: str, progress: Progress) -> Known:
+        awaited = self.named.get(name, False)
+        return Known(name, self._mark(name, progress), progress.seen_at, self._idle_after(name), awaited)
 
     def _idle_after(self, name: str) -> int | None:
         return self.strategy.own(name)[0].idle_after
 
     def _mark(self, name: str, known: Progress) -> int:
-        return mark_of(self.strategy, known.state, name)
+        if known.mark is None:
+            known.mark = mark_of(self.strategy, known.state, name)
+        return known.mark
 
     def _tick_of(self, at: int) -> int:
         if self.strategy.every == "event":
@@ -422,22 +441,15 @@ class Timeline:
         return max(((self.last_tick or 0) + 1) * self.strategy.every, self.last_at)
 
 
-def _held(row: Row, marks: Sequence[tuple[int, str]]) -> Row:
+def _held(row: Row, marks: Active) -> Row:
     """The row with who holds the watermark back."""
     if not marks:
         return row
-    slowest, furthest = min(marks)[0], max(marks)[0]
-    names = sorted(name for mark, name in marks if mark == slowest)
-    return _waiting(row, Held(slowest, names, furthest))
-
-
-def _waiting(row: Row, held: Held | None) -> Row:
-    if held is None:
-        return row
-    first, *others = held.names
-    if held.furthest == held.slowest:
+    slowest, furthest = marks.slowest, marks.furthest
+    first, *others = marks.at(slowest)
+    if furthest == slowest:
         return replace(row, held_by=first)
-    unheld = held.furthest if held.furthest >= FIRST_MOMENT else None
+    unheld = furthest if furthest >= FIRST_MOMENT else None
     return replace(row, held_by=first, held_with=tuple(others), unheld=unheld)
 
 

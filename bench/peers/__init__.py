@@ -1,0 +1,1 @@
+"""The same job through other engines: `make bench-peers`."""
