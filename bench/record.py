@@ -141,4 +141,8 @@ def checked(kept: Ratios, measure: Callable[[list[str]], Mapping[str, Found]]) -
 
 
 def ratios_of(found: Mapping[str, Found]) -> dict[str, dict[str, float]]:
-    return {name: each.ratios for name, each in found.items() if each.ratios}
+    """The ratios of every case that has some."""
+    rounded = {
+        case: {name: round(ratio, 3) for name, ratio in each.ratios.items()} for case, each in found.items()
+    }
+    return {case: ratios for case, ratios in rounded.items() if ratios}

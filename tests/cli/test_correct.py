@@ -90,7 +90,10 @@ def test_a_serving_view_is_printed(filled: Lake, cli: Cli) -> None:
         ),
         (["correct", "minute_totls"], "(value: 'minute_totls')\n    fix: did you mean minute_totals?"),
         (["correct", "minute_totals", "--by", "week"], "'week' is not one of"),
-        (["results", "minute_totals", "--serving", "--open"], "cannot be asked together with --serving"),
+        (
+            ["results", "minute_totals", "--serving", "--open"],
+            "error: --open cannot be asked together with --serving",
+        ),
         (["results", "minute_totals", "--serving", "--prefer", "live"], "--prefer 'live' cannot be asked"),
         (
             ["results", "minute_totals", "--prefer", "live", "--as-of", "2026-04-25"],

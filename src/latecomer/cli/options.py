@@ -49,10 +49,11 @@ Zoned = Annotated[
 
 
 class WrongUsage(LatecomerError):
-    """An option's value that only the verb can judge."""
+    """An option's value that only the verb can judge; of a flag, which has none, that it was given at all."""
 
-    def __init__(self, option: str, value: str, reason: str, fix: str) -> None:
-        super().__init__(f"{option} {value!r} {reason}\n    fix: {fix}")
+    def __init__(self, option: str, value: str | bool, reason: str, fix: str) -> None:
+        given = option if isinstance(value, bool) else f"{option} {value!r}"
+        super().__init__(f"{given} {reason}\n    fix: {fix}")
 
 
 def limit_of(text: str) -> int:

@@ -137,11 +137,15 @@ def _show_nowcast(
 
     for option in [option for option, given in others.items() if given]:
         fix = f"ask for --nowcast or for {option}"
-        raise WrongUsage(option, str(others[option]), "cannot be asked together with --nowcast", fix)
+        raise WrongUsage(option, _given(others[option]), "cannot be asked together with --nowcast", fix)
     found = nowcast(open_reader(file), output, window, key)
     show(found.rows, form, "no window is open or has closed recently", limit)
     for remark in found.notes:
         note(remark)
+
+
+def _given(value: object) -> str | bool:
+    return value if isinstance(value, bool) else str(value)
 
 
 def _by_clock(clock: Clock, as_of: str | None, as_of_arrival: str | None) -> tuple[str | None, str | None]:
@@ -164,7 +168,7 @@ def _only_one_of(serving: bool, prefer: Origin | None, others: Mapping[str, obje
         raise WrongUsage("--prefer", prefer.value, "cannot be asked together with --serving", fix)
     for option in [option for option, given in others.items() if given]:
         fix = f"ask for {asked} or for {option}"
-        raise WrongUsage(option, str(others[option]), f"cannot be asked together with {asked}", fix)
+        raise WrongUsage(option, _given(others[option]), f"cannot be asked together with {asked}", fix)
 
 
 def _served(reader: Reader, output: str, prefer: Origin | None, chosen: str) -> pa.Table:
