@@ -332,7 +332,11 @@ def _differs(logic: OutputLogic) -> Column:
     compared = {
         name: kind for name, kind in _kinds(logic).items() if name not in sketched and kind != "binary"
     }
-    return reduce(or_, (~_same(name, kind) for name, kind in compared.items()))
+    # It is there or not, whatever the lot: an aggregate that is new is in no pane yet.
+    nullness = [
+        F.col(quoted(_BEFORE + name)).isNull() != F.col(quoted(_AFTER + name)).isNull() for name in sketched
+    ]
+    return reduce(or_, [*(~_same(name, kind) for name, kind in compared.items()), *nullness])
 
 
 def _same(name: str, kind: str) -> Column:
