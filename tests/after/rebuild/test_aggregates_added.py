@@ -16,10 +16,19 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 import latecomer
+from cli.cli_kit import rows_of
 from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError, StoreMismatch
+from latecomer.firing.reopening import require_brought_over
 from latecomer.ledger.check import check_ledger
+from latecomer.model.durations import to_micros
+from latecomer.model.strategies import Bounded
+from latecomer.model.timeline import Timeline
+from latecomer.model.verdicts import END_OF_TIME
 from latecomer.running import run
+from latecomer.store.layout import LEDGER, WATERMARKS
+from latecomer.store.rebuilds import Rebuilds, Record
+from latecomer.store.store import Store, definition_of, source_columns
 from spark_kit import require_explained
 
 FIRST = {"paise": "sum(paise)", "n": "count(*)"}
@@ -198,3 +207,59 @@ def test_what_a_rebuild_does_not_take_needs_a_new_name(spark: SparkSession, tmp_
         )
         with pytest.raises(PipelineError, match="cannot be rebuilt under another definition"):
             latecomer.apply_rebuild(changed, "totals", since="2026-11-08T12:00Z", spark=spark)
+
+
+# A longer lateness, after that
+
+
+def test_a_longer_lateness_opens_no_window_that_lacks_an_aggregate(tmp_path: Path) -> None:
+    """Late events would be added to what was never counted."""
+
+    def at(minute: int) -> int:
+        return to_micros(NOON.replace(minute=minute))
+
+    def store_of(aggregates: dict[str, str], lateness: str) -> Store:
+        pipeline = pipeline_in(tmp_path, aggregates, allowed_lateness=lateness)
+        return Store(pipeline, source_columns(pipeline))
+
+    def reach(batch: int, minute: int) -> None:
+        store = store_of(MORE, "1m")
+        carry = Timeline(Bounded("0s")).carry()
+        row = {
+            "batch": batch,
+            "tick": batch,
+            "at": at(minute),
+            "watermark": at(minute),
+            "kind": "tick",
+            "carry": carry,
+        }
+        store.watermarks.append(batch, rows_of(WATERMARKS, [row]))
+        store.ledger.append(batch, rows_of(LEDGER, []))
+
+    store_of(FIRST, "1m").pin()
+    reach(0, 20)
+    rebuilds = Rebuilds(tmp_path / "store", "totals")
+    definition = json.loads(json.dumps(definition_of(pipeline_in(tmp_path, MORE).outputs["totals"])))
+
+    def rebuilt(batch: int, since: int, minute: int, definition: Any = None) -> None:
+        record = Record("totals", at(since), END_OF_TIME, batch - 1, at(minute), 0, 0, definition, {})
+        rebuilds.keep(rebuilds.draft(), record).accept(batch)
+        reach(batch, minute)
+
+    rebuilt(1, 15, 20, definition)  # minutes from 15 on have them, and those that were within a minute
+    for lateness in ("1m", "4m"):
+        require_brought_over(store_of(MORE, lateness))
+    store_of(MORE, "1m").pin()
+    with pytest.raises(StoreMismatch) as caught:
+        require_brought_over(store_of(MORE, "10m"))
+    assert str(caught.value) == (
+        "output totals would add late events to windows that were published under another definition, before batch 1: "
+        "its lateness reaches back to 2026-11-08T12:10:00Z now; with the lateness as it was, run latecomer rebuild "
+        "apply FILE totals --from 2026-11-08T12:09:00Z, then make it longer"
+    )
+    reach(2, 30)
+    require_brought_over(store_of(MORE, "10m"))
+    with pytest.raises(StoreMismatch):
+        require_brought_over(store_of(MORE, "18m"))
+    rebuilt(3, 2, 30)
+    require_brought_over(store_of(MORE, "18m"))
