@@ -31,7 +31,7 @@ from latecomer.errors import StoreError
 from latecomer.log.columns import WHOLE_EVENT
 from latecomer.log.envelope import payload_value
 from latecomer.log.events import UNIQUE
-from latecomer.model.types import gains_fields
+from latecomer.model.types import new_fields
 from latecomer.spark.session import own_session
 from latecomer.store.files import footer, parquet_files, remove_all, url
 from latecomer.store.pins import read_pins
@@ -71,7 +71,7 @@ def new_columns(store: Store) -> dict[str, dict[str, str]]:
         new = {
             column: kind
             for column, kind in now.items()
-            if column not in before or gains_fields(before[column], kind)
+            if column not in before or new_fields(column, before[column], kind)
         }
         if before and new:
             found[name] = new
@@ -92,7 +92,17 @@ def fill(spark: SparkSession, store: Store) -> Filled:
     new = new_columns(store)
     if not new or store.replay_of is not None:
         return NOTHING_FILLED
-    names = sorted({column for each in new.values() for column in each})
+    before = _columns_before(store)
+    names = sorted(
+        {
+            said
+            for name, columns in new.items()
+            for column, kind in columns.items()
+            for said in (
+                new_fields(column, before[name][column], kind) if column in before[name] else [column]
+            )
+        }
+    )
     session = own_session(spark)
     for name, value in lines.SETTINGS.items():
         session.conf.set(name, value)

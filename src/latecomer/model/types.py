@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 
 _ALIASES = {
     "long": "bigint",
@@ -253,20 +254,20 @@ def _written_nested(outer: str, parts: Mapping[str, str]) -> str:
     return f"{outer}<{','.join(parts.values())}>"
 
 
-def gains_fields(before: str, after: str) -> bool:
-    """Whether objects in a list or a map have a field after that they had not before.
+def new_fields(column: str, before: str, after: str) -> list[str]:
+    """The fields that objects in a column have after, and had not before.
 
-    >>> gains_fields("array<struct<a:int>>", "array<struct<a:bigint>>")
-    False
-    >>> gains_fields("map<string,struct<a:int>>", "map<string,struct<a:int,b:int>>")
-    True
+    >>> new_fields("items", "array<struct<a:int>>", "array<struct<a:bigint>>")
+    []
+    >>> new_fields("items", "map<string,struct<a:int>>", "map<string,struct<a:int,b:int>>")
+    ['items[].b']
     """
     match nested_type(before), nested_type(after):
-        case (_, old), (_, new):
-            return not new.keys() <= old.keys() or any(
-                gains_fields(kind, new[name]) for name, kind in old.items() if name in new
-            )
-    return False
+        case (outer, old), (_, new):
+            places = {name: f"{column}.{name}" if outer == "struct" else f"{column}[]" for name in new}
+            within = [new_fields(places[name], kind, new[name]) for name, kind in old.items() if name in new]
+            return [*chain(*within), *(places[name] for name in new if name not in old)]
+    return []
 
 
 def why_not_wider(column: str, kind: str, than: str) -> str:

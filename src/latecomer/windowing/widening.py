@@ -9,7 +9,7 @@ from latecomer.config.derived import derived_types
 from latecomer.config.models import Pipeline
 from latecomer.errors import StoreMismatch
 from latecomer.model.predicates import named_columns
-from latecomer.model.types import gains_fields, is_wider, leaf_types
+from latecomer.model.types import is_wider, leaf_types, new_fields
 from latecomer.store.layout import EventLayout, PaneLayout, arrow_type
 from latecomer.store.pins import read_pins
 from latecomer.store.store import Store
@@ -78,7 +78,7 @@ def _require_no_text(store: Store, floats: Set[str]) -> None:
 def _require_parts(store: Store, wider: Mapping[str, str]) -> None:
     """Refuse new fields of objects where an output looks at whole objects, as their text does: past events may get the
     field from what was kept, and would no longer be what they were when they were published."""
-    gained = [column for column, kind in wider.items() if gains_fields(kind, store.columns[column])]
+    gained = [column for column, kind in wider.items() if new_fields(column, kind, store.columns[column])]
     for name, output in store.pipeline.outputs.items():
         expressions = [made.sql for made in output.columns.values()]
         for sql in [*expressions, *([output.where] if output.where else [])]:

@@ -52,10 +52,16 @@ NOON = datetime(2026, 11, 8, 12, tzinfo=UTC)
 
 def pipeline_in(folder: Path, aggregates: dict[str, str], **output: Any) -> Pipeline:
     (folder / "in").mkdir(exist_ok=True)
-    schema = {"at": "string", "seen": "string", "shop": "string", "paise": "bigint", "fee": "decimal(9,2)"}
+    schema: dict[str, Any] = {
+        "at": "string",
+        "seen": "string",
+        "place": {"shop": "string"},
+        "paise": "bigint",
+        "fee": "decimal(9,2)",
+    }
     totals = {
         "window": {"tumbling": "1m"},
-        "by": ["shop"],
+        "by": ["place.shop"],
         "columns": {"half": "paise / 2"},
         "aggregates": aggregates,
         "allowed_lateness": "1m",
@@ -96,7 +102,7 @@ class Sales:
                 name: NOON.replace(minute=second // 60, second=second % 60).isoformat()
                 for name, second in (("at", at), ("seen", came))
             }
-            rows.append({**moments, "shop": "amul", "paise": paise, "fee": fee})
+            rows.append({**moments, "place": {"shop": "amul"}, "paise": paise, "fee": fee})
         lines = "".join(json.dumps(row) + "\n" for row in rows)
         (self.folder / "in" / f"{len(self.sold):03}.json").write_text(lines)
 
@@ -168,7 +174,7 @@ def test_a_rebuild_adds_aggregates_and_nothing_else_changes(spark: SparkSession,
     assert check_ledger(more, spark) == []
     require_explained(more, "totals")
     assert latecomer.replay(more, spark=spark).equal
-    shown = latecomer.explain(more, "totals", "2026-11-08T12:03Z", {"shop": "amul"})
+    shown = latecomer.explain(more, "totals", "2026-11-08T12:03Z", {"place.shop": "amul"})
     assert shown.panes[0].pane.values.get("least") is None
 
     with closing(sqlite3.connect(tmp_path / "out.db")) as database:

@@ -181,7 +181,10 @@ def write_open(range_: Range, truth: DataFrame, panes: Sequence[str], folder: Lo
             F.unix_micros("window_end").alias(f"{PRIVATE}of_{END}"),
             *keys,
         ).agg(F.max("sequence").alias(SEQUENCE))
-        same = [F.col(quoted(name)).eqNullSafe(F.col(f"{PRIVATE}of_{name}")) for name in _place_names(logic)]
+        same = [
+            F.col(quoted(name)).eqNullSafe(F.col(quoted(f"{PRIVATE}of_{name}")))
+            for name in _place_names(logic)
+        ]
         open_, sequence = open_.join(last, same, "left"), SEQUENCE
     nothing = {name: f"cast(null as {kind})" for name, kind in _FIRING_TYPES.items()}
     firing = {**nothing, "sequence": sequence, "timing": f"'{Fate.ON_TIME}'", "op": f"'{Op.INSERT}'"}
