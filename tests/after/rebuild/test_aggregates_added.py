@@ -197,6 +197,7 @@ def test_a_rebuild_adds_aggregates_and_nothing_else_changes(spark: SparkSession,
     assert latecomer.replay(more, spark=spark).equal
 
 
+@pytest.mark.long
 def test_what_a_rebuild_does_not_take_needs_a_new_name(spark: SparkSession, tmp_path: Path) -> None:
     Sales(pipeline_in(tmp_path, FIRST).base).write((5, 5), (65, 65))
     run(pipeline_in(tmp_path, FIRST), once=True, spark=spark)

@@ -95,6 +95,7 @@ def test_what_is_not_known_stays_unknown(tmp_path: Path) -> None:
     assert [(row["paise"], row["least"], row["filled"]) for row in hours] == [(22, None, None)]
 
 
+@pytest.mark.long
 def test_the_view_in_postgres_says_the_same(
     tmp_path: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
