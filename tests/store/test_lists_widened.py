@@ -105,6 +105,7 @@ def test_a_table_of_lists_follows_in_one_step(tmp_path: Path) -> None:
         "marks": [[2**31 - 1, None], None],
     }
     Table(tmp_path / "table", before).append(0, pa.table(narrow, schema=before))
+    assert not Table(tmp_path / "table", before).is_narrower
     table = Table(tmp_path / "table", after)
     assert table.is_narrower
     wide = {
