@@ -25,6 +25,7 @@ from latecomer.firing.batch import Batch
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import OutputLogic, Prepared
 from latecomer.firing.overflow import overflow_in_words
+from latecomer.firing.reopening import require_brought_over
 from latecomer.firing.republish import changed_since, publish_rebuild
 from latecomer.ledger.book import (
     Intake,
@@ -155,6 +156,7 @@ class Engine:
         self.watch = watch
         self.spark = spark
         require_widenable(store)
+        require_brought_over(store)
         self.filled = fill(spark, store)
         """What past events got of columns that were declared since the last run."""
         store.pin()

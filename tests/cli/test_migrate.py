@@ -25,6 +25,7 @@ from rides_kit import MIXED, NOON, log, ride, rides
 
 from latecomer.config.load import load_pipeline
 from latecomer.model.durations import to_micros
+from latecomer.registry.client import Client
 from latecomer.registry.tokens import Scope, add_token, new_token
 from latecomer.sink.keeper import check_sinks
 from latecomer.store.store import Store, open_store
@@ -256,6 +257,28 @@ def test_the_token_is_sent_and_never_shown(cli: Cli, tmp_path: Path, monkeypatch
         stranger = cli("migrate", "status", file)
         assert stranger.status == 1
         assert "hunter2" not in stranger.err
+
+
+def test_what_a_consumer_reads_under_its_token_is_shown(cli: Cli, tmp_path: Path) -> None:
+    secrets = {}
+    for name, scope in (("billing", Scope.READ), ("writer", Scope.WRITE)):
+        secrets[name], kept = new_token(name, scope)
+        add_token(tmp_path / "tokens", kept)
+    with beside(tmp_path / "r.db", tmp_path / "tokens", secrets["writer"]) as server:
+        server.asking.register("rides-value", text(RIDE))
+        file = written(tmp_path, server.url, token=secrets["writer"])
+        assert cli("migrate", "advance", file).status == 0
+        assert "consumer billing: needs the old shape; never seen; ask" in cli("migrate", "status", file).out
+        Client(server.url, token=secrets["billing"]).schema(1)
+        assert (
+            "billing: needs the old shape; never seen; last read schema 1 at 2"
+            in cli("migrate", "status", file).out
+        )
+        status = json.loads(cli("migrate", "status", file, "-f", "json").out)
+        assert {each["name"]: each["read"] and each["read"]["id"] for each in status["consumers"]} == {
+            "billing": 1,
+            "dashboard": None,
+        }
 
 
 @pytest.mark.parametrize(

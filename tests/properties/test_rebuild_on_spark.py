@@ -96,6 +96,22 @@ def rebuilt_outputs() -> st.SearchStrategy[Output]:
     return st.tuples(any_outputs(), st.booleans()).map(lambda two: filtered(two[0]) if two[1] else two[0])
 
 
+def with_fewer() -> st.SearchStrategy[tuple[Example, Output]]:
+    """Likewise, and the output with fewer aggregates: one that a rebuild can add the others to."""
+
+    def may_get_more(example: Example) -> bool:
+        output = example[2]
+        return not output.window.merges and output.accumulation is not Accumulation.DISCARDING
+
+    def fewer(two: tuple[Example, list[str]]) -> tuple[Example, Output]:
+        output, left = two[0][2], two[1]
+        kept = {name: each for name, each in output.aggregates.items() if name in ("rows", *left)}
+        return two[0], output.model_copy(update={"aggregates": kept})
+
+    left = st.sampled_from([[], ["paise"], ["largest"]])
+    return st.tuples(examples().filter(may_get_more), left).map(fewer)
+
+
 def rebuild_and_compare(
     spark: SparkSession,
     batches: list[Batch],
@@ -104,20 +120,24 @@ def rebuild_and_compare(
     ranges: tuple[Within, Within],
     kill: str | None,
     drain: bool,
+    first: Output | None = None,
 ) -> None:
+    """`first` is what the output is until it is rebuilt for the first time."""
     within, overlapping = ranges
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(spark, Path(folder), strategy, {"one": output}, PAYLOAD)
-        store = bench.run(batches[:2])
+        begun, bench = (
+            Bench(spark, Path(folder), strategy, {"one": each}, PAYLOAD) for each in (first or output, output)
+        )
+        store = begun.run(batches[:2])
         read = [row for batch in batches[:2] if not isinstance(batch, Heartbeat) for row in batch]
         if store.ledger.last_batch() < 0:
             return
+        correct(Reader(begun.pipeline), "one")
         reader = Reader(bench.pipeline)
-        correct(reader, "one")
         killed(bench, within, kill)
         for each in (within, overlapping):
             rebuilding.apply(bench.pipeline, "one", *each, spark=spark)
-            require_right(store, "one", output, read, each)
+            require_right(open_store(bench.pipeline), "one", output, read, each)
         assert check_ledger(bench.pipeline, spark) == []
         engine = bench.engine()
         for nth, batch in enumerate(batches[2:], start=2):
@@ -211,7 +231,9 @@ def require_gap_free(panes: Sequence[Pane]) -> None:
 def grouped(read: Sequence[Arrival], output: Output) -> dict[Place, dict[str, Any]]:
     """The batch job: every event into its windows, whenever it came, and however often."""
     events: dict[tuple[Window, tuple[Any, ...]], list[Arrival]] = {}
-    once = {row.event_id: row for row in reversed(read)}
+    once: dict[Any, Arrival] = {}
+    for row in read:  # of two events at one time, the one that was read first is the first
+        once.setdefault(row.event_id, row)
     in_order = sorted(once.values(), key=lambda row: (row.event_time, row.arrival_time))
     kept = [row for row in in_order if output.where is None or row.payload["ok"]]
     for key in {tuple(row.payload[name] for name in output.by) for row in kept}:
@@ -260,3 +282,12 @@ def test_a_rebuilt_window_is_a_batch_job_over_the_log(spark: SparkSession, examp
 @many_on_spark
 def test_many_rebuilt_windows_are_a_batch_job_over_the_log(spark: SparkSession, example: Example) -> None:
     rebuild_and_compare(spark, *example)
+
+
+@pytest.mark.long
+@given(with_fewer())
+@settings(on_spark, max_examples=8)
+def test_aggregates_that_come_are_a_batch_job_over_the_log(
+    spark: SparkSession, example: tuple[Example, Output]
+) -> None:
+    rebuild_and_compare(spark, *example[0], first=example[1])

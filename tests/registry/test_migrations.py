@@ -316,6 +316,39 @@ def test_our_client_and_the_scopes(tmp_path: Path) -> None:
         assert "billing" in writer.consumer_seen("m", "billing", text(RIDE)).seen
 
 
+def test_what_a_consumer_has_read_under_its_own_token(tmp_path: Path) -> None:
+    """A consumer whose token has its name is seen when it asks for a schema; others and other subjects do not count."""
+    tokens = {}
+    for name in ("billing", "writer", "stranger"):
+        tokens[name], kept = new_token(name, Scope.ADMIN if name == "writer" else Scope.READ)
+        add_token(tmp_path / "tokens", kept)
+    migration = made(pricing())
+    assert "billing" in migration.consumers
+    with beside(tmp_path / "r.db", tmp_path / "tokens") as server:
+        billing, writer, stranger = (
+            Client(server.url, token=tokens[each]) for each in ("billing", "writer", "stranger")
+        )
+        writer.register(migration.subject, Definition(text(RIDE)))
+        other = writer.register("others-value", Definition(text(USER)))
+        both = expanded_text(text(RIDE), migration)
+        step = change(migration, writer.migration("m"), Phase.EXPAND, both, rules=Rules.of(migration))
+        revision = writer.change_migration("m", step).revision
+        stranger.schema(1)
+        billing.schema(other)
+        assert writer.migration("m").reads == {}
+        before = len(writer.audit())
+        billing.schema(1)
+        first = writer.migration("m").reads["billing"]
+        assert first.id == 1
+        assert abs(first.at / 1e6 - datetime.now(UTC).timestamp()) < 60
+        billing.schema(1)  # within a minute: no news
+        assert writer.migration("m").reads["billing"] == first
+        newest = billing.version(migration.subject)
+        state = writer.migration("m")
+        assert (state.reads["billing"].id, state.revision) == (newest.id, revision)
+        assert len(writer.audit()) == before
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [

@@ -266,6 +266,43 @@ def test_object_files_have_their_schemas_with_them(spark: SparkSession, tmp_path
 
 
 @pytest.mark.long
+def test_objects_in_lists_get_fields_and_wider_types(spark: SparkSession, tmp_path: Path) -> None:
+    """The schema of the columns gets a newer version, and events of the older one are read on."""
+    (tmp_path / "in").mkdir()
+
+    def version(*fields: dict[str, Any]) -> str:
+        item = {"type": "record", "name": "Item", "fields": [{"name": "sku", "type": "string"}, *fields]}
+        return record([*FIRST, {"name": "items", "type": {"type": "array", "items": item}}])
+
+    older = version({"name": "qty", "type": "int"})
+    color = {"name": "color", "type": ["null", "string"], "default": None}
+    newer = version({"name": "qty", "type": "long"}, color)
+
+    def written(name: str, schema: str, txn: int, **item: Any) -> None:
+        with open(tmp_path / "in" / name, "wb") as opened:
+            items = [{"sku": name, **item}]
+            fastavro.writer(opened, json.loads(schema), [payment(txn, amount=1, items=items)])
+
+    files = {"path": "in", "format": {"avro": {"schema_file": "payment.avsc"}}}
+    written("a.avro", older, 0, qty=1)
+    for schema, rows in (
+        (older, []),
+        (newer, [("b.avro", newer, 1, 2**40, {"color": "red"}), ("c.avro", older, 2, 3, {})]),
+    ):
+        (tmp_path / "payment.avsc").write_text(schema)
+        for name, writer, txn, qty, more in rows:
+            written(name, writer, txn, qty=qty, **more)
+        pipeline = pipeline_for(tmp_path, {"files": files})
+        run(pipeline, once=True, spark=spark)
+    assert logged(pipeline, "txn", "items") == [
+        ("t0", [{"sku": "a.avro", "qty": 1, "color": None}]),
+        ("t1", [{"sku": "b.avro", "qty": 2**40, "color": "red"}]),
+        ("t2", [{"sku": "c.avro", "qty": 3, "color": None}]),
+    ]
+    assert check_ledger(pipeline, spark) == []
+
+
+@pytest.mark.long
 def test_fields_that_only_the_writer_has_are_kept(spark: SparkSession, tmp_path: Path) -> None:
     reader = record([{"name": "txn", "type": "string"}])
     more = [

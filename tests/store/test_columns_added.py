@@ -85,6 +85,32 @@ def test_a_new_name_must_not_be_one_that_the_store_uses(
         source_columns(pipeline_in(tmp_path, {**SCHEMA, first: "string", later: "string"}))
 
 
+def test_a_new_column_may_be_renamed_on_the_way_in(tmp_path: Path) -> None:
+    """As the error of a name that is taken advises; what is read under a name stays what it is."""
+
+    def store(schema: dict[str, Any], columns: dict[str, str]) -> Store:
+        made = pipeline_in(tmp_path, schema)
+        pipeline = Pipeline.model_validate({**dict(made), "columns": columns})
+        return Store(pipeline, source_columns(pipeline))
+
+    store({**SCHEMA, "first_arrival": "string"}, {}).pin()
+    clashing = {**SCHEMA, "first_arrival": "string", "first_arrival_time": "string"}
+    store(clashing, {"seen": "first_arrival_time"}).pin()
+    clashing |= {"way": "string"}
+    renamed = store(clashing, {"seen": "first_arrival_time", "route": "way"})
+    renamed.pin()
+    assert renamed.columns == {**SCHEMA, **dict.fromkeys(("first_arrival", "seen", "route"), "string")}
+    for columns in (
+        {"seen": "way", "route": "first_arrival_time"},
+        {"seen": "first_arrival_time"},
+        {"seen": "first_arrival_time", "route": "way", "money": "paise"},
+    ):
+        with pytest.raises(
+            StoreMismatch, match=r"made with another columns .* restore it, or start a new store"
+        ):
+            store(clashing, columns).pins()
+
+
 def test_a_list_stays_the_text_that_a_store_has_it_as(tmp_path: Path) -> None:
     """Lists of JSON and of Avro were JSON text before they were columns of their own."""
     write(tmp_path, "a.json", {"at": "2026-11-08T14:00:00Z", "paise": 1, "tags": ["x"]})

@@ -328,6 +328,9 @@ def _print_status(situation: Situation, form: Format) -> None:
                         "migrated": each.migrated,
                         "needs": [*each.declared, *each.running],
                         "seen": _moment(each.seen_at),
+                        "read": None
+                        if each.read is None
+                        else {"at": _moment(each.read.at), "id": each.read.id},
                     }
                     for each in standings
                 ],
@@ -341,6 +344,8 @@ def _print_status(situation: Situation, form: Format) -> None:
     for each in standings:
         ready = "ready" if each.migrated else "needs the old shape"
         last = "never seen" if each.seen_at is None else f"last seen {_moment(each.seen_at)}"
+        if each.read is not None:
+            last += f"; last read schema {each.read.id} at {_moment(each.read.at)}"
         print(f"consumer {each.name}: {ready}; {last}; ask {each.owner}")
     if following is None:
         print("nothing follows; latecomer migrate rollback goes back")

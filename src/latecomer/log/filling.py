@@ -1,4 +1,5 @@
-"""Columns that a source declares later, filled for past events from the fields that were kept.
+"""Columns that a source declares later, filled for past events from the fields that were kept. Likewise fields that the
+objects of a list or a map get later: such a list was kept whole.
 
 The files of the log that hold such a field are written again, with the column in its place, and committed instead of
 those that were there. The columns are pinned after that: whatever stops it, the next run does the rest. What was kept
@@ -30,6 +31,7 @@ from latecomer.errors import StoreError
 from latecomer.log.columns import WHOLE_EVENT
 from latecomer.log.envelope import payload_value
 from latecomer.log.events import UNIQUE
+from latecomer.model.types import new_fields
 from latecomer.spark.session import own_session
 from latecomer.store.files import footer, parquet_files, remove_all, url
 from latecomer.store.pins import read_pins
@@ -61,17 +63,28 @@ NOTHING_FILLED = Filled()
 
 
 def new_columns(store: Store) -> dict[str, dict[str, str]]:
-    """The columns that each source has declared since it was run last."""
+    """The columns that each source has declared since it was run last, and the lists and maps in which objects have got
+    fields since."""
+    found = {}
+    for name, before in _columns_before(store).items():
+        now = store.columns.read_from(name)
+        new = {
+            column: kind
+            for column, kind in now.items()
+            if column not in before or new_fields(column, before[column], kind)
+        }
+        if before and new:
+            found[name] = new
+    return found
+
+
+def _columns_before(store: Store) -> dict[str, Mapping[str, str]]:
+    """The columns that each source had when it was run last."""
     pinned = read_pins(store.root)
     if pinned is None:
         return {}
-    found = {}
-    for name in store.pipeline.views:
-        before = pinned.get("sources", {}).get(name, {}) if name else pinned["columns"]
-        now = store.columns.read_from(name)
-        if before and (new := {column: kind for column, kind in now.items() if column not in before}):
-            found[name] = new
-    return found
+    of_sources = pinned.get("sources", {})
+    return {name: of_sources.get(name, {}) if name else pinned["columns"] for name in store.pipeline.views}
 
 
 def fill(spark: SparkSession, store: Store) -> Filled:
@@ -79,7 +92,17 @@ def fill(spark: SparkSession, store: Store) -> Filled:
     new = new_columns(store)
     if not new or store.replay_of is not None:
         return NOTHING_FILLED
-    names = sorted({column for each in new.values() for column in each})
+    before = _columns_before(store)
+    names = sorted(
+        {
+            said
+            for name, columns in new.items()
+            for column, kind in columns.items()
+            for said in (
+                new_fields(column, before[name][column], kind) if column in before[name] else [column]
+            )
+        }
+    )
     session = own_session(spark)
     for name, value in lines.SETTINGS.items():
         session.conf.set(name, value)
@@ -191,14 +214,23 @@ def _filled(
         for column, kind in columns.items()
     }
     places = {stored: F.col(f"{WHOLE_EVENT}.{quoted(stored)}") for stored in layout.stored}
-    for stored, value in values.items():
-        places[stored] = F.coalesce(places[stored], value)
+    had = {layout.view[column] for column in columns if column in _columns_before(store)[source]}
     got, lost = f"{PRIVATE}got_{source}", f"{PRIVATE}lost_{source}"
-    found = decoded.withColumn(lost, missed).select(
-        *(place.alias(stored) for stored, place in places.items()), *marks, lost
+    any_of_them = []
+    for stored, value in values.items():
+        if stored in had:  # a list that was kept whole, with all fields of its objects
+            value = F.when(~missed, value)
+            any_of_them.append(value.isNotNull())
+            places[stored] = F.coalesce(value, places[stored])
+        else:
+            places[stored] = F.coalesce(places[stored], value)
+            any_of_them.append(places[stored].isNotNull())
+    found = decoded.select(
+        *(place.alias(stored) for stored, place in places.items()),
+        *marks,
+        missed.alias(lost),
+        reduce(or_, any_of_them).alias(got),
     )
-    any_of_them = reduce(or_, (F.col(quoted(stored)).isNotNull() for stored in values))
-    found = found.withColumn(got, any_of_them)
     return found, F.col(got), F.col(lost)
 
 

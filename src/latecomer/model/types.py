@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 
 _ALIASES = {
     "long": "bigint",
@@ -77,12 +78,7 @@ def _normal_nested(written: str, depth: int) -> str:
         raise ValueError(
             f"the keys of {written!r} are {kinds['key']}, and keys are string; declare map<string,type>"
         )
-    inside = (
-        [f"{field_name(name)}:{kind}" for name, kind in kinds.items()]
-        if outer == "struct"
-        else kinds.values()
-    )
-    return f"{outer}<{','.join(inside)}>"
+    return _written_nested(outer, kinds)
 
 
 def field_name(name: str) -> str:
@@ -214,7 +210,13 @@ def is_wider(kind: str, than: str) -> bool:
 
     >>> is_wider("bigint", "int"), is_wider("double", "bigint"), is_wider("decimal(18,2)", "decimal(9,2)")
     (True, False, True)
+    >>> is_wider("array<struct<sku:string,color:string>>", "array<struct<sku:string>>")
+    True
     """
+    return widened_type(than, kind) not in (None, than)
+
+
+def _is_wider_plain(kind: str, than: str) -> bool:
     for family in _BY_WIDTH:
         if kind in family and than in family:
             return family.index(kind) > family.index(than)
@@ -222,19 +224,86 @@ def is_wider(kind: str, than: str) -> bool:
     return both and scale_of(kind) == scale_of(than) and whole_digits(kind) > whole_digits(than)
 
 
+def widened_type(
+    before: str, after: str, is_wider: Callable[[str, str], bool] = _is_wider_plain
+) -> str | None:
+    """The type that a column has once it takes both; None where there is none that holds every value of `before`.
+
+    Of lists, maps and objects each part is widened. An object keeps the order of its fields, and new ones come last.
+
+    >>> widened_type("array<int>", "array<bigint>"), widened_type("array<bigint>", "array<int>")
+    ('array<bigint>', None)
+    >>> widened_type("array<struct<sku:string,qty:int>>", "array<struct<color:string,qty:bigint,sku:string>>")
+    'array<struct<sku:string,qty:bigint,color:string>>'
+    """
+    match nested_type(before), nested_type(after):
+        case None, None:
+            return after if after == before or is_wider(after, before) else None
+        case (outer, old), (other, new) if outer == other and old.keys() <= new.keys():
+            parts = {name: widened_type(kind, new[name], is_wider) for name, kind in old.items()}
+            found = {name: kind for name, kind in parts.items() if kind is not None}
+            if len(found) < len(parts):
+                return None
+            return _written_nested(outer, {**found, **{name: new[name] for name in new if name not in old}})
+    return None
+
+
+def _written_nested(outer: str, parts: Mapping[str, str]) -> str:
+    if outer == "struct":
+        return f"struct<{','.join(f'{field_name(name)}:{kind}' for name, kind in parts.items())}>"
+    return f"{outer}<{','.join(parts.values())}>"
+
+
+def new_fields(column: str, before: str, after: str) -> list[str]:
+    """The fields that objects in a column have after, and had not before.
+
+    >>> new_fields("items", "array<struct<a:int>>", "array<struct<a:bigint>>")
+    []
+    >>> new_fields("items", "map<string,struct<a:int>>", "map<string,struct<a:int,b:int>>")
+    ['items[].b']
+    """
+    match nested_type(before), nested_type(after):
+        case (outer, old), (_, new):
+            places = {name: f"{column}.{name}" if outer == "struct" else f"{column}[]" for name in new}
+            within = [new_fields(places[name], kind, new[name]) for name, kind in old.items() if name in new]
+            return [*chain(*within), *(places[name] for name in new if name not in old)]
+    return []
+
+
 def why_not_wider(column: str, kind: str, than: str) -> str:
     """Why a column of one type cannot become one of another, and what to do."""
+    if is_nested(kind) and is_nested(than):
+        return f"{_what_differs(column, kind, than)}; restore {than}, or start a new store"
+    if is_nested(kind) or is_nested(than):
+        return f"a list or a map stays what it is; restore {than}, or start a new store"
     new = (
         f"restore {than}, and have a column that is computed from it, such as "
         f'columns: {{new_name: "cast(`{column}` as {kind})"}}'
     )
-    if is_nested(kind) or is_nested(than):
-        return f"a list or a map stays what it is; restore {than}, or start a new store"
+    return f"{_why_not_plain(kind, than)}; {new}"
+
+
+def _why_not_plain(kind: str, than: str) -> str:
     if is_wider(than, kind):
-        return f"{kind} does not hold every {than}; {new}"
+        return f"{kind} does not hold every {than}"
     if is_decimal(kind) and is_decimal(than):
-        return f"sums are kept in units of the last digit, so the digits after the point must stay; {new}"
+        return "sums are kept in units of the last digit, so the digits after the point must stay"
     return (
         "a type can only be widened: an integer to a longer one, float to double, a decimal to one of more digits "
-        f"before the point; {new}"
+        "before the point"
     )
+
+
+def _what_differs(place: str, kind: str, than: str) -> str:
+    """The first part of a list, a map or an object that cannot become what it is to be."""
+    match nested_type(kind), nested_type(than):
+        case (outer, new), (other, old) if outer == other:
+            for name, before in old.items():
+                inside = f"{place}.{name}" if outer == "struct" else f"{place}[]"
+                if name not in new:
+                    return f"{place} has no field {name} any more, and a field stays: it is null where nobody writes it"
+                if widened_type(before, new[name]) is None:
+                    return _what_differs(inside, new[name], before)
+        case None, None:
+            return f"{place} is {than} there and {kind} here, and {_why_not_plain(kind, than)}"
+    return f"{place} is {than} there and {kind} here, and a list, a map or an object stays what it is"

@@ -6,14 +6,17 @@ an id never means another one.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from latecomer.errors import RegistryError
 from latecomer.model.avro import Level
-from latecomer.model.migrations import State
+from latecomer.model.durations import to_micros
+from latecomer.model.migrations import Read, State
 from latecomer.registry import migrating, policy, refusals, tables
 from latecomer.registry.databases import Database, Session
 from latecomer.registry.kinds import Complaint, Parsed, complaints, identity, parsed, require_kind
@@ -26,6 +29,14 @@ CONFIG, MODE, ABOUT, NAMING = "config", "mode", "about", "naming"
 MOST_REFERENCES = 200
 DEEPEST_REFERENCES = 50
 _REMEMBERED = 500
+_READ = "read"
+_SELDOM = 60_000_000
+"""Microseconds within which a token that reads the same schema again is not news."""
+
+
+def _read_place(subject: str | None, token: str) -> str:
+    """Under which name it is kept what a token has read of a subject."""
+    return json.dumps([subject, token])
 
 
 def utc_now() -> str:
@@ -39,6 +50,8 @@ class Registry:
         self._database = database
         self._clock = clock
         self._schemas: Recent[int, _Kept] = Recent(_REMEMBERED)
+        self._noted: Recent[tuple[str, int], int] = Recent(_REMEMBERED)
+        """When each token was last noted as a reader of a schema, by its id."""
 
     @property
     def shown(self) -> str:
@@ -368,7 +381,26 @@ class Registry:
     def migration(self, name: str) -> State:
         """Where a migration stands; one that nobody has begun has the revision 0."""
         with self._database.reading() as session:
-            return migrating.state_of(session, name)
+            state = migrating.state_of(session, name)
+            found = {
+                consumer: tables.setting(session, _READ, _read_place(state.subject, consumer))
+                for consumer in migrating.consumers_of(state)
+            }
+            reads = {consumer: Read.of(read) for consumer, read in found.items() if read is not None}
+            return replace(state, reads=reads)
+
+    def note_read(self, actor: Actor, number: int) -> None:
+        """Keep that a token has read a schema, for migrations whose consumer has its name. It is no change, so it is in
+        no audit, and what is in its way holds nobody who reads."""
+        at = to_micros(datetime.fromisoformat(self._clock()))
+        before = self._noted.get((actor.name, number))
+        if before is not None and at - before < _SELDOM:
+            return
+        self._noted.put((actor.name, number), at)
+        with suppress(RegistryError), self._database.writing() as session:
+            for place in tables.places_of_id(session, number, Deleted.INCLUDED):
+                read = Read(at, number).body()
+                tables.put_setting(session, _READ, _read_place(place.subject, actor.name), read)
 
     def change_migration(self, actor: Actor, name: str, change: migrating.Change) -> State:
         """Advance a migration or roll it back, with the schema that this registers or deletes; or keep what was

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from latecomer.registry.bodies import MEDIA
-from latecomer.registry.records import Actor
+from latecomer.registry.records import NOBODY, Actor
 from latecomer.registry.refusals import Refused
 from latecomer.registry.tokens import Scope, Token, Tokens
 
@@ -29,8 +29,6 @@ LARGEST_REST, LONGEST_REST = 16 * 2**20, 5.0
 LONGEST_PATH = 8192
 LARGEST_HEAD = 32 * 1024
 """Bytes that the headers of a request may have."""
-NOBODY = "anonymous"
-"""Who asks, where there are no tokens."""
 _LOOPBACK = re.compile(r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 

@@ -184,6 +184,11 @@ def _kept(version: int | None, still: bool) -> int | None:
     return version if still else None
 
 
+def consumers_of(state: State) -> tuple[str, ...]:
+    """The consumers of a migration that has begun, as its file names them."""
+    return () if state.phase is None else Rules.read(state.rules).consumers
+
+
 def with_seen(state: State, consumer: str, reader: str, at: str) -> State:
     """The state after a consumer was seen with a schema."""
     if not consumer.strip() or len(consumer) > 300:

@@ -74,6 +74,10 @@ class Mode(StrEnum):
     IMPORT = "IMPORT"
 
 
+NOBODY = "anonymous"
+"""Who asks, where there are no tokens."""
+
+
 @dataclass(frozen=True)
 class Actor:
     """Who changes something, and from where."""

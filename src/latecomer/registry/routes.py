@@ -10,6 +10,7 @@ from latecomer.registry.bodies import ConfigBody, ModeBody, SchemaBody
 from latecomer.registry.core import Registry
 from latecomer.registry.kinds import KINDS
 from latecomer.registry.names import subject_of
+from latecomer.registry.records import NOBODY, Version
 from latecomer.registry.tokens import Scope
 
 _PAGE = ("offset", "limit")
@@ -39,12 +40,15 @@ def _schemas(registry: Registry, asked: Asked) -> Any:
 def _schema(registry: Registry, asked: Asked) -> Any:
     _check_subject(asked)
     found = registry.definition(asked.id).body()
+    _note(registry, asked, asked.id)
     return {**found, "maxId": registry.largest_id()} if asked.flag("fetchMaxId") else found
 
 
 def _schema_text(registry: Registry, asked: Asked) -> Any:
     _check_subject(asked)
-    return registry.definition(asked.id).text
+    found = registry.definition(asked.id).text
+    _note(registry, asked, asked.id)
+    return found
 
 
 def _subjects_of_id(registry: Registry, asked: Asked) -> Any:
@@ -105,11 +109,23 @@ def _register(registry: Registry, asked: Asked) -> Any:
 
 
 def _version(registry: Registry, asked: Asked) -> Any:
-    return registry.version(asked.subject, asked.version, asked.deleted).body()
+    return _read_version(registry, asked).body()
 
 
 def _version_text(registry: Registry, asked: Asked) -> Any:
-    return registry.version(asked.subject, asked.version, asked.deleted).definition.text
+    return _read_version(registry, asked).definition.text
+
+
+def _read_version(registry: Registry, asked: Asked) -> Version:
+    found = registry.version(asked.subject, asked.version, asked.deleted)
+    _note(registry, asked, found.id)
+    return found
+
+
+def _note(registry: Registry, asked: Asked, number: int) -> None:
+    """Keep who has read a schema; without tokens nobody can tell."""
+    if asked.actor.name != NOBODY:
+        registry.note_read(asked.actor, number)
 
 
 def _delete_version(registry: Registry, asked: Asked) -> Any:

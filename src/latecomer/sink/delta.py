@@ -19,12 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.schema import ArrayType, DataType, MapType, StructType
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.contract import Shape
 from latecomer.config.sinks import DeltaSink
 from latecomer.errors import first_line
 from latecomer.model.panes import Op, Pane, Place, Timing, surviving
+from latecomer.model.types import field_name
 from latecomer.sink.base import FileSinkLogic, bounds, differing, micros
 from latecomer.sink.following import Steps
 from latecomer.store.commits import commit_file, set_aside, sync_added, sync_commits
@@ -280,7 +282,18 @@ def _with_all(table: DeltaTable, rows: pa.Table) -> pa.Table:
 
 
 def _types(schema: Schema) -> dict[str, str]:
-    return {field.name: getattr(field.type, "type", str(field.type)) for field in schema.fields}
+    return {field.name: _type_text(field.type) for field in schema.fields}
+
+
+def _type_text(kind: DataType) -> str:
+    match kind:
+        case ArrayType():
+            return f"array<{_type_text(kind.element_type)}>"
+        case MapType():
+            return f"map<{_type_text(kind.key_type)},{_type_text(kind.value_type)}>"
+        case StructType():
+            return f"struct<{','.join(f'{field_name(each.name)}:{_type_text(each.type)}' for each in kind.fields)}>"
+    return str(kind.type)
 
 
 def _quoted(name: str) -> str:

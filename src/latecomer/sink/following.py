@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from latecomer.config.contract import PaneShape, Shape
+from latecomer.model.types import widened_type
 
 _BY_WIDTH = (
     ("smallint", "integer", "bigint"),  # Postgres
@@ -19,6 +20,7 @@ _BY_WIDTH = (
     ("int8", "int16", "int32", "int64"),  # Arrow
     ("float", "double"),
 )
+_ARROW_LIST = "list<element: "
 _DECIMAL = re.compile(r"(?:numeric|decimal|decimal128)\((\d+), ?(\d+)\)")
 
 
@@ -65,7 +67,19 @@ def is_wider(kind: str, than: str) -> bool:
     (True, True, False)
     >>> is_wider("numeric(20,2)", "numeric(10,2)"), is_wider("numeric(20,3)", "numeric(10,2)")
     (True, False)
+    >>> is_wider("array<struct<n:long,t:string>>", "array<struct<n:integer>>")
+    True
+    >>> is_wider("map<string, list<element: int64>>", "map<string, list<element: int32>>")
+    True
     """
+    new, old = (each.replace(_ARROW_LIST, "array<") for each in (kind, than))
+    try:
+        return widened_type(old, new, _is_wider_plain) not in (None, old)
+    except ValueError:  # a file that names types in a way that is not ours
+        return False
+
+
+def _is_wider_plain(kind: str, than: str) -> bool:
     if any(
         kind in family and than in family and family.index(kind) > family.index(than) for family in _BY_WIDTH
     ):

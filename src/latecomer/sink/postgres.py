@@ -25,6 +25,7 @@ from latecomer.sink.base import BuiltInLogic, differing
 from latecomer.sink.following import Steps
 from latecomer.sink.postgres_rows import declared, pieces, place_digests, rounds
 from latecomer.sink.postgres_views import one_row, run_sql, views_aside
+from latecomer.store.columns import free_name
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import double_quoted, listed
 
@@ -134,7 +135,7 @@ class PostgresLogic(BuiltInLogic):
         found = self._found(database, name)
         if found is None:
             return
-        last_batch = double_quoted([column for column, _ in run_sql(database, _COLUMNS, found)][-2])
+        last_batch = double_quoted(free_name("last_batch", [*self.shape.place, *self.shape.standing.names]))
         same = " AND ".join(
             f"stored.{column} IS NOT DISTINCT FROM staged.{column}"
             for column in map(double_quoted, self.shape.place)

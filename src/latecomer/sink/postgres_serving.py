@@ -53,9 +53,9 @@ class CorrectionsLogic(PostgresLogic):
             failpoint("sink.postgres.served", 0)
 
     def _steps_to(self, found: Mapping[str, str], wanted: Mapping[str, str], what: str, fix: str) -> Steps:
-        """Types may become wider. Columns stay: the base finds one of them by where it stands."""
+        """Columns come with the aggregates of the output, and types may become wider. None goes."""
         steps = super()._steps_to(found, wanted, what, fix)
-        if steps.added or set(found) - set(wanted):
+        if set(found) - set(wanted):
             raise self._other_columns(found, wanted, what, fix)
         return steps
 

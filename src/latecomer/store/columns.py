@@ -6,6 +6,8 @@ the columns that its modules share; a column of a stage further down is imported
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from latecomer.config.checks import PRIVATE
 
 LANE = f"{PRIVATE}lane"
@@ -55,3 +57,18 @@ def state_column(column: str, part: str) -> str:
     ('_lc_mean_count', '_lc_measure_paise_beyond')
     """
     return f"{column if column.startswith(PRIVATE) else PRIVATE + column}_{part}"
+
+
+# Beside the columns of an output
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """A column's name, with `_` at its end where an output uses the name itself.
+
+    >>> free_name("late_events", ["merchant", "Late_Events"])
+    'late_events_'
+    """
+    used = {each.lower() for each in taken}
+    while name.lower() in used:
+        name += "_"
+    return name

@@ -12,27 +12,35 @@ _OWN_STATE = frozenset({"sum", "count", "min", "max"})
 
 
 def fix_for(name: str, before: Output, after: Output, events: EventLayout) -> str:
-    """What works: a new name always does, a rebuild where the output keeps its columns."""
-    fix = "give the changed output a new name, and it is computed from the log"
-    if _fits_its_tables(before, after, events):
-        fix += f"; or bring windows that are there over to it: latecomer rebuild apply FILE {name} --from T"
-    return fix
+    """What works: a new name always does, a rebuild where the output keeps the columns that it has."""
+    renamed = "give the changed output a new name, and it is computed from the log"
+    if not _fits_its_tables(before, after, events):
+        return renamed
+    apply = f"latecomer rebuild apply FILE {name} --from T"
+    added = [each for each in after.aggregates if each not in before.aggregates]
+    if added:
+        return (
+            f"to add {', '.join(added)}, run {apply}: windows that start at T or later get it from the log, and "
+            f"earlier ones stay as they are; or {renamed}"
+        )
+    return f"{renamed}; or bring windows that are there over to it: {apply}"
 
 
 def _fits_its_tables(before: Output, after: Output, events: EventLayout) -> bool:
-    """Whether a rebuild certainly takes the new definition: the same windows and keys, and every aggregate
-    with the name, the type and the state it had."""
+    """Whether a rebuild certainly takes the new definition: the same windows and keys, and every aggregate that there
+    was with the name, the type and the state it had."""
     if (before.window, before.by) != (after.window, after.by) or after.window.merges:
         return False
-    if before.counted != after.counted:
+    if not set(before.counted) <= set(after.counted):
         return False
     if any(before.columns.get(name) != after.columns.get(name) for name in after.by):
         return False
     if Accumulation.DISCARDING in (before.accumulation, after.accumulation):
         return False
-    if PaneLayout(before, events).values != PaneLayout(after, events).values:
+    kept, wanted = PaneLayout(before, events).values, PaneLayout(after, events).values
+    if any(wanted.get(column) != kind for column, kind in kept.items()):
         return False
-    return all(_same_state(before.aggregates[name], each) for name, each in after.aggregates.items())
+    return all(_same_state(each, after.aggregates[name]) for name, each in before.aggregates.items())
 
 
 def _same_state(before: Aggregate, after: Aggregate) -> bool:

@@ -37,14 +37,14 @@ from latecomer.config.models import Output, Pipeline
 from latecomer.config.own import Decoder, PolledSource
 from latecomer.config.paths import folder_columns, list_files
 from latecomer.config.registered_json import RegisteredJson
-from latecomer.config.renames import seen_columns
+from latecomer.config.renames import parse_column, seen_columns
 from latecomer.config.views import place_in
 from latecomer.errors import NoStore, SourceError, StoreMismatch, first_line
 from latecomer.model import types
 from latecomer.model.base import in_own_words
 from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import column_mistake
-from latecomer.model.types import is_nested, is_wider, normal_type, why_not_wider
+from latecomer.model.types import is_nested, is_wider, normal_type, why_not_wider, widened_type
 from latecomer.model.windows import Tumbling
 from latecomer.store import layout, state_types
 from latecomer.store.files import Location
@@ -291,6 +291,15 @@ class Store:
             for entry in pinned.get("policies", {}).get(name, [])
         ]
 
+    def added_since(self, name: str) -> dict[str, int]:
+        """The aggregates that an output did not have at first, and since which batch it has each."""
+        periods, found = self.policies(name), {}
+        for aggregate in self.pipeline.outputs[name].aggregates:
+            lacking = [nth for nth, (_, output) in enumerate(periods) if aggregate not in output.aggregates]
+            if lacking and lacking[-1] + 1 < len(periods):
+                found[aggregate] = periods[lacking[-1] + 1][0]
+        return found
+
     def _event_definition(self, pinned: Mapping[str, Any]) -> dict[str, Any]:
         event = self.pipeline.event
         definition = {
@@ -300,7 +309,7 @@ class Store:
             "ledger": sorted(self.pipeline.ledger),
             **_read_definition(self.pipeline),
         }
-        before = pinned.get("event", definition)
+        before = _with_new_renames(pinned.get("event", definition), definition, pinned)
         changed = [key for key in definition if before.get(key) != definition[key]]
         if changed:
             raise StoreMismatch(
@@ -323,6 +332,26 @@ def _read_definition(pipeline: Pipeline) -> dict[str, Any]:
         "arrival_unit": pipeline.arrival_unit,
         "columns": {new: str(made_from) for new, made_from in pipeline.renames.items()} or None,
     }
+
+
+def _with_new_renames(
+    before: Mapping[str, Any], now: Mapping[str, Any], pinned: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """What was written down of how events are read, with the renames of columns that the store does not have yet."""
+    if "sources" in before and "sources" in now:
+        known = {name: {"columns": columns} for name, columns in pinned.get("sources", {}).items()}
+        of_each = {
+            name: _with_new_renames(each, now["sources"].get(name, each), known.get(name, {"columns": {}}))
+            for name, each in before["sources"].items()
+        }
+        return {**before, "sources": of_each}
+    there, renames = pinned.get("columns", {}), before.get("columns") or {}
+    new = {
+        name: written
+        for name, written in (now.get("columns") or {}).items()
+        if name not in renames and name not in there and parse_column(written).name not in there
+    }
+    return {**before, "columns": {**renames, **new} or None}
 
 
 def _has_wide_sums(root: Location) -> bool:
@@ -414,8 +443,8 @@ def _columns_of(
         column
         for column, kind in (found or {}).items()
         if column in pinned
-        and pinned[column] not in (kind, written.get(column))
-        and not is_wider(kind, pinned[column])
+        and pinned[column] != written.get(column)
+        and not _follows(pipeline, pinned[column], kind)
     ]
     if differs:
         first = differs[0]
@@ -423,11 +452,20 @@ def _columns_of(
         avro = isinstance(pipeline.format, Avro)
         said = f"the Avro schema in {place_in(name, 'source')}" if avro else place_in(name, "source.schema")
         fix = "name the schema that the store was made with, or start a new store"
+        if avro and is_wider(now, before):
+            fix = f"put new fields after those that are there ({widened_type(before, now)})"
         raise StoreMismatch(
             f"{said} differs from the columns pinned in the store: {', '.join(differs)}; {first} is {before} there and "
             f"{now} here: {fix if avro else why_not_wider(first, now, before)}"
         )
     return _widened(name, pipeline, pinned, found or {})
+
+
+def _follows(pipeline: Pipeline, before: str, after: str) -> bool:
+    """Whether a column of the store can have the type that is found now. Fields of Avro stay in the order of the
+    schema: its records are read by it."""
+    wider = widened_type(before, after)
+    return wider == after if isinstance(pipeline.format, Avro) else wider is not None
 
 
 def _widened(
@@ -436,9 +474,8 @@ def _widened(
     """The pinned columns, some of them of wider types, and after them those that the source declares since. Events
     that came before have of these what was kept of unknown fields."""
     wider = {
-        column: kind
+        column: widened_type(pinned.get(column, kind), kind) or pinned[column]
         for column, kind in found.items()
-        if column not in pinned or is_wider(kind, pinned[column])
     }
     columns = {**pinned, **wider}
     before, after = (layout.EventLayout(pipeline, each) for each in (pinned, columns))

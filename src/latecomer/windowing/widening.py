@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Set
 
+from latecomer.config.derived import derived_types
 from latecomer.config.models import Pipeline
 from latecomer.errors import StoreMismatch
-from latecomer.model.types import is_wider
+from latecomer.model.predicates import named_columns
+from latecomer.model.types import is_wider, leaf_types, new_fields
 from latecomer.store.layout import EventLayout, PaneLayout, arrow_type
 from latecomer.store.pins import read_pins
 from latecomer.store.store import Store
 from latecomer.store.table import holds
 from latecomer.windowing.merge import Merger
+
+_OF_WHOLE = re.compile(
+    r"\b(to_json|hash|xxhash64|string|array_(distinct|union|except|intersect|contains|position)|arrays_overlap)\s*\("
+    r"|\bcast\s*\(\s*(\w+|`[^`]+`)\s+as\b",
+    re.IGNORECASE,
+)
+"""What takes the objects of a list as a whole, and may take them in part."""
 
 
 def wider_columns(store: Store) -> dict[str, str]:
@@ -30,13 +40,15 @@ def require_widenable(store: Store) -> None:
     wider = wider_columns(store)
     if not wider or store.replay_of is not None:
         return
-    floats = {column for column, kind in wider.items() if kind == "float"}
+    floats = {column for column, kind in wider.items() if "float" in leaf_types(kind)}
     for column, place in _texts(store.pipeline):
         if column in floats:
             raise StoreMismatch(
                 f"column {column} cannot become a double: {place} is made of its text, and 1.1 is another number as a "
                 "float than as a double; restore the declared type, or start a new store"
             )
+    _require_no_text(store, floats)
+    _require_parts(store, wider)
     old = EventLayout(store.pipeline, {**store.columns, **wider}, store.wide_sums)
     for name, output in store.pipeline.outputs.items():
         before, after = (_kinds(PaneLayout(output, layout), store) for layout in (old, store.layout))
@@ -46,6 +58,36 @@ def require_widenable(store: Store) -> None:
                     f"column {', '.join(wider)} cannot be widened: {column} of output {name} would become "
                     f"{after[column]}, and was {kind}; restore the declared type, or give the output a new name and it "
                     "is computed from the log"
+                )
+
+
+def _require_no_text(store: Store, floats: Set[str]) -> None:
+    """Refuse doubles where a computed column that tells rows apart is made of the text of a float."""
+    texts = dict(_texts(store.pipeline))
+    for output in store.pipeline.outputs.values():
+        types = derived_types(output.columns, store.layout.types)
+        for name, made in output.columns.items():
+            of = named_columns(made.sql, floats)
+            if of and name in texts and types[name] in ("string", "float", "double"):
+                raise StoreMismatch(
+                    f"column {of[0]} cannot become a double: {texts[name]} is computed from it, and 1.1 is another "
+                    "number as a float than as a double; restore the declared type, or start a new store"
+                )
+
+
+def _require_parts(store: Store, wider: Mapping[str, str]) -> None:
+    """Refuse new fields of objects where an output looks at whole objects, as their text does: past events may get the
+    field from what was kept, and would no longer be what they were when they were published."""
+    gained = [column for column, kind in wider.items() if new_fields(column, kind, store.columns[column])]
+    for name, output in store.pipeline.outputs.items():
+        expressions = [made.sql for made in output.columns.values()]
+        for sql in [*expressions, *([output.where] if output.where else [])]:
+            of = named_columns(sql, gained)
+            if of and _OF_WHOLE.search(sql):
+                raise StoreMismatch(
+                    f"column {of[0]} cannot get a field: output {name} looks at its objects as a whole ({sql}), and "
+                    "what was kept of the field would change events that are published; restore the declared type (the "
+                    "field is kept in unknown_fields), or start a new store"
                 )
 
 

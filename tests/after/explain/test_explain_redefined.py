@@ -157,5 +157,20 @@ def test_a_reconciliation_says_which_windows_still_have_another_meaning(story: S
     assert not reconcile(story.pipeline, "successes", Against(str(source))).notes
 
 
+def test_a_reconciliation_names_columns_that_came_with_a_definition(story: Story, tmp_path: Path) -> None:
+    source = tmp_path / "truth.csv"
+    source.write_text("window_start,merchant,paise,payments,halves\n2026-04-25T12:00:00Z,amul,75,12,37.5\n")
+    story.ledger(1, [{"output": "successes"}])
+    old = f"{OLD}\n    aggregates: {{paise: sum(paise)"
+    more = f"columns: {{half: paise / 2}}\n    {OLD}\n    aggregates: {{halves: sum(half), paise: sum(paise)"
+    redefine(story, 2, (old, more))
+    found = reconcile(story.pipeline, "successes", Against(str(source)))
+    assert found.notes[-1].startswith(
+        "windows and keys published before batch 2, under another aggregates and columns, are compared with"
+    )
+    # Before that, the pane has no such aggregate, and is explained without it.
+    assert asked(story, "successes").reconciled
+
+
 def test_the_kits_where_is_the_one_that_is_changed() -> None:
     assert OLD in PIPELINE

@@ -84,6 +84,8 @@ class Story:
     migration: Path
     of_old: str
     """The column of the old shape."""
+    of_new: set[str]
+    """Those of the new one."""
     schema: str
     minute: int = -1
     values: list[list[int]] = field(default_factory=list)
@@ -153,6 +155,10 @@ class Story:
             **values,
         }
 
+    def minute_of_late(self, value: int) -> datetime:
+        """The minute that a late event belongs to, by its value."""
+        return START + timedelta(minutes=value - 7000 - 2)
+
     # What is there
 
     def standing(self) -> list[tuple[Any, ...]]:
@@ -172,6 +178,13 @@ class Story:
         )
         return [row["value"] for row in rows]
 
+    def late_columns(self) -> set[str]:
+        """The columns that the table of the side output has now."""
+        asked = (
+            "select column_name from information_schema.columns where table_schema = %s and table_name = %s"
+        )
+        return {row["column_name"] for row in self.postgres.ask(asked, self.schema, "totals_late")}
+
     def await_minute(self, expected: Callable[[Story], list[tuple[Any, ...]]]) -> None:
         """Wait until the numbers of the minute before stand, and all that was late is set aside, everywhere."""
         until = monotonic() + 120
@@ -188,6 +201,7 @@ class Story:
     def step(self, verb: str) -> None:
         """A phase on or back, and the tables of the sinks with it. What stands is what stood."""
         before = self.standing(), self.in_postgres()
+        assert self.of_old in self.late_columns() or verb == "rollback"
         done = self.cli("migrate", verb, self.migration, *self._checked(verb))
         assert (done.status, done.err.count("Traceback")) == (0, 0), done.err
         if "has not begun" not in done.out:
@@ -231,6 +245,7 @@ def registry(tmp_path: Path) -> Iterator[Server]:
 
 
 PARTS = {"base": "bigint", "surge": "bigint", "tax": "bigint"}
+NEW_PARTS = {f"pricing.{name}" for name in PARTS}
 PAID = {"aggregates": {"fare": "sum(fare_cents)", "rides": "count(*)"}}
 OF_BOTH = {
     "columns": {"paid": "coalesce(pricing.base + pricing.surge + pricing.tax, fare_cents)"},
@@ -251,7 +266,7 @@ def rides(tmp_path: Path, postgres: Postgres, spark: SparkSession, cli: Cli, reg
     document = pricing(to={"pricing": {**pricing()["to"]["pricing"], "sql": WHOLE}})
     file = migration_in(tmp_path, registry, document, avro("Ride", ("ride_id", "string")))
     source, schema = {"fare_cents": "bigint"}, f"rides_{time_ns()}"
-    return Story(tmp_path, postgres, spark, cli, source, PAID, file, "fare_cents", schema)
+    return Story(tmp_path, postgres, spark, cli, source, PAID, file, "fare_cents", NEW_PARTS, schema)
 
 
 @pytest.fixture
@@ -259,7 +274,7 @@ def users(tmp_path: Path, postgres: Postgres, spark: SparkSession, cli: Cli, reg
     registry.asking.register("users-value", text(USER))
     file = migration_in(tmp_path, registry, rename(), avro("User", ("user_id", "long")))
     source, schema = {"signup_date": "string"}, f"users_{time_ns()}"
-    return Story(tmp_path, postgres, spark, cli, source, SIGNED, file, "signup_date", schema)
+    return Story(tmp_path, postgres, spark, cli, source, SIGNED, file, "signup_date", {"created_at"}, schema)
 
 
 @pytest.fixture
@@ -303,6 +318,7 @@ def lived_through(
         assert story.late_rows("totals_late") == was_late()
         applied = story.cli("migrate", "tables", story.migration, "--pipeline", story.file, "--apply")
         assert applied.status == 0, applied.err
+        assert story.of_new | {story.of_old} <= story.late_columns()
         story.write(both_shapes, stragglers=old_shape)  # not all producers begin at once
         story.await_minute(expected)
         story.step("advance")
@@ -312,6 +328,9 @@ def lived_through(
             story.await_minute(expected)
             story.step("advance")
             assert story.late_rows("totals_late_both_shapes") == was_late(), phase
+            assert (story.of_old in story.late_columns()) == (
+                phase is Phase.DUAL_WRITE
+            )  # gone in contract alone
         # Contract: the new shape alone; and an event of the oldest producer, which sat on a phone for weeks.
         story.write(new_shape, stragglers=old_shape)
         story.await_minute(expected)
@@ -322,6 +341,7 @@ def lived_through(
         assert story.late_rows("totals_late_both_shapes") == was_late()
         # And back, phase by phase.
         story.step("rollback")
+        assert story.of_new | {story.of_old} <= story.late_columns()
         assert story.late_rows("totals_late") == was_late()
         for _ in (Phase.DUAL_WRITE, Phase.EXPAND, None):
             story.write(both_shapes)
@@ -336,6 +356,24 @@ def lived_through(
 @pytest.mark.long
 def test_a_fare_becomes_its_parts_under_a_running_pipeline(rides: Story) -> None:
     lived_through(rides, {"pricing": PARTS}, OF_BOTH, (old, new, both), fares, lambda value: value)
+    # History gets the new field by a rebuild: an aggregate more, from the first window on, and what was late with it.
+    columns = {**OF_BOTH["columns"], "base": "coalesce(pricing.base, fare_cents - 30)"}
+    aggregates = {**OF_BOTH["aggregates"], "base": "sum(base)"}
+    rides.declare({"pricing": PARTS}, {"columns": columns, "aggregates": aggregates})
+    rebuilding.apply(load_pipeline(rides.file), "totals", since=to_micros(START), spark=rides.spark)
+    rows = Reader(load_pipeline(rides.file)).results("totals").to_pylist()
+    for row, values in zip(sorted(rows, key=lambda row: row["window_start"]), rides.values, strict=False):
+        late = [value for value in rides.late if row["window_start"] == rides.minute_of_late(value)]
+        whole = [*values, *late]
+        assert (row["fare"], row["rides"], row["base"]) == (
+            sum(whole),
+            len(whole),
+            sum(whole) - 30 * len(whole),
+        )
+    names = "window_start, fare, rides, base"
+    table = rides.postgres.ask(f"select {names} from {rides.schema}.totals order by 1")
+    assert table == [{name: row[name] for name in names.split(", ")} for row in rows]
+    assert check_ledger(load_pipeline(rides.file), rides.spark) == []
 
 
 @pytest.mark.long

@@ -184,7 +184,8 @@ def _take_in_columns(spark: SparkSession, store: Store) -> None:
 
 
 def _require_redefinable(store: Store, name: str, pinned: Mapping[str, Any]) -> None:
-    """What an output means may change in its filter and its aggregates, as far as its columns stay."""
+    """What an output means may change in its filter and its aggregates, as far as the columns that it has stay. Others
+    may come: panes that were published before are null there."""
     output = store.pipeline.outputs[name]
     before = under(output, pinned)
     old, new = (PaneLayout(each, store.layout) for each in (before, output))
@@ -195,7 +196,7 @@ def _require_redefinable(store: Store, name: str, pinned: Mapping[str, Any]) -> 
             "window": before.window != output.window,
             "by": before.by != output.by,
             "accumulation": pinned["discarding"] != (output.accumulation is Accumulation.DISCARDING),
-            "aggregates": old.values != new.values
+            "aggregates": any(new.values.get(column) != kind for column, kind in old.values.items())
             or any(states[1].get(column, kind) != kind for column, kind in states[0].items()),
         }.items()
         if changed

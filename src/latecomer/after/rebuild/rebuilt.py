@@ -181,7 +181,10 @@ def write_open(range_: Range, truth: DataFrame, panes: Sequence[str], folder: Lo
             F.unix_micros("window_end").alias(f"{PRIVATE}of_{END}"),
             *keys,
         ).agg(F.max("sequence").alias(SEQUENCE))
-        same = [F.col(quoted(name)).eqNullSafe(F.col(f"{PRIVATE}of_{name}")) for name in _place_names(logic)]
+        same = [
+            F.col(quoted(name)).eqNullSafe(F.col(quoted(f"{PRIVATE}of_{name}")))
+            for name in _place_names(logic)
+        ]
         open_, sequence = open_.join(last, same, "left"), SEQUENCE
     nothing = {name: f"cast(null as {kind})" for name, kind in _FIRING_TYPES.items()}
     firing = {**nothing, "sequence": sequence, "timing": f"'{Fate.ON_TIME}'", "op": f"'{Op.INSERT}'"}
@@ -332,7 +335,11 @@ def _differs(logic: OutputLogic) -> Column:
     compared = {
         name: kind for name, kind in _kinds(logic).items() if name not in sketched and kind != "binary"
     }
-    return reduce(or_, (~_same(name, kind) for name, kind in compared.items()))
+    # It is there or not, whatever the lot: an aggregate that is new is in no pane yet.
+    nullness = [
+        F.col(quoted(_BEFORE + name)).isNull() != F.col(quoted(_AFTER + name)).isNull() for name in sketched
+    ]
+    return reduce(or_, [*(~_same(name, kind) for name, kind in compared.items()), *nullness])
 
 
 def _same(name: str, kind: str) -> Column:

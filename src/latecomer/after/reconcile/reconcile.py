@@ -115,7 +115,7 @@ def _older_definition(accounts: Accounts) -> Iterator[str]:
     newest = f"select max(batch) as newest from t where {accounts.span.sql()} group by {place}"
     sql = f"select count(*) as n from ({newest}) where newest < {since}"
     count = accounts.tables.panes.query(sql)["n"][0].as_py()
-    changed = [name for name, value in meanings[-1].items() if before[name] != value]
+    changed = [name for name, value in meanings[-1].items() if before.get(name) != value]
     if count:
         yield (
             f"windows and keys published before batch {since}, under another {' and '.join(changed)}, are "

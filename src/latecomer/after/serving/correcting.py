@@ -9,8 +9,8 @@ the log held before, delivered again after its id was forgotten, adds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
@@ -26,6 +26,7 @@ from latecomer.errors import PipelineError, Problem
 from latecomer.model import types
 from latecomer.model.aggregates import ADDITIVE, SKETCHED, Aggregate
 from latecomer.model.durations import to_micros
+from latecomer.store.columns import free_name
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import write_table
 from latecomer.store.layout import TIMESTAMP, PaneLayout, arrow_type
@@ -42,18 +43,6 @@ _ROWS, _IN = f"{PRIVATE}rows", f"{PRIVATE}in_"
 _DONE, _GROUP = f"{PRIVATE}done", f"{PRIVATE}group_done"
 
 
-def free_name(name: str, taken: Iterable[str]) -> str:
-    """A column's name, with `_` at its end where an output uses the name itself.
-
-    >>> free_name("late_events", ["merchant", "Late_Events"])
-    'late_events_'
-    """
-    used = {each.lower() for each in taken}
-    while name.lower() in used:
-        name += "_"
-    return name
-
-
 @dataclass(frozen=True)
 class Corrections:
     """An output's corrections: which columns they have, and where they are."""
@@ -64,6 +53,8 @@ class Corrections:
     table: Table
     log: Table | None = None
     """The event log, where events have ids by which one that was delivered again is known."""
+    since: Mapping[str, int] = field(default_factory=dict)
+    """The aggregates that came to the output later, and since which batch each is there."""
 
     @property
     def asked(self) -> dict[str, Table]:
@@ -145,6 +136,10 @@ class Corrections:
         known = {**self.layout.keys, **self.layout.values, "batch": "bigint", self.late_events: "bigint"}
         return {name: known.get(name, "timestamp") for name in self.schema.names}
 
+    def is_unknown(self, name: str, batch: int) -> bool:
+        """Whether what was said in a batch lacks an aggregate: the output had it only later."""
+        return batch < self.since.get(name, 0)
+
     def notes(self) -> list[str]:
         """What cannot be corrected, in words."""
         notes = [
@@ -198,7 +193,7 @@ def corrections_of(reader: Reader, output: str) -> Corrections:
     root = reader.pipeline.store_path / "outputs" / output / "corrections"
     table, store = Table(root, stored_schema(book.layout)), reader._store()
     log = store.events if looks_for_repeats(store) else None
-    return Corrections(output, book.layout, book.tables, table, log)
+    return Corrections(output, book.layout, book.tables, table, log, store.added_since(output))
 
 
 def correct(
@@ -356,14 +351,14 @@ def _late_column(ours: Corrections, column: str) -> str:
 def fitted(ours: Corrections, rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows in the columns promised; an error where a sum has outgrown its type."""
     columns = []
-    for field in schema:
+    for wanted in schema:
         try:
-            columns.append(rows[field.name].cast(field.type))
+            columns.append(rows[wanted.name].cast(wanted.type))
         except pa.ArrowInvalid:
             problem = Problem(
                 f"outputs.{ours.name}.aggregates",
-                f"{field.name} outgrew its type, {field.type}, when late events were added",
-                field.name,
+                f"{wanted.name} outgrew its type, {wanted.type}, when late events were added",
+                wanted.name,
                 "declare its column as decimal(38,0) in source.schema and start a new store, "
                 "or read the side output itself: latecomer late",
             )

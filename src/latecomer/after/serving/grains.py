@@ -6,7 +6,7 @@ count every late event twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +32,7 @@ def by_grain(reader: Reader, output: str, rows: pa.Table, grain: Grain = Grain.W
     told = [
         {
             **dict(zip(ours.place, place, strict=True)),
-            **{name: each.add_up([row[name] for row in group]) for name, each in ours.added.items()},
+            **{name: _added_up(ours, name, group) for name in ours.added},
             ours.late_events: sum(row[ours.late_events] for row in group),
             first: min(row["batch"] for row in group),
             last: max(row["batch"] for row in group),
@@ -43,6 +43,13 @@ def by_grain(reader: Reader, output: str, rows: pa.Table, grain: Grain = Grain.W
     table = pa.table({name: [row[name] for row in told] for name in schema.names}, schema=_loose(schema))
     order = [(name, "ascending") for name in ours.place]
     return fitted(ours, table, schema).sort_by(order)
+
+
+def _added_up(ours: Corrections, name: str, group: Sequence[Mapping[str, Any]]) -> Any:
+    """What an aggregate comes to in some rows; nothing where one was written before the output had it."""
+    if any(ours.is_unknown(name, row["batch"]) for row in group):
+        return None
+    return ours.added[name].add_up([row[name] for row in group])
 
 
 def check_grain(reader: Reader, output: str, grain: Grain) -> None:

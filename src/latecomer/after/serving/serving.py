@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -131,13 +132,17 @@ def _with_merged(ours: Corrections, stated: pa.Table, rows: pa.Table) -> pa.Tabl
             continue
         field, origins = rows.schema.field(name), rows[ours.named("origin")].to_pylist()
         values = [
-            merged(ours.layout, name, states) if origin == Origin.CORRECTED else value
+            _merged(ours, name, states) if origin == Origin.CORRECTED else value
             for origin, value, states in zip(
                 origins, rows[name].to_pylist(), stated[STATES + name].to_pylist(), strict=True
             )
         ]
         rows = rows.set_column(rows.schema.get_field_index(name), field, pa.array(values, field.type))
     return rows
+
+
+def _merged(ours: Corrections, name: str, states: Sequence[Any] | None) -> Any:
+    return None if states is None else merged(ours.layout, name, states)
 
 
 def _with_averages(ours: Corrections, rows: pa.Table) -> pa.Table:

@@ -26,6 +26,8 @@ from latecomer.store.state_types import LOW_DIGITS, beyond_column, beyond_halves
 
 _BASE, _MORE = f"{PRIVATE}base_", f"{PRIVATE}more_"
 _LATE, _TOLD = f"{PRIVATE}late", f"{PRIVATE}told"
+_AT, _UNKNOWN = f"{PRIVATE}at_batch", f"{PRIVATE}unknown_"
+"""When a side was written, and whether an aggregate that came to the output later is not known of it."""
 _NEWEST, _MARK, _REBUILD = f"{PRIVATE}newest", f"{PRIVATE}mark", f"{PRIVATE}rebuild"
 
 
@@ -42,6 +44,8 @@ class Sql:
     """A sum that outgrows its type is an error, not another number."""
     states: Literal["gathered", "summed", "unknown"] = "summed"
     """What is done with the states of both sides: handed out, added up, or nothing where it has none."""
+    correction_batch: str = "batch"
+    """The column of the corrections with the first batch that a row is of."""
 
     def merges(self, ours: Corrections) -> dict[str, Aggregate]:
         """The aggregates that are corrected by their states here."""
@@ -99,12 +103,18 @@ POSTGRES = Sql(
         ("any", "binary"): "(array_agg({0}) filter (where {0} is not null))[1]",
     },
     states="unknown",
+    correction_batch="first_batch",
 )
 
 
 def base_columns(ours: Corrections) -> list[str]:
     """What the statement needs to know of the base."""
     return [*ours.place, *ours.layout.values, "sequence", "timing"]
+
+
+def dated_columns(ours: Corrections) -> list[str]:
+    """Likewise, and the batch of the pane where that says which aggregates are known of it."""
+    return [*base_columns(ours), *(["batch"] if ours.since else [])]
 
 
 def merged_columns(sql: Sql, ours: Corrections) -> dict[str, str]:
@@ -121,7 +131,7 @@ def standing_numbers(sql: Sql, ours: Corrections, panes: str) -> str:
     """The number that stands for each window and key, of these panes. Rules as in `model.panes`."""
     if ours.output.accumulation is Accumulation.DISCARDING:
         return _added_up(sql, ours, panes)
-    columns = [_held(sql, ours, name) for name in (*base_columns(ours), *merged_columns(sql, ours))]
+    columns = [_held(sql, ours, name) for name in (*dated_columns(ours), *merged_columns(sql, ours))]
     return standing(panes, sql.listed(ours.place), ", ".join(columns))
 
 
@@ -254,6 +264,7 @@ def _base_side(sql: Sql, ours: Corrections, base: str) -> str:
         for name, each in ours.output.aggregates.items()
     ]
     values += map(sql.quote, merged_columns(sql, ours))
+    values += [f"batch as {_AT}"] if ours.since else []
     return (
         f"select {sql.listed(ours.place)}, {', '.join(values)}, sequence, timing, "
         f"0 as {sql.quote(ours.late_events)}, 0 as {_LATE} from ({base}) as base"
@@ -268,6 +279,9 @@ def _late_side(sql: Sql, ours: Corrections, corrections: str) -> str:
         for name, each in ours.output.aggregates.items()
     ]
     values += map(sql.quote, merged_columns(sql, ours))
+    if ours.since:
+        batch = sql.correction_batch
+        values.append(f"{sql.quote(batch if batch == 'batch' else ours.named(batch))} as {_AT}")
     return (
         f"select {sql.listed(ours.place)}, {', '.join(values)}, "
         f"{sql.nothing('bigint')} as sequence, {sql.nothing('string')} as timing, "
@@ -291,12 +305,21 @@ def _sides(sql: Sql, ours: Corrections) -> list[str]:
             function = "sum" if _adds(aggregate) else aggregate.function
             more = sql.fold(function, kind, f"case when {_LATE} = 1 then {column} end")
             sides.append(f"{more} as {sql.quote(_MORE + name)}")
+    sides += [f"{_unknown(since)} as {sql.quote(_UNKNOWN + name)}" for name, since in ours.since.items()]
     for name in sql.merges(ours):
         if sql.states == "gathered":
-            sides.append(f"{gathered_states(ours.layout, name)} as {sql.quote(STATES + name)}")
+            states = gathered_states(ours.layout, name)
+            if name in ours.since:
+                states = f"case when {_unknown(ours.since[name])} = 0 then {states} end"
+            sides.append(f"{states} as {sql.quote(STATES + name)}")
         else:
             sides.append(f"{_merged(sql, ours, name)} as {sql.quote(_MORE + name)}")
     return sides
+
+
+def _unknown(since: int) -> str:
+    """Whether a side of a group was written before the output had an aggregate."""
+    return f"max(case when {_AT} < {since} then 1 else 0 end)"
 
 
 def _merged(sql: Sql, ours: Corrections, name: str) -> str:
@@ -333,7 +356,8 @@ def _served(sql: Sql, ours: Corrections, name: str, aggregate: Aggregate) -> lis
     base, more = sql.quote(_BASE + name), sql.quote(_MORE + name)
     shown_base, shown_more = map(sql.quote, serving_names(ours, name))
     if name not in ours.added:
-        return [f"{_derived(sql, ours, name)} as {sql.quote(name)}", f"{base} as {shown_base}"]
+        whole = _known(sql, ours, name, _derived(sql, ours, name))
+        return [f"{whole} as {sql.quote(name)}", f"{base} as {shown_base}"]
     if _adds(aggregate):
         both = _sum(sql, name)
         nothing = sql.roomy("0", kind)
@@ -345,8 +369,14 @@ def _served(sql: Sql, ours: Corrections, name: str, aggregate: Aggregate) -> lis
             f"case when {base} is null then {more} when {more} is null then {base} "
             f"when {more} {sign} {base} then {more} else {base} end"
         )
+    both = _known(sql, ours, name, both)
     columns: Sequence[tuple[str, str]] = ((both, sql.quote(name)), (base, shown_base), (more, shown_more))
     return [f"{sql.narrow(value, kind)} as {shown}" for value, shown in columns]
+
+
+def _known(sql: Sql, ours: Corrections, name: str, value: str) -> str:
+    """A value; null where one side of it was written before the output had the aggregate."""
+    return f"case when {sql.quote(_UNKNOWN + name)} = 0 then {value} end" if name in ours.since else value
 
 
 def _sum(sql: Sql, name: str) -> str:

@@ -18,8 +18,8 @@ from latecomer.after.serving.statement import (
     POSTGRES,
     SPARK,
     Sql,
-    base_columns,
     counting,
+    dated_columns,
     merged_columns,
     served,
     standing_numbers,
@@ -108,7 +108,7 @@ def _postgres(ours: Corrections, name: str, table: str) -> Iterator[str]:
 
 def postgres_statement(ours: Corrections, table: str, corrections: str) -> str:
     """What the view says, of a table of results and one of corrections, as SQL names them."""
-    base = f"select {POSTGRES.listed(base_columns(ours))} from {table}"
+    base = f"select {POSTGRES.listed(dated_columns(ours))} from {table}"
     return served(POSTGRES, ours, base, corrections)
 
 

@@ -20,7 +20,7 @@ from latecomer.model.migrations.deciding import (
 )
 from latecomer.model.migrations.definition import Consumer, Migration, NewField, Soak
 from latecomer.model.migrations.drift import Checks, checks_of
-from latecomer.model.migrations.phases import Measured, Phase, Seen, State
+from latecomer.model.migrations.phases import Measured, Phase, Read, Seen, State
 from latecomer.model.migrations.rules import Rules
 from latecomer.model.migrations.shapes import contracted_text, expanded_text, reader_problems
 
@@ -33,6 +33,7 @@ __all__ = [
     "NewField",
     "Obstacle",
     "Phase",
+    "Read",
     "Rules",
     "Seen",
     "Situation",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from latecomer.model.avro import Schema
 from latecomer.model.migrations.definition import ADDITIVE, Migration
-from latecomer.model.migrations.phases import Phase, State
+from latecomer.model.migrations.phases import Phase, Read, State
 from latecomer.model.migrations.rules import Rules, waiting
 from latecomer.model.migrations.shapes import reader_problems
 
@@ -34,6 +34,8 @@ class Standing:
     running: Sequence[str]
     """The same of the schema that it was last seen with."""
     seen_at: int | None
+    read: Read | None = None
+    """What it last read from the registry."""
 
     @property
     def migrated(self) -> bool:
@@ -63,7 +65,8 @@ def consumer_standings(situation: Situation) -> list[Standing]:
         declared = reader_problems(each.reader, situation.contracted, migration.old)
         running = [] if seen is None else reader_problems(seen.reader, situation.contracted, migration.old)
         at = None if seen is None else seen.at
-        found.append(Standing(name, each.owner or migration.owner, declared, running, at))
+        read = situation.state.reads.get(name)
+        found.append(Standing(name, each.owner or migration.owner, declared, running, at, read))
     return found
 
 

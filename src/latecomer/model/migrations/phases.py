@@ -80,6 +80,21 @@ class Seen:
 
 
 @dataclass(frozen=True)
+class Read:
+    """When a consumer last read a schema of the subject from the registry, under a token of its name, and its id."""
+
+    at: int
+    id: int
+
+    def body(self) -> dict[str, Any]:
+        return {"at": self.at, "id": self.id}
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Self:
+        return cls(int(body["at"]), int(body["id"]))
+
+
+@dataclass(frozen=True)
 class State:
     """Where a migration stands. Moments are microseconds, by the clock of the registry."""
 
@@ -102,6 +117,8 @@ class State:
     seen: Mapping[str, Seen] = field(default_factory=dict)
     rules: Mapping[str, Any] | None = None
     """What the registry holds it to, as `Rules` writes it; None where an earlier version has begun it."""
+    reads: Mapping[str, Read] = field(default_factory=dict)
+    """What consumers have read: found when the state is asked for, and not kept in it."""
 
     @property
     def since(self) -> int | None:
@@ -123,6 +140,7 @@ class State:
             "measured": None if self.measured is None else self.measured.body(),
             "seen": {name: each.body() for name, each in self.seen.items()},
             "rules": self.rules,
+            "reads": {name: each.body() for name, each in self.reads.items()},
         }
 
     @classmethod
@@ -147,4 +165,5 @@ class State:
             None if measured is None else Measured.of(measured),
             {str(name): Seen.of(each) for name, each in body.get("seen", {}).items()},
             body.get("rules"),
+            {str(name): Read.of(each) for name, each in body.get("reads", {}).items()},
         )
