@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+import pyarrow as pa
 from py4j.java_gateway import JavaPackage
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,6 +22,7 @@ from latecomer.config.checks import PRIVATE
 from latecomer.config.damage import DamagedFile
 from latecomer.config.models import Pipeline
 from latecomer.config.sources import UnknownFields
+from latecomer.decode.arrow_avro import Messages, Plan, require_plain_avro
 from latecomer.decode.base import FileDecoder, NewReader
 from latecomer.decode.columns import CORRUPT, HEAD, KEPT, RECORD, SCHEMA_ID
 from latecomer.decode.files import SourceFile, grouped, together
@@ -30,6 +32,7 @@ from latecomer.decode.parquet import misread
 from latecomer.decode.retrying import reading as reading_file
 from latecomer.decode.unknown import as_json, kept_values
 from latecomer.errors import MachineError
+from latecomer.fast import Declined
 from latecomer.model.avro import (
     Reading,
     Schema,
@@ -77,6 +80,29 @@ class AvroRecords(FramedRecords):
     @cached_property
     def schemas(self) -> WriterSchemas:
         return WriterSchemas.of(self.pipeline)
+
+    @cached_property
+    def _plans(self) -> dict[int, Plan]:
+        """How the messages of each id that came are read in this process."""
+        return {}
+
+    def require_fast(self, columns: Mapping[str, str]) -> None:
+        require_plain_avro(columns)
+
+    def load(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
+        messages = Messages.of(records)
+        numbers = messages.distinct
+        self._have([number for number in numbers if number not in self.schemas.known], wait=True)
+        rows = messages.table({number: self._plan(number) for number in numbers}, columns)
+        return rows.append_column(SCHEMA_ID, pa.array(messages.numbers, pa.int32()))
+
+    def _plan(self, number: int) -> Plan:
+        if number not in self._plans:
+            writer = self.schemas.known[number]
+            if not isinstance(writer, Schema):
+                raise Declined("a schema that cannot be used")
+            self._plans[number] = Plan(writer, reading(self.reader, writer, self._unknown != "ignore"))
+        return self._plans[number]
 
     def decoded(self, records: DataFrame, columns: Mapping[str, str]) -> DataFrame:
         require_spark_avro(records.sparkSession)
