@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+import sys
 from collections import Counter
 from decimal import Decimal
 from functools import lru_cache
@@ -20,14 +21,23 @@ from pyspark.sql import SparkSession
 from avro_data import number
 from avro_messages import messages, schemas
 from examples_kit import usual
-from latecomer.decode.arrow_avro import Messages, Plan, words_of
+from kafka_kit import Client
+from latecomer.after.reading.reader import Reader
+from latecomer.decode.arrow_avro import Plan, avro_rows
+from latecomer.decode.arrow_framed import Framed, words_of
 from latecomer.decode.columns import CORRUPT, SCHEMA_ID
 from latecomer.errors import SchemaOutage
-from latecomer.fast import Declined
+from latecomer.fast import VARIABLE, Declined
 from latecomer.model.avro import Reading, Value, parse_schema, reading
 from latecomer.model.types import is_decimal, scale_of
-from source.avro_source_kit import framed, record
+from latecomer.running import run
+from source.avro_source_kit import FIRST, THIRD, avro_pipeline, framed, payment, record
+from source.kafka_source_kit import logged, totals
 from source.test_avro_values import decoded, decoder
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "registry"))
+
+from registry_kit import beside
 
 WRITERS = 4
 HEAD = struct.pack(">bI", 0, 7)
@@ -38,7 +48,7 @@ def loaded(reader: str, written: list[tuple[str, bytes]]) -> pa.Table:
     texts = list(dict.fromkeys(writer for writer, _ in written))
     plans = {nth: plan_of(reader, writer) for nth, writer in enumerate(texts, 1)}
     values = [struct.pack(">bI", 0, texts.index(writer) + 1) + raw for writer, raw in written]
-    return Messages.of(values).table(plans, columns_of(reader))
+    return avro_rows(Framed.of(values), plans, columns_of(reader)).drop_columns(SCHEMA_ID)
 
 
 @lru_cache(maxsize=256)
@@ -262,7 +272,7 @@ def test_words_begin_at_each_byte() -> None:
 def test_messages_without_framing_are_left_to_spark(value: bytes) -> None:
     good = HEAD + number(1)
     with pytest.raises(Declined, match="framing"):
-        Messages.of([good, value, good]).distinct  # noqa: B018
+        Framed.of([good, value, good]).distinct  # noqa: B018
 
 
 # What a decoder knows
@@ -302,3 +312,55 @@ def test_fields_that_are_kept_are_left_to_spark(tmp_path: Path) -> None:
     assert by.load([framed(1, reader, {"n": 1})], {"n": "bigint"}).num_rows == 1
     with pytest.raises(Declined, match="no columns"):
         by.load([new], {"n": "bigint"})
+
+
+FARE = [
+    {"name": "base", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
+    {"name": "surge", "type": ["null", "double"], "default": None},
+]
+OLD = [*FIRST, {"name": "pricing", "type": {"type": "record", "name": "Fare", "fields": FARE[:1]}}]
+NEW = [*THIRD, {"name": "pricing", "type": ["null", {"type": "record", "name": "Fare", "fields": FARE}]}]
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("avro_jars")
+def test_both_ways_leave_the_same_log(
+    spark: SparkSession, kafka: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of writers with another unit, another name, records within, and a dead letter in one batch of three."""
+    topic = kafka.create_topic(partitions=2)
+    pytest.importorskip("fastapi")
+    with beside(tmp_path / "registry.db") as registry:
+        one, two = (registry.asking.register(f"s{nth}", record(each)) for nth, each in enumerate((OLD, NEW)))
+        rows = [
+            framed(one, record(OLD), payment(nth, amount=nth, pricing={"base": Decimal(nth)}))
+            if nth % 3
+            else framed(
+                *(two, record(NEW)),
+                payment(
+                    nth,
+                    paise=nth,
+                    shop=None if nth % 2 else "é",
+                    note="",
+                    pricing=None if nth % 4 == 0 else {"base": Decimal("1.25"), "surge": nth / 4},
+                ),
+            )
+            for nth in range(60)
+        ]
+        rows[50] = rows[50][:-1]
+        for nth, row in enumerate(rows):
+            kafka.produce(topic, [row], partition=nth % 2)
+        avro = {"registry": registry.url, "subject": "s1"}
+        logs = {}
+        for way in ("on", "off"):
+            monkeypatch.setenv(VARIABLE, way)
+            (tmp_path / way).mkdir()
+            pipeline = avro_pipeline(tmp_path / way, kafka, topic, avro, kafka={"max_rows_per_batch": 20})
+            report = run(pipeline, drain=True, spark=spark)
+            names = ["txn", "paise", "shop", "note", "pricing.base", "pricing.surge"]
+            more = ["event_time", "schema_id", "origin", "position", "batch", "source_partition"]
+            letters = Reader(pipeline).dead_letters().select(["raw_bytes", "reason", "detail"]).to_pylist()
+            logs[way] = logged(pipeline, *names, *more), letters, totals(pipeline)
+            assert report.paths["log"].startswith("0 of" if way == "off" else "5 of 6 steps without Spark")
+    assert len(logs["on"][0]) == 59
+    assert logs["on"] == logs["off"]

@@ -7,29 +7,22 @@ would be a dead letter, lists and maps, unions of several types, texts that beco
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.decode.arrow_framed import LONGEST, Framed, Numbers, Words, words_of
 from latecomer.decode.arrow_text import column_type, require_finite, require_recent
-from latecomer.decode.framing import HEAD_SIZE, LARGEST_ID
+from latecomer.decode.framing import HEAD_SIZE
 from latecomer.fast import Declined
 from latecomer.model.avro import Reading, Schema, Value, logical_type, schema_of
 from latecomer.model.avro.reading import MARK
 from latecomer.model.avro.types import Defined, Enum, Field, Fixed, Named, Primitive, Record, Type, Union
 from latecomer.model.types import is_decimal
 
-LONGEST = 32 << 20
-"""Bytes of a record; Java is not asked to read texts of more than twice as many."""
-_PADDING = bytes(16)
-_Numbers = npt.NDArray[np.int64]
-_Words = npt.NDArray[np.uint64]
 _Way = tuple[str, ...]
 _Columns = dict[_Way, pa.Array]
 _WORD = 8
@@ -48,61 +41,14 @@ _DEFAULTS = {"string": (str,), "boolean": (bool,), "int": (int,), "bigint": (int
 _MILLIS = ("timestamp-millis", "local-timestamp-millis")
 
 
-# Messages
+def avro_rows(framed: Framed, plans: Mapping[int, Plan], columns: Mapping[str, str]) -> pa.Table:
+    """The columns of messages, each read by the plan for the id of its schema; and the ids."""
 
+    def read(number: int, rows: Numbers) -> pa.Table:
+        cursor = _Cursor(framed.data, framed.starts[rows] + HEAD_SIZE, framed.ends[rows])
+        return pa.table(plans[number].columns(cursor, columns))
 
-@dataclass(frozen=True)
-class Messages:
-    """Messages in Confluent's framing."""
-
-    data: bytes
-    """All of them, one behind the other, and more bytes than a number has."""
-    starts: _Numbers
-    ends: _Numbers
-
-    @classmethod
-    def of(cls, values: Sequence[bytes]) -> Messages:
-        """`Declined` where one has no framing."""
-        sizes = np.fromiter(map(len, values), np.int64, len(values))
-        if sizes.min() < HEAD_SIZE or sizes.max() > LONGEST:
-            raise Declined("messages without framing, or long ones")
-        ends = np.cumsum(sizes)
-        return cls(b"".join([*values, _PADDING]), ends - sizes, ends)
-
-    @cached_property
-    def numbers(self) -> _Numbers:
-        """The ids of their schemas."""
-        found = (words_of(self.data)[self.starts].byteswap() >> np.uint64(24)).view(np.int64)
-        if found.min() < 1 or found.max() > LARGEST_ID:
-            raise Declined("messages without framing")
-        return found
-
-    @cached_property
-    def distinct(self) -> list[int]:
-        return [int(each) for each in np.unique(self.numbers)]
-
-    def table(self, plans: Mapping[int, Plan], columns: Mapping[str, str]) -> pa.Table:
-        """Their columns, each read by the plan for the id of its schema."""
-        parts, order = [], []
-        for number, plan in plans.items():
-            rows = np.flatnonzero(self.numbers == number)
-            cursor = _Cursor(self.data, self.starts[rows] + HEAD_SIZE, self.ends[rows])
-            parts.append(pa.table(plan.columns(cursor, columns)))
-            order.append(rows)
-        if len(parts) == 1:
-            return parts[0]
-        places = np.empty(len(self.starts), np.int64)
-        places[np.concatenate(order)] = np.arange(len(self.starts))
-        return pa.concat_tables(parts).take(pa.array(places))
-
-
-def words_of(data: bytes) -> _Words:
-    """The eight bytes that begin at each byte, as one number; the last seven bytes begin none.
-
-    >>> [hex(word) for word in words_of(bytes([1, 2, 0, 0, 0, 0, 0, 0, 0x7F]))]
-    ['0x201', '0x7f00000000000002']
-    """
-    return np.ndarray((len(data) - _WORD + 1,), "<u8", data, strides=(1,))
+    return framed.by_writer(read)
 
 
 def require_plain_avro(columns: Mapping[str, str]) -> None:
@@ -129,7 +75,7 @@ def _as_column(column: pa.Array, kind: str) -> pa.Array:
 class _Cursor:
     """Where in each of some messages the next field begins. Whatever is not there is `Declined`."""
 
-    def __init__(self, data: bytes, at: _Numbers, ends: _Numbers) -> None:
+    def __init__(self, data: bytes, at: Numbers, ends: Numbers) -> None:
         self.data, self.at, self.ends = data, at, ends
         self.bytes = np.frombuffer(data, np.uint8)
         self.words = words_of(data)
@@ -137,18 +83,18 @@ class _Cursor:
     def __len__(self) -> int:
         return len(self.at)
 
-    def of(self, rows: _Numbers) -> _Cursor:
+    def of(self, rows: Numbers) -> _Cursor:
         """A cursor of its own for some of the messages."""
         return _Cursor(self.data, self.at[rows], self.ends[rows])
 
-    def skip(self, sizes: _Numbers | int) -> _Numbers:
+    def skip(self, sizes: Numbers | int) -> Numbers:
         """Pass over so many bytes of each; tells where they began."""
         began, self.at = self.at, self.at + sizes
         if (self.at > self.ends).any():
             raise Declined("a message that is cut off")
         return began
 
-    def integers(self, most: int) -> _Numbers:
+    def integers(self, most: int) -> Numbers:
         """A whole number of each, in so many bytes at most: five of 32 bits, ten of 64."""
         words = self.words[self.at]
         last = ~words & _CONTINUES
@@ -167,7 +113,7 @@ class _Cursor:
         half = (found >> _ONE).view(np.int64)
         return half ^ -(found & _ONE).view(np.int64)
 
-    def _read_on(self, longer: _Numbers, found: _Words, sizes: _Numbers) -> None:
+    def _read_on(self, longer: Numbers, found: Words, sizes: Numbers) -> None:
         """The bytes of numbers behind their first eight."""
         ninth, tenth = (self.bytes[self.at[longer] + nth].astype(np.uint64) for nth in (8, 9))
         more = ninth > 0x7F
@@ -177,7 +123,7 @@ class _Cursor:
         found[longer] |= np.where(more, tenth << _LAST_BIT, np.uint64(0))
         sizes[longer] = np.where(more, 10, 9)
 
-    def sizes(self) -> _Numbers:
+    def sizes(self) -> Numbers:
         """How long the text or the bytes are that come next."""
         found = self.integers(10)
         if found.min() < 0 or found.max() > LONGEST:
@@ -413,7 +359,7 @@ def _floats(cursor: _Cursor, kind: str) -> pa.Array:
     return found
 
 
-def _integers(numbers: _Numbers, target: Primitive, value: Value, wanted: pa.DataType) -> pa.Array:
+def _integers(numbers: Numbers, target: Primitive, value: Value, wanted: pa.DataType) -> pa.Array:
     if target.kind == "double":
         return pa.array(numbers.astype(np.float64))
     logical = logical_type(target)

@@ -22,7 +22,8 @@ from latecomer.config.checks import PRIVATE
 from latecomer.config.damage import DamagedFile
 from latecomer.config.models import Pipeline
 from latecomer.config.sources import UnknownFields
-from latecomer.decode.arrow_avro import Messages, Plan, require_plain_avro
+from latecomer.decode.arrow_avro import Plan, avro_rows, require_plain_avro
+from latecomer.decode.arrow_framed import Framed
 from latecomer.decode.base import FileDecoder, NewReader
 from latecomer.decode.columns import CORRUPT, HEAD, KEPT, RECORD, SCHEMA_ID
 from latecomer.decode.files import SourceFile, grouped, together
@@ -90,11 +91,9 @@ class AvroRecords(FramedRecords):
         require_plain_avro(columns)
 
     def load(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
-        messages = Messages.of(records)
-        numbers = messages.distinct
-        self._have([number for number in numbers if number not in self.schemas.known], wait=True)
-        rows = messages.table({number: self._plan(number) for number in numbers}, columns)
-        return rows.append_column(SCHEMA_ID, pa.array(messages.numbers, pa.int32()))
+        framed = Framed.of(records)
+        self.know(framed.distinct)
+        return avro_rows(framed, {number: self._plan(number) for number in framed.distinct}, columns)
 
     def _plan(self, number: int) -> Plan:
         if number not in self._plans:
