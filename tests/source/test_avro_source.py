@@ -59,14 +59,16 @@ def test_writers_of_several_schemas_are_read_as_one(
     topic = kafka.create_topic()
     subject = f"{topic}-value"
     first, second, third = (writer(registry, topic, fields) for fields in (FIRST, SECOND, THIRD))
-    pipeline = avro_pipeline(tmp_path, kafka, topic, {"registry": registry.url, "subject": subject})
+    avro = {"registry": registry.url, "subject": subject, "version": 2}
+    pipeline = avro_pipeline(tmp_path, kafka, topic, avro)
     kafka.produce(topic, [first(payment(nth, amount=nth)) for nth in range(3)])
     kafka.produce(topic, [second(payment(3, paise=3, shop="chai"))])
+    kafka.produce(topic, [third(payment(4, paise=4, shop="dosa", note="x"))])
     report = run(pipeline, once=True, spark=spark)
     assert report.paths["log"] == "all 2 steps without Spark"
-    late = first(payment(5, amount=5))
+    late, more = first(payment(5, amount=5)), second(payment(6, paise=6, shop="idli"))
     bad = [b"\x01" + late[1:], late[:-1], b"\0\0", b'{"txn": "t9"}']
-    kafka.produce(topic, [third(payment(4, paise=4, shop="dosa", note="x")), late, *bad])
+    kafka.produce(topic, [third(payment(7, paise=7, shop="vada", note="x")), late, more, *bad])
     run(pipeline, drain=True, spark=spark)
     ids = (registry.asking.get(f"/subjects/{subject}/versions/{nth}")["id"] for nth in (1, 2, 3))
     one, two, three = map(int, ids)
@@ -74,9 +76,11 @@ def test_writers_of_several_schemas_are_read_as_one(
         *((f"t{nth}", nth, "none", one) for nth in range(3)),
         ("t3", 3, "chai", two),
         ("t4", 4, "dosa", three),
+        ("t7", 7, "vada", three),
         ("t5", 5, "none", one),
+        ("t6", 6, "idli", two),
     ]
-    assert totals(pipeline) == (6, sum(range(6)))
+    assert totals(pipeline) == (8, sum(range(8)))
     letters = Reader(pipeline).dead_letters().to_pylist()
     assert [each["raw_bytes"] or each["raw"].encode() for each in letters] == bad
     assert {each["reason"] for each in letters} == {"unreadable"}
