@@ -255,7 +255,8 @@ def test_rows_of_object_files_that_would_lose_something_are_dead_letters(
         paise = {"type": "bytes", "logicalType": "decimal", "precision": 8 + scale, "scale": scale}
         mixed = {"type": "array", "items": ["null", "int", "string"]}
         kinds = {"txn": "string", "at": MICROS, "paise": paise, "parts": {"type": "array", "items": paise}}
-        return record([{"name": name, "type": kind} for name, kind in {**kinds, "mixed": mixed}.items()])
+        more = {"mixed": mixed, **({"tip": "long"} if scale == 4 else {})}
+        return record([{"name": name, "type": kind} for name, kind in {**kinds, **more}.items()])
 
     (tmp_path / "payment.avsc").write_text(schema(2).replace('"precision": 10', '"precision": 6'))
     rows: list[dict[str, Any]] = [
@@ -266,15 +267,18 @@ def test_rows_of_object_files_that_would_lose_something_are_dead_letters(
         {"paise": Decimal(1), "parts": [], "mixed": ["ab-1"]},
     ]
     with open(tmp_path / "in" / "0.avro", "wb") as opened:
-        written = [{**payment(nth), **row} for nth, row in enumerate(rows)]
+        written = [{**payment(nth), **row, "tip": nth} for nth, row in enumerate(rows)]
         fastavro.writer(opened, json.loads(schema(4)), written)
     file = tmp_path / "in" / "0.avro"
     file.write_bytes(file.read_bytes().replace(b"ab-1", b"a\xff-1"))
     files = {"path": "in", "format": {"avro": {"schema_file": "payment.avsc"}}}
-    pipeline = pipeline_for(tmp_path, {"files": files})
+    pipeline = pipeline_for(tmp_path, {"files": files, "unknown_fields": "keep"})
     run(pipeline, drain=True, spark=spark)
-    assert logged(pipeline, "txn", "paise", "parts") == [("t0", Decimal("1.25"), [Decimal("0.50")])]
+    assert logged(pipeline, "txn", "paise", "parts", "unknown_fields") == [
+        ("t0", Decimal("1.25"), [Decimal("0.50")], '{"tip":0}')
+    ]
     letters = Reader(pipeline).dead_letters().to_pylist()
+    assert [each["raw"].partition('"tip":')[2] for each in letters] == ["1}", "2}", "3}", "4}"]
     assert [each["detail"] for each in letters[:3]] == [
         "column paise: 1.2501 is not a decimal(6,2)",
         "column paise: 12345.0000 is not a decimal(6,2)",

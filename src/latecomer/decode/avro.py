@@ -340,8 +340,11 @@ class AvroFiles(FileDecoder):
         }
 
     def _misread(self, found: Reading) -> str:
-        """A row that its columns do not take, as JSON, with all digits and bytes that it has; else null."""
-        return misread(self.columns, _fits(found, self.columns), self._values(found, as_written=True))
+        """A row that its columns do not take, as JSON, with all digits and bytes that it has, and with the fields that
+        are no columns; else null."""
+        unknown = _unknown(found)
+        values = {**self._values(found, as_written=True), **unknown}
+        return misread({**self.columns, **dict.fromkeys(unknown, "")}, _fits(found, self.columns), values)
 
     @property
     def _unknown(self) -> UnknownFields:
