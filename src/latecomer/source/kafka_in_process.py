@@ -51,9 +51,11 @@ class KafkaSource(Polled):
             return self._load(piece)
 
     def _load(self, piece: Range) -> Loaded:
+        from confluent_kafka import Message
+
         found = sorted(self.reader.fetcher.records(piece.until).items())
         records = [record for _, each in found for record in each]
-        values = [record.value() for record in records]
+        values = list(map(Message.value, records))
         if not values:
             raise Declined("a batch without a record")
         if None in values:
@@ -115,17 +117,22 @@ def collecting_later() -> Iterator[None]:
 
 def _stamps(records: Sequence[Any]) -> tuple[Any, Any]:
     """Whether the broker's clock has stamped each record, and the stamps, in milliseconds."""
-    said = chain.from_iterable(record.timestamp() for record in records)
+    from confluent_kafka import Message
+
+    said = chain.from_iterable(map(Message.timestamp, records))
     stamps = np.fromiter(said, np.int64, 2 * len(records)).reshape(-1, 2)
     return stamps[:, 0] == _BY_BROKER, stamps[:, 1]
 
 
 def _where(found: Sequence[tuple[Place, Sequence[Any]]]) -> dict[str, pa.Array]:
     """Where each record stands."""
+    from confluent_kafka import Message
+
     nth = pa.array(np.repeat(np.arange(len(found), dtype=np.int32), [len(each) for _, each in found]))
     topics, numbers = zip(*(place for place, _ in found), strict=True)
     origins = [f"{topic}/{number}" for topic, number in zip(topics, numbers, strict=True)]
-    offsets = np.fromiter((record.offset() for _, each in found for record in each), np.int64)
+    records = chain.from_iterable(each for _, each in found)
+    offsets = np.fromiter(map(Message.offset, records), np.int64)
     return {
         "topic": pa.array(topics, pa.string()).take(nth),
         "partition": pa.array(numbers, pa.int32()).take(nth),
