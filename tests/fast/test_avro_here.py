@@ -275,6 +275,17 @@ def test_messages_without_framing_are_left_to_spark(value: bytes) -> None:
         Framed.of([good, value, good]).distinct  # noqa: B018
 
 
+def test_records_in_one_another_without_end_are_left_to_spark() -> None:
+    """A writer's record may hold itself, and each byte be one more."""
+    chain = {"type": "record", "name": "Chain", "fields": [{"name": "more", "type": ["null", "Chain"]}]}
+    writer = record([{"name": "it", "type": "int"}, {"name": "chain", "type": chain}])
+    reader = record([{"name": "it", "type": "int"}])
+    few = number(7) + b"\x02" * 20 + b"\0"
+    assert loaded(reader, [(writer, few)]).to_pylist() == [{"it": 7}]
+    with pytest.raises(Declined, match="deep in one another"):
+        loaded(reader, [(writer, few), (writer, number(7) + b"\x02" * 100_000 + b"\0")])
+
+
 # What a decoder knows
 
 

@@ -36,6 +36,7 @@ _JOINED = tuple(
     )
 )
 """How eight groups of seven bits become four of fourteen, two of 28, and one of 56."""
+_DEEPEST = 40
 _ONE, _LAST_BIT = np.uint64(1), np.uint64(63)
 _DEFAULTS = {"string": (str,), "boolean": (bool,), "int": (int,), "bigint": (int,), "double": (int, float)}
 _MILLIS = ("timestamp-millis", "local-timestamp-millis")
@@ -98,9 +99,8 @@ class _Cursor:
         """A whole number of each, in so many bytes at most: five of 32 bits, ten of 64."""
         words = self.words[self.at]
         last = ~words & _CONTINUES
-        inside = (
-            (last & (~last + _ONE)) << _ONE
-        ) - _ONE  # the bits up to the end of the first byte that is the last
+        first = last & (~last + _ONE)
+        inside = (first << _ONE) - _ONE  # the bits up to the end of the number
         sizes = (np.bitwise_count(inside) >> 3).astype(np.int64)
         found = words & inside & _SEVEN_BITS
         for low, high, shift in _JOINED:
@@ -179,6 +179,8 @@ class Plan:
     def _any(self, cursor: _Cursor, written: Type, wanted: Type | None, way: _Way) -> _Columns:
         """The columns on this way and beyond it; without what is `wanted`, what was written is passed over."""
         source = self.writer.resolve(written)
+        if len(way) > _DEEPEST:
+            raise Declined("records that are deep in one another")
         if not len(cursor):
             return self._nulls(0, way) if wanted is not None else {}
         if isinstance(source, Union):
