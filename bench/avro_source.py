@@ -1,4 +1,5 @@
-"""The same events as Avro from a topic, as JSON from a topic, and as files of JSON: `python -m bench.avro_source`.
+"""The same events as files of JSON, and from topics as JSON, as JSON with its schema and as Avro: `python -m
+bench.avro_source`.
 
 Each is read three times, in turn, in one session that is warm by then; the best of the last two counts.
 """
@@ -19,6 +20,7 @@ from typing import Any
 import fastavro
 from confluent_kafka import Producer
 
+from bench.contenders import processor_seconds
 from bench.kafka_source import JAVA, send
 from latecomer.config.models import Pipeline
 from latecomer.running import run
@@ -42,6 +44,19 @@ FIELDS = [
     {"name": "status", "type": {"type": "enum", "name": "Status", "symbols": ["SUCCESS", "FAILED"]}},
 ]
 SCHEMA = {"type": "record", "name": "Payment", "fields": FIELDS}
+RULES = {
+    "type": "object",
+    "properties": {
+        "at": {"type": "string", "maxLength": 40},
+        "tower": {"type": "string", "minLength": 1},
+        "merchant": {"type": "string"},
+        "paise": {"type": "integer", "minimum": 0, "maximum": 10**9},
+        "status": {"enum": ["SUCCESS", "FAILED"]},
+    },
+    "required": ["at", "paise"],
+    "additionalProperties": False,
+}
+"""A rule for each field of the same events as JSON."""
 
 
 def rows(count: int) -> Iterator[dict[str, Any]]:
@@ -60,8 +75,12 @@ def as_json(row: dict[str, Any]) -> bytes:
     return json.dumps({**row, "at": row["at"].isoformat().replace("+00:00", "Z")}).encode()
 
 
+def head(number: int) -> bytes:
+    return struct.pack(">bI", 0, number)
+
+
 def as_avro(row: dict[str, Any], number: int, schema: Any) -> bytes:
-    written = io.BytesIO(struct.pack(">bI", 0, number))
+    written = io.BytesIO(head(number))
     written.seek(0, io.SEEK_END)
     fastavro.schemaless_writer(written, schema, row)
     return written.getvalue()
@@ -82,19 +101,22 @@ def pipeline(work: Path, source: dict[str, Any]) -> Pipeline:
     )
 
 
-def measured(count: int, work: Path) -> dict[str, float]:
+def measured(count: int, work: Path) -> dict[str, tuple[float, float]]:
+    """Seconds by the clock, and of the processor without the broker's."""
     broker = Broker(work / "kafka", java=JAVA).start()
-    topics = {kind: broker.create_topic(partitions=PARTITIONS) for kind in ("json", "avro")}
+    topics = {kind: broker.create_topic(partitions=PARTITIONS) for kind in ("json", "checked", "avro")}
     schema, folder = fastavro.parse_schema(SCHEMA), work / "in"
     folder.mkdir()
     texts: list[list[bytes]] = [[] for _ in range(FILES)]
     producer = Producer({**broker.settings, "linger.ms": 50, "compression.type": "lz4"})
     with beside(work / "registry.db") as registry:
         number = registry.asking.register("payments-value", json.dumps(SCHEMA))
+        rules = registry.asking.register("checked-value", json.dumps(RULES), schemaType="JSON")
         for nth, row in enumerate(rows(count)):
             text = as_json(row)
             texts[nth * FILES // count].append(text)
             send(producer, topics["json"], text, nth % PARTITIONS)
+            send(producer, topics["checked"], head(rules) + text, nth % PARTITIONS)
             send(producer, topics["avro"], as_avro(row, number, schema), nth % PARTITIONS)
         producer.flush()
         for nth, lines in enumerate(texts):
@@ -104,17 +126,26 @@ def measured(count: int, work: Path) -> dict[str, float]:
         sources = {
             "json files": {"files": {"path": str(folder)}, "schema": COLUMNS},
             "json topic": {"kafka": kafka["json"], "schema": COLUMNS},
+            "checked json topic": {
+                "kafka": kafka["checked"],
+                "format": {"json": {"registry": registry.url}},
+                "schema": COLUMNS,
+            },
             "avro topic": {"kafka": kafka["avro"], "format": {"avro": avro}},
         }
         spark = build_session("bench", work / "spark.log", **with_jars(kafka_connector(), avro_reader()))
-        found: dict[str, list[float]] = {kind: [] for kind in sources}
+        others = [broker.process.pid] if broker.process else []
+        found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in sources}
         for attempt in range(3):
             for kind, source in sources.items():
-                began = time.monotonic()
+                began, worked = time.monotonic(), processor_seconds(others)
                 run(pipeline(work / f"{kind}-{attempt}".replace(" ", "-"), source), once=True, spark=spark)
-                found[kind].append(time.monotonic() - began)
+                found[kind].append((time.monotonic() - began, processor_seconds(others) - worked))
     broker.kill()
-    return {kind: min(seconds[1:]) for kind, seconds in found.items()}
+    clocks, work_done = (
+        {kind: min(each[nth] for each in found[kind][1:]) for kind in found} for nth in (0, 1)
+    )
+    return {kind: (clocks[kind], work_done[kind]) for kind in found}
 
 
 def main() -> None:
@@ -124,9 +155,14 @@ def main() -> None:
     asked = parser.parse_args()
     asked.work.mkdir(parents=True)
     seconds = measured(asked.events, asked.work)
-    told = {kind: f"{took:.2f} s, {asked.events / took:,.0f} events/s" for kind, took in seconds.items()}
-    ratio = seconds["json files"] / seconds["avro topic"]
-    print(json.dumps({**told, "avro topic / json files": round(ratio, 2)}, indent=1))
+    clock, worked = ({kind: each[nth] for kind, each in seconds.items()} for nth in (0, 1))
+    for kind in seconds:
+        ratios = [round(of["json files"] / of[kind], 2) for of in (clock, worked)]
+        print(
+            f"{kind}: {clock[kind]:.2f} s, {asked.events / clock[kind]:,.0f} events/s, {ratios[0]} of files; "
+            f"processor {worked[kind]:.2f} s, {ratios[1]} of files",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -34,13 +34,13 @@ def numbered(number: int) -> str:
 
 
 def test_a_hundred_registrations_of_one_schema_are_one(own: Server) -> None:
-    start = threading.Barrier(50)
+    start = threading.Barrier(100)
 
     def register(number: int) -> int:
         start.wait(30)
         return own.asking.register("parallel", ONE)
 
-    with ThreadPoolExecutor(50) as pool:
+    with ThreadPoolExecutor(100) as pool:
         ids = list(pool.map(register, range(100)))
     assert set(ids) == {1}
     assert own.asking.get("/subjects/parallel/versions") == [1]
@@ -52,7 +52,7 @@ def test_parallel_registrations_of_many_schemas_have_numbers_of_their_own(own: S
         return number, own.asking.register(f"s{number % 7}", numbered(number // 7))
 
     own.asking("PUT", "/config", {"compatibility": "NONE"})
-    with ThreadPoolExecutor(20) as pool:
+    with ThreadPoolExecutor(100) as pool:
         found = dict(pool.map(register, [*range(70), *range(70)]))
     ids = {number // 7: found[number] for number in found}
     assert len(set(ids.values())) == 10

@@ -23,6 +23,7 @@ from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
 from latecomer.decode import retrying
 from latecomer.errors import RegistryOutage
+from latecomer.fast import VARIABLE
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.source.fixes import Fix
@@ -58,13 +59,16 @@ def test_writers_of_several_schemas_are_read_as_one(
     topic = kafka.create_topic()
     subject = f"{topic}-value"
     first, second, third = (writer(registry, topic, fields) for fields in (FIRST, SECOND, THIRD))
-    pipeline = avro_pipeline(tmp_path, kafka, topic, {"registry": registry.url, "subject": subject})
+    avro = {"registry": registry.url, "subject": subject, "version": 2}
+    pipeline = avro_pipeline(tmp_path, kafka, topic, avro)
     kafka.produce(topic, [first(payment(nth, amount=nth)) for nth in range(3)])
     kafka.produce(topic, [second(payment(3, paise=3, shop="chai"))])
-    run(pipeline, once=True, spark=spark)
-    late = first(payment(5, amount=5))
+    kafka.produce(topic, [third(payment(4, paise=4, shop="dosa", note="x"))])
+    report = run(pipeline, once=True, spark=spark)
+    assert report.paths["log"] == "all 2 steps without Spark"
+    late, more = first(payment(5, amount=5)), second(payment(6, paise=6, shop="idli"))
     bad = [b"\x01" + late[1:], late[:-1], b"\0\0", b'{"txn": "t9"}']
-    kafka.produce(topic, [third(payment(4, paise=4, shop="dosa", note="x")), late, *bad])
+    kafka.produce(topic, [third(payment(7, paise=7, shop="vada", note="x")), late, more, *bad])
     run(pipeline, drain=True, spark=spark)
     ids = (registry.asking.get(f"/subjects/{subject}/versions/{nth}")["id"] for nth in (1, 2, 3))
     one, two, three = map(int, ids)
@@ -72,9 +76,11 @@ def test_writers_of_several_schemas_are_read_as_one(
         *((f"t{nth}", nth, "none", one) for nth in range(3)),
         ("t3", 3, "chai", two),
         ("t4", 4, "dosa", three),
+        ("t7", 7, "vada", three),
         ("t5", 5, "none", one),
+        ("t6", 6, "idli", two),
     ]
-    assert totals(pipeline) == (6, sum(range(6)))
+    assert totals(pipeline) == (8, sum(range(8)))
     letters = Reader(pipeline).dead_letters().to_pylist()
     assert [each["raw_bytes"] or each["raw"].encode() for each in letters] == bad
     assert {each["reason"] for each in letters} == {"unreadable"}
@@ -82,7 +88,9 @@ def test_writers_of_several_schemas_are_read_as_one(
     assert replay(pipeline, spark=spark).equal
 
 
+@pytest.mark.parametrize("way", ["on", pytest.param("off", marks=pytest.mark.long)])
 def test_a_batch_waits_for_a_schema_that_cannot_be_had(
+    way: str,
     spark: SparkSession,
     kafka: Client,
     tmp_path: Path,
@@ -91,6 +99,7 @@ def test_a_batch_waits_for_a_schema_that_cannot_be_had(
 ) -> None:
     """An id that is not known yet and a registry that is down make no dead letters; known ids need no registry."""
     monkeypatch.setattr(retrying, "LONGEST_WAIT", 0.5)
+    monkeypatch.setenv(VARIABLE, way)
     topic, subject, database = kafka.create_topic(), fresh("payments"), tmp_path / "registry.db"
     with beside(database) as registry:
         one = registry.asking.register(subject, record(SECOND))
@@ -115,7 +124,8 @@ def test_a_batch_waits_for_a_schema_that_cannot_be_had(
             assert registry.asking.register(subject, record(THIRD)) == one + 1
             awaited(lambda: len(logged(pipeline, "txn")) == 3)
     kafka.produce(topic, [framed(one + 1, record(THIRD), payment(3, paise=3, shop="dosa", note=""))])
-    run(pipeline, drain=True, spark=spark)
+    report = run(pipeline, drain=True, spark=spark)
+    assert report.paths["log"].startswith("all 2" if way == "on" else "0 of 2")
     assert logged(pipeline, "txn", "paise", "schema_id") == [
         ("t0", 0, one),
         ("t1", 1, one + 1),

@@ -198,6 +198,97 @@ def test_lists_of_each_writer(spark: SparkSession, tmp_path: Path) -> None:
     assert rows.where(f"{CORRUPT} is not null").count() == 1
 
 
+def test_texts_anywhere_that_are_not_utf_8_and_decimals_of_many_digits(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """They are dead letters wherever they are: in unions, in what becomes JSON text, in fields that are kept."""
+    inner = {"type": "record", "name": "Inner", "fields": [{"name": "s", "type": "string"}]}
+    other = {"type": "record", "name": "Other", "fields": [{"name": "b", "type": "bytes"}]}
+    many = {"type": "array", "items": "string"}
+    kinds: dict[str, Any] = {
+        "one": ["null", "int", "string", many],
+        "two": ["null", inner, other],
+        "three": {"type": "array", "items": ["null", "int", "string"]},
+        "paise": ["null", DECIMAL],
+        "huge": ["null", {**DECIMAL, "precision": 40}],
+    }
+    fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    reader, writer = record(fields), record([*fields, {"name": "more", "type": "string"}])
+    swapped = {**kinds, "paise": kinds["huge"], "huge": kinds["paise"]}
+    crossed = record([{"name": name, "type": kind} for name, kind in swapped.items()])
+    rescaled = record([{"name": "huge", "type": {**DECIMAL, "scale": 3}}])
+    by = decoder(tmp_path, reader, {1: writer, 2: crossed})
+    kept = by.pipeline.source.model_copy(update={"unknown_fields": "keep"})
+    by.pipeline = by.pipeline.model_copy(update={"source": kept})
+    row: dict[str, Any] = {"one": "ab-1", "two": ("shop.Inner", {"s": "ab-2"}), "three": ["ab-3", 1]}
+    nothing = {"paise": None, "huge": None}
+    whole = framed(1, writer, {**row, **nothing, "more": "ab-4"})
+    messages = [
+        whole,
+        *(whole.replace(b"ab-%d" % nth, b"a\xff-%d" % nth) for nth in range(1, 5)),
+        framed(1, writer, {**row, **nothing, "one": ["a, b", "c"], "more": "\ufffd"}),
+        framed(2, crossed, {**row, **nothing}),
+        framed(2, crossed, {**row, **nothing, "paise": Decimal(1)}),
+        framed(2, crossed, {**row, **nothing, "huge": Decimal("1.25")}),
+    ]
+    records = own_session(spark).createDataFrame(pa.table({RECORD: pa.array(messages, pa.binary())}))
+    rows = by.decoded(records, reading(by.reader).columns)
+    found = rows.where(f"{CORRUPT} is null").drop(CORRUPT).toArrow().to_pylist()
+    assert [each["one"] for each in found] == ["ab-1", '["a, b","c"]', "ab-1", "ab-1"]
+    assert found[0]["two"] == '{"s":"ab-2"}'
+    assert found[0]["three"] == '[{"member1":"ab-3"},{"member0":1}]'
+    assert [each["huge"] for each in found] == [None, None, None, b"}"]
+    dead = [bytes(each[0]) for each in rows.select(rows[CORRUPT].cast("binary")).collect() if each[0]]
+    assert dead == [*messages[1:5], messages[7]]
+    by = decoder(tmp_path, record([fields[-1]]), {3: rescaled})
+    (scaled,) = decoded(spark, by, [framed(3, rescaled, {"huge": Decimal(1)})])
+    assert scaled[CORRUPT] is not None
+
+
+def test_rows_of_object_files_that_would_lose_something_are_dead_letters(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Digits after the point, digits before it, in a list; bytes that are no text, in what becomes JSON text."""
+    (tmp_path / "in").mkdir()
+
+    def schema(scale: int) -> str:
+        paise = {"type": "bytes", "logicalType": "decimal", "precision": 8 + scale, "scale": scale}
+        mixed = {"type": "array", "items": ["null", "int", "string"]}
+        kinds = {"txn": "string", "at": MICROS, "paise": paise, "parts": {"type": "array", "items": paise}}
+        more = {"mixed": mixed, **({"tip": "long"} if scale == 4 else {})}
+        return record([{"name": name, "type": kind} for name, kind in {**kinds, **more}.items()])
+
+    (tmp_path / "payment.avsc").write_text(schema(2).replace('"precision": 10', '"precision": 6'))
+    rows: list[dict[str, Any]] = [
+        {"paise": Decimal("1.25"), "parts": [Decimal("0.5")], "mixed": [1]},
+        {"paise": Decimal("1.2501"), "parts": [], "mixed": []},
+        {"paise": Decimal("12345"), "parts": [], "mixed": []},
+        {"paise": Decimal(1), "parts": [Decimal(1), Decimal("0.001")], "mixed": []},
+        {"paise": Decimal(1), "parts": [], "mixed": ["ab-1"]},
+    ]
+    with open(tmp_path / "in" / "0.avro", "wb") as opened:
+        written = [{**payment(nth), **row, "tip": nth} for nth, row in enumerate(rows)]
+        fastavro.writer(opened, json.loads(schema(4)), written)
+    file = tmp_path / "in" / "0.avro"
+    file.write_bytes(file.read_bytes().replace(b"ab-1", b"a\xff-1"))
+    files = {"path": "in", "format": {"avro": {"schema_file": "payment.avsc"}}}
+    pipeline = pipeline_for(tmp_path, {"files": files, "unknown_fields": "keep"})
+    run(pipeline, drain=True, spark=spark)
+    assert logged(pipeline, "txn", "paise", "parts", "unknown_fields") == [
+        ("t0", Decimal("1.25"), [Decimal("0.50")], '{"tip":0}')
+    ]
+    letters = Reader(pipeline).dead_letters().to_pylist()
+    assert [each["raw"].partition('"tip":')[2] for each in letters] == ["1}", "2}", "3}", "4}"]
+    assert [each["detail"] for each in letters[:3]] == [
+        "column paise: 1.2501 is not a decimal(6,2)",
+        "column paise: 12345.0000 is not a decimal(6,2)",
+        "column parts[1]: 0.0010 is not a decimal(6,2)",
+    ]
+    assert "is not utf-8" in letters[3]["detail"]
+    assert b"a\xff-1" in letters[3]["raw_bytes"]
+    assert check_ledger(pipeline, spark) == []
+
+
 @pytest.fixture
 def unlimited(spark: SparkSession) -> None:
     """Spark's JVM as a user may bring it: it has read Avro before, and knows no limits."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+import pyarrow as pa
 from py4j.java_gateway import JavaPackage
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,15 +22,18 @@ from latecomer.config.checks import PRIVATE
 from latecomer.config.damage import DamagedFile
 from latecomer.config.models import Pipeline
 from latecomer.config.sources import UnknownFields
+from latecomer.decode.arrow_avro import Plan, avro_rows, require_plain_avro
+from latecomer.decode.arrow_framed import Framed
 from latecomer.decode.base import FileDecoder, NewReader
 from latecomer.decode.columns import CORRUPT, HEAD, KEPT, RECORD, SCHEMA_ID
 from latecomer.decode.files import SourceFile, grouped, together
 from latecomer.decode.framing import HEAD_SIZE, FramedRecords, head_of, number_of
 from latecomer.decode.nested import changed_in, holds_in
-from latecomer.decode.parquet import not_text
+from latecomer.decode.parquet import misread
 from latecomer.decode.retrying import reading as reading_file
 from latecomer.decode.unknown import as_json, kept_values
 from latecomer.errors import MachineError
+from latecomer.fast import Declined
 from latecomer.model.avro import (
     Reading,
     Schema,
@@ -77,6 +81,27 @@ class AvroRecords(FramedRecords):
     @cached_property
     def schemas(self) -> WriterSchemas:
         return WriterSchemas.of(self.pipeline)
+
+    @cached_property
+    def _plans(self) -> dict[int, Plan]:
+        """How the messages of each id that came are read in this process."""
+        return {}
+
+    def require_fast(self, columns: Mapping[str, str]) -> None:
+        require_plain_avro(columns)
+
+    def load(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
+        framed = Framed.of(records)
+        self.know(framed.distinct)
+        return avro_rows(framed, {number: self._plan(number) for number in framed.distinct}, columns)
+
+    def _plan(self, number: int) -> Plan:
+        if number not in self._plans:
+            writer = self.schemas.known[number]
+            if not isinstance(writer, Schema):
+                raise Declined("a schema that cannot be used")
+            self._plans[number] = Plan(writer, reading(self.reader, writer, self._unknown != "ignore"))
+        return self._plans[number]
 
     def decoded(self, records: DataFrame, columns: Mapping[str, str]) -> DataFrame:
         require_spark_avro(records.sparkSession)
@@ -169,16 +194,18 @@ def _at(value: Value, place: str) -> str:
     return ".".join(map(quoted, ((place, *value.way) if place else value.way)))
 
 
-def value_sql(value: Value, kind: str, place: str = "") -> str:
-    """A column of this type, in SQL, from where it lies within what Spark has read: the column `place`, or the row."""
+def value_sql(value: Value, kind: str, place: str = "", as_written: bool = False) -> str:
+    """A column of this type, in SQL, from where it lies within what Spark has read: the column `place`, or the row.
+    `as_written`, it is for people, and has all that was written, whether or not the column takes it."""
     at = _at(value, place)
     match value.given:
         case "json":
-            return as_json(at)
+            return f"if({_json_fits(at)}, {as_json(at)}, cast({at} as string))" if as_written else as_json(at)
         case "list":
             if kind == "string":  # as it is in stores that were made before
                 return as_json(at)
-            return at if value.kind == kind else changed_in(at, value.kind, kind, _element_sql)
+            change = _written_element_sql if as_written else _element_sql
+            return at if value.kind == kind else changed_in(at, value.kind, kind, change)
         case "uuid":
             return _UUID.format(at)
         case "nanos" | "local_nanos":
@@ -188,7 +215,7 @@ def value_sql(value: Value, kind: str, place: str = "") -> str:
         case "union":
             texts = ", ".join(_text_sql(member, place) for member in value.members)
             return f"coalesce({texts}, cast(null as string))"
-    return at if value.kind == kind else f"try_cast({at} as {kind})"
+    return at if as_written else _cast_sql(at, value.kind, kind)
 
 
 def _from_nanos(sql: str, kind: str) -> str:
@@ -199,37 +226,70 @@ def _element_sql(sql: str, read: str, kind: str) -> str:
     """A value in a list or a map. A number that is wanted as a moment has nanoseconds."""
     if (read, kind) == ("bigint", "timestamp"):
         return _from_nanos(sql, kind)
-    return sql if read == kind else f"try_cast({sql} as {kind})"
+    return _cast_sql(sql, read, kind)
+
+
+def _written_element_sql(sql: str, read: str, kind: str) -> str:
+    return sql if is_decimal(kind) else _element_sql(sql, read, kind)
+
+
+def _cast_sql(sql: str, read: str, kind: str) -> str:
+    if read == kind:
+        return sql
+    return f"cast(null as {kind})" if "binary" in (read, kind) else f"try_cast({sql} as {kind})"
+
+
+def _text_sql(value: Value, place: str) -> str:
+    """A value of a union as text."""
+    if value.given == "list":
+        return as_json(_at(value, place))
+    sql = value_sql(value, value.kind, place)
+    return f"base64({sql})" if value.kind == "binary" else f"cast({sql} as string)"
+
+
+# Whether a column takes what was written
+
+
+def _fits(found: Reading, columns: Mapping[str, str], place: str = "") -> list[str]:
+    """What must hold of a record that was read: its texts are in UTF-8, and its numbers such as their columns take."""
+    values = {name: found.values[name] for name in columns if name in found.values}
+    told = [each for name, value in values.items() for each in _value_fits(value, columns[name], place)]
+    return [*told, *map(_json_fits, _unknown(found, place).values())]
+
+
+def _value_fits(value: Value, kind: str, place: str) -> list[str]:
+    at = _at(value, place)
+    match value.given:
+        case "union":
+            return [each for member in value.members for each in _value_fits(member, member.kind, place)]
+        case "list" if kind != "string":
+            return [each for each in [holds_in(at, value.kind, kind, _element_fits)] if each]
+        case "list" | "json":
+            return [_json_fits(at)]
+        case "plain":
+            return [each for each in [_element_fits(at, value.kind, kind)] if each]
+    return []
 
 
 def _element_fits(sql: str, read: str, kind: str) -> str:
     if kind == "string":
         return f"coalesce(is_valid_utf8({sql}), true)"
-    return (
-        f"coalesce(try_cast({sql} as {kind}) = {sql}, {sql} is null)"
-        if is_decimal(kind) and read != kind
-        else ""
-    )
+    if read == kind or not (is_decimal(read) or is_decimal(kind)):
+        return ""
+    if "binary" in (read, kind):  # more digits than a decimal has in Spark
+        return f"{sql} is null"
+    return f"({sql} is null or coalesce(try_cast({sql} as {kind}) = {sql}, false))"
 
 
-def _text_sql(value: Value, place: str) -> str:
-    sql = value_sql(value, value.kind, place)
-    return f"base64({sql})" if value.kind == "binary" else f"cast({sql} as string)"
+def _json_fits(sql: str) -> str:
+    """Whether all texts in a value are UTF-8. JSON has U+FFFD for what is not; a plain text keeps the bytes."""
+    whole = f"coalesce(is_valid_utf8(cast({sql} as string)), true)"
+    return f"(not coalesce(contains({as_json(f'struct({sql})')}, '\ufffd'), false) or {whole})"
 
 
 def _fine(found: Reading, columns: Mapping[str, str], place: str) -> str:
-    """Whether a record was read: all of it, its texts in UTF-8, and its numbers such as their columns take."""
-    told = [f"coalesce({quoted(place)}.{MARK}, false)"]
-    for name, kind in columns.items():
-        value = found.values[name]
-        at = _at(value, place)
-        if value.given == "plain" and kind == "string":
-            told.append(f"coalesce(is_valid_utf8({at}), true)")
-        elif value.given == "list" and kind != "string":
-            told += filter(None, [holds_in(at, value.kind, kind, _element_fits)])
-        elif is_decimal(kind) and value.kind != kind:
-            told.append(f"({at} is null or coalesce(try_cast({at} as {kind}) = {at}, false))")
-    return " and ".join(told)
+    """Whether a record was read, all of it, and its columns take it."""
+    return " and ".join([f"coalesce({quoted(place)}.{MARK}, false)", *_fits(found, columns, place)])
 
 
 @dataclass(frozen=True)
@@ -263,29 +323,37 @@ class AvroFiles(FileDecoder):
             options = {"avroSchema": found.text, "datetimeRebaseMode": "CORRECTED", "ignoreExtension": "true"}
             for paths in together(group):
                 read = reader().format("avro").options(**options).load(list(paths))
-                values = {name: found.values[name] for name in self.columns if name in found.values}
-                missing = [name for name in self.columns if name not in values]
                 part = read.select(
-                    *(
-                        F.expr(value_sql(value, self.columns[name])).alias(name)
-                        for name, value in values.items()
-                    ),
-                    *(F.lit(None).cast(self.columns[name]).alias(name) for name in missing),
+                    *(F.expr(sql).alias(name) for name, sql in self._values(found).items()),
+                    F.expr(self._misread(found)).alias(CORRUPT),
                     *([kept_values(_unknown(found)).alias(KEPT)] if self._unknown != "ignore" else []),
                 )
-                parts.append(self._with_corrupt(part))
+                parts.append(self._with_refused(part))
         return parts
+
+    def _values(self, found: Reading, as_written: bool = False) -> dict[str, str]:
+        return {
+            name: value_sql(found.values[name], kind, as_written=as_written)
+            if name in found.values
+            else f"cast(null as {kind})"
+            for name, kind in self.columns.items()
+        }
+
+    def _misread(self, found: Reading) -> str:
+        """A row that its columns do not take, as JSON, with all digits and bytes that it has, and with the fields that
+        are no columns; else null."""
+        unknown = _unknown(found)
+        values = {**self._values(found, as_written=True), **unknown}
+        return misread({**self.columns, **dict.fromkeys(unknown, "")}, _fits(found, self.columns), values)
 
     @property
     def _unknown(self) -> UnknownFields:
         return self.pipeline.source.unknown_fields
 
-    def _with_corrupt(self, part: DataFrame) -> DataFrame:
-        corrupt = F.expr(not_text(self.columns))
+    def _with_refused(self, part: DataFrame) -> DataFrame:
         if self._unknown == "ignore":
-            return part.withColumn(CORRUPT, corrupt)
-        found = part.withColumn(CORRUPT, corrupt)
-        found = found.withColumn(KEPT, F.when(F.col(CORRUPT).isNull(), F.col(KEPT)))
+            return part
+        found = part.withColumn(KEPT, F.when(F.col(CORRUPT).isNull(), F.col(KEPT)))
         if self._unknown == "keep":
             return found
         columns = ", ".join(map(quoted, self.columns))

@@ -57,6 +57,16 @@ class RecordDecoder(ABC):
         they are to `wait`, those of which nothing is known anywhere are corrupt."""
         return False
 
+    def require_fast(self, columns: Mapping[str, str]) -> None:
+        """`Declined` where Spark has to decode such records, whatever they hold."""
+        raise Declined("records that only Spark decodes")
+
+    def load(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
+        """The columns of some records in this process, and SCHEMA_ID where a record says it; `Declined` where Spark has
+        to decode them. What has to be learned is learned: `SchemaOutage` while it cannot be."""
+        self.require_fast(columns)
+        raise NotImplementedError
+
 
 class FileDecoder(ABC):
     """Decodes whole files of one format."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -13,6 +14,9 @@ from latecomer.config.checks import PRIVATE
 from latecomer.config.registered_json import RegisteredJson
 from latecomer.config.sources import UnknownFields
 from latecomer.decode import json_rules
+from latecomer.decode.arrow_checked import Rules
+from latecomer.decode.arrow_framed import Framed, Numbers
+from latecomer.decode.arrow_json import require_plain_columns
 from latecomer.decode.columns import CORRUPT, HEAD, INVALID, RECORD, SCHEMA_ID
 from latecomer.decode.framing import (
     HEAD_SIZE,
@@ -24,6 +28,7 @@ from latecomer.decode.framing import (
 )
 from latecomer.decode.json import JsonRecords
 from latecomer.errors import SourceError
+from latecomer.fast import Declined
 from latecomer.model.jsonschema import Schema, SchemaError, Validator
 from latecomer.model.jsonschema.records import NotJson, read_record
 from latecomer.model.unknown_fields import Known, unknown_names
@@ -85,6 +90,35 @@ class CheckedJson(FramedRecords):
             ),
             *others,
         )
+
+    @cached_property
+    def _rules(self) -> dict[int, Rules]:
+        """What is checked in this process of the records of each id."""
+        return {}
+
+    def require_fast(self, columns: Mapping[str, str]) -> None:
+        require_plain_columns(columns)
+
+    def load(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
+        framed = Framed.of(records)
+        if self._validates:
+            self.know(framed.distinct)
+
+        def read(number: int, rows: Numbers) -> pa.Table:
+            texts = [records[row][HEAD_SIZE:] for row in rows]
+            if not self._validates:
+                return JsonRecords(self._unknown).load(texts, columns)
+            return self._rules_of(number, columns).read(texts)
+
+        return framed.by_writer(read)
+
+    def _rules_of(self, number: int, columns: Mapping[str, str]) -> Rules:
+        if number not in self._rules:
+            schema = self.schemas.known[number]
+            if not isinstance(schema, Schema):
+                raise Declined("a schema that cannot be used")
+            self._rules[number] = Rules.of(schema, columns, self._unknown == "ignore")
+        return self._rules[number]
 
     def _checked(self, rows: DataFrame) -> DataFrame:
         """The rows with SCHEMA_ID, null where it is of no use, whether they are JSON, and whether it is valid."""

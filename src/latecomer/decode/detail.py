@@ -154,6 +154,8 @@ class Explainer:
     def _misread(self, raw: str, header: Sequence[str]) -> str | None:
         if self._framed is not None:
             return self._framed_mistake(raw.encode())
+        if isinstance(self.pipeline.format, Avro) and not self.as_json:
+            return self._misfits(_fields(raw), _fits_exactly)
         if isinstance(self.pipeline.format, Decoder) and not self.as_json:
             return f"decoder {self.pipeline.format.kind} does not read it"
         if self.pipeline.format == "csv" and not self.as_json:
@@ -309,6 +311,16 @@ def _is_number(text: str) -> bool:
 def _fits_decimal(text: str, kind: str) -> bool:
     number = written_number(text)
     return number is not None and fits(number, types.whole_digits(kind))
+
+
+def _fits_exactly(value: Any, kind: str) -> bool:
+    """Whether a column takes a value of Avro, of which no digit may be lost."""
+    if not types.is_decimal(kind):
+        return kind != "binary" or isinstance(value, str)
+    number = written_number(str(value))
+    if number is None or not fits(number, types.whole_digits(kind)):
+        return False
+    return number == round(number, types.scale_of(kind))
 
 
 def _fits_moment(text: str, kind: str) -> bool:

@@ -94,6 +94,10 @@ class FramedRecords(RecordDecoder):
         unknown = records.where(self.unknown(F.col(RECORD))).select(head.alias(HEAD)).distinct()
         return self._have(sorted(number_of(row[HEAD]) for row in unknown.toArrow().to_pylist()), wait)
 
+    def know(self, numbers: Sequence[int]) -> None:
+        """Learn the schemas of these ids, as far as they are not known."""
+        self._have([number for number in numbers if number not in self.schemas.known], wait=True)
+
     def _have(self, numbers: Sequence[int], wait: bool) -> bool:
         self._missing = set(numbers) if wait else set()
         self.schemas.learn(numbers, wait and self.schemas.registered.unknown_id == "wait")

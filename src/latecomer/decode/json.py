@@ -18,6 +18,7 @@ from latecomer.decode.decimals import decimals_as_text
 from latecomer.decode.files import SourceFile, grouped, together
 from latecomer.decode.nested import flattened, read_ddl
 from latecomer.decode.text import TextFiles, runs_on
+from latecomer.fast import Declined
 from latecomer.model.types import is_decimal, is_nested, leaf_types
 
 
@@ -74,3 +75,16 @@ class JsonRecords(RecordDecoder):
         return lines.json_records(
             lines.as_lines(records), UTF8, columns, blanks=True, unknown=self.unknown_fields, known=self.known
         )
+
+    def require_fast(self, columns: Mapping[str, str]) -> None:
+        require_plain_columns(columns)
+
+    def load(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
+        """Records of a line of plain JSON each."""
+        text = b"\n".join(records)
+        if text.count(b"\n") != len(records) - 1:
+            raise Declined("records of several lines")
+        rows = json_lines(text, columns, others=self.unknown_fields == "ignore")
+        if rows.num_rows != len(records):
+            raise Declined("records that are not one object each")
+        return rows

@@ -156,14 +156,20 @@ def from_nanos(column: str, kind: str) -> str:
 def not_text(columns: Mapping[str, str]) -> str:
     """The row as JSON, with the bytes that it has, where a text of it is not UTF-8; else null."""
     texts = [sql for name, kind in columns.items() if (sql := valid_text(quoted(name), kind))]
-    if not texts:
+    return misread(columns, texts, {name: quoted(name) for name in columns})
+
+
+def misread(columns: Mapping[str, str], rules: Sequence[str], values: Mapping[str, str]) -> str:
+    """The row as JSON, with the bytes that it has, where one of the `rules` does not hold; else null. `values` has the
+    SQL of the columns."""
+    if not rules:
         return "cast(null as string)"
     # In ISO-8859-1 every byte is a character, so no byte is lost on the way through JSON.
     fields = ", ".join(
-        f"{_latin(quoted(name), kind)} as {quoted(_latin_text(name))}" for name, kind in columns.items()
+        f"{_latin(values[name], kind)} as {quoted(_latin_text(name))}" for name, kind in columns.items()
     )
     whole = f"to_json(struct({fields}), map('ignoreNullFields', 'false'))"
-    return f"case when not ({' and '.join(texts)}) then cast(encode({whole}, 'ISO-8859-1') as string) end"
+    return f"case when not ({' and '.join(rules)}) then cast(encode({whole}, 'ISO-8859-1') as string) end"
 
 
 def valid_text(sql: str, kind: str) -> str:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from latecomer.config.merged import SOURCE
 from latecomer.decode.arrow_text import moments
+from latecomer.decode.columns import SCHEMA_ID
 from latecomer.fast import Declined
 from latecomer.log.envelope import beyond_the_ledger
 from latecomer.model import types
@@ -108,7 +109,9 @@ def enveloped(rows: pa.Table, reading: Reading, batch: int, first_tick: int = 0)
         "position": rows.column(POSITION),
         **ids,
         **said,
-        "schema_id": pa.array(np.ones(count, np.int32)),
+        "schema_id": rows.column(SCHEMA_ID)
+        if SCHEMA_ID in rows.column_names
+        else pa.array(np.ones(count, np.int32)),
         "batch": pa.array(np.full(count, batch, np.int64)),
         "tick": pa.array(tick),
         **payload,

@@ -97,7 +97,8 @@ class Client:
     def subjects(self, prefix: str = "", deleted: Deleted = Deleted.LEFT_OUT) -> list[str]:
         query = {"subjectPrefix": prefix} if prefix else {}
         found = self._ask("GET", "/subjects", {**query, **_deleted(deleted)})
-        return [str(each) for each in self._list(found)]
+        # Not every registry knows the parameter.
+        return [str(each) for each in self._list(found) if str(each).startswith(prefix)]
 
     def versions(self, subject: str, deleted: Deleted = Deleted.LEFT_OUT) -> list[int]:
         """The numbers of a subject's versions; none where there is no such subject."""
@@ -167,7 +168,12 @@ class Client:
     def problems(self, subject: str, schema: Definition) -> list[str]:
         """Why a schema could not become a version of a subject; none if it could."""
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions"
-        found = self._ask("POST", path, {"verbose": "true"}, schema.body())
+        try:
+            found = self._ask("POST", path, {"verbose": "true"}, schema.body())
+        except RegistryError as error:
+            if error.code == NO_SUBJECT:  # some registries say so of a subject that would be new
+                return []
+            raise
         if not isinstance(found, dict) or "is_compatible" not in found:
             raise self._strange()
         if found["is_compatible"]:

@@ -158,7 +158,8 @@ class Loaded:
     """The rows of a slice in this process, none of which is a dead letter so far."""
 
     rows: pa.Table
-    """The source's columns, ORIGIN, POSITION, in microseconds LANDED and, where the source says it, PARTITION."""
+    """The source's columns, ORIGIN, POSITION, in microseconds LANDED and, where the source says them, PARTITION and
+    SCHEMA_ID."""
     clock: Clock
     """What said when they came."""
 

@@ -1,4 +1,4 @@
-"""Topics as a source, also without Spark: records of plain JSON as typed columns (ADR 0056)."""
+"""Topics as a source, also without Spark: records of plain JSON, or of Avro, as typed columns (ADR 0056)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.config.kafka import METADATA
-from latecomer.decode.arrow_json import json_lines, require_plain_columns
-from latecomer.decode.json import JsonRecords
+from latecomer.decode.columns import SCHEMA_ID
 from latecomer.fast import Declined
 from latecomer.source.base import NO_CLOCK, Clock, Loaded, Slice
 from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
@@ -35,36 +34,33 @@ class KafkaSource(Polled):
     reader: KafkaReader
 
     def require_fast(self) -> None:
-        if not isinstance(self.decoder, JsonRecords):
-            raise Declined("records of another format than JSON")
         if other := next((what for what in self._said.values() if what not in _READ_HERE), None):
             raise Declined(f"a column with the {other} of a record")
         if any(self.read_columns[name] != METADATA[what] for name, what in self._said.items()):
             raise Declined("a column of another type than Kafka has")
-        require_plain_columns(self._columns_within)
+        if self.reader.id_header is not None:
+            raise Declined("ids in headers")
+        self.decoder.require_fast(self._columns_within)
 
     def load(self, piece: Slice) -> Loaded:
-        """Records of a line of plain JSON each."""
         self.require_fast()
         if not isinstance(piece, Range):
             raise Declined("a slice of another source")
+        self.decoder.prepare()
         with collecting_later():
             return self._load(piece)
 
     def _load(self, piece: Range) -> Loaded:
+        from confluent_kafka import Message
+
         found = sorted(self.reader.fetcher.records(piece.until).items())
         records = [record for _, each in found for record in each]
-        values = [record.value() for record in records]
+        values = list(map(Message.value, records))
         if not values:
             raise Declined("a batch without a record")
         if None in values:
             raise Declined("a record without a value")
-        text = b"\n".join(values)
-        if text.count(b"\n") != len(values) - 1:
-            raise Declined("records of several lines")
-        rows = json_lines(text, self._columns_within, others=not self.looks_for_unknown)
-        if rows.num_rows != len(values):
-            raise Declined("records that are not one object each")
+        rows = self.decoder.load(values, self._columns_within)
         by_broker, stamps = _stamps(records)
         if self.reader.topics.arrival == "read":
             landed, stamped = np.full(len(records), piece.newest, np.int64), np.zeros(len(records), bool)
@@ -89,7 +85,8 @@ class KafkaSource(Polled):
             POSITION: where[POSITION],
             LANDED: pa.array(landed, pa.int64()),
         }
-        return Loaded(pa.table({**named, **places}), clock)
+        numbered = {SCHEMA_ID: rows.column(SCHEMA_ID)} if SCHEMA_ID in rows.column_names else {}
+        return Loaded(pa.table({**named, **places, **numbered}), clock)
 
     def close(self) -> None:
         self.reader.fetcher.close()
@@ -120,17 +117,22 @@ def collecting_later() -> Iterator[None]:
 
 def _stamps(records: Sequence[Any]) -> tuple[Any, Any]:
     """Whether the broker's clock has stamped each record, and the stamps, in milliseconds."""
-    said = chain.from_iterable(record.timestamp() for record in records)
+    from confluent_kafka import Message
+
+    said = chain.from_iterable(map(Message.timestamp, records))
     stamps = np.fromiter(said, np.int64, 2 * len(records)).reshape(-1, 2)
     return stamps[:, 0] == _BY_BROKER, stamps[:, 1]
 
 
 def _where(found: Sequence[tuple[Place, Sequence[Any]]]) -> dict[str, pa.Array]:
     """Where each record stands."""
+    from confluent_kafka import Message
+
     nth = pa.array(np.repeat(np.arange(len(found), dtype=np.int32), [len(each) for _, each in found]))
     topics, numbers = zip(*(place for place, _ in found), strict=True)
     origins = [f"{topic}/{number}" for topic, number in zip(topics, numbers, strict=True)]
-    offsets = np.fromiter((record.offset() for _, each in found for record in each), np.int64)
+    records = chain.from_iterable(each for _, each in found)
+    offsets = np.fromiter(map(Message.offset, records), np.int64)
     return {
         "topic": pa.array(topics, pa.string()).take(nth),
         "partition": pa.array(numbers, pa.int32()).take(nth),

@@ -278,7 +278,9 @@ class _Maker:
             if other is None or _family(other) != _family(own):
                 continue
             if each.kind == found.kind or (each.kind == "int" and other.name.startswith("time-")):
-                return each.kind, other
+                # Of more digits than Spark's decimals have, the bytes are the column: those of its own scale.
+                as_bytes = (own.precision or 0) > MOST_DIGITS and own.scale == other.scale
+                return each.kind, own if as_bytes else other
         return found.kind, own
 
     def _kept(self, record: Record, field: Field) -> bool:
