@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Per cent of lines and branches.
 COVERED := 95
+# Tests wait for brokers, databases and one another: on two cores three processes are quicker than two.
+WORKERS := 3
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo example-kafka test test-long bench bench-check bench-keep bench-peers classes lint types unit docs setup format clean help
@@ -50,7 +52,7 @@ classes: $(VENV)/.dev
 # The floor is checked in a second step: where it is checked in the first, what the workers covered is not shown.
 unit: $(VENV)/.dev
 	@mkdir -p build
-	$(BIN)/python -m slipcover --json --out build/coverage.json -m pytest -n 2 --dist worksteal -m "not long" --durations=25
+	$(BIN)/python -m slipcover --json --out build/coverage.json -m pytest -n $(WORKERS) --dist worksteal -m "not long" --durations=25
 	$(BIN)/python -m slipcover --merge build/coverage.json --out build/coverage.json --skip-covered --fail-under $(COVERED)
 
 test-long: $(VENV)/.dev

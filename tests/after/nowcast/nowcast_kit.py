@@ -111,7 +111,7 @@ def _tick(
     at = NOON + (int(events["came"][rows].max()) if now is None else now)
     newest = NOON + int(events["time"][: rows[-1] + 1].max())
     met = timeline.watermark
-    timeline.extend([Head(at - at % SECOND, at, "p0", len(rows), newest)])
+    timeline.extend([Head(at // SECOND, at, "p0", len(rows), newest)])
     row = {
         "batch": batch,
         "tick": batch,
