@@ -61,5 +61,5 @@ CASES: dict[str, Case] = {
     "kafka": Case(servers.kafka, _large),
     "rebuild": Case(verbs.rebuild, _days, checked=True),
     "flights": Case(verbs.flights),
-    "startup": Case(verbs.startup, checked=True),
+    "startup": Case(verbs.startup, _batches_of(600, count=1), checked=True),
 }
