@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -25,6 +26,7 @@ from latecomer.decode.files import SourceFile
 from latecomer.decode.json import JsonFiles, JsonRecords
 from latecomer.fast import VARIABLE, Declined
 from latecomer.log.envelope import micros as micros_sql
+from latecomer.log.envelope import micros as spark_micros
 from latecomer.log.in_process import micros
 from latecomer.model.strategies import Bounded
 from latecomer.pipeline import Engine
@@ -231,6 +233,29 @@ def test_what_the_fast_path_reads_spark_reads_alike_as_records(
     for name in [CORRUPT, *([KEPT] if unknown == "keep" else [])]:
         assert there.column(name).null_count == there.num_rows
     assert shown(there) == shown(here)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe"])
+def test_wall_clocks_are_those_of_java(spark: SparkSession, zone: str) -> None:
+    """Every ten minutes of the days on which the clocks of 2025 change; what Arrow declines is left out."""
+    days = [
+        date(2025, 3, 9),
+        date(2025, 3, 30),
+        date(2025, 4, 6),
+        date(2025, 10, 5),
+        date(2025, 10, 26),
+        date(2025, 11, 2),
+    ]
+    every = [f"{day}T{hour:02d}:{tens}0:00" for day in days for hour in range(24) for tens in range(6)]
+    here: dict[str, int] = {}
+    for text in every:
+        with contextlib.suppress(Declined):
+            (here[text],) = micros(pa.array([text]), "string", None, zone).to_pylist()
+    assert len(every) - len(here) in (3, 6)
+    there = spark.createDataFrame(pa.table({"at": list(here)})).selectExpr(
+        f"{spark_micros('at', 'string', None, zone)} as m"
+    )
+    assert pa.table(there.toArrow()).column("m").to_pylist() == list(here.values())
 
 
 def moment(second: float) -> str:

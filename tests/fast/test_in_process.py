@@ -19,6 +19,7 @@ from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.ids import event_id
 from latecomer.model.verdicts import Fate, fate_of, judge
 from latecomer.model.windows import Calendar, Global, Sliding, Tumbling
+from latecomer.model.zones import to_local, to_utc
 from latecomer.source.columns import LANDED, ORIGIN, POSITION
 from latecomer.windowing.exact_arrow import (
     decimals,
@@ -188,13 +189,29 @@ def test_columns_of_times_are_times() -> None:
         (pa.array([naive.date()], pa.date32()), "date", moment.replace(hour=0)),
     ]:
         assert micros(column, kind, None, "UTC").to_pylist() == [to_micros(expected)]
-    with pytest.raises(Declined):
-        micros(pa.array([naive], pa.timestamp("us")), "timestamp_ntz", None, "Asia/Kolkata")
+    in_india = micros(pa.array([naive], pa.timestamp("us")), "timestamp_ntz", None, "Asia/Kolkata")
+    assert in_india.to_pylist() == [to_micros(moment) - 330 * MINUTE]
 
 
-def test_a_time_without_a_zone_declines_in_another_zone() -> None:
-    with pytest.raises(Declined):
-        micros(pa.array(["2026-01-05T14:00:00"]), "string", None, "Asia/Kolkata")
+@given(
+    st.lists(TIMES, min_size=1, max_size=10),
+    st.sampled_from(["Europe/Berlin", "Asia/Kolkata", "America/New_York"]),
+)
+def test_times_without_a_zone_are_those_of_the_wall_clock(times: list[int], zone: str) -> None:
+    shown = [to_local(time, zone) for time in times]
+    texts = [to_moment(time).strftime("%Y-%m-%dT%H:%M:%S.%f") for time in shown]
+    assert micros(pa.array(texts), "string", None, zone).to_pylist() == [to_utc(time, zone) for time in shown]
+
+
+def test_of_two_times_with_one_name_the_first_is_meant_and_none_that_the_clock_leaves_out() -> None:
+    autumn = micros(pa.array(["2025-10-26T02:30:00"]), "string", None, "Europe/Berlin")
+    assert autumn.to_pylist() == [to_micros(datetime(2025, 10, 26, 0, 30, tzinfo=UTC))]
+    for text in ("2025-03-30T02:30:00", "1899-12-31T23:00:00"):
+        with pytest.raises(Declined):
+            micros(pa.array([text]), "string", None, "Europe/Berlin")
+
+
+def test_a_time_with_a_zone_is_of_that_zone() -> None:
     assert micros(pa.array(["1970-01-01T00:00:01Z"]), "string", None, "Asia/Kolkata").to_pylist() == [
         1_000_000
     ]

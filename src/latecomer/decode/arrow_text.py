@@ -66,7 +66,7 @@ def typed(texts: pa.Array, kind: str) -> pa.Array:
             case "date":
                 return _dates(texts)
             case "timestamp" | "timestamp_ntz":
-                found = moments(texts, zoned=None if kind == "timestamp" else False)
+                found = moments(texts, bare=kind == "timestamp_ntz")
                 require_recent(found)
                 return found.cast(wanted)
         return _numbers(texts, kind, wanted)
@@ -129,15 +129,34 @@ def require_finite(numbers: pa.Array | pa.ChunkedArray) -> None:
         raise Declined("a number that is infinite, or none")
 
 
-def moments(texts: pa.Array, zoned: bool | None = None) -> pa.Array:
-    """Written times in microseconds; those without a zone are UTC. `zoned` asks that all have one, or that none has."""
+def moments(texts: pa.Array, zone: str = "UTC", bare: bool = False) -> pa.Array:
+    """Written times in microseconds; those without a zone are the wall clock of `zone`. Of those that are to be `bare`
+    none may have a zone."""
     usual = pc.all(pc.match_substring_regex(texts, _USUAL), min_count=0).as_py()
     if not usual and not pc.all(pc.match_substring_regex(texts, _TIMED), min_count=0).as_py():
         raise Declined("times that are written in another way")
-    if zoned is not None:
-        said = pc.ends_with(texts, "Z") if usual else pc.match_substring_regex(texts, _ZONED)
-        if not pc.all(said if zoned else pc.invert(said), min_count=0).as_py():
-            raise Declined("times with a zone" if not zoned else "times without a zone")
+    if zone == "UTC" and not bare:
+        return _in_utc(texts, usual)
+    said = pc.ends_with(texts, "Z") if usual else pc.match_substring_regex(texts, _ZONED)
+    some = pc.any(said, min_count=0).as_py()
+    if some and (bare or not pc.all(said, min_count=0).as_py()):
+        raise Declined("times with a zone" if bare else "times with a zone among others without")
+    found = _in_utc(texts, usual)
+    return found if some or zone == "UTC" else at_wall_clock(found, zone)
+
+
+def at_wall_clock(local: pa.Array, zone: str) -> pa.Array:
+    """The instants at which the clock of a zone shows these times, the earlier of two; all in microseconds."""
+    require_recent(local)
+    try:
+        shown = local.cast(pa.timestamp("us"))
+        return pc.assume_timezone(shown, zone, ambiguous="earliest", nonexistent="raise").cast(pa.int64())
+    except pa.ArrowInvalid:
+        raise Declined("times that the clock of a zone leaves out") from None
+
+
+def _in_utc(texts: pa.Array, usual: bool) -> pa.Array:
+    """Those without a zone as if they were UTC."""
     try:
         if usual:
             return pc.utf8_rtrim(texts, "Z").cast(pa.timestamp("us")).cast(pa.int64())

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.merged import SOURCE
-from latecomer.decode.arrow_text import moments
+from latecomer.decode.arrow_text import at_wall_clock, moments
 from latecomer.decode.columns import SCHEMA_ID
 from latecomer.fast import Declined
 from latecomer.log.envelope import beyond_the_ledger
@@ -191,12 +191,13 @@ def micros(column: pa.Array, kind: str, unit: str | None, zone: str) -> pa.Array
     if kind in types.INTEGERS:
         return _of_numbers(column.cast(pa.int64()), unit or "s")
     if kind == "string":
-        return moments(column, zoned=None if zone == "UTC" else True)
+        return moments(column, zone=zone)
     if kind == "timestamp":
         return column.cast(pa.int64())
-    if kind not in ("timestamp_ntz", "date") or zone != "UTC":
-        raise Declined(f"times of type {kind}, or in the zone {zone}")
-    return column.cast(pa.timestamp("us")).cast(pa.int64())
+    if kind not in ("timestamp_ntz", "date"):
+        raise Declined(f"times of type {kind}")
+    local = column.cast(pa.timestamp("us")).cast(pa.int64())
+    return local if zone == "UTC" else at_wall_clock(local, zone)
 
 
 def _of_numbers(numbers: pa.Array, unit: str) -> pa.Array:
