@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +18,10 @@ import pytest
 from after.nowcast.nowcast_kit import Story, tell
 from cli.cli_kit import MINUTE, NOON, Lake
 from dashboard.dashboard_kit import HOSTILE, close, new_lake, told_store
+from latecomer.config.load import load_pipeline
 from latecomer.dashboard.serving import TOKEN, Dashboard
 from programs_kit import chromium
+from spark_kit import quick_start
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -108,6 +113,50 @@ def test_it_follows_while_batches_are_published(tmp_path: Path, page: Page) -> N
         seen(page, served, "", "3 batches complete")
         close(lake, 3, NOON + 5 * MINUTE, on_time=40)
         page.get_by_text("4 batches complete").wait_for()
+
+
+PIPELINE = """\
+name: live
+store: store
+source: {files: {path: arrivals, format: json}, columns: {at: timestamp, shop: string, paise: bigint}}
+event: {time: at}
+watermark: {strategy: bounded, delay: 1s}
+outputs:
+  minutes: {window: {tumbling: 1m}, by: [shop], aggregates: {paise: sum(paise)}, late: update, allowed_lateness: 1h}
+"""
+
+
+@pytest.mark.long
+def test_it_follows_a_pipeline_that_runs(tmp_path: Path, page: Page) -> None:
+    """A process of its own runs; files come, and what is late corrects a number that the page shows."""
+    file, arrivals = tmp_path / "live.yaml", tmp_path / "arrivals"
+    file.write_text(PIPELINE, encoding="utf-8")
+    arrivals.mkdir()
+
+    def arrive(name: str, *rows: tuple[str, int]) -> None:
+        lines = [
+            json.dumps({"at": f"2026-04-25T12:{at}Z", "shop": "a", "paise": paise}) for at, paise in rows
+        ]
+        (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
+        (tmp_path / name).rename(arrivals / name)
+
+    arrive("1.json", ("00:10", 7), ("01:30", 1))
+    run = [sys.executable, "-m", "latecomer", "run", str(file)]
+    with subprocess.Popen(run, cwd=tmp_path, env={**os.environ, **quick_start()}) as running:
+        try:
+            with Dashboard([load_pipeline(file)], "127.0.0.1", 0) as served:
+                page.goto(served.url + "#windows?output=minutes")
+                page.get_by_role("link", name="why is paise 7").wait_for(timeout=3 * PATIENCE)
+                arrive("2.json", ("00:20", 5), ("01:40", 1))
+                page.get_by_role("link", name="why is paise 12").wait_for()
+                page.get_by_role("link", name="Now").click()
+                page.get_by_text("running").first.wait_for()
+                picture(page, "live")
+                running.send_signal(signal.SIGINT)
+                assert running.wait(60) == 0
+                page.get_by_text("stopped").first.wait_for()
+        finally:
+            running.kill()
 
 
 def test_a_number_leads_to_its_explanation(tmp_path: Path, page: Page) -> None:
