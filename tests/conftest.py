@@ -26,6 +26,7 @@ from examples_kit import usual
 from faults.faults_kit import Died, left_behind, write_pipeline
 from latecomer.cli import steps
 from latecomer.config.load import load_pipeline
+from latecomer.config.zoned import use_zone
 from latecomer.decode import retrying
 from latecomer.errors import MachineError
 from latecomer.fast import VARIABLE as FAST
@@ -76,6 +77,12 @@ def no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that cannot be read is tried again at once."""
     monkeypatch.setattr(retrying, "sleep", lambda _: None)
+
+
+@pytest.fixture(autouse=True)
+def in_utc() -> None:
+    """A verb leaves the zone that it printed in to those who come after it in the same process."""
+    use_zone("UTC")
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,9 @@ from latecomer.config.load import (
     check_against,
     check_renames,
     check_secrets,
+    doubts,
     load_pipeline,
     parse_pipeline,
-    waits_for_ever,
     warnings,
 )
 from latecomer.errors import PipelineError
@@ -518,7 +518,7 @@ def test_partitions_without_idle_after_are_warned_of_by_validate(tmp_path: Path)
 
     def warned(text: str) -> list[str]:
         file.write_text(text, encoding="utf-8")
-        return [str(problem) for problem in waits_for_ever(parse_pipeline(text, file), file)]
+        return [str(problem) for problem in doubts(parse_pipeline(text, file), file)]
 
     assert warned(GOOD) == []
     (one,) = warned(GOOD.replace(", idle_after: 2m", ""))

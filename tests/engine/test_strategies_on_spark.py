@@ -177,6 +177,7 @@ def test_a_marker_may_be_text(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_predicate_that_spark_cannot_use_is_refused(
     spark: SparkSession, tmp_path: Path, where: str, told: str, fix: str
 ) -> None:
+    (tmp_path / "in").mkdir()
     pipeline = Pipeline(
         name="wrong",
         store=str(tmp_path / "store"),

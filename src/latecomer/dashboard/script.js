@@ -298,13 +298,13 @@
     const drawn = names.find(name => found.windows.some(each => each.panes.some(pane => pane.numbers[name] !== null)));
     const estimated = found.windows.some(each => likely.has(spot(each)));
     made.push(aboutNowcast(found.nowcast));
-    made.push(table(["window", ...found.keys, "life", ...(estimated ? ["complete"] : []), ...names.map(name => ({ name, n: true })), { name: "panes", n: true }, ...(drawn ? [drawn + " over time"] : [])],
+    made.push(table(["window", ...found.keys, ...names.map(name => ({ name, n: true })), "life", ...(estimated ? ["complete"] : []), { name: "panes", n: true }, ...(drawn ? [drawn + " over time"] : [])],
       found.windows.map(each => [
         el("a", { href: link("explain", { output: found.output, window: each.start, key: JSON.stringify(each.key) }) }, moment(each.start)),
         ...found.keys.map(name => each.key[name] === null ? el("i", {}, "null") : each.key[name]),
+        ...names.map(name => [each.values === null ? "–" : el("a", { href: link("explain", { output: found.output, window: each.start, key: JSON.stringify(each.key) }), "aria-label": `why is ${name} ${each.values[name]}` }, each.values[name] ?? "null"), probably(likely.get(spot(each)), name)]),
         [tag(each.stage, KINDS[each.stage]), each.final ? el("span", { cls: "pale small" }, " final") : ""],
         ...(estimated ? [fullness(likely.get(spot(each)))] : []),
-        ...names.map(name => [each.values === null ? "–" : el("a", { href: link("explain", { output: found.output, window: each.start, key: JSON.stringify(each.key) }), "aria-label": `why is ${name} ${each.values[name]}` }, each.values[name] ?? "null"), probably(likely.get(spot(each)), name)]),
         count(each.panes.length), ...(drawn ? [lifeline(each, drawn)] : [])]), "Windows, the newest first"));
     const step = to => el("a", { href: link("windows", { output: found.output, window: asked.get("window"), key: asked.get("key"), skip: to || "" }) }, to > found.skip ? "older" : "newer");
     made.push(el("p", {}, found.skip ? [step(Math.max(found.skip - 50, 0)), " "] : "", found.more ? step(found.skip + 50) : ""));
