@@ -56,7 +56,7 @@ unit: $(VENV)/.dev
 	$(BIN)/python -m slipcover --merge build/coverage.json --out build/coverage.json --skip-covered --fail-under $(COVERED)
 
 test-long: $(VENV)/.dev
-	LATECOMER_TEST_EXAMPLES=20 $(BIN)/pytest -n 2 --dist worksteal -m "long or drawn" -v --durations=25 -o faulthandler_timeout=3600
+	LATECOMER_TEST_EXAMPLES=20 $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "long or drawn" -v --durations=25 -o faulthandler_timeout=3600
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
