@@ -36,6 +36,8 @@ from latecomer.windowing.judge_in_process import _fates, _windows
 
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
 TIMES = st.integers(-(10**15), 4 * 10**15)
+RECENT = st.integers(-(10**15), 2 * 10**15)
+"""Up to 2033."""
 MINUTE = 60_000_000
 WINDOWS = [
     Tumbling("1m"),
@@ -194,7 +196,7 @@ def test_columns_of_times_are_times() -> None:
 
 
 @given(
-    st.lists(TIMES, min_size=1, max_size=10),
+    st.lists(RECENT, min_size=1, max_size=10),
     st.sampled_from(["Europe/Berlin", "Asia/Kolkata", "America/New_York"]),
 )
 def test_times_without_a_zone_are_those_of_the_wall_clock(times: list[int], zone: str) -> None:
@@ -206,7 +208,7 @@ def test_times_without_a_zone_are_those_of_the_wall_clock(times: list[int], zone
 def test_of_two_times_with_one_name_the_first_is_meant_and_none_that_the_clock_leaves_out() -> None:
     autumn = micros(pa.array(["2025-10-26T02:30:00"]), "string", None, "Europe/Berlin")
     assert autumn.to_pylist() == [to_micros(datetime(2025, 10, 26, 0, 30, tzinfo=UTC))]
-    for text in ("2025-03-30T02:30:00", "1899-12-31T23:00:00"):
+    for text in ("2025-03-30T02:30:00", "1899-12-31T23:00:00", "2040-07-01T12:00:00"):
         with pytest.raises(Declined):
             micros(pa.array([text]), "string", None, "Europe/Berlin")
 

@@ -42,6 +42,8 @@ _ZONED = r"(Z|[+-][0-9]{2}:[0-9]{2})$"
 _BEYOND_MICROS = r"(\.[0-9]{6})[0-9]{1,3}"
 _FIRST = int(np.datetime64("1900", "us").astype(np.int64))
 """Calendars and zones are of one mind from here on."""
+_LAST_LISTED = int(np.datetime64("2037", "us").astype(np.int64))
+"""Arrow knows the changes of clocks that are listed one by one, and not the rules that go on after them."""
 
 
 def column_type(kind: str) -> pa.DataType:
@@ -148,6 +150,8 @@ def moments(texts: pa.Array, zone: str = "UTC", bare: bool = False) -> pa.Array:
 def at_wall_clock(local: pa.Array, zone: str) -> pa.Array:
     """The instants at which the clock of a zone shows these times, the earlier of two; all in microseconds."""
     require_recent(local)
+    if (pc.max(local).as_py() or 0) >= _LAST_LISTED:
+        raise Declined("times on wall clocks from 2037 on")
     try:
         shown = local.cast(pa.timestamp("us"))
         return pc.assume_timezone(shown, zone, ambiguous="earliest", nonexistent="raise").cast(pa.int64())

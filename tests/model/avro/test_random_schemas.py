@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import given
@@ -24,10 +25,26 @@ from latecomer.model.avro import (
 
 @given(schemas())
 def test_a_schema_reads_itself(schema: Any) -> None:
-    """But for a field whose alias is another field's name: it would stand for both of them."""
+    """But for a field whose alias is another field's name or alias: it would stand for both of them."""
     problems = incompatibilities(schema_of(schema), schema_of(copy.deepcopy(schema)))
-    assert [problem for problem in problems if problem.path[-1] != "aliases"] == []
-    assert not problems or "'tip'" in str(schema)
+    if not any(map(names_one_twice, records_in(schema))):
+        assert problems == []
+
+
+def records_in(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        if "fields" in schema:
+            yield schema
+        for value in schema.values():
+            yield from records_in(value)
+    elif isinstance(schema, list):
+        for each in schema:
+            yield from records_in(each)
+
+
+def names_one_twice(record: dict[str, Any]) -> bool:
+    names = [name for field in record["fields"] for name in {field["name"], *field.get("aliases", [])}]
+    return len(names) != len(set(names))
 
 
 @given(schemas())

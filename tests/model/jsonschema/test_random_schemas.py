@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from examples_kit import drawn
@@ -34,11 +34,18 @@ def written_alike(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def library_can_judge(schema: Any, draft: str) -> bool:
+    """Its `unevaluated…` of 2019-09 are not those of that draft: `contains` evaluates items, as in
+    2020-12, `additionalProperties` does not, and where `items` is true or false it fails."""
+    return "2019-09" not in draft or "unevaluated" not in written_alike(schema)
+
+
 @drawn(400)
 @given(seeds, st.sampled_from(list(DRAFTS)))
 def test_our_validator_answers_as_the_library_does(seed: int, draft: str) -> None:
     rng = Random(seed)
     schema = whole_schema(rng, draft)
+    assume(library_can_judge(schema, draft))
     ours, theirs = Validator(schema_of(schema)), judge(schema)
     for _ in range(12):
         value = value_for(rng, schema, schema) if rng.random() < 0.8 else anything(rng)
@@ -57,6 +64,7 @@ def test_compatible_means_that_every_value_of_the_writer_is_valid_for_the_reader
         nonlocal compatible, tried
         rng = Random(seed)
         one = whole_schema(rng, draft)
+        assume(library_can_judge(one, draft))
         pair = [one, changed(rng, one)]
         rng.shuffle(pair)
         reader, writer = pair
