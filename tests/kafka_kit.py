@@ -130,7 +130,7 @@ class Client:
         _done(self.admin.delete_records([TopicPartition(name, partition, before)]))
 
     def topics(self) -> set[str]:
-        return set(self.admin.list_topics(timeout=10).topics)
+        return set(self.admin.list_topics(timeout=PATIENCE).topics)
 
     def config(self, topic: str) -> dict[str, str]:
         (asked,) = self.admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
@@ -148,13 +148,13 @@ class Client:
         _done(self.admin.create_acls([rule]))
 
     def partitions(self, topic: str) -> list[int]:
-        found = self.admin.list_topics(topic, timeout=10).topics[topic]
+        found = self.admin.list_topics(topic, timeout=PATIENCE).topics[topic]
         return [] if found.error else sorted(found.partitions)
 
     def watermarks(self, topic: str, partition: int = 0) -> tuple[int, int]:
         """The first offset, and the one after the last."""
         with self._consumer() as consumer:
-            return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)  # type: ignore[no-any-return]
+            return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=PATIENCE)  # type: ignore[no-any-return]
 
     def produce(
         self, topic: str, records: Iterable[bytes | str | dict[str, Any] | tuple[Any, Any]], **place: Any
