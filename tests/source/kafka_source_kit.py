@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -70,3 +72,11 @@ def totals(pipeline: Pipeline) -> tuple[int, int]:
     """How many payments stand, and what they come to."""
     rows = Reader(pipeline).results("minutes").to_pylist()
     return sum(row["payments"] for row in rows), sum(row["paise"] for row in rows)
+
+
+def awaited(true: Callable[[], bool]) -> None:
+    """Wait for what a run beside this does."""
+    deadline = time.monotonic() + 120
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)

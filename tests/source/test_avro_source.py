@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.source.fixes import Fix
 from source.avro_source_kit import FIRST, SECOND, THIRD, avro_pipeline, framed, payment, record
-from source.kafka_source_kit import logged, totals
+from source.kafka_source_kit import awaited, logged, totals
 from spark_kit import running_beside
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "registry"))
@@ -134,13 +133,6 @@ def test_a_batch_waits_for_a_schema_that_cannot_be_had(
     ]
     assert Reader(pipeline).dead_letters().num_rows == 0
     assert check_ledger(pipeline, spark) == []
-
-
-def awaited(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
 
 
 def test_a_poison_id_may_be_a_dead_letter_and_be_replayed(

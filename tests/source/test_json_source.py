@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from latecomer.running import run
 from latecomer.source.fixes import Fix
 from latecomer.store.store import Store, source_columns
 from source import avro_source_kit as avro_kit
-from source.kafka_source_kit import SCHEMA, logged, payments, totals
+from source.kafka_source_kit import SCHEMA, awaited, logged, payments, totals
 from spark_kit import running_beside
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "registry"))
@@ -145,13 +144,6 @@ def payment(nth: int, **more: Any) -> dict[str, Any]:
 def letters_of(pipeline: Pipeline) -> list[tuple[str, str, bytes]]:
     found = Reader(pipeline).dead_letters().to_pylist()
     return [(each["reason"], each["detail"], each["raw_bytes"] or each["raw"].encode()) for each in found]
-
-
-def awaited(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
 
 
 def test_each_record_is_checked_by_the_schema_that_it_names(
