@@ -43,6 +43,15 @@ def attempted(step: Callable[[], _Result]) -> _Result | LeftToSpark:
         return LeftToSpark(f"Arrow says: {str(error).partition(chr(10))[0]}")
 
 
+def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):
+            return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+    return column
+
+
 def is_on() -> bool:
     """Whether the fast path may be used."""
     return os.environ.get(VARIABLE, "on").strip().lower() not in ("off", "0", "false", "no")

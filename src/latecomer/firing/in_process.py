@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.models import Output
-from latecomer.fast import MOST_ROWS, Declined
+from latecomer.fast import MOST_ROWS, Declined, flat
 from latecomer.firing.batch import Batch, by_arrival
 from latecomer.firing.columns import Lane
 from latecomer.firing.lanes import Lanes
@@ -24,7 +24,6 @@ from latecomer.store.files import Location, dataset, write_table
 from latecomer.store.layout import TIMESTAMP, EventLayout
 from latecomer.timeline.keeper import Step
 from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
-from latecomer.windowing.exact_arrow import flat
 from latecomer.windowing.judge import CODES, FATES
 from latecomer.windowing.judge_in_process import Micros, judged
 from latecomer.windowing.merge import Merger

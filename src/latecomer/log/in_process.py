@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from latecomer.config.merged import SOURCE
 from latecomer.decode.arrow_text import at_wall_clock, moments
 from latecomer.decode.columns import SCHEMA_ID
-from latecomer.fast import Declined
+from latecomer.fast import Declined, flat
 from latecomer.log.envelope import beyond_the_ledger
 from latecomer.model import types
 from latecomer.model.durations import EARLIEST, LATEST
@@ -49,11 +49,6 @@ def head_columns(found: pa.Table, every: int) -> HeadColumns:
     }
     nth = np.asarray(partitions.indices.cast(pa.int64()))
     return HeadColumns.of(every, partitions.dictionary.to_pylist(), nth=nth, **whole)
-
-
-def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def sums_of(rows: pa.Table, columns: Mapping[str, str], measures: Mapping[str, str]) -> dict[str, Decimal]:

@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
-from latecomer.fast import Declined
+from latecomer.fast import Declined, flat
 from latecomer.model import types
 from latecomer.model.expressions import Expression, expression
 from latecomer.store.layout import EventLayout, arrow_type
-from latecomer.windowing.exact_arrow import finite, flat
+from latecomer.windowing.exact_arrow import finite
 
 MOST_BY_ROW = 250_000
 """So many rows have their derived columns computed one by one."""

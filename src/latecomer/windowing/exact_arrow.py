@@ -23,15 +23,6 @@ _ROOM = 1 << 30
 """High halves within this leave a sum of 64 bits room, whatever the low halves of a million rows come to."""
 
 
-def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
-            return column.chunk(0) if column.num_chunks else pa.array([], column.type)
-    return column
-
-
 def unscaled(column: pa.Array) -> pa.Array:
     """A column of whole numbers or decimals as 64 bits: of a decimal, its digits without the point."""
     if pa.types.is_integer(column.type):

@@ -12,13 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from latecomer.config.models import Output
-from latecomer.fast import MOST_ROWS, Declined
+from latecomer.fast import MOST_ROWS, Declined, flat
 from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict, fate_of
 from latecomer.model.windows import FIRST_MOMENT, FixedWindow, Global, Sliding, Tumbling
 from latecomer.store.layout import EventLayout
 from latecomer.windowing.derived_in_process import Seen, as_seen
-from latecomer.windowing.exact_arrow import flat
 from latecomer.windowing.judge import CODES
 
 Micros: TypeAlias = npt.NDArray[np.int64]

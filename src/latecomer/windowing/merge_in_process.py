@@ -10,14 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.fast import MOST_ROWS, Declined
+from latecomer.fast import MOST_ROWS, Declined, flat
 from latecomer.model import types
 from latecomer.model.panes import Timing
 from latecomer.model.verdicts import Fate
 from latecomer.store.columns import EVENTS, measure_column
 from latecomer.windowing.columns import END, FATE, KEY, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
 from latecomer.windowing.derived_in_process import expressions_of
-from latecomer.windowing.exact_arrow import flat
 from latecomer.windowing.judge import CODES
 from latecomer.windowing.judge_in_process import Flags, Judged
 from latecomer.windowing.merge import Merger

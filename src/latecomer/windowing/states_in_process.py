@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.fast import Declined
+from latecomer.fast import Declined, flat
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.store.columns import (
@@ -35,7 +35,6 @@ from latecomer.windowing.exact_arrow import (
     TOO_LONG,
     decimals,
     finite,
-    flat,
     halves,
     put_together,
     quarters,
