@@ -130,6 +130,10 @@ ODD = [
     ),
     *('{"z":' + "1" * 950 + ',"n":1}', '{"z":' + "1" * 1100 + ',"n":1}', '{"s":"' + "x" * 2000 + '"}'),
 ]
+WITH_OTHERS = [
+    *('{"n":1,"tip":1.10}', '{"tip": 1.10 , "n": 1, "tip":1e40 }', '{"z":{"n":[1,{"é":"\\u00e9"}]}}', '{"N":1}'),
+    *('{"\\u006e":5}', '{ "a":"}","n":2,"y":"{\\"", "s":"x" }', '{"":null}', '{"z":"\u2028\x7f","t":1}'),
+]  # fmt: skip
 TIMES = [
     *("2026-01-05T14:00:00Z", "2026-01-05T14:00:00.1Z", "2026-01-05T14:00:00.123456Z", "2026-01-05 14:00:00"),
     *("2026-01-05T14:00:00.1234567Z", "2026-01-05T14:00:00+05:30", "2026-01-05T14:00Z", "2026-01-05", "2026-1-5 1:00"),
@@ -160,12 +164,12 @@ def mutants(count: int) -> list[str]:
     return found
 
 
-def taken(lines: list[str], others: bool = True) -> list[str]:
+def taken(lines: list[str], unknown: UnknownFields = "ignore") -> list[str]:
     """The lines that the fast path takes, each by itself."""
     found = []
     for line in lines:
         try:
-            json_lines(line.encode(), COLUMNS, others)
+            json_lines(line.encode(), COLUMNS, unknown)
         except Declined:
             continue
         found.append(line)
@@ -219,20 +223,24 @@ SCHEMA = {
 }
 
 
-@pytest.mark.parametrize("unknown", ["ignore", "keep"])
+@pytest.mark.parametrize("unknown", ["ignore", "keep", "dead_letter"])
 def test_what_the_fast_path_reads_spark_reads_alike_as_records(
     spark: SparkSession, unknown: UnknownFields
 ) -> None:
     """A record of a topic is decoded by `from_json`, and not by the reader of files."""
-    lines = taken([*ODD, *mutants(3000)], others=unknown == "ignore")
+    lines = taken([*ODD, *WITH_OTHERS, *mutants(3000)], unknown)
     assert len(lines) > 1000
-    here = json_lines("\n".join(lines).encode(), COLUMNS)
+    here = json_lines("\n".join(lines).encode(), COLUMNS, unknown)
     records = pa.table({RECORD: pa.array([line.encode() for line in lines])})
     decoded = JsonRecords(unknown).decoded(spark.createDataFrame(records), COLUMNS)
     there = pa.table(decoded.toArrow())
-    for name in [CORRUPT, *([KEPT] if unknown == "keep" else [])]:
-        assert there.column(name).null_count == there.num_rows
+    assert there.column(CORRUPT).null_count == there.num_rows
     assert shown(there) == shown(here)
+    if unknown == "keep":
+        assert there.column(KEPT).to_pylist() == here.column(KEPT).to_pylist()
+        assert set(WITH_OTHERS) <= set(lines)
+    if unknown == "dead_letter":
+        assert not set(WITH_OTHERS) & set(lines)
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe"])

@@ -7,10 +7,13 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from examples_kit import usual
+from latecomer.config.sources import UnknownFields
 from latecomer.decode.arrow_checked import Rules
+from latecomer.decode.columns import KEPT
 from latecomer.decode.json import JsonRecords
 from latecomer.fast import Declined
 from latecomer.model.jsonschema import Validator, schema_of
@@ -123,6 +126,12 @@ def random_record(rng: Random) -> str:
     return "{" + ",".join(said) + "}"
 
 
+def with_kept(rows: pa.Table) -> pa.Table:
+    """The rows with KEPT, also where nothing is kept."""
+    kept = rows.column(KEPT) if KEPT in rows.column_names else pa.nulls(rows.num_rows, pa.string())
+    return rows.select(list(COLUMNS)).append_column(KEPT, kept)
+
+
 @pytest.mark.drawn
 def test_what_is_taken_here_is_valid_and_read_as_ever() -> None:
     reasons: Counter[str] = Counter()
@@ -130,9 +139,10 @@ def test_what_is_taken_here_is_valid_and_read_as_ever() -> None:
     for seed in range(6 * usual.max_examples):
         rng = Random(seed)
         schema = schema_of(random_schema(rng))
-        unknown_too, validator = rng.random() < 0.8, Validator(schema)
+        validator = Validator(schema)
+        unknown: UnknownFields = rng.choice(["ignore", "ignore", "keep", "dead_letter"])
         try:
-            rules = Rules.of(schema, COLUMNS, unknown_too)
+            rules = Rules.of(schema, COLUMNS, unknown)
         except Declined as declined:
             reasons[str(declined)] += 1
             continue
@@ -153,16 +163,16 @@ def test_what_is_taken_here_is_valid_and_read_as_ever() -> None:
             whole.append(text.encode())
         taken += len(whole)
         if whole:
-            plain = JsonRecords("ignore" if unknown_too else "keep").load(whole, COLUMNS)
+            plain = JsonRecords(unknown).load(whole, COLUMNS)
             with suppress(Declined):  # a null in one of them, and a field that is not there in another
-                assert rules.read(whole).equals(plain)
+                assert with_kept(rules.read(whole)).equals(with_kept(plain))
                 together += len(whole)
     assert taken > valid / 3, reasons
     assert together > taken / 2
 
 
 def listed(properties: dict[str, Any], **more: Any) -> Rules:
-    return Rules.of(schema_of({"type": "object", "properties": properties, **more}), COLUMNS, True)
+    return Rules.of(schema_of({"type": "object", "properties": properties, **more}), COLUMNS, "ignore")
 
 
 @pytest.mark.parametrize(
@@ -232,4 +242,4 @@ def test_what_is_required_and_what_may_not_be_there() -> None:
 )
 def test_schemas_that_are_left_to_spark(schema: dict[str, Any]) -> None:
     with pytest.raises(Declined):
-        Rules.of(schema_of({"type": "object", **schema}), COLUMNS, True)
+        Rules.of(schema_of({"type": "object", **schema}), COLUMNS, "ignore")

@@ -19,6 +19,7 @@ from latecomer.decode.arrow_csv import csv_lines
 from latecomer.decode.arrow_json import json_lines
 from latecomer.decode.arrow_parquet import parquet_rows
 from latecomer.decode.arrow_text import column_type, typed
+from latecomer.decode.columns import KEPT
 from latecomer.fast import Declined
 
 COLUMNS = {"s": "string", "n": "bigint", "m": "decimal(9,2)"}
@@ -102,11 +103,13 @@ def test_other_delimiters_decline(delimiter: str) -> None:
         csv_lines(b"n,s\n1,a\n", {"n": "bigint", "s": "string"}, delimiter)
 
 
-def test_columns_that_are_not_declared_decline_where_they_are_looked_for(tmp_path: Path) -> None:
+def test_columns_that_are_not_declared_are_passed_over_kept_or_decline(tmp_path: Path) -> None:
     text = b"n,s\n1,a\n"
     assert csv_lines(text, {"n": "bigint"}, ",").to_pylist() == [{"n": 1}]
+    kept = csv_lines(b"n,s,x,s\n1,a,,b\n2,,,\n", {"n": "bigint"}, ",", unknown="keep")
+    assert kept.to_pylist() == [{"n": 1, KEPT: '{"s":"b"}'}, {"n": 2, KEPT: None}]
     with pytest.raises(Declined):
-        csv_lines(text, {"n": "bigint"}, ",", others=False)
+        csv_lines(text, {"n": "bigint"}, ",", unknown="dead_letter")
     file = written(tmp_path, {"n": pa.array([1]), "s": pa.array(["a"])})
     assert parquet_rows(file, {"n": "bigint"}).to_pylist() == [{"n": 1}]
     with pytest.raises(Declined):

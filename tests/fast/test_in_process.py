@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from latecomer.config.models import Output
 from latecomer.decode.arrow_json import json_lines
+from latecomer.decode.columns import KEPT
 from latecomer.fast import VARIABLE, Choice, Declined
 from latecomer.log.in_process import _id, _in_order, micros
 from latecomer.model.durations import to_micros, to_moment
@@ -293,12 +294,18 @@ def test_json_that_is_not_plain_declines(text: bytes) -> None:
         json_lines(text, {"n": "bigint", "s": "string"})
 
 
-def test_fields_that_are_no_columns_decline_where_they_are_looked_for() -> None:
+def test_fields_that_are_no_columns_are_passed_over_kept_or_decline() -> None:
     text = b'{"n": 1}\n{"n": 2, "tip": 5}\n'
     assert json_lines(text, {"n": "bigint"}).column("n").to_pylist() == [1, 2]
-    assert json_lines(text[:9], {"n": "bigint"}, others=False).column("n").to_pylist() == [1]
+    kept = json_lines(text, {"n": "bigint"}, "keep")
+    assert kept.to_pylist() == [{"n": 1, KEPT: None}, {"n": 2, KEPT: '{"tip": 5}'}]
+    assert json_lines(text[:9], {"n": "bigint"}, "keep").column_names == ["n"]
+    assert json_lines(text[:9], {"n": "bigint"}, "dead_letter").column("n").to_pylist() == [1]
     with pytest.raises(Declined):
-        json_lines(text, {"n": "bigint"}, others=False)
+        json_lines(text, {"n": "bigint"}, "dead_letter")
+    deep = b'{"n": 1, "z": ' + b"[" * 9 + b"]" * 9 + b"}\n"
+    with pytest.raises(Declined, match="kept whole"):
+        json_lines(deep, {"n": "bigint"}, "keep")
 
 
 def test_a_block_boundary_is_no_line_end() -> None:

@@ -17,7 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.decode.arrow_json import json_lines
+from latecomer.config.sources import UnknownFields
+from latecomer.decode.arrow_json import json_lines, kept_fields
+from latecomer.decode.columns import KEPT
 from latecomer.fast import Declined
 from latecomer.model import types
 from latecomer.model.jsonschema import Schema, SchemaError
@@ -48,11 +50,13 @@ class Rules:
     """Properties that are no columns, and as what they are read."""
     others: bool
     """Whether there may be any more."""
+    kept: bool
+    """Whether what is no column is kept."""
 
     @classmethod
-    def of(cls, schema: Schema, columns: Mapping[str, str], unknown_too: bool) -> Rules:
-        """`Declined` where a schema has rules that are not checked here. Fields that are no columns may be there where
-        `unknown_too` says so."""
+    def of(cls, schema: Schema, columns: Mapping[str, str], unknown: UnknownFields) -> Rules:
+        """`Declined` where a schema has rules that are not checked here. Fields that are no columns may be there unless
+        they make a record a dead letter."""
         try:
             require_checkable(schema)
         except SchemaError:
@@ -64,25 +68,27 @@ class Rules:
         for name, kind in columns.items():
             if name in nodes:
                 _require_plain_value(nodes[name], kind)
+        unknown_too = unknown != "dead_letter"
         plain = {name: kind for name, kind in extra.items() if kind is not None and unknown_too}
         any_others = root.additional is None and unknown_too
         if unknown_too and len(plain) < len(extra) and not any_others:
             raise Declined("a schema with properties of any type")
         if not root.required <= {*plain, *(columns.keys() & nodes.keys())}:
             raise Declined("a schema that requires what is not read")
-        return cls(root, nodes, columns, plain, any_others)
+        return cls(root, nodes, columns, plain, any_others, unknown == "keep")
 
     def read(self, records: Sequence[bytes]) -> pa.Table:
         """The columns of records, all of which are valid."""
         text = b"\n".join(records)
         if text.count(b"\n") != len(records) - 1:
             raise Declined("records of several lines")
-        rows = json_lines(text, {**self.columns, **self.extra}, others=self.others)
+        rows = json_lines(text, {**self.columns, **self.extra}, "ignore" if self.others else "dead_letter")
         if rows.num_rows != len(records):
             raise Declined("records that are not one object each")
         for name in rows.column_names:
             self._check(name, rows.column(name), text)
-        return rows.select(list(self.columns))
+        read = rows.select(list(self.columns))
+        return read.append_column(KEPT, kept_fields(text, self.columns)) if self.kept else read
 
     def _check(self, name: str, column: pa.ChunkedArray, text: bytes) -> None:
         node = self.properties.get(name)

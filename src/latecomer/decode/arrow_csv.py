@@ -8,6 +8,7 @@ are left to Spark (ADR 0056).
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -15,7 +16,9 @@ import pyarrow as pa
 import pyarrow.csv as pc_csv
 
 from latecomer.config.columns import csv_row
+from latecomer.config.sources import UnknownFields
 from latecomer.decode.arrow_text import column_type, typed
+from latecomer.decode.columns import KEPT
 from latecomer.fast import Declined
 
 _QUOTE, _LINE_END, _SPACE, _TAB = 0x22, 0x0A, 0x20, 0x09
@@ -39,22 +42,22 @@ def csv_lines(
     columns: Mapping[str, str],
     delimiter: str,
     header: Sequence[str] | None = None,
-    others: bool = True,
+    unknown: UnknownFields = "ignore",
 ) -> pa.Table:
-    """The rows of a text, with these columns and no other; null where a text does not have one.
+    """The rows of a text, with these columns; null where a text does not have one.
 
-    Without a `header` the first line is one. A text may have `others`, which are passed over; without it such a text is
-    declined.
+    Without a `header` the first line is one. Columns that are not among them are passed over; or kept in KEPT, if there
+    are any; or the text is declined.
     """
     require_plain_csv(columns, delimiter)
     text = _plain(text, ord(delimiter))
     names = _header(text, delimiter) if header is None else tuple(header)
-    _require_names(names, columns, others)
+    _require_names(names, columns, unknown != "dead_letter")
     lines = text.count(b"\n") - (header is None)
     if lines < 1:
         raise Declined("a file without rows")
     # Under names of their own: columns that are passed over may be called alike.
-    wanted = {str(place): name for place, name in enumerate(names) if name in columns}
+    wanted = {str(place): name for place, name in enumerate(names) if name in columns or unknown == "keep"}
     try:
         rows = pc_csv.read_csv(
             pa.BufferReader(text),
@@ -81,13 +84,32 @@ def csv_lines(
     found = {
         name: pa.chunked_array([typed(each, columns[name]) for each in rows.column(place).chunks])
         for place, name in wanted.items()
+        if name in columns
     }
+    extra = {name: rows.column(place) for place, name in wanted.items() if name not in columns}
     return pa.table(
         {
-            name: found[name] if name in found else pa.nulls(lines, column_type(kind))
-            for name, kind in columns.items()
+            **{
+                name: found[name] if name in found else pa.nulls(lines, column_type(kind))
+                for name, kind in columns.items()
+            },
+            **({KEPT: _kept(extra)} if extra else {}),
         }
     )
+
+
+def _kept(extra: Mapping[str, pa.ChunkedArray]) -> pa.Array:
+    """What is kept of each row, as `decode.unknown.kept_values` has it: JSON of the columns that are not null."""
+    names = [f"{_as_json(name)}:" for name in extra]
+    rows = zip(*(column.to_pylist() for column in extra.values()), strict=True)
+    fields = (
+        [name + _as_json(text) for name, text in zip(names, row, strict=True) if text is not None]
+        for row in rows
+    )
+    return pa.array([f"{{{','.join(each)}}}" if each else None for each in fields], pa.string())
+
+
+_as_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _plain(text: bytes, delimiter: int) -> bytes:

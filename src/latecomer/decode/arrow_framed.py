@@ -60,7 +60,7 @@ class Framed:
         if len(parts) > 1:
             places = np.empty(len(self.starts), np.int64)
             places[np.concatenate(order)] = np.arange(len(self.starts))
-            whole = pa.concat_tables(parts).take(pa.array(places))
+            whole = pa.concat_tables(parts, promote_options="default").take(pa.array(places))
         return whole.append_column(SCHEMA_ID, pa.array(self.numbers, pa.int32()))
 
 

@@ -13,10 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 
+from latecomer.config.sources import UnknownFields
 from latecomer.decode.arrow_text import column_type, require_finite, typed
+from latecomer.decode.columns import KEPT
 from latecomer.fast import Declined
 from latecomer.model.paths import ways_of
 from latecomer.model.types import is_decimal
+from latecomer.model.unknown_fields import BETWEEN, cutting, known_fields
 
 _AS_TEXT = ("date", "timestamp", "timestamp_ntz")
 """Columns that are text in JSON."""
@@ -36,10 +39,11 @@ _BLOCK = 1 << 20
 _MARK = b"\xef\xbb\xbf"
 
 
-def json_lines(text: bytes, columns: Mapping[str, str], others: bool = True) -> pa.Table:
-    """The rows of a text, with these columns and no other; null where a row does not have one.
+def json_lines(text: bytes, columns: Mapping[str, str], unknown: UnknownFields = "ignore") -> pa.Table:
+    """The rows of a text, with these columns; null where a row does not have one.
 
-    Rows may have `others`, which are passed over; without it such a text is declined.
+    Fields that are no columns are passed over; or kept in KEPT, which is there where a row has any; or the text is
+    declined.
     """
     require_plain_columns(columns)
     kinds = {name: pa.string() if kind in _AS_TEXT else column_type(kind) for name, kind in columns.items()}
@@ -47,7 +51,22 @@ def json_lines(text: bytes, columns: Mapping[str, str], others: bool = True) -> 
     if any(map(is_decimal, columns.values())) and _is_raised_far(text):
         raise Declined("a number with a long exponent")
     try:
-        rows = pj.read_json(
+        rows = _read(text, kinds, others=unknown == "ignore")
+        may_have_others = unknown != "ignore" and b"\\" in text  # a name with an escape is no column's
+    except Declined:
+        rows, may_have_others = _read(text, kinds, others=True), True
+    kept = {KEPT: kept_fields(text, columns)} if may_have_others else {}
+    if unknown == "dead_letter" and any(each.null_count < len(each) for each in kept.values()):
+        raise Declined("fields that are no columns")
+    if rows.num_rows != lines:
+        raise Declined("lines that are not one object each")
+    return pa.table({**{name: _checked(rows.column(name), kind) for name, kind in columns.items()}, **kept})
+
+
+def _read(text: bytes, kinds: Mapping[str, pa.DataType], others: bool) -> pa.Table:
+    """What Arrow reads, and no other fields; `Declined` where there are some, unless `others` may be passed over."""
+    try:
+        return pj.read_json(
             pa.BufferReader(text),
             read_options=pj.ReadOptions(block_size=_BLOCK),
             parse_options=pj.ParseOptions(
@@ -57,9 +76,16 @@ def json_lines(text: bytes, columns: Mapping[str, str], others: bool = True) -> 
         )
     except pa.ArrowInvalid:
         raise Declined("JSON that is not plain") from None
-    if rows.num_rows != lines:
-        raise Declined("lines that are not one object each")
-    return pa.table({name: _checked(rows.column(name), kind) for name, kind in columns.items()})
+
+
+def kept_fields(text: bytes, columns: Mapping[str, str]) -> pa.Array:
+    """What is kept of each line of plain JSON, as `decode.unknown.kept` has it; `Declined` where one is kept whole."""
+    cut = re.compile(cutting(known_fields(columns))[0])
+    found = [cut.match(line) for line in text.decode().removesuffix("\n").split("\n")]
+    if None in found:
+        raise Declined("a record that is kept whole")
+    left = ("".join(each.groups()).rstrip(BETWEEN) for each in found if each is not None)
+    return pa.array([f"{{{each}}}" if each else None for each in left], pa.string())
 
 
 def _is_raised_far(text: bytes) -> bool:

@@ -117,7 +117,7 @@ class CheckedJson(FramedRecords):
             schema = self.schemas.known[number]
             if not isinstance(schema, Schema):
                 raise Declined("a schema that cannot be used")
-            self._rules[number] = Rules.of(schema, columns, self._unknown == "ignore")
+            self._rules[number] = Rules.of(schema, columns, self._unknown)
         return self._rules[number]
 
     def _checked(self, rows: DataFrame) -> DataFrame:

@@ -91,8 +91,9 @@ class CsvFiles(TextFiles):
 
     def load(self, file: SourceFile) -> pa.Table:
         header = None if self.settings.header else self._headless(file)
-        others = self.unknown_fields == "ignore"
-        return csv_lines(self.text_of(file), self.columns, self.settings.delimiter, header, others)
+        return csv_lines(
+            self.text_of(file), self.columns, self.settings.delimiter, header, self.unknown_fields
+        )
 
     def needs_lines(self, files: Sequence[SourceFile]) -> bool:
         """A dead letter has the bytes of its row."""

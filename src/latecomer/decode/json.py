@@ -46,7 +46,7 @@ class JsonFiles(TextFiles):
         require_plain_columns(self.columns)
 
     def load(self, file: SourceFile) -> pa.Table:
-        return json_lines(self.text_of(file), self.columns, others=self.unknown_fields == "ignore")
+        return json_lines(self.text_of(file), self.columns, self.unknown_fields)
 
     def needs_lines(self, files: Sequence[SourceFile]) -> bool:
         """Spark's reader says neither which fields it passes over, nor what follows an object in its line. Decimals in
@@ -84,7 +84,7 @@ class JsonRecords(RecordDecoder):
         text = b"\n".join(records)
         if text.count(b"\n") != len(records) - 1:
             raise Declined("records of several lines")
-        rows = json_lines(text, columns, others=self.unknown_fields == "ignore")
+        rows = json_lines(text, columns, self.unknown_fields)
         if rows.num_rows != len(records):
             raise Declined("records that are not one object each")
         return rows

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from latecomer.model.unknown_fields import cutting, finding, known_fields
+from latecomer.model.unknown_fields import BETWEEN, cutting, finding, known_fields
 from latecomer.store.sql import quoted
 
-_BETWEEN = ", \t\r\n"
 _WRITTEN = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
@@ -31,7 +30,7 @@ def kept(left: Column, text: Column, columns: Mapping[str, str]) -> Column:
         "array<string>"
     )
     others = F.size(F.array_except(F.json_object_keys(text), names)) > 0
-    members = F.concat(F.lit("{"), F.rtrim(left, F.lit(_BETWEEN)), F.lit("}"))
+    members = F.concat(F.lit("{"), F.rtrim(left, F.lit(BETWEEN)), F.lit("}"))
     return F.when(F.startswith(left, F.lit('"')), members).when((left != "") & others, text)
 
 

@@ -32,7 +32,7 @@ from latecomer.model.strategies import PLAIN, REACH, Head, Needs
 from latecomer.model.timeline import Timeline
 from latecomer.model.types import INTEGERS
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.source.base import NO_CLOCK, Clock, Loaded, Read, ReadApart, Rows, Slice, Source
+from latecomer.source.base import NO_CLOCK, Clock, Loaded, Read, ReadApart, Rows, Slice, Source, together
 from latecomer.source.choose import sources_of
 from latecomer.source.columns import LANDED
 from latecomer.spark.session import no_rows, own_session
@@ -344,7 +344,7 @@ class EventLog:
         reading, first = self.store.reading(piece.source), timeline.last_tick or 0
 
         def events_of(*loaded: Loaded) -> pa.Table:
-            return enveloped(pa.concat_tables(each.rows for each in loaded), reading, batch, first)
+            return enveloped(together(each.rows for each in loaded), reading, batch, first)
 
         whole = self.store.pipeline.watermark.every == "event"  # ticks are counted through the batch
         parts = [piece] if whole else piece.parts() or [piece]

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from latecomer.config.merged import SOURCE
 from latecomer.decode.arrow_text import at_wall_clock, moments
-from latecomer.decode.columns import SCHEMA_ID
+from latecomer.decode.columns import KEPT, SCHEMA_ID
 from latecomer.fast import Declined, flat
 from latecomer.log.envelope import beyond_the_ledger
 from latecomer.model import types
@@ -109,6 +109,7 @@ def enveloped(rows: pa.Table, reading: Reading, batch: int, first_tick: int = 0)
         else pa.array(np.ones(count, np.int32)),
         "batch": pa.array(np.full(count, batch, np.int64)),
         "tick": pa.array(tick),
+        **({log.unknown_fields: rows.column(KEPT)} if KEPT in rows.column_names else {}),
         **payload,
     }
     schema = pa.schema([log.schema.field(name) for name in made])

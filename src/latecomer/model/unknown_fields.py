@@ -21,6 +21,8 @@ DEEPEST_CUT = 6
 """How deeply values may be nested in a record that is cut; one that is nested more deeply is kept whole."""
 MOST_RUNS = 8
 """How many times known and unknown fields may take turns in a record that is cut; likewise."""
+BETWEEN = ", \t\r\n"
+"""What may stand between the fields of a record."""
 
 _WHITE = r"[ \t\r\n]*+"
 _TEXT = r'"[^"\\]*+(?:\\["\\/bfnrtu][^"\\]*+)*+"'

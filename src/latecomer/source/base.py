@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 
 from latecomer.config.models import Pipeline
+from latecomer.decode.columns import KEPT, SCHEMA_ID
 from latecomer.errors import StoreError
 from latecomer.fast import Declined
 from latecomer.source.columns import READ, SKIPPED, STAMPED, UNKNOWN
@@ -158,8 +159,8 @@ class Loaded:
     """The rows of a slice in this process, none of which is a dead letter so far."""
 
     rows: pa.Table
-    """The source's columns, ORIGIN, POSITION, in microseconds LANDED and, where the source says them, PARTITION and
-    SCHEMA_ID."""
+    """The source's columns, ORIGIN, POSITION, in microseconds LANDED and, where the source says them, PARTITION,
+    SCHEMA_ID and KEPT."""
     clock: Clock
     """What said when they came."""
 
@@ -171,6 +172,16 @@ class Loaded:
 
     def skipped(self) -> int:
         return 0
+
+
+def together(parts: Iterable[pa.Table]) -> pa.Table:
+    """Rows one behind the other; null where some have a column, such as KEPT, and others do not."""
+    return pa.concat_tables(parts, promote_options="default")
+
+
+def beside(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """What decoded rows have beside the source's columns: SCHEMA_ID and KEPT, where they do."""
+    return {name: rows.column(name) for name in (SCHEMA_ID, KEPT) if name in rows.column_names}
 
 
 class Letters(ABC):

@@ -50,7 +50,7 @@ from latecomer.errors import SourceOutage
 from latecomer.errors.system import refusal_of
 from latecomer.fast import MOST_READ, MOST_ROWS, Declined
 from latecomer.model.types import is_decimal, is_nested
-from latecomer.source.base import Clock, Letters, Loaded, Rows, Slice, StreamedSource
+from latecomer.source.base import Clock, Letters, Loaded, Rows, Slice, StreamedSource, beside, together
 from latecomer.source.checkpoint import files_of_batch, repair_found, sync_found
 from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN, POSITION, READ
 from latecomer.source.letters import FileLetters
@@ -223,7 +223,7 @@ class FileSource(StreamedSource):
         if before != after:
             raise Declined("a file that was changed while it was read")
         clock = Clock.FILE if self.pipeline.order_by is None else Clock.COLUMN
-        return Loaded(pa.concat_tables(parts), clock)
+        return Loaded(together(parts), clock)
 
     def _loaded(self, files: Sequence[SourceFile]) -> Iterator[pa.Table]:
         left = MOST_ROWS
@@ -250,7 +250,7 @@ class FileSource(StreamedSource):
             LANDED: pa.repeat(pa.scalar(landed, pa.int64()), count),
         }
         named = {name: rows.column(self.pipeline.source_name(name)) for name in self.columns}
-        return pa.table({**named, **where})
+        return pa.table({**named, **where, **beside(rows)})
 
     def _poured(
         self,

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.config.kafka import METADATA
-from latecomer.decode.columns import SCHEMA_ID
 from latecomer.fast import Declined
-from latecomer.source.base import NO_CLOCK, Clock, Loaded, Slice
+from latecomer.source.base import NO_CLOCK, Clock, Loaded, Slice, beside
 from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.source.kafka import KafkaReader
 from latecomer.source.kafka_broker import Place
@@ -85,8 +84,7 @@ class KafkaSource(Polled):
             POSITION: where[POSITION],
             LANDED: pa.array(landed, pa.int64()),
         }
-        numbered = {SCHEMA_ID: rows.column(SCHEMA_ID)} if SCHEMA_ID in rows.column_names else {}
-        return Loaded(pa.table({**named, **places, **numbered}), clock)
+        return Loaded(pa.table({**named, **places, **beside(rows)}), clock)
 
     def close(self) -> None:
         self.reader.fetcher.close()

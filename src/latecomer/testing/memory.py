@@ -12,7 +12,7 @@ from latecomer.decode.arrow_json import json_lines
 from latecomer.decode.columns import RECORD
 from latecomer.decode.json import JsonRecords
 from latecomer.fast import Declined
-from latecomer.source.base import Clock, Loaded, Slice
+from latecomer.source.base import Clock, Loaded, Slice, beside
 from latecomer.source.columns import LANDED, ORIGIN, POSITION
 from latecomer.source.records import RecordSource
 
@@ -40,14 +40,14 @@ class MemorySource(RecordSource):
         text, count = b"\n".join(piece.records), len(piece.records)
         if text.count(b"\n") != count - 1:
             raise Declined("records of several lines, or none")
-        rows = json_lines(text, self.read_columns, others=not self.looks_for_unknown)
+        rows = json_lines(text, self.read_columns, self.pipeline.source.unknown_fields)
         where = {
             ORIGIN: pa.array([piece.origin] * count, pa.string()),
             POSITION: pa.array(range(count), pa.int64()),
             LANDED: pa.array([piece.newest] * count, pa.int64()),
         }
         named = {name: rows.column(self.pipeline.source_name(name)) for name in self.columns}
-        return Loaded(pa.table({**named, **where}), Clock.READ)
+        return Loaded(pa.table({**named, **where, **beside(rows)}), Clock.READ)
 
     def found(self, spark: SparkSession, piece: Slice) -> DataFrame:
         if not isinstance(piece, Records):
