@@ -311,10 +311,10 @@ def test_a_list_of_one_column_is_that_column(lake: Lake) -> None:
     ("rule", "said"),
     [
         (
-            "",
-            "unknown    fields that are no columns are ignored; unknown_fields: keep would keep them: note, fee.tax",
+            "ignore",
+            "unknown    fields that are no columns are thrown away; unknown_fields: keep would keep them: note, fee.tax",
         ),
-        ("keep", "unknown    fields that are no columns are kept with the event: note, fee.tax"),
+        ("", "unknown    fields that are no columns are kept with the event: note, fee.tax"),
         (
             "dead_letter",
             "unknown    fields that are no columns make their record a dead letter: note, fee.tax",

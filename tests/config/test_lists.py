@@ -179,7 +179,7 @@ def test_lists_in_parquet_are_what_they_are_or_text(tmp_path: Path) -> None:
         ({"items": "array<struct<sku:string>>"}, "ignore", None),
         (
             {"items": "array<struct<sku:string>>"},
-            "keep",
+            "dead_letter",
             f"column items is {ITEMS}, pinned as array<struct<sku:string>>",
         ),
         ({"items": ITEMS.replace("price", "net")}, "ignore", None),

@@ -25,7 +25,7 @@ from kafka_kit import Client
 from latecomer.after.reading.reader import Reader
 from latecomer.decode.arrow_avro import Plan, avro_rows
 from latecomer.decode.arrow_framed import Framed, words_of
-from latecomer.decode.columns import CORRUPT, SCHEMA_ID
+from latecomer.decode.columns import CORRUPT, KEPT, SCHEMA_ID
 from latecomer.errors import SchemaOutage
 from latecomer.fast import VARIABLE, Declined
 from latecomer.model.avro import Reading, Value, parse_schema, reading
@@ -309,20 +309,30 @@ def test_an_id_that_is_not_known_is_asked_for(tmp_path: Path) -> None:
         by.load([framed(9, kind, {"n": 1})], columns)
 
 
-def test_fields_that_are_kept_are_left_to_spark(tmp_path: Path) -> None:
-    reader, more = (
-        record([{"name": "n", "type": "long"}]),
-        record([{"name": n, "type": "long"} for n in "nm"]),
-    )
-    by = decoder(tmp_path, reader, {1: reader, 2: more})
-    new = framed(2, more, {"n": 1, "m": 2})
-    assert by.load([new], {"n": "bigint"}).column("n").to_pylist() == [1]
-    by = decoder(tmp_path, reader, {1: reader, 2: more})
-    kept = by.pipeline.source.model_copy(update={"unknown_fields": "keep"})
-    by.pipeline = by.pipeline.model_copy(update={"source": kept})
-    assert by.load([framed(1, reader, {"n": 1})], {"n": "bigint"}).num_rows == 1
+def test_fields_that_are_no_columns_are_kept_ignored_or_decline(tmp_path: Path) -> None:
+    number, maybe = {"name": "n", "type": "long"}, ["null", "string"]
+    reader = record([number])
+    more = record([number, {"name": "m", "type": "int"}, {"name": "note", "type": maybe}])
+    odd = record([number, {"name": "share", "type": "double"}])
+    old, new = framed(1, reader, {"n": 1}), framed(2, more, {"n": 2, "m": -5, "note": 'é "x"'})
+    bare, floating = framed(2, more, {"n": 3, "m": 7, "note": None}), framed(3, odd, {"n": 4, "share": 0.5})
+
+    def read(rule: str, *records: bytes) -> pa.Table:
+        by = decoder(tmp_path, reader, {1: reader, 2: more, 3: odd})
+        source = by.pipeline.source.model_copy(update={"unknown_fields": rule})
+        by.pipeline = by.pipeline.model_copy(update={"source": source})
+        return by.load(list(records), {"n": "bigint"})
+
+    assert KEPT not in read("ignore", new, floating).column_names
+    assert KEPT not in read("keep", old).column_names
+    kept = read("keep", new, old, bare)
+    assert kept.column("n").to_pylist() == [2, 1, 3]
+    assert kept.column(KEPT).to_pylist() == ['{"m":-5,"note":"é \\"x\\""}', None, '{"m":7}']
+    with pytest.raises(Declined, match="Spark writes"):
+        read("keep", floating)
+    assert read("dead_letter", old).num_rows == 1
     with pytest.raises(Declined, match="no columns"):
-        by.load([new], {"n": "bigint"})
+        read("dead_letter", old, new)
 
 
 FARE = [

@@ -179,8 +179,8 @@ def stored(draw: random.Random, count: int) -> pa.Table:
     )  # fmt: skip
 
 
-def write(file: Path, draw: random.Random, count: int) -> Path:
-    table = stored(draw, count)
+def write(file: Path, draw: random.Random, count: int, without: Sequence[str] = ()) -> Path:
+    table = stored(draw, count).drop_columns(without)
     if draw.random() < 0.3:
         table = table.drop_columns([draw.choice(["s", "m", "day", "ntz"])])
     pq.write_table(
@@ -208,18 +208,32 @@ def test_parquet_that_the_fast_path_reads_spark_reads_alike(spark: SparkSession,
     draw = random.Random(3)
     files = [write(tmp_path / f"{nth:02d}.parquet", draw, 40) for nth in range(24)]
     found = {file: parquet_rows(file, COLUMNS) for file in files}
-    decoder, session = ParquetFiles(COLUMNS), reading_session(spark)
-    named = [SourceFile(f"file://{file}", 0, 0) for file in found]
+    rows = on_spark(spark, ParquetFiles(COLUMNS), files)
+    assert shown(rows) == shown(pa.concat_tables([found[file] for file in sorted(found)]))
+
+
+def test_columns_of_parquet_that_are_not_declared_are_kept_alike(spark: SparkSession, tmp_path: Path) -> None:
+    draw, columns = random.Random(4), {"n": "bigint", "d": "double", "t": "tinyint"}
+    files = [write(tmp_path / f"{nth:02d}.parquet", draw, 30, without=["other"]) for nth in range(8)]
+    found = [parquet_rows(file, columns, "keep").column(KEPT).to_pylist() for file in files]
+    rows = on_spark(spark, ParquetFiles(columns, "keep"), files)
+    assert rows.column(KEPT).to_pylist() == [text for each in found for text in each]
+    assert all(f'"{name}":' in "".join(filter(None, found[0])) for name in ("ts", "b", "s"))
+
+
+def on_spark(spark: SparkSession, decoder: ParquetFiles, files: Sequence[Path]) -> pa.Table:
+    """The rows of files in their order, none of which is corrupt, and KEPT."""
+    session, named = reading_session(spark), [SourceFile(f"file://{file}", 0, 0) for file in files]
     assert not any(map(decoder.misfit, named))
-    parts = decoder.parts(lambda: session.read, named, by_line=False)
     place = F.expr("cast(substring_index(input_file_name(), '/', -1) as string)").alias("file")
+    kept = [KEPT] if decoder.unknown_fields == "keep" else []
     read = [
-        arrow(part.select(*COLUMNS, CORRUPT, place, F.col("_metadata.row_index").alias("nth")))
-        for part in parts
+        arrow(part.select(*decoder.columns, CORRUPT, *kept, place, F.col("_metadata.row_index").alias("nth")))
+        for part in decoder.parts(lambda: session.read, named, by_line=False)
     ]
     rows = pa.concat_tables(read).sort_by([("file", "ascending"), ("nth", "ascending")])
     assert rows.column(CORRUPT).drop_null().to_pylist() == []
-    assert shown(rows) == shown(pa.concat_tables([found[file] for file in sorted(found)]))
+    return rows
 
 
 @pytest.mark.long

@@ -112,8 +112,12 @@ def test_columns_that_are_not_declared_are_passed_over_kept_or_decline(tmp_path:
         csv_lines(text, {"n": "bigint"}, ",", unknown="dead_letter")
     file = written(tmp_path, {"n": pa.array([1]), "s": pa.array(["a"])})
     assert parquet_rows(file, {"n": "bigint"}).to_pylist() == [{"n": 1}]
+    assert parquet_rows(file, {"n": "bigint"}, "keep").to_pylist() == [{"n": 1, KEPT: '{"s":"a"}'}]
     with pytest.raises(Declined):
-        parquet_rows(file, {"n": "bigint"}, others=False)
+        parquet_rows(file, {"n": "bigint"}, "dead_letter")
+    floating = written(tmp_path, {"n": pa.array([1]), "s": pa.array([0.5])})
+    with pytest.raises(Declined, match="that is kept"):
+        parquet_rows(floating, {"n": "bigint"}, "keep")
 
 
 WRITTEN = [

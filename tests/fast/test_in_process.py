@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.config.models import Output
-from latecomer.decode.arrow_json import json_lines
+from latecomer.decode.arrow_json import json_lines, may_have_others
 from latecomer.decode.columns import KEPT
 from latecomer.fast import VARIABLE, Choice, Declined
 from latecomer.log.in_process import _id, _in_order, micros
@@ -294,6 +295,25 @@ def test_json_that_is_not_plain_declines(text: bytes) -> None:
         json_lines(text, {"n": "bigint", "s": "string"})
 
 
+@pytest.mark.parametrize(
+    ("text", "may"),
+    [
+        (b'{"n": 1, "s": "a\\"b"}\n\n{"s": null}\n', False),
+        (b'{"n": 1}\n{"n": 2, "tip": 5}\n', True),
+        (b'{"n": 1}\n{"s": 5}\n', True),
+        (b'{"\\u006e": 1}\n', True),
+        (b"{'n': 1}\n", True),
+        (b"", True),
+    ],
+)
+def test_a_file_may_have_fields_that_are_no_columns(tmp_path: Path, text: bytes, may: bool) -> None:
+    file = tmp_path / "a.json"
+    file.write_bytes(text)
+    assert may_have_others(file, {"n": "bigint", "s": "string"}) is may
+    assert may_have_others(file, {"n": "bigint", "s.t": "string"})
+    assert may_have_others(tmp_path / "none.json", {"n": "bigint"})
+
+
 def test_fields_that_are_no_columns_are_passed_over_kept_or_decline() -> None:
     text = b'{"n": 1}\n{"n": 2, "tip": 5}\n'
     assert json_lines(text, {"n": "bigint"}).column("n").to_pylist() == [1, 2]
@@ -303,6 +323,9 @@ def test_fields_that_are_no_columns_are_passed_over_kept_or_decline() -> None:
     assert json_lines(text[:9], {"n": "bigint"}, "dead_letter").column("n").to_pylist() == [1]
     with pytest.raises(Declined):
         json_lines(text, {"n": "bigint"}, "dead_letter")
+    assert json_lines(b'{"\\u006e": 1}\n', {"n": "bigint"}, "keep").column(KEPT).to_pylist() == [
+        '{"\\u006e": 1}'
+    ]
     deep = b'{"n": 1, "z": ' + b"[" * 9 + b"]" * 9 + b"}\n"
     with pytest.raises(Declined, match="kept whole"):
         json_lines(deep, {"n": "bigint"}, "keep")

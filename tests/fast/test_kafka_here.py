@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from kafka_kit import Client
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
-from latecomer.decode.columns import CORRUPT
+from latecomer.decode.columns import CORRUPT, KEPT
 from latecomer.errors import LatecomerError
 from latecomer.fast import VARIABLE, Declined
 from latecomer.log.events import EventLog
@@ -260,7 +260,8 @@ def test_both_paths_read_the_same_rows(spark: SparkSession, kafka: Client, tmp_p
             there, rows = source.read(spark, piece, lambda rows: (pa.table(rows.frame.toArrow()), rows))
             micros = there.column(LANDED).cast(pa.int64())
             there = there.set_column(there.column_names.index(LANDED), LANDED, micros)
-            assert {*there.column_names} - {*here.rows.column_names} == {BROKEN, CORRUPT, FULL_ORIGIN}
+            assert {*there.column_names} - {*here.rows.column_names} == {BROKEN, CORRUPT, FULL_ORIGIN, KEPT}
+            assert there.column(KEPT).null_count == there.num_rows
             assert in_order(here.rows) == in_order(there.select(here.rows.column_names))
             assert (here.counted(), here.clocks()) == (rows.counted(), rows.clocks())
             assert here.clocks() == Clock.BROKER | Clock.READ

@@ -111,6 +111,7 @@ def test_every_type(spark: SparkSession, tmp_path: Path) -> None:
     (found,) = decoded(spark, decoder(tmp_path, WRITTEN, {7: WRITTEN}), [framed(7, WRITTEN, row)])
     expected = {name: value for name, (_, _, value) in EVERY.items() if name != "tax"}
     assert (found.pop(CORRUPT), found.pop(SCHEMA_ID), found.pop("tax.rate")) == (None, 7, 0.18)
+    assert found.pop(KEPT) is None
     assert found == expected
 
 

@@ -203,6 +203,11 @@ def test_parquet(spark: SparkSession, tmp_path: Path) -> None:
     }
     assert logged(pipeline, "c4")["items"] == [{"sku": "s4", "price": None}]
     letters = rows_of(store.dead_letters, "select reason, raw, raw_bytes, detail from t order by origin")
-    assert [row["reason"] for row in letters] == ["unreadable", "unreadable_file"]
+    assert [row["reason"] for row in letters] == ["unreadable"]
     assert b'"tags":["paid","b\xffd\xc3\xa9"]' in letters[0]["raw_bytes"]
-    assert "color:string" in letters[1]["raw"]
+    assert logged(pipeline, "c5") | {"tags": None, "attrs": None} == {
+        "tags": None,
+        "attrs": None,
+        "items": [{"sku": "s5", "price": None}],
+        "unknown_fields": '{"items":[{"sku":"s5","color":"red"}]}',
+    }

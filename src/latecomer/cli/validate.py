@@ -115,7 +115,7 @@ def _unknown_fields(
     found = _in_files(view, known) if view.source.files is not None and view.files.header else []
     become = {
         "keep": "are kept with the event",
-        "ignore": "are ignored; unknown_fields: keep would keep them",
+        "ignore": "are thrown away; unknown_fields: keep would keep them",
         "dead_letter": "make their record a dead letter",
     }
     if found:

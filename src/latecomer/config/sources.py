@@ -118,7 +118,7 @@ class Source(Model):
         )
     )
     unknown_fields: UnknownFields = Field(
-        "ignore",
+        "keep",
         description="fields that are no columns: keep them in the log as JSON text, ignore them, or make their record "
         "a dead letter",
     )
@@ -173,19 +173,23 @@ SOURCES: dict[str, type[Files | PolledSource]] = {
 """The sources that come with latecomer, by their keys: the fields of `Source` that are one."""
 
 
+_AnySource = TypeVar("_AnySource", bound=Source)
+
+
 def _whose(source: PolledSource) -> str:
     return source.kind.capitalize() if source.kind in SOURCES else "a source of your own"
 
 
-def _require_known_fields(source: Source) -> None:
-    """Refuse to look for unknown fields where only a decoder knows what there is."""
+def _with_known_fields(source: _AnySource) -> _AnySource:
+    """Where only a decoder knows what there is, unknown fields are not looked for; refused, if that is asked for."""
     written = source.format if source.files is None else source.files.format
-    if source.unknown_fields != "ignore" and not isinstance(
-        written, str | Avro | RegisteredJson | WrittenDecoder
-    ):
+    if source.unknown_fields == "ignore" or isinstance(written, str | Avro | RegisteredJson):
+        return source
+    if "unknown_fields" in source.model_fields_set:
         raise ValueError(
             "has unknown_fields, and a decoder of your own says which fields there are; leave unknown_fields out"
         )
+    return source.model_copy(update={"unknown_fields": "ignore"})
 
 
 def _require_registered(source: Source) -> None:
@@ -239,9 +243,6 @@ class NamedSource(Source):
         return {"schema": None, **fields} if isinstance(fields, dict) else fields
 
 
-_AnySource = TypeVar("_AnySource", bound=Source)
-
-
 def loaded_source(source: _AnySource, base: Path) -> _AnySource:
     """The source, with the classes that the file names."""
     loaded: dict[str, Any] = {}
@@ -256,5 +257,4 @@ def loaded_source(source: _AnySource, base: Path) -> _AnySource:
         loaded["files"] = source.files.model_copy(update={"format": decoder})
     made = source.model_copy(update=loaded) if loaded else source
     _require_registered(made)
-    _require_known_fields(made)
-    return made
+    return _with_known_fields(made)

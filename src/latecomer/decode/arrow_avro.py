@@ -15,7 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.decode.arrow_framed import LONGEST, Framed, Numbers, Words, words_of
+from latecomer.decode.arrow_kept import kept_columns
 from latecomer.decode.arrow_text import column_type, require_finite, require_recent
+from latecomer.decode.columns import KEPT
 from latecomer.decode.framing import HEAD_SIZE
 from latecomer.fast import Declined
 from latecomer.model.avro import Reading, Schema, Value, logical_type, schema_of
@@ -39,6 +41,8 @@ _JOINED = tuple(
 _DEEPEST = 40
 _ONE, _LAST_BIT = np.uint64(1), np.uint64(63)
 _DEFAULTS = {"string": (str,), "boolean": (bool,), "int": (int,), "bigint": (int,), "double": (int, float)}
+_KEPT = {"string": "string", "enum": "string", "boolean": "boolean", "int": "int", "long": "bigint"}
+"""What is kept here of a field that is no column, and as what it is read."""
 _MILLIS = ("timestamp-millis", "local-timestamp-millis")
 
 
@@ -169,12 +173,26 @@ class Plan:
 
     def columns(self, cursor: _Cursor, columns: Mapping[str, str]) -> dict[str, pa.Array]:
         """The columns of some messages."""
-        if self.reading.unknown:
-            raise Declined("fields that are no columns")
         named = {name: self.reading.values[name] for name in columns}
-        self.values = {value.way: value for value in named.values()}
+        extra = {name: self._extra(name) for name in self.reading.unknown}
+        self.values = {value.way: value for value in (*named.values(), *extra.values())}
         found = self._any(cursor, self.writer.root, self.reader.root, ())
-        return {name: _as_column(found[value.way], columns[name]) for name, value in named.items()}
+        made = {name: _as_column(found[value.way], columns[name]) for name, value in named.items()}
+        kept = (
+            {KEPT: kept_columns({name: found[value.way] for name, value in extra.items()})} if extra else {}
+        )
+        return {**made, **kept}
+
+    def _extra(self, name: str) -> Value:
+        """How a field is read that is no column: plain numbers, texts and booleans, or null."""
+        root = self.reader.resolve(self.reader.root)
+        fields = root.fields if isinstance(root, Record) else ()
+        whole = self.reader.resolve(next(each.type for each in fields if each.name == name))
+        branches = map(self.reader.resolve, whole.branches) if isinstance(whole, Union) else [whole]
+        others = [each for each in branches if each.kind != "null"]
+        if len(others) != 1 or others[0].kind not in _KEPT or logical_type(others[0]) is not None:
+            raise Declined("a field that Spark writes as it is kept")
+        return Value((name,), _KEPT[others[0].kind])
 
     def _any(self, cursor: _Cursor, written: Type, wanted: Type | None, way: _Way) -> _Columns:
         """The columns on this way and beyond it; without what is `wanted`, what was written is passed over."""

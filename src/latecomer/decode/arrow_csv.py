@@ -8,7 +8,6 @@ are left to Spark (ADR 0056).
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow.csv as pc_csv
 
 from latecomer.config.columns import csv_row
 from latecomer.config.sources import UnknownFields
+from latecomer.decode.arrow_kept import kept_columns
 from latecomer.decode.arrow_text import column_type, typed
 from latecomer.decode.columns import KEPT
 from latecomer.fast import Declined
@@ -93,23 +93,9 @@ def csv_lines(
                 name: found[name] if name in found else pa.nulls(lines, column_type(kind))
                 for name, kind in columns.items()
             },
-            **({KEPT: _kept(extra)} if extra else {}),
+            **({KEPT: kept_columns(extra)} if extra else {}),
         }
     )
-
-
-def _kept(extra: Mapping[str, pa.ChunkedArray]) -> pa.Array:
-    """What is kept of each row, as `decode.unknown.kept_values` has it: JSON of the columns that are not null."""
-    names = [f"{_as_json(name)}:" for name in extra]
-    rows = zip(*(column.to_pylist() for column in extra.values()), strict=True)
-    fields = (
-        [name + _as_json(text) for name, text in zip(names, row, strict=True) if text is not None]
-        for row in rows
-    )
-    return pa.array([f"{{{','.join(each)}}}" if each else None for each in fields], pa.string())
-
-
-_as_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _plain(text: bytes, delimiter: int) -> bytes:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 
 from latecomer.config.sources import UnknownFields
+from latecomer.decode.arrow_kept import require_none_kept
 from latecomer.decode.arrow_text import column_type, require_finite, typed
 from latecomer.decode.columns import KEPT
 from latecomer.fast import Declined
@@ -34,6 +38,8 @@ _SPACE = 0x20
 _NO_NUMBERS = (b"NaN", b"nan", b"Inf", b"INF", b"inf")
 _NO_NUMBER = re.compile(rb"[^\"\w](?:%s)" % b"|".join(_NO_NUMBERS))
 """What some readers take for a number, and each another part of it."""
+_ESCAPED_NAME = re.compile(rb'\\(?:[^"\\]|\\.)*"[ \t]*:')
+"""A backslash, the end of the text that it is in, and a colon."""
 _BLOCK = 1 << 20
 """So much is parsed by one thread; no line is as long."""
 _MARK = b"\xef\xbb\xbf"
@@ -46,34 +52,58 @@ def json_lines(text: bytes, columns: Mapping[str, str], unknown: UnknownFields =
     declined.
     """
     require_plain_columns(columns)
-    kinds = {name: pa.string() if kind in _AS_TEXT else column_type(kind) for name, kind in columns.items()}
+    kinds = _kinds(columns)
     lines = _plain_lines(text)
     if any(map(is_decimal, columns.values())) and _is_raised_far(text):
         raise Declined("a number with a long exponent")
     try:
         rows = _read(text, kinds, others=unknown == "ignore")
-        may_have_others = unknown != "ignore" and b"\\" in text  # a name with an escape is no column's
+        has_others = unknown != "ignore" and _ESCAPED_NAME.search(text) is not None  # it is no column's
     except Declined:
-        rows, may_have_others = _read(text, kinds, others=True), True
-    kept = {KEPT: kept_fields(text, columns)} if may_have_others else {}
-    if unknown == "dead_letter" and any(each.null_count < len(each) for each in kept.values()):
-        raise Declined("fields that are no columns")
+        rows, has_others = _read(text, kinds, others=True), True
     if rows.num_rows != lines:
         raise Declined("lines that are not one object each")
-    return pa.table({**{name: _checked(rows.column(name), kind) for name, kind in columns.items()}, **kept})
+    kept = {KEPT: kept_fields(text, columns)} if has_others else {}
+    found = pa.table({**{name: _checked(rows.column(name), kind) for name, kind in columns.items()}, **kept})
+    if unknown == "dead_letter":
+        require_none_kept(found)
+    return found
+
+
+def may_have_others(file: Path, columns: Mapping[str, str]) -> bool:
+    """Whether a file of JSON lines may have fields that are no columns: where it says no, there is none."""
+    try:
+        require_plain_columns(columns)
+        with open(file, "rb") as opened, mmap(opened.fileno(), 0, access=ACCESS_READ) as text:
+            if _ESCAPED_NAME.search(text):
+                return True
+        with pa.memory_map(str(file)) as mapped:
+            for _ in pj.open_json(mapped, **_options(_kinds(columns), others=False)):
+                pass
+    except (Declined, ValueError, OSError):  # of Arrow, too; and an empty file cannot be mapped
+        return True
+    return False
+
+
+def _kinds(columns: Mapping[str, str]) -> dict[str, pa.DataType]:
+    """What columns are in JSON."""
+    return {name: pa.string() if kind in _AS_TEXT else column_type(kind) for name, kind in columns.items()}
+
+
+def _options(kinds: Mapping[str, pa.DataType], others: bool) -> dict[str, Any]:
+    return {
+        "read_options": pj.ReadOptions(block_size=_BLOCK),
+        "parse_options": pj.ParseOptions(
+            explicit_schema=pa.schema(list(kinds.items())),
+            unexpected_field_behavior="ignore" if others else "error",
+        ),
+    }
 
 
 def _read(text: bytes, kinds: Mapping[str, pa.DataType], others: bool) -> pa.Table:
     """What Arrow reads, and no other fields; `Declined` where there are some, unless `others` may be passed over."""
     try:
-        return pj.read_json(
-            pa.BufferReader(text),
-            read_options=pj.ReadOptions(block_size=_BLOCK),
-            parse_options=pj.ParseOptions(
-                explicit_schema=pa.schema(list(kinds.items())),
-                unexpected_field_behavior="ignore" if others else "error",
-            ),
-        )
+        return pj.read_json(pa.BufferReader(text), **_options(kinds, others))
     except pa.ArrowInvalid:
         raise Declined("JSON that is not plain") from None
 

@@ -14,13 +14,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from latecomer.config.sources import UnknownFields
+from latecomer.decode.arrow_kept import kept_columns
 from latecomer.decode.arrow_text import NUMBERS, column_type, require_finite, require_recent
+from latecomer.decode.columns import KEPT
 from latecomer.fast import MOST_READ, MOST_ROWS, Declined
 from latecomer.model import types
 from latecomer.model.paths import ways_of
 
 _COMPRESSIONS = frozenset({"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"})
 _ENCODINGS = frozenset({"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"})
+_KINDS = {
+    pa.string(): "string",
+    pa.large_string(): "string",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.bool_(): "boolean",
+    pa.date32(): "date",
+}
 _AT_ONCE = 1 << 16
 """So many rows are read at a time."""
 
@@ -33,30 +44,49 @@ def require_plain_parquet(columns: Mapping[str, str]) -> None:
         raise Declined("columns within objects")
 
 
-def parquet_rows(file: Path, columns: Mapping[str, str], others: bool = True) -> pa.Table:
-    """The rows of a file, with these columns and no other; null where the file does not have one.
+def parquet_rows(file: Path, columns: Mapping[str, str], unknown: UnknownFields = "ignore") -> pa.Table:
+    """The rows of a file, with these columns; null where the file does not have one.
 
-    A file may have `others`, which are passed over; without it such a file is declined.
+    Columns that are not among them are passed over; or kept in KEPT, if there are any; or the file is declined.
     """
     require_plain_parquet(columns)
     try:
         with pq.ParquetFile(file, page_checksum_verification=True) as opened:
-            there = _plain_columns(opened, columns, others)
+            extra = _extra(opened.schema_arrow, columns) if unknown == "keep" else {}
+            every = {**columns, **extra}
+            there = _plain_columns(opened, every, others=unknown == "ignore")
         # Texts that come often are stored once: they are not written out before it is known how long that makes them.
-        texts = [name for name in there if columns[name] == "string"]
+        texts = [name for name in there if every[name] == "string"]
         with pq.ParquetFile(file, read_dictionary=texts, page_checksum_verification=True) as opened:
             count = opened.metadata.num_rows
             rows = _read(opened, there)
     except (OSError, ValueError, pa.ArrowException):
         raise Declined("a file that Arrow cannot read") from None
     _require_room(rows.column(name) for name in texts)
-    made = {name: _typed(rows.column(name), columns[name]) for name in there}
-    return pa.table(
-        {
-            name: made[name] if name in made else pa.nulls(count, column_type(kind))
-            for name, kind in columns.items()
-        }
-    )
+    made = {name: _typed(rows.column(name), every[name]) for name in there}
+    found = {
+        name: made[name] if name in made else pa.nulls(count, column_type(kind))
+        for name, kind in columns.items()
+    }
+    kept = {KEPT: kept_columns({name: made[name] for name in extra})} if extra else {}
+    return pa.table({**found, **kept})
+
+
+def _extra(schema: pa.Schema, columns: Mapping[str, str]) -> dict[str, str]:
+    """The columns of a file that are not declared, and their types."""
+    return {field.name: _kind(field.type) for field in schema if field.name not in columns}
+
+
+def _kind(kind: pa.DataType) -> str:
+    if pa.types.is_dictionary(kind):
+        return _kind(kind.value_type)
+    if pa.types.is_decimal128(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz else "timestamp_ntz"
+    if kind not in _KINDS:
+        raise Declined(f"a column of type {kind} that is kept")
+    return _KINDS[kind]
 
 
 def _plain_columns(opened: pq.ParquetFile, columns: Mapping[str, str], others: bool) -> list[str]:

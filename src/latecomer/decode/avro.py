@@ -24,6 +24,7 @@ from latecomer.config.models import Pipeline
 from latecomer.config.sources import UnknownFields
 from latecomer.decode.arrow_avro import Plan, avro_rows, require_plain_avro
 from latecomer.decode.arrow_framed import Framed
+from latecomer.decode.arrow_kept import require_none_kept
 from latecomer.decode.base import FileDecoder, NewReader
 from latecomer.decode.columns import CORRUPT, HEAD, KEPT, RECORD, SCHEMA_ID
 from latecomer.decode.files import SourceFile, grouped, together
@@ -93,7 +94,10 @@ class AvroRecords(FramedRecords):
     def load(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
         framed = Framed.of(records)
         self.know(framed.distinct)
-        return avro_rows(framed, {number: self._plan(number) for number in framed.distinct}, columns)
+        rows = avro_rows(framed, {number: self._plan(number) for number in framed.distinct}, columns)
+        if self._unknown == "dead_letter":
+            require_none_kept(rows)
+        return rows
 
     def _plan(self, number: int) -> Plan:
         if number not in self._plans:

@@ -78,7 +78,8 @@ class CsvFiles(TextFiles):
                         .csv(paths)
                     )
                     if self.unknown_fields == "keep":
-                        part = part.withColumn(KEPT, kept_values(plain(extra)))
+                        kept = F.when(F.col(CORRUPT).isNull(), kept_values(plain(extra)))
+                        part = part.withColumn(KEPT, kept)
                     if self.with_metadata:
                         part = part.select("*", part.metadataColumn("_metadata").alias(METADATA))
                 missing = [F.lit(None).cast(kind).alias(n) for n, kind in columns.items() if n not in layout]

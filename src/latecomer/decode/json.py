@@ -7,17 +7,18 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from latecomer.config.encodings import UTF8
 from latecomer.config.sources import UnknownFields
 from latecomer.decode import lines
 from latecomer.decode.arrow_json import json_lines, require_plain_columns
 from latecomer.decode.base import PERMISSIVE, NewReader, RecordDecoder
-from latecomer.decode.columns import CORRUPT
+from latecomer.decode.columns import CORRUPT, KEPT
 from latecomer.decode.decimals import decimals_as_text
 from latecomer.decode.files import SourceFile, grouped, together
 from latecomer.decode.nested import flattened, read_ddl
-from latecomer.decode.text import TextFiles, runs_on
+from latecomer.decode.text import TextFiles, others_in, runs_on
 from latecomer.fast import Declined
 from latecomer.model.types import is_decimal, is_nested, leaf_types
 
@@ -36,8 +37,9 @@ class JsonFiles(TextFiles):
             ]
         read = decimals_as_text(self.columns)
         schema = read_ddl({**read, CORRUPT: "string"})
+        kept = {KEPT: F.lit(None).cast("string")} if self.unknown_fields != "ignore" else {}
         return [
-            flattened(reader().options(**PERMISSIVE).schema(schema).json(paths), read)
+            flattened(reader().options(**PERMISSIVE).schema(schema).json(paths), read).withColumns(kept)
             for paths in together(files)
         ]
 
@@ -49,14 +51,18 @@ class JsonFiles(TextFiles):
         return json_lines(self.text_of(file), self.columns, self.unknown_fields)
 
     def needs_lines(self, files: Sequence[SourceFile]) -> bool:
-        """Spark's reader says neither which fields it passes over, nor what follows an object in its line. Decimals in
-        lists and maps cannot be text at first, and only of lines can be told on which of them it would stall."""
+        """Spark's reader says neither which fields it passes over, nor what follows an object in its line: so a file
+        that may have such is read by its lines. Decimals in lists and maps cannot be text at first, and only of lines
+        can be told on which of them it would stall."""
         return (
             super().needs_lines(files)
-            or self.unknown_fields != "ignore"
+            or (self.unknown_fields != "ignore" and any(map(self._may_have_others, files)))
             or any(is_nested(kind) and _has_decimals(kind) for kind in self.columns.values())
             or any(map(runs_on, files))
         )
+
+    def _may_have_others(self, file: SourceFile) -> bool:
+        return others_in(file, tuple(self.columns.items()))
 
 
 def _has_decimals(kind: str) -> bool:

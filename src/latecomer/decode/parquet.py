@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from latecomer.config.checks import PRIVATE
 from latecomer.config.damage import DamagedFile
 from latecomer.config.parquet import ParquetColumns, parquet_columns
 from latecomer.config.sources import UnknownFields
@@ -21,11 +22,13 @@ from latecomer.decode.files import SourceFile, grouped, together
 from latecomer.decode.nested import changed_in, flattened, holds_in, read_ddl
 from latecomer.decode.retrying import reading
 from latecomer.decode.unknown import as_json, kept_values
-from latecomer.model.types import is_nested, nested_type
+from latecomer.model.types import is_nested, nested_type, with_fields_of
 from latecomer.store.sql import quoted
 
 SETTINGS = {"spark.sql.legacy.parquet.nanosAsLong": "true"}
 """What the session that reads needs."""
+_WHOLE = f"{PRIVATE}whole_"
+"""Before the name of a column: the same with all fields that are stored."""
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _WIDENINGS = {("float", "double"), *combinations(_INTEGERS, 2)}
 
@@ -37,6 +40,8 @@ class _Shape:
     nanoseconds: frozenset[str]
     nested: tuple[tuple[str, str], ...]
     extra: tuple[tuple[str, str], ...]
+    wider: tuple[tuple[str, str], ...]
+    """Lists and maps whose objects have fields that are not declared, and the types with these fields."""
 
 
 @dataclass(frozen=True)
@@ -56,35 +61,52 @@ class ParquetFiles(FileDecoder):
 
     def parts(self, reader: NewReader, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
         """Files grouped by the columns that hold nanoseconds, which Spark hands over as numbers, by lists and maps,
-        where they become text, and by columns that are unknown fields."""
+        where they become text, and by columns and fields that are unknown."""
         parts = []
         for shape, group in grouped(files, self._shape).items():
             every = {**self.columns, **dict(shape.extra)}
             stored = {name: "bigint" if name in shape.nanoseconds else kind for name, kind in every.items()}
-            stored |= dict(shape.nested)
+            stored |= {**dict(shape.nested), **dict(shape.wider)}
             converted = {name: F.expr(from_nanos(name, every[name])) for name in sorted(shape.nanoseconds)}
             converted |= {
                 name: F.expr(as_json(quoted(name))) for name, _ in shape.nested if name in self.columns
             }
+            converted |= {
+                name: F.expr(
+                    changed_in(quoted(name), self.columns[name], self.columns[name], lambda sql, *_: sql)
+                )
+                for name, _ in shape.wider
+            }
+            whole = {f"{_WHOLE}{name}": F.col(quoted(name)) for name, _ in shape.wider}
             every |= {name: kind for name, kind in shape.nested if name not in self.columns}
+            kept = {name: quoted(name) for name in every if name not in self.columns}
+            kept |= {name: quoted(f"{_WHOLE}{name}") for name, _ in shape.wider}
             for paths in together(group):
                 read = reader().schema(read_ddl(stored)).parquet(*paths)
-                part = flattened(read, stored).withColumns(converted)
+                part = flattened(read, stored).withColumns(whole).withColumns(converted)
                 part = part.withColumn(CORRUPT, F.expr(not_text(every)))
-                parts.append(self._with_kept(part, every))
+                parts.append(self._with_kept(part, every, kept))
         return parts
 
     def require_fast(self) -> None:
         require_plain_parquet(self.columns)
 
     def load(self, file: SourceFile) -> pa.Table:
-        return parquet_rows(file.local, self.columns, others=self.unknown_fields == "ignore")
+        return parquet_rows(file.local, self.columns, self.unknown_fields)
 
     def _shape(self, file: SourceFile) -> _Shape:
         found, extra = _columns_of(file), self._extra(file)
         read = {**self.columns, **extra}
         nested = {name: kind for name, kind in found.nested.items() if read.get(name) == "string"}
-        return _Shape(found.nanoseconds & set(read), tuple(nested.items()), tuple(extra.items()))
+        wider = {
+            name: kind
+            for name, stored in found.lists.items()
+            if self.unknown_fields == "keep" and is_nested(pinned := self.columns.get(name, ""))
+            if (kind := with_fields_of(pinned, stored)) != pinned
+        }
+        return _Shape(
+            found.nanoseconds & set(read), tuple(nested.items()), tuple(extra.items()), tuple(wider.items())
+        )
 
     def _extra(self, file: SourceFile) -> dict[str, str]:
         """The columns of a file that are unknown fields. Spark takes names for the same that differ only in case."""
@@ -98,11 +120,10 @@ class ParquetFiles(FileDecoder):
                 extra[name] = kind
         return extra
 
-    def _with_kept(self, part: DataFrame, every: Mapping[str, str]) -> DataFrame:
+    def _with_kept(self, part: DataFrame, every: Mapping[str, str], sql: Mapping[str, str]) -> DataFrame:
         if self.unknown_fields == "ignore":
             return part
-        extra = {name: quoted(name) for name in every if name not in self.columns}
-        kept = part.withColumn(KEPT, F.when(F.col(CORRUPT).isNull(), kept_values(extra)))
+        kept = part.withColumn(KEPT, F.when(F.col(CORRUPT).isNull(), kept_values(sql)))
         if self.unknown_fields == "keep":
             return kept
         whole = kept_values({name: quoted(name) for name in every})
@@ -125,13 +146,14 @@ class ParquetFiles(FileDecoder):
                 yield f"column {column} is {found.nested.get(column, kind)}, pinned as {pinned}"
 
     def _takes(self, pinned: str, stored: str) -> bool:
-        """Whether a column takes what is stored. An object may have fewer fields; or more, where unknown fields are
-        ignored."""
+        """Whether a column takes what is stored. An object may have fewer fields; or more, unless unknown fields are
+        dead letters."""
         match nested_type(pinned), nested_type(stored):
             case None, None:
                 return pinned == stored or (stored, pinned) in _WIDENINGS
             case (outer, wanted), (found, there) if outer == found:
-                known = outer != "struct" or self.unknown_fields == "ignore" or there.keys() <= wanted.keys()
+                strict = outer == "struct" and self.unknown_fields == "dead_letter"
+                known = not strict or there.keys() <= wanted.keys()
                 return known and all(
                     self._takes(kind, there[name]) for name, kind in wanted.items() if name in there
                 )

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from latecomer.config.damage import DamagedFile
 from latecomer.config.encodings import UTF8, file_encoding
 from latecomer.config.sources import Files, UnknownFields
+from latecomer.decode.arrow_json import may_have_others
 from latecomer.decode.base import FileDecoder
 from latecomer.decode.decimals import misfits, numbers
 from latecomer.decode.files import SourceFile
@@ -96,6 +97,13 @@ def runs_on(file: SourceFile) -> bool:
         return may_run_on(file.local)
 
 
+@lru_cache(maxsize=4096)
+def others_in(file: SourceFile, columns: tuple[tuple[str, str], ...]) -> bool:
+    """Whether a file of JSON lines may have fields that are not among these columns."""
+    return file.local.suffix in PACKED or may_have_others(file.local, dict(columns))
+
+
 def forget_text_files() -> None:
+    others_in.cache_clear()
     _long_lines_of.cache_clear()
     runs_on.cache_clear()

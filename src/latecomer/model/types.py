@@ -248,6 +248,24 @@ def widened_type(
     return None
 
 
+def with_fields_of(kind: str, other: str) -> str:
+    """The type, with the fields that objects of the other type have besides. Names that differ only in case are one.
+
+    >>> with_fields_of("array<struct<sku:string>>", "array<struct<SKU:string,color:string>>")
+    'array<struct<sku:string,color:string>>'
+    """
+    match nested_type(kind), nested_type(other):
+        case (outer, own), (same, there) if outer == same:
+            parts = {
+                name: with_fields_of(each, there[name]) if name in there else each
+                for name, each in own.items()
+            }
+            names = {name.lower() for name in own}
+            more = {name: each for name, each in there.items() if name.lower() not in names}
+            return _written_nested(outer, {**parts, **more})
+    return kind
+
+
 def _written_nested(outer: str, parts: Mapping[str, str]) -> str:
     if outer == "struct":
         return f"struct<{','.join(f'{field_name(name)}:{kind}' for name, kind in parts.items())}>"
