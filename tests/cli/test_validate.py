@@ -312,7 +312,8 @@ def test_a_list_of_one_column_is_that_column(lake: Lake) -> None:
     [
         (
             "ignore",
-            "unknown    fields that are no columns are thrown away; unknown_fields: keep would keep them: note, fee.tax",
+            "unknown    fields that are no columns are thrown away; unknown_fields: keep would keep them: "
+            "note, fee.tax",
         ),
         ("", "unknown    fields that are no columns are kept with the event: note, fee.tax"),
         (
