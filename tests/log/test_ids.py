@@ -272,6 +272,18 @@ def test_hashes_tell_texts_apart_wherever_they_stand(texts: Sequence[str]) -> No
     assert hash_ids(pa.array(["x", *texts]).slice(1)).tolist() == found.tolist()
 
 
+def test_hashes_are_in_files_and_stay_as_they_are() -> None:
+    stored = {
+        "": 0xE220A8397B1DCDAF,
+        "a": 0xA41617A197B1536A,
+        "12345678": 0x57A994731FAA16E3,
+        "123456789": 0x718F5E12871F2707,
+        "cfcd208495d565ef66e7dff9f98764da": 0x0798DAAB2E9B81C0,
+    }
+    assert dict(zip(stored, hash_ids(pa.array(list(stored))).tolist(), strict=True)) == stored
+    assert [hash_ids(pa.array([text])).tolist() for text in stored] == [[each] for each in stored.values()]
+
+
 def test_a_filter_lets_everything_pass_that_it_holds_and_little_else() -> None:
     numbers: Mapping[str, pa.Array] = {
         kind: pa.array([f"{kind}-{nth}" for nth in range(100_000)]) for kind in ("held", "other")

@@ -11,6 +11,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
@@ -327,28 +328,30 @@ class EventLog:
             folder, rest = self._write_lanes(batch, piece.of_parts(parts), timeline)
             self._write_events(here.events, folder, timeline)
             return folder, ReadApart([*here.loaded, rest])
-        folder, events, new_ids = self.store.events.new_folder(batch), here.events, None
+        folder, new, new_ids = self.store.events.new_folder(batch), None, None
         if self._caught_up is not None:
             self._caught_up.result()
-            found = EventsHere(events)
+            found = EventsHere(here.events)
             again = found.again(piece, self._ids, self._remembered_since(timeline))
-            if again.any():
-                events = self._without(again, events, folder)
-            new_ids = found.new_ids(~again)
-        self._tables = {batch: self._as_stored(self._write_events(events, folder, timeline))}
+            self._write_duplicates(here.events.filter(again), folder)
+            new, new_ids = ~again, found.new_ids(~again)
+        self._tables = {batch: self._as_stored(self._write_events(here.events, folder, timeline, new))}
         self._new_ids = new_ids
         return folder, ReadApart(here.loaded)
 
-    def _without(self, again: Chosen, events: pa.Table, folder: Location) -> pa.Table:
-        """Events less the duplicates, which are written beside the folder of the others."""
-        with self.store.duplicates.explained():
-            write_table(events.filter(again), self._aside(folder) / "part.parquet", unique=UNIQUE)
-        return events.filter(~again)
+    def _write_duplicates(self, duplicates: pa.Table, folder: Location) -> None:
+        """Write duplicates beside the folder of the other lanes."""
+        if duplicates.num_rows:
+            with self.store.duplicates.explained():
+                write_table(duplicates, self._aside(folder) / "part.parquet", unique=UNIQUE)
 
-    def _write_events(self, events: pa.Table, folder: Location, timeline: Timeline) -> pa.Table:
-        """Write events into the lanes of a folder; tells them in the order of the lanes."""
-        late = behind(events, timeline.watermark)
-        lanes = {Lane.EVENTS: events.filter(pc.invert(late)), Lane.BEHIND: events.filter(late)}
+    def _write_events(
+        self, events: pa.Table, folder: Location, timeline: Timeline, new: Chosen | None = None
+    ) -> pa.Table:
+        """Write the events that are new, or all of them, into the lanes of a folder; tells them lane by lane."""
+        late = np.asarray(behind(events, timeline.watermark))
+        taken = np.ones(len(late), bool) if new is None else new
+        lanes = {Lane.EVENTS: events.filter(taken & ~late), Lane.BEHIND: events.filter(taken & late)}
         with self.store.events.explained():
             for lane, rows in lanes.items():
                 if rows.num_rows:
