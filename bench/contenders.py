@@ -61,9 +61,9 @@ def more_outputs(count: int) -> dict[str, Output]:
 
 
 def pipeline_of(asked: argparse.Namespace) -> Pipeline:
-    """Latecomer's job. `identified_by` is one of IDS, or `nothing` where they are there and not used; empty without."""
-    ids = dict.fromkeys(IDS, "string") if asked.identified_by else {}
+    """Latecomer's job. `identified_by` is one of IDS, or `nothing` where an id is there and not used; empty without."""
     identified = asked.identified_by if asked.identified_by in IDS else None
+    ids = {identified or IDS[0]: "string"} if asked.identified_by else {}
     files_a_batch = asked.rows // asked.rows_a_file
     return Pipeline(
         name="bench",

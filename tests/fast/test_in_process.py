@@ -275,6 +275,9 @@ def test_ticks_of_one_event_follow_the_order_of_arrival(rows: list[tuple[int, in
         b'{"n":1}\r\n',
         b'{"n":1}\n\n{"n":2}\n',
         b'{"n":1}\n \n',
+        b'\n{"n":1}\n',
+        b'{"n":1}\n\n',
+        b'{"n":1}\x00\n',
         b'{"n":1}{"n":2}\n{"s":\n"x"}\n',
         b'{"n":1,"n":2}\n',
         b'{"n":"1"}\n',
@@ -312,6 +315,19 @@ def test_a_file_may_have_fields_that_are_no_columns(tmp_path: Path, text: bytes,
     assert may_have_others(file, {"n": "bigint", "s": "string"}) is may
     assert may_have_others(file, {"n": "bigint", "s.t": "string"})
     assert may_have_others(tmp_path / "none.json", {"n": "bigint"})
+
+
+@pytest.mark.parametrize(
+    "place", ['{"z":%s}', '{"z":[1, %s]}', '{"z":{"y":%s}}', '{"d":%s}', '{"d": %s ,"n":1}']
+)
+def test_what_some_readers_take_for_a_number_declines_wherever_it_stands(place: str) -> None:
+    words = ("NaN", "nan", "NAN", "Inf", "INF", "inf", "Infinity", "infinity", "INFINITY")
+    for word in [sign + word for sign in ("", "-", "+") for word in words]:
+        with pytest.raises(Declined):
+            json_lines((place % word).encode(), {"n": "bigint", "d": "double"})
+    said = ("NaN", "Inf", "Nancy", "to Nan", "INF", "more Information")
+    text = "\n".join(f'{{"s":"{each}"}}' for each in said).encode()
+    assert json_lines(text, {"s": "string"}).column("s").to_pylist() == list(said)
 
 
 def test_fields_that_are_no_columns_are_passed_over_kept_or_decline() -> None:

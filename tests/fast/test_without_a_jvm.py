@@ -7,9 +7,11 @@ import io
 import json
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any, Literal, cast, get_args
 
@@ -24,6 +26,7 @@ from latecomer.config.models import Event, Output, Pipeline
 from latecomer.config.sources import Files, Source
 from latecomer.decode.arrow_text import column_type
 from latecomer.decode.files import SourceFile
+from latecomer.model.arrivals import Heartbeat
 from latecomer.model.strategies import Bounded
 from latecomer.pipeline import Engine
 from latecomer.source.files import FileSlice
@@ -78,10 +81,15 @@ class Alone(Bench):
 
 
 def run_and_compare(
-    folder: Path, outputs: dict[str, Output], batches: Sequence[Batch], drain: bool, restart: bool
+    folder: Path,
+    outputs: dict[str, Output],
+    batches: Sequence[Batch],
+    drain: bool,
+    restart: bool,
+    ids: bool = False,
 ) -> None:
     strategy = Bounded("1us", every="1us", idle_after="4us")
-    bench = Alone(cast(SparkSession, NoSpark()), folder, strategy, outputs, PAYLOAD, ids=False)
+    bench = Alone(cast(SparkSession, NoSpark()), folder, strategy, outputs, PAYLOAD, ids=ids)
     store = bench.run(batches, drain=drain, restart=restart)
     told = bench.oracle(batches, drain=drain)
     for name, output in outputs.items():
@@ -95,6 +103,20 @@ def run_and_compare(
 def test_every_trigger_says_what_the_oracle_says(tmp_path: Path) -> None:
     outputs = {name: Output(**{**SHARED, **each}) for name, each in HERE.items()}
     run_and_compare(tmp_path, outputs, crowd(5, rows=100, most=2), drain=True, restart=True)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_an_id_counts_once_as_long_as_it_is_remembered(tmp_path: Path, restart: bool) -> None:
+    """Ids come again in their batch, in the next one and long after; some events have none."""
+    chance, batches = Random(7), crowd(5, rows=120, most=4)
+    named = [
+        batch
+        if isinstance(batch, Heartbeat)
+        else [replace(each, event_id=chance.choice([None, *range(40)])) for each in batch]
+        for batch in batches
+    ]
+    outputs = {"uneven": Output(**{**SHARED, **HERE["uneven"]})}
+    run_and_compare(tmp_path, outputs, named, drain=True, restart=restart, ids=True)
 
 
 def test_a_step_that_is_left_to_spark_fails(tmp_path: Path) -> None:

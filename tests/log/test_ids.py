@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from examples_kit import drawn
 from latecomer.decode.files import SourceFile
-from latecomer.log import duplicates, ids
-from latecomer.log.duplicates import set_aside
+from latecomer.log import ids
+from latecomer.log.duplicates import EventsHere, set_aside
 from latecomer.log.hashes import Filter, filter_bits, hash_ids
 from latecomer.log.ids import IdIndex
 from latecomer.source.files import FileSlice
+from latecomer.store.files import write_table
 from latecomer.store.table import Table, moments
 
 EVENTS = pa.schema(
@@ -64,7 +65,7 @@ class Log:
         return IdIndex(self.folder / "ids", Table(self.folder / "events", EVENTS))
 
     def receive(self, batch: int, events: Sequence[Event], since: int) -> list[Event]:
-        """Log a batch; the duplicates in it."""
+        """Log a batch that Spark has written; the duplicates in it."""
         self.index.catch_up(since)
         folder = self.table.new_folder(batch)
         folder.mkdir(parents=True)
@@ -81,6 +82,17 @@ class Log:
         times = found["event_time"].cast(pa.int64()).to_pylist()
         return list(zip(found["event_id"].to_pylist(), times, strict=True))
 
+    def receive_here(self, batch: int, events: Sequence[Event], since: int) -> list[Event]:
+        """Log a batch that is in this process; the duplicates in it."""
+        self.index.catch_up(since)
+        table = rows(batch, events)
+        found = EventsHere(table)
+        again = found.again(SOURCE, self.index, since)
+        folder = self.table.new_folder(batch)
+        self.table.commit(batch, [write_table(table.filter(~again), folder / "part.parquet")])
+        self.index.hand_over(batch, found.new_ids(~again))
+        return [event for event, moved in zip(events, again, strict=True) if moved]
+
     @property
     def logged(self) -> list[Event]:
         found = self.table.query("select event_id, event_time from t order by batch, position")
@@ -95,17 +107,22 @@ def some_events() -> st.SearchStrategy[list[Event]]:
 
 
 LIVES = st.lists(
-    st.tuples(some_events(), st.integers(0, 3), st.sampled_from(["on", "restart", "lost", "further"])),
+    st.tuples(
+        some_events(),
+        st.integers(0, 3),
+        st.sampled_from(["on", "restart", "lost", "further"]),
+        st.booleans(),
+    ),
     max_size=8,
 )
-"""Batches: events, how far the horizon moves before them, and what happens to the index."""
+"""Batches: events, how far the horizon moves before them, what happens to the index, and who writes them."""
 
 
 @given(LIVES, st.booleans())
 @drawn(25)
 def test_an_id_is_known_exactly_as_long_as_it_is_remembered(
     tmp_path_factory: pytest.TempPathFactory,
-    life: Sequence[tuple[list[Event], int, str]],
+    life: Sequence[tuple[list[Event], int, str, bool]],
     collide: bool,
 ) -> None:
     log = Log(tmp_path_factory.mktemp("log"))
@@ -118,11 +135,10 @@ def test_an_id_is_known_exactly_as_long_as_it_is_remembered(
     hashed = same if collide else hash_ids
     with (
         patch.object(ids, "hash_ids", hashed),
-        patch.object(duplicates, "hash_ids", hashed),
         patch.object(ids, "TOGETHER", 3),
         patch.object(ids, "RUN_ROWS", 4),
     ):
-        for batch, (events, step, what) in enumerate(life):
+        for batch, (events, step, what, here) in enumerate(life):
             if what != "on":
                 log.index = log.opened()
             if what == "lost":
@@ -137,8 +153,23 @@ def test_an_id_is_known_exactly_as_long_as_it_is_remembered(
                 else:
                     remembered.append((event_id, time))
                     known |= {event_id} - {None}
-            assert log.receive(2 * batch, events, since) == again
+            receive = log.receive_here if here else log.receive
+            assert receive(2 * batch, events, since) == again
     assert log.logged == remembered
+
+
+def test_what_is_handed_over_is_not_read_back(tmp_path: Path) -> None:
+    """And what is not is read, whatever was handed over after it."""
+    log = Log(tmp_path)
+    log.receive(0, [("a", 1)], since=0)
+    log.receive_here(1, [("b", 1), (None, 1)], since=0)
+    with patch.object(IdIndex, "_logged", side_effect=AssertionError("read back")):
+        assert log.receive_here(3, [("a", 1), ("b", 1), ("c", 1)], since=0) == [("a", 1), ("b", 1)]
+    log.table.commit(4, [write_table(rows(4, [("d", 1)]), log.table.new_folder(4) / "part.parquet")])
+    log.table.commit(5, [write_table(rows(5, [("e", 1)]), log.table.new_folder(5) / "part.parquet")])
+    log.index.hand_over(5, EventsHere(rows(5, [("e", 1)])).new_ids(np.ones(1, bool)))
+    every = [(event_id, 1) for event_id in "abcde"]
+    assert log.receive_here(6, every, since=0) == every
 
 
 def test_segments_stay_few_and_what_is_out_of_reach_goes(tmp_path: Path) -> None:
@@ -239,6 +270,18 @@ def test_hashes_tell_texts_apart_wherever_they_stand(texts: Sequence[str]) -> No
     found = hash_ids(pa.array(texts))
     assert len(set(found.tolist())) == len(texts)
     assert hash_ids(pa.array(["x", *texts]).slice(1)).tolist() == found.tolist()
+
+
+def test_hashes_are_in_files_and_stay_as_they_are() -> None:
+    stored = {
+        "": 0xE220A8397B1DCDAF,
+        "a": 0xA41617A197B1536A,
+        "12345678": 0x57A994731FAA16E3,
+        "123456789": 0x718F5E12871F2707,
+        "cfcd208495d565ef66e7dff9f98764da": 0x0798DAAB2E9B81C0,
+    }
+    assert dict(zip(stored, hash_ids(pa.array(list(stored))).tolist(), strict=True)) == stored
+    assert [hash_ids(pa.array([text])).tolist() for text in stored] == [[each] for each in stored.values()]
 
 
 def test_a_filter_lets_everything_pass_that_it_holds_and_little_else() -> None:

@@ -17,6 +17,7 @@ from examples_kit import drawn
 from latecomer.config.damage import DamagedFile
 from latecomer.decode import limits
 from latecomer.decode.limits import KEPT, Limits, LongLine
+from latecomer.decode.text import has_longer_line
 
 UNPACKED = 1 << 20
 PACKED: dict[str, Callable[[bytes], bytes]] = {
@@ -63,6 +64,12 @@ def test_exactly_the_lines_that_are_too_long_are_found(
         assert list(found) == naive(content, longest, end)
 
     check()
+
+
+@given(SOME_TEXT, st.integers(1, 12))
+@drawn(100)
+def test_a_text_in_memory_has_a_line_that_is_too_long_or_none(text: bytes, longest: int) -> None:
+    assert has_longer_line(text, longest) == bool(naive(text, longest, rb"\n"))
 
 
 @pytest.mark.parametrize("name", ["a.json.gz", "a.json.bz2"])

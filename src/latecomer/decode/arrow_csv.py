@@ -107,12 +107,8 @@ def _plain(text: bytes, delimiter: int) -> bytes:
             raise Declined("a carriage return within a line")
         text = text.replace(b"\r\n", b"\n")
     text = text if text.endswith(b"\n") else text + b"\n"
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError:
-        raise Declined("bytes that are not UTF-8") from None
-    if _REPLACEMENT in text:
-        raise Declined("a character that stands for what could not be read")
+    if not text.isascii():
+        _require_characters(text)
     letters = np.frombuffer(text, np.uint8)
     control = letters < _SPACE
     control[letters == _LINE_END] = False
@@ -129,6 +125,15 @@ def _plain(text: bytes, delimiter: int) -> bytes:
         raise Declined("blank lines, or long ones")
     _require_plain_quotes(letters, delimiter)
     return text
+
+
+def _require_characters(text: bytes) -> None:
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Declined("bytes that are not UTF-8") from None
+    if _REPLACEMENT in text:
+        raise Declined("a character that stands for what could not be read")
 
 
 def _require_plain_quotes(letters: np.ndarray[tuple[int], np.dtype[np.uint8]], delimiter: int) -> None:

@@ -18,6 +18,9 @@ class Lane(StrEnum):
     DEAD_LETTERS = "dead_letters"
 
 
+UNIQUE = ("event_time", "arrival_time", "position", "event_id")
+"""Columns in which hardly a value comes twice: a dictionary would only cost time."""
+
 TIME = f"{PRIVATE}time"
 """The event time, in microseconds."""
 ARRIVAL = f"{PRIVATE}arrival"

@@ -1,15 +1,18 @@
-"""Events that came before: taken out of a batch's files before anything is committed.
+"""Events that came before: taken out of a batch before anything is committed.
 
-    files of a batch → hashes of their ids → candidates → their ids, exactly → rows to the duplicates' lane
+    ids of a batch → hashes → candidates → their ids, exactly → rows to the duplicates' lane
 
 A candidate's hash came twice in the batch, or is in the index of what came before. Only candidates are looked
-at any further, and only files that hold a duplicate are written again.
+at any further. A batch that is in this process is divided before it is written; of one that Spark has written, only
+files that hold a duplicate are written again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -17,10 +20,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.log.hashes import Hashes, hash_ids
-from latecomer.log.ids import IdIndex, Rows
+from latecomer.log.columns import UNIQUE
+from latecomer.log.ids import IdIndex, Rows, by_hash, run_of
 from latecomer.source.base import Slice
-from latecomer.store.files import Location, open_parquet, remove, write_table
+from latecomer.store.files import Location, footer, open_parquet, remove, write_table
 from latecomer.store.table import new_token
 
 _ORDER = ("arrival_time", "landed", "origin", "position")
@@ -30,52 +33,48 @@ Chosen = npt.NDArray[np.bool_]
 _NO_ROWS: Rows = np.empty(0, np.int64)
 
 
-def set_aside(lanes: Sequence[Location], aside: Location, piece: Slice, index: IdIndex, since: int) -> None:
-    """Move the duplicates among the events in the files of some lanes to files in another folder.
+class Unlogged(ABC):
+    """Events of a batch that nothing refers to yet, by their ids. Rows are counted through all of it."""
 
-    An event is a duplicate if one with its id came earlier in the batch, or is in the log with an event time
-    at or after `since`. `piece` is what the batch was read from. Nothing may refer to the lanes yet.
-    """
-    batch = _Ids(lanes)
-    known = batch.known(index, since)
-    repeated = np.setdiff1d(batch.repeated(), known, assume_unique=True)
-    if not len(known) and not len(repeated):
-        return
-    again = np.union1d(known, _all_but_firsts(batch.described(repeated, piece)))
-    parts = [(path, again[(again >= start) & (again < end)] - start) for path, start, end in batch.files]
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda part: _divide(part[0], part[1], aside), parts))
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.hashes, self.rows = by_hash(self.ids())
 
+    @abstractmethod
+    def ids(self) -> Iterator[pa.Array]:
+        """The ids of all rows, a part at a time."""
 
-class _Ids:
-    """The ids in some files, as hashes; rows are counted through all of them."""
+    @abstractmethod
+    def take(self, rows: Rows, columns: Sequence[str]) -> pa.Table:
+        """Some columns of rows, which are in order."""
 
-    def __init__(self, paths: Sequence[Location]) -> None:
-        found: list[Hashes] = []
-        rows: list[Rows] = []
-        ends = [0]
-        for path in paths:
-            ids = _ids_of(_read(path, ["event_id"]))
-            there = np.flatnonzero(ids.is_valid().to_numpy(zero_copy_only=False))
-            found.append(hash_ids(ids.drop_null()))
-            rows.append(there + ends[-1])
-            ends.append(ends[-1] + len(ids))
-        hashes = np.concatenate([np.empty(0, np.uint64), *found])
-        order = np.argsort(hashes)
-        self.hashes: Hashes = hashes[order]
-        self.rows: Rows = np.concatenate([_NO_ROWS, *rows])[order]
-        self.files = [(path, *within) for path, within in zip(paths, pairwise(ends), strict=True)]
+    def again(self, piece: Slice, index: IdIndex, since: int) -> Chosen:
+        """Which rows are duplicates.
 
-    def repeated(self) -> Rows:
+        An event is one if another with its id came earlier in the batch, or is in the log with an event time
+        at or after `since`. `piece` is what the batch was read from.
+        """
+        known = self._known(index, since)
+        again = np.zeros(self.count, bool)
+        again[known] = True
+        repeated = self._repeated()
+        repeated = repeated[~again[repeated]]
+        if len(repeated):
+            again[_all_but_firsts(self._described(repeated, piece))] = True
+        return again
+
+    def _repeated(self) -> Rows:
         """The rows whose hash comes twice in the batch, in order."""
         twice = np.flatnonzero(self.hashes[1:] == self.hashes[:-1])
         return np.sort(self.rows[np.union1d(twice, twice + 1)])
 
-    def known(self, index: IdIndex, since: int) -> Rows:
+    def _known(self, index: IdIndex, since: int) -> Rows:
         """The rows whose id is in the log, in order."""
         found = list(index.find(self.hashes, since))
-        asked = np.unique(np.concatenate([self.rows[hits.asked] for hits in found])) if found else _NO_ROWS
-        ids = _ids_of(self._of(asked, ["event_id"]))
+        if not found:
+            return _NO_ROWS
+        asked = np.unique(np.concatenate([self.rows[hits.asked] for hits in found]))
+        ids = _ids_of(self.take(asked, ["event_id"]))
         known = [_NO_ROWS]
         for hits in found:
             rows = self.rows[hits.asked]
@@ -83,24 +82,62 @@ class _Ids:
             known.append(rows[same & (hits.times >= since)])
         return np.unique(np.concatenate(known))
 
-    def described(self, rows: Rows, piece: Slice) -> pa.Table:
+    def _described(self, rows: Rows, piece: Slice) -> pa.Table:
         """What rows, which are in order, are told apart by; and `row`, which row each is."""
-        found = self._of(rows, ["event_id", "arrival_time", "origin", "position"])
+        found = self.take(rows, ["event_id", "arrival_time", "origin", "position"])
         columns = {name: found[name] for name in ("arrival_time", "position")}
         columns |= {name: found[name].cast(pa.large_binary()) for name in ("event_id", "origin")}
         return pa.table({**columns, "landed": _landings(found["origin"], piece), "row": pa.array(rows)})
 
-    def _of(self, rows: Rows, columns: Sequence[str]) -> pa.Table:
+
+class EventsHere(Unlogged):
+    """Those that are in this process."""
+
+    def __init__(self, events: pa.Table) -> None:
+        self._events = events
+        self._ids = _ids_of(events)
+        super().__init__(events.num_rows)
+
+    def ids(self) -> Iterator[pa.Array]:
+        yield self._ids
+
+    def take(self, rows: Rows, columns: Sequence[str]) -> pa.Table:
+        return self._events.select(columns).take(pa.array(rows))
+
+    def new_ids(self, new: Chosen) -> Callable[[], pa.Table]:
+        """The ids of the events that are new, as the index takes them; made when they are asked for."""
+        there, times = new[self.rows], self._events["event_time"]
+        return partial(run_of, self.hashes[there], self.rows[there], self._ids, times)
+
+
+class _EventsInFiles(Unlogged):
+    """Those that Spark has written."""
+
+    def __init__(self, paths: Sequence[Location]) -> None:
+        ends = np.cumsum([0, *(footer(path).num_rows for path in paths)]).tolist()
+        self.files = [(path, *within) for path, within in zip(paths, pairwise(ends), strict=True)]
+        super().__init__(ends[-1])
+
+    def ids(self) -> Iterator[pa.Array]:
+        for path, _, _ in self.files:
+            yield _ids_of(_read(path, ["event_id"]))
+
+    def take(self, rows: Rows, columns: Sequence[str]) -> pa.Table:
         parts = []
         for path, start, end in self.files:
             within = rows[np.searchsorted(rows, start) : np.searchsorted(rows, end)]
             if len(within):
                 parts.append(_read(path, columns).take(pa.array(within - start)))
-        return (
-            pa.concat_tables(parts)
-            if parts
-            else pa.table({name: pa.array([], pa.string()) for name in columns})
-        )
+        return pa.concat_tables(parts)
+
+
+def set_aside(lanes: Sequence[Location], aside: Location, piece: Slice, index: IdIndex, since: int) -> None:
+    """Move the duplicates among the events in the files of some lanes to files in another folder. Nothing may refer
+    to the lanes yet."""
+    batch = _EventsInFiles(lanes)
+    again = batch.again(piece, index, since)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda file: _divide(file[0], again[file[1] : file[2]], aside), batch.files))
 
 
 def _all_but_firsts(repeated: pa.Table) -> Rows:
@@ -117,17 +154,17 @@ def _landings(origins: pa.ChunkedArray, piece: Slice) -> pa.Array:
     return pa.array([known[origin] for origin in origins.to_pylist()], pa.int64())
 
 
-def _divide(path: Location, rows: Rows, aside: Location) -> None:
+def _divide(path: Location, moved: Chosen, aside: Location) -> None:
     """Move rows of a file, if any, to a file of their own; the rest takes the file's place."""
-    if not len(rows):
+    if not moved.any():
         return
     # The files of two lanes may have one name.
     table, again = _read(path), aside / f"again-{new_token()}.parquet"
-    moved = np.zeros(table.num_rows, bool)
-    moved[rows] = True
-    if len(rows) < table.num_rows:
-        write_table(table.filter(pa.array(~moved)), path.with_name(f"kept-{new_token()}.parquet"))
-    write_table(table.filter(pa.array(moved)), again)
+    if not moved.all():
+        write_table(
+            table.filter(pa.array(~moved)), path.with_name(f"kept-{new_token()}.parquet"), unique=UNIQUE
+        )
+    write_table(table.filter(pa.array(moved)), again, unique=UNIQUE)
     remove(path)
     remove(path.with_name(f".{path.name}.crc"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -11,6 +11,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
@@ -18,9 +19,9 @@ from pyspark.sql import functions as F
 
 from latecomer.errors import SchemaOutage
 from latecomer.fast import MOST_READ, MOST_ROWS, Choice, Declined, LeftToSpark, attempted
-from latecomer.log.columns import FIRST_TICK, MARK, NEWEST, THIS_BATCH, WATERMARK_BEFORE, Lane
+from latecomer.log.columns import FIRST_TICK, MARK, NEWEST, THIS_BATCH, UNIQUE, WATERMARK_BEFORE, Lane
 from latecomer.log.dead_letters import Filing
-from latecomer.log.duplicates import set_aside
+from latecomer.log.duplicates import Chosen, EventsHere, set_aside
 from latecomer.log.envelope import decoded
 from latecomer.log.ids import IdIndex
 from latecomer.log.in_process import behind, enveloped, found_heads, head_columns, sums_of
@@ -51,11 +52,8 @@ from latecomer.store.table import (
 )
 from latecomer.store.unknown import NONE_SEEN, unknown_seen
 
-UNIQUE = {
-    f"parquet.enable.dictionary#{column}": "false"
-    for column in ("event_time", "arrival_time", "position", "event_id")
-}
-"""Columns in which hardly a value comes twice: a dictionary would only cost time."""
+WITHOUT_DICTIONARY = {f"parquet.enable.dictionary#{column}": "false" for column in UNIQUE}
+"""What Spark is told of columns in which hardly a value comes twice."""
 _LOW = (1 << 32) - 1
 _LANES = (Lane.DEAD_LETTERS, Lane.DUPLICATES, Lane.EVENTS)
 """In the order in which they are committed: events come last."""
@@ -120,6 +118,10 @@ class EventLog:
         self.choice = Choice()
         """Which way the steps of the log went."""
         self._ids = IdIndex(store.root / "ids", store.events)
+        self._caught_up: Future[None] | None = None
+        """Once it is done, the index holds what was logged before this batch; None where events have no ids."""
+        self._new_ids: Callable[[], pa.Table] | None = None
+        """The ids of a batch in which duplicates were found before it was written."""
         self.unknown = NONE_SEEN
         """What this run has kept of fields that are no columns."""
 
@@ -144,16 +146,16 @@ class EventLog:
 
     def _written(self, batch: int, piece: Slice, timeline: Timeline) -> tuple[Location, Read]:
         """All lanes of a batch, in a folder that no commit names, and the rows that were read."""
-        self._tables = {}
+        self._tables, self._new_ids = {}, None
         if self.store.pipeline.event.id is None:
             folder, read = self._lanes_written(batch, piece, timeline)
         else:
             with ThreadPoolExecutor(1, "latecomer-ids") as pool:
-                ready = pool.submit(self._ids.catch_up, self._remembered_since(timeline))
+                self._caught_up = pool.submit(self._ids.catch_up, self._remembered_since(timeline))
                 folder, read = self._lanes_written(batch, piece, timeline)
-                ready.result()
-            self._set_aside_duplicates(folder, piece, timeline)
-            self._tables = {}
+                self._caught_up.result()
+            if self._new_ids is None:
+                self._set_aside_duplicates(folder, piece, timeline)
         failpoint("events.written", batch)
         return folder, read
 
@@ -320,22 +322,41 @@ class EventLog:
         """Likewise in this process, where every row is an event. Of several files, Spark writes those of which that is
         not so."""
         here = self._sorted_out(batch, piece, timeline)
-        late = behind(here.events, timeline.watermark)
-        lanes = {Lane.EVENTS: here.events.filter(pc.invert(late)), Lane.BEHIND: here.events.filter(late)}
-        read: list[Read] = [*here.loaded]
-        if here.left:
+        if here.left:  # duplicates are found once all files are written
             parts, reasons = zip(*here.left, strict=True)
             self.choice.leave("log", reasons[0])
             folder, rest = self._write_lanes(batch, piece.of_parts(parts), timeline)
-            read.append(rest)
-        else:
-            folder = self.store.events.new_folder(batch)
-            self._tables = {batch: self._as_stored(pa.concat_tables(lanes.values()))}
+            self._write_events(here.events, folder, timeline)
+            return folder, ReadApart([*here.loaded, rest])
+        folder, new, new_ids = self.store.events.new_folder(batch), None, None
+        if self._caught_up is not None:
+            self._caught_up.result()
+            found = EventsHere(here.events)
+            again = found.again(piece, self._ids, self._remembered_since(timeline))
+            self._write_duplicates(here.events.filter(again), folder)
+            new, new_ids = ~again, found.new_ids(~again)
+        self._tables = {batch: self._as_stored(self._write_events(here.events, folder, timeline, new))}
+        self._new_ids = new_ids
+        return folder, ReadApart(here.loaded)
+
+    def _write_duplicates(self, duplicates: pa.Table, folder: Location) -> None:
+        """Write duplicates beside the folder of the other lanes."""
+        if duplicates.num_rows:
+            with self.store.duplicates.explained():
+                write_table(duplicates, self._aside(folder) / "part.parquet", unique=UNIQUE)
+
+    def _write_events(
+        self, events: pa.Table, folder: Location, timeline: Timeline, new: Chosen | None = None
+    ) -> pa.Table:
+        """Write the events that are new, or all of them, into the lanes of a folder; tells them lane by lane."""
+        late = np.asarray(behind(events, timeline.watermark))
+        taken = np.ones(len(late), bool) if new is None else new
+        lanes = {Lane.EVENTS: events.filter(taken & ~late), Lane.BEHIND: events.filter(taken & late)}
         with self.store.events.explained():
             for lane, rows in lanes.items():
                 if rows.num_rows:
-                    write_table(rows, folder / f"{LANE}={lane}" / "part.parquet")
-        return folder, ReadApart(read)
+                    write_table(rows, folder / f"{LANE}={lane}" / "part.parquet", unique=UNIQUE)
+        return pa.concat_tables(lanes.values())
 
     def _sorted_out(self, batch: int, piece: Slice, timeline: Timeline) -> _SortedOut:
         """What of a slice can be logged in this process; `Declined` where nothing can."""
@@ -376,7 +397,7 @@ class EventLog:
             events = decoded(rows.frame, reading, params)
             if rows.tasks is not None:
                 events = events.coalesce(rows.tasks)
-            events.drop(LANDED).write.options(**UNIQUE).partitionBy(LANE).parquet(url(folder))
+            events.drop(LANDED).write.options(**WITHOUT_DICTIONARY).partitionBy(LANE).parquet(url(folder))
             return folder, rows
 
         try:
@@ -407,8 +428,11 @@ class EventLog:
         lanes = [
             file for lane in (Lane.EVENTS, Lane.BEHIND) for file in parquet_files(folder / f"{LANE}={lane}")
         ]
-        aside = self.store.duplicates.root / "data" / folder.name
-        set_aside(lanes, aside, piece, self._ids, self._remembered_since(timeline))
+        set_aside(lanes, self._aside(folder), piece, self._ids, self._remembered_since(timeline))
+
+    def _aside(self, folder: Location) -> Location:
+        """Where the duplicates of a batch are, whose other lanes are in a folder."""
+        return self.store.duplicates.root / "data" / folder.name
 
     def _lane_files(self, folder: Location, lane: str, table: Table, piece: Slice) -> list[Location]:
         """A lane's files, below the table they belong to: that of the events, or a folder of the same name."""
@@ -438,6 +462,8 @@ class EventLog:
         committed = table.commit(batch, files, reached=reached)
         if table is self.store.events:
             self._files = {batch: committed}
+            if self._new_ids is not None:
+                self._ids.hand_over(batch, self._new_ids)
             if any(source.looks_for_unknown for source in self.sources.values()):
                 self.unknown += unknown_seen(self.store, committed)
         return sum(file.rows for file in committed)

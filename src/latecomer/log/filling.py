@@ -30,7 +30,7 @@ from latecomer.decode.json import JsonRecords
 from latecomer.errors import StoreError
 from latecomer.log.columns import WHOLE_EVENT
 from latecomer.log.envelope import payload_value
-from latecomer.log.events import UNIQUE
+from latecomer.log.events import WITHOUT_DICTIONARY
 from latecomer.model.types import new_fields
 from latecomer.spark.session import own_session
 from latecomer.store.files import footer, parquet_files, remove_all, url
@@ -180,7 +180,7 @@ def _written_again(
         F.count_if(_IS_UNREAD).alias(_UNREAD),
     )
     folder = table.merged_folder(min(batches_of(file)[0] for file in files), batch_of(files[-1]), new_token())
-    counted.select(*map(quoted, stored)).write.options(**UNIQUE).parquet(url(folder))
+    counted.select(*map(quoted, stored)).write.options(**WITHOUT_DICTIONARY).parquet(url(folder))
     numbers_of = {name: int(number) for name, number in count.get.items()}
     expected = sum(file.rows for file in files)
     if numbers_of[_ROWS] != expected:

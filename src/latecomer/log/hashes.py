@@ -30,16 +30,24 @@ def hash_ids(ids: pa.Array) -> Hashes:
     padded = np.concatenate([data[: offsets[-1]], np.zeros(_WORD, np.uint8)])
     words = np.ndarray((len(padded) - _WORD + 1,), "<u8", padded, strides=(1,))
     found = _SEED ^ (lengths.astype(np.uint64) * _LENGTH)
-    there = np.flatnonzero(lengths > 0)
-    for at in range(0, int(lengths.max()), _WORD):
+    whole = int(lengths.min()) // _WORD * _WORD
+    for at in range(0, whole, _WORD):  # words that all of them have
+        found = _mixed(found, words[starts + at])
+    there = np.flatnonzero(lengths > whole)
+    for at in range(whole, int(lengths.max()), _WORD):
         there = there[lengths[there] > at]
         left = np.minimum(lengths[there] - at, _WORD).astype(np.uint64)
         word = words[starts[there] + at] & (~np.uint64(0) >> (np.uint64(64) - left * np.uint64(8)))
-        mixed = (found[there] ^ word) * _STEP
-        found[there] = mixed ^ (mixed >> np.uint64(29))
+        found[there] = _mixed(found[there], word)
     found = (found ^ (found >> np.uint64(30))) * _FINAL[0]
     found = (found ^ (found >> np.uint64(27))) * _FINAL[1]
     return np.asarray(found ^ (found >> np.uint64(31)), np.uint64)
+
+
+def _mixed(found: Hashes, word: Hashes) -> Hashes:
+    """Hashes of what came before, with the next eight bytes."""
+    mixed = (found ^ word) * _STEP
+    return np.asarray(mixed ^ (mixed >> np.uint64(29)), np.uint64)
 
 
 def _bytes_of(ids: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

@@ -13,7 +13,7 @@ forgotten too much. Segments count batches, not files: what upkeep does to the f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.fast import flat
 from latecomer.log.hashes import Filter, Hashes, filter_bits, hash_ids
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
@@ -106,6 +107,11 @@ class IdIndex:
         self.folder = folder
         self.events = events
         self._segments: list[Segment] | None = None
+        self._handed: tuple[int, Callable[[], pa.Table]] | None = None
+
+    def hand_over(self, batch: int, run: Callable[[], pa.Table]) -> None:
+        """Give the ids of a batch that this process has put into the log, so that they need not be read back."""
+        self._handed = batch, run
 
     def catch_up(self, since: int) -> None:
         """Take in what the log holds and the index does not. Ids of events before `since` may be forgotten."""
@@ -115,7 +121,9 @@ class IdIndex:
         fit = [each for each in self._segments if each.floor <= since]
         self._drop([each for each in self._segments if each.floor > since])
         for first, last in _gaps(fit, self.events.last_batch()):
-            fit.append(self._write(first, last, self._logged(first, last, since), since))
+            runs = self._handed_over(first, last) or self._logged(first, last, since)
+            fit.append(self._write(first, last, runs, since))
+        self._handed = None
         self._segments = sorted(fit, key=lambda each: each.first)
         self._forget(since)
         self._merge(since)
@@ -152,13 +160,25 @@ class IdIndex:
                 remove(path)
         return kept
 
-    def _logged(self, first: int, last: int, since: int) -> Iterator[pa.Table]:
-        """The ids that the log holds of some batches, a run at a time."""
-        files = [
+    def _handed_over(self, first: int, last: int) -> Iterator[pa.Table] | None:
+        """The ids of some batches, where all of them were handed over."""
+        if self._handed is None or self._handed[0] != last or self._files(first, last - 1):
+            return None
+        return iter([self._handed[1]()])
+
+    def _files(self, first: int, last: int) -> list[DataFile]:
+        """The files of the log that hold events of some batches."""
+        if first > last:
+            return []
+        return [
             file
             for file in self.events.files()
-            if batches_of(file)[0] <= last and batches_of(file)[-1] >= first and _newest(file) >= since
+            if batches_of(file)[0] <= last and batches_of(file)[-1] >= first
         ]
+
+    def _logged(self, first: int, last: int, since: int) -> Iterator[pa.Table]:
+        """The ids that the log holds of some batches, a run at a time."""
+        files = [file for file in self._files(first, last) if _newest(file) >= since]
         if not files:
             return
         rows = self.events.dataset(files, _LOGGED)
@@ -224,14 +244,31 @@ _LOGGED = pa.schema(
 
 
 def _hashed(parts: Sequence[pa.RecordBatch]) -> pa.Table:
-    """A run: ids sorted by hash."""
-    rows = pa.Table.from_batches(parts).combine_chunks()
+    """What the log holds, as a run."""
+    rows = pa.Table.from_batches(parts)
     ids = rows["event_id"].cast(pa.large_binary()).combine_chunks()
-    hashes = hash_ids(ids)
-    order = np.argsort(hashes)
-    places = pa.array(order)
-    times = rows["event_time"].cast(pa.int64()).take(places)
-    return pa.table([pa.array(hashes[order]), times, ids.take(places)], schema=_SCHEMA)
+    return run_of(*by_hash([ids]), ids, rows["event_time"])
+
+
+def by_hash(parts: Iterable[pa.Array]) -> tuple[Hashes, Rows]:
+    """The hashes of ids in order, and which row each is of; rows are counted through all parts. Nulls have none."""
+    hashes: list[Hashes] = [np.empty(0, np.uint64)]
+    rows: list[Rows] = [np.empty(0, np.int64)]
+    count = 0
+    for ids in parts:
+        hashes.append(hash_ids(ids.drop_null()))
+        rows.append(np.flatnonzero(ids.is_valid().to_numpy(zero_copy_only=False)) + count)
+        count += len(ids)
+    every = np.concatenate(hashes)
+    order = np.argsort(every)
+    return every[order], np.concatenate(rows)[order]
+
+
+def run_of(ordered: Hashes, rows: Rows, ids: pa.Array, times: pa.ChunkedArray) -> pa.Table:
+    """A run: hashes in order, each with the id and the event time of its row."""
+    places = pa.array(rows)
+    columns = [pa.array(ordered), flat(times).cast(pa.int64()).take(places), ids.take(places)]
+    return pa.table(columns, schema=_SCHEMA)
 
 
 def _merged(segments: Sequence[Segment], since: int) -> pa.Table:

@@ -19,7 +19,7 @@ import shutil
 import stat
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import TypeAlias
@@ -217,10 +217,16 @@ def dataset(files: Iterable[Location], schema: pa.Schema | None = None) -> ds.Da
     return ds.dataset([url(file) for file in files], schema=schema, format="parquet")
 
 
-def write_table(rows: pa.Table, file: Location, row_group_size: int | None = None) -> Location:
-    """Write rows into a new file, in a folder that need not be there yet. It is not synced: a commit does that."""
+def write_table(
+    rows: pa.Table, file: Location, row_group_size: int | None = None, unique: Collection[str] = ()
+) -> Location:
+    """Write rows into a new file, in a folder that need not be there yet. It is not synced: a commit does that.
+
+    Columns that are said to be `unique` hold hardly a value twice: they get no dictionary, which would only cost time.
+    """
     os.makedirs(file.parent, exist_ok=True)
-    pq.write_table(rows, file, row_group_size=row_group_size)
+    often = [name for name in rows.column_names if name not in unique]
+    pq.write_table(rows, file, row_group_size=row_group_size, use_dictionary=often)
     return file
 
 
