@@ -25,7 +25,7 @@ from latecomer.store.layout import TIMESTAMP, EventLayout
 from latecomer.timeline.keeper import Step
 from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
 from latecomer.windowing.judge import CODES, FATES
-from latecomer.windowing.judge_in_process import Micros, judged
+from latecomer.windowing.judge_in_process import Micros, Watermarks, judged
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.merge_in_process import ArrowMerger, replaced
 
@@ -61,7 +61,7 @@ class ArrowOutput:
         watermark."""
         inputs = []
         if batch.logged is not None:
-            events = judged(batch.logged.table, self.layout, self.output, _ticks(batch), self.arrow.columns)
+            events = judged(batch.logged.table, self.layout, self.output, timeline(batch), self.arrow.columns)
             inputs.append(self.arrow.of_events(events))
         if states:
             inputs.append(self.arrow.of_states(self._read(states)))
@@ -297,7 +297,7 @@ class ArrowOutput:
         if batch.logged is None:
             raise Declined("a batch without events")
         events, output = batch.logged.table, self.output
-        found = judged(events, self.layout, output, _ticks(batch), output.counted)
+        found = judged(events, self.layout, output, timeline(batch), output.counted)
         aside = found.fate == CODES[Fate.SIDE_OUTPUT]
         rows = events.take(pa.array(found.nth[aside]))
         end, mark = found.end[aside], found.watermark[aside]
@@ -318,11 +318,12 @@ class ArrowOutput:
         write_table(pa.table(made, schema=schema), folder / _FILE)
 
 
-def _ticks(batch: Batch) -> dict[int, int]:
-    """The watermark of each tick of a batch."""
+def timeline(batch: Batch) -> Watermarks:
+    """The watermark of each tick of a batch; of the whole log, of each batch and tick."""
+    rows = batch.stretch.rows
     if batch.history:
-        raise Declined("an output that is computed from the log")
-    return batch.stretch.ticks
+        return Watermarks.of_batches({(number, row.tick): row.watermark for number, row in rows})
+    return Watermarks.of_ticks({row.tick: row.watermark for _, row in rows})
 
 
 def _closings(

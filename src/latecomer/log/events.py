@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal
@@ -27,6 +27,7 @@ from latecomer.log.in_process import behind, enveloped, found_heads, head_column
 from latecomer.log.logged import Logged
 from latecomer.log.marks import with_marks
 from latecomer.log.measures import measures_in_raw, sum_measures
+from latecomer.log.parts import parts_of
 from latecomer.model.durations import EARLIEST, to_micros
 from latecomer.model.strategies import PLAIN, REACH, Head, Needs
 from latecomer.model.timeline import Timeline
@@ -110,10 +111,6 @@ class EventLog:
         self.store = store
         self.sources = sources or sources_of(store.pipeline, store.columns)
         self._ticks_anew = ticks_anew
-        self._reading = own_session(spark)
-        for source in self.sources.values():
-            for name, value in source.settings.items():
-                self._reading.conf.set(name, value)
         self._files: dict[int, list[DataFile]] = {}
         self._tables: dict[int, pa.Table] = {}
         """The events of the last batch, where they were logged in this process."""
@@ -122,6 +119,15 @@ class EventLog:
         self._ids = IdIndex(store.root / "ids", store.events)
         self.unknown = NONE_SEEN
         """What this run has kept of fields that are no columns."""
+
+    @cached_property
+    def _reading(self) -> SparkSession:
+        """The session that reads the sources, with their settings."""
+        session = own_session(self.spark)
+        for source in self.sources.values():
+            for name, value in source.settings.items():
+                session.conf.set(name, value)
+        return session
 
     def write(self, batch: int, piece: Slice, timeline: Timeline) -> Received:
         """Log a batch: events, duplicates and dead letters in one pass over a slice of the source."""
@@ -184,15 +190,17 @@ class EventLog:
             lambda: self._load_events(files, batch) if known is None else known,
         )
 
-    def _load_events(self, files: Sequence[DataFile], batch: int) -> pa.Table:
+    def _require_ticks_as_logged(self) -> None:
         if self._ticks_anew is not None:
             raise Declined("ticks of another length than those of the log")
+
+    def _load_events(self, files: Sequence[DataFile], batch: int) -> pa.Table:
+        self._require_ticks_as_logged()
         return self._load(self.store.events, files, batch)
 
     def _load(self, table: Table, files: Sequence[DataFile], batch: int) -> pa.Table:
         """The rows of a batch in this process, of some files of a table."""
-        if sum(file.rows for file in files) > MOST_ROWS or sum(file.size for file in files) > MOST_READ:
-            raise Declined("a large batch")
+        _require_few(files, "a large batch")
         rows = table.dataset(files, self.store.layout.schema).to_table()
         return rows.filter(pc.field("batch") == batch) if any(map(is_merged, files)) else rows
 
@@ -242,12 +250,30 @@ class EventLog:
         tables = (self.store.events, self.store.duplicates, self.store.dead_letters)
         return any(table.last_batch() > batch for table in tables)
 
-    def everything(self) -> DataFrame:
-        """Every event ever logged."""
+    def everything(self, after: int = -1) -> Logged:
+        """Every event ever logged; of batches after one alone, if that is said."""
         files, last = self.store.events.files(), self.store.events.last_batch()
-        events = self._read(files)
         # A file of several batches may go on where a past ends.
-        return events.where(f"batch <= {last}") if any(batch_of(file) > last for file in files) else events
+        beyond = any(batch_of(file) > last for file in files)
+
+        def read() -> DataFrame:
+            events = self._read(files)
+            events = events.where(f"batch <= {last}") if beyond else events
+            return events.where(f"batch > {after}") if after >= 0 else events
+
+        def load() -> pa.Table:
+            self._require_ticks_as_logged()
+            _require_few(files, "a large log")
+            rows = self.store.events.dataset(files, self.store.layout.schema).to_table()
+            return rows.filter((pc.field("batch") > after) & (pc.field("batch") <= last))
+
+        def parts(columns: Sequence[str]) -> Iterator[pa.Table]:
+            self._require_ticks_as_logged()
+            return parts_of(
+                self.store.events, files, columns, self.store.layout.schema, after=after, last=last
+            )
+
+        return Logged(read, load, parts)
 
     def of_files(self, files: Sequence[DataFile]) -> DataFrame:
         """The events in some of the log's files."""
@@ -459,6 +485,11 @@ class EventLog:
         if table is self.store.events and batch in self._files:
             return self._files[batch]
         return [file for file in table.files() if batch in batches_of(file)]
+
+
+def _require_few(files: Sequence[DataFile], what: str) -> None:
+    if sum(file.rows for file in files) > MOST_ROWS or sum(file.size for file in files) > MOST_READ:
+        raise Declined(what)
 
 
 def _only(rows: DataFrame, files: Sequence[DataFile], batch: int) -> DataFrame:

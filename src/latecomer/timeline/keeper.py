@@ -91,11 +91,6 @@ class Stretch:
             columns[BATCH] = pa.array([batch for batch, _ in ticks], pa.int64())
         return spark.createDataFrame(pa.table(columns))
 
-    @property
-    def ticks(self) -> dict[int, int]:
-        """Tick → watermark, of one batch."""
-        return {row.tick: row.watermark for _, row in self.rows}
-
     def closed(self, ends: Iterable[int]) -> list[tuple[int, Step]]:
         """The window ends that have closed, each with the moment at which it did."""
         steps = self.steps

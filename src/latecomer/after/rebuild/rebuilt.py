@@ -19,6 +19,7 @@ from pyspark.sql.window import Window
 from latecomer.after.rebuild.columns import AFTER, BEFORE, CHANGE, PRIOR, SEQUENCE
 from latecomer.config.checks import PRIVATE
 from latecomer.firing.output import OutputLogic
+from latecomer.log.logged import Logged
 from latecomer.log.repeats import repeats_in
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
@@ -125,8 +126,9 @@ def computed(range_: Range, events: DataFrame) -> DataFrame:
     logic = range_.logic
     output, merger = logic.output, logic.merger
     kept = events.where(range_.events_sql).where(f"batch <= {range_.through}")
-    once = repeats_in(kept, logic.store.pipeline, range_.through).left_out_of(kept)
-    seen = as_seen(once, logic.store.layout, output).where(kept_sql(output))
+    logged = Logged.of(kept)
+    once = repeats_in(logged, logic.store.pipeline, range_.through).left_out_of(logged)
+    seen = as_seen(once.frame, logic.store.layout, output).where(kept_sql(output))
     window = output.window
     fate = f"cast({CODES[Fate.ON_TIME]} as tinyint)"
     if isinstance(window, Session):

@@ -92,7 +92,7 @@ class _Computing:
     def events(self) -> DataFrame:
         """Every event, once."""
         logged = EventLog(self.spark, self.store).everything()
-        return repeats_in(logged, self.store.pipeline, self.last).left_out_of(logged)
+        return repeats_in(logged, self.store.pipeline, self.last).left_out_of(logged).frame
 
     @property
     def stretch(self) -> Stretch:

@@ -1,0 +1,117 @@
+"""What is computed again from the log without Spark: the same as with it, and what is broken is found."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from fast.test_without_a_jvm import Alone, NoSpark
+from latecomer.config.models import Output
+from latecomer.fast import VARIABLE
+from latecomer.ledger.check import check_ledger
+from latecomer.model.arrivals import Arrival
+from latecomer.model.strategies import Bounded
+from properties.test_options_on_spark import crowd
+from spark_kit import PAYLOAD, Batch, Bench, as_lines, require_equal, stored_entries
+
+AGGREGATES = {"n": "count(*)", "paise": "sum(paise)", "mean": "avg(paise)"}
+LATE = {"allowed_lateness": "6us", "by": ("key",), "aggregates": AGGREGATES}
+OUTPUTS: dict[str, dict[str, Any]] = {
+    "updated": {"window": {"tumbling": "5us", "offset": "2us"}, "late": "update", "too_late": "side_output"},
+    "taken_back": {"window": {"sliding": "7us", "every": "3us"}, "late": "retract"},
+    "aside": {"window": {"sliding": "6us", "every": "3us"}, "late": "side_output", "by": ()},
+    "dropped": {"window": {"tumbling": "5us"}, "late": "drop", "where": "paise > 3 and key is not null"},
+    "added": {"window": {"tumbling": "4us"}, "late": "update", "accumulation": "discarding"}
+    | {"aggregates": {"n": "count(*)", "paise": "sum(paise)"}},
+    "derived": {"window": {"tumbling": "5us"}, "columns": {"double": "paise * 2"}}
+    | {"aggregates": {"most": "max(double)"}, "by": (), "too_late": "side_output"},
+    "days": {"window": {"calendar": "day", "zone": "Europe/Berlin"}, "trigger": {"early": {"count": 3}}},
+    "all_of_it": {"window": {"global": True}, "allowed_lateness": 0, "trigger": {"early": {"count": 5}}},
+}
+
+
+def bench_in(folder: Path, **more: Any) -> Alone:
+    outputs = {name: Output(**{**LATE, **each}) for name, each in OUTPUTS.items()}
+    strategy = Bounded("1us", every="1us", idle_after="4us")
+    return Alone(cast(SparkSession, NoSpark()), folder, strategy, outputs, PAYLOAD, **more)
+
+
+def named(batches: list[Batch]) -> list[Batch]:
+    """The same arrivals with ids, of which some come twice."""
+    return [
+        [
+            Arrival(each.event_time, each.arrival_time, each.partition, each.payload, str(nth // 2 * 2))
+            if nth % 8 < 2
+            else Arrival(each.event_time, each.arrival_time, each.partition, each.payload, f"{nth}-{number}")
+            for nth, each in enumerate(batch)
+        ]
+        if isinstance(batch, list)
+        else batch
+        for number, batch in enumerate(batches)
+    ]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Alone:
+    """A store of eight outputs, made without Spark, of which the ledger is the oracle's."""
+    bench, batches = bench_in(tmp_path_factory.mktemp("whole")), named(crowd(11, rows=120, most=3))
+    store = bench.run(batches)
+    told = bench.oracle(batches, dropped=lambda row: row["key"] is not None and row["paise"] > 3)
+    require_equal(as_lines(stored_entries(store)), as_lines(told.ledger))
+    assert store.duplicates.files()
+    return bench
+
+
+TAMPERED = {
+    "ledger": ("ledger", "unit = 'paise' and output = 'updated' and batch = 0", "output updated, paise"),
+    "late": ("outputs/aside/late", "batch = 2", "output aside, assignments: the ledger says side_output"),
+    "panes": (
+        "outputs/added/panes",
+        "key = '4'",
+        "output added, assignments: its panes and open windows hold",
+    ),
+    "events": ("events", "event_id = '3-0'", "output days, events: the ledger says"),
+    "duplicates": ("duplicates", "batch = 0", "duplicate"),
+}
+
+
+def tampered(whole: Alone, folder: Path, table: str) -> Alone:
+    """A copy of the store, of which rows of a table are gone."""
+    shutil.copytree(whole.folder, folder)
+    path, predicate, _ = TAMPERED[table]
+    assert DeltaTable(str(folder / "store" / path)).delete(predicate)["num_deleted_rows"] > 0
+    return bench_in(folder)
+
+
+def test_a_whole_store_is_checked_without_spark(whole: Alone) -> None:
+    assert check_ledger(whole.pipeline, whole.spark) == []
+
+
+@pytest.mark.parametrize("table", TAMPERED)
+def test_what_is_deleted_is_found_without_spark(whole: Alone, tmp_path: Path, table: str) -> None:
+    bench = tampered(whole, tmp_path / "copy", table)
+    found = check_ledger(bench.pipeline, bench.spark)
+    assert any(TAMPERED[table][2] in each for each in found), found
+
+
+def test_the_switch_leaves_a_check_to_spark(whole: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "off")
+    with pytest.raises(AssertionError, match="left a step to Spark"):
+        check_ledger(whole.pipeline, whole.spark)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("table", [None, *TAMPERED])
+def test_spark_finds_the_same_differences(
+    whole: Alone, spark: SparkSession, tmp_path: Path, table: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench: Bench = whole if table is None else tampered(whole, tmp_path / "copy", table)
+    here = check_ledger(bench.pipeline, whole.spark)
+    monkeypatch.setenv(VARIABLE, "off")
+    assert check_ledger(bench.pipeline, spark) == here
+    assert bool(here) == (table is not None)
