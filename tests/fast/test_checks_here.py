@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,13 +12,18 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from fast.test_without_a_jvm import Alone, NoSpark
+from latecomer.after.certify.certificate import certify, check
+from latecomer.after.replay import replaying
+from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Output
+from latecomer.errors import LedgerError
 from latecomer.fast import VARIABLE
 from latecomer.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival
 from latecomer.model.strategies import Bounded
+from latecomer.store.store import open_store
 from properties.test_options_on_spark import crowd
-from spark_kit import PAYLOAD, Batch, Bench, as_lines, require_equal, stored_entries
+from spark_kit import PAYLOAD, Batch, Bench, as_lines, require_equal, stored_entries, stored_panes
 
 AGGREGATES = {"n": "count(*)", "paise": "sum(paise)", "mean": "avg(paise)"}
 LATE = {"allowed_lateness": "6us", "by": ("key",), "aggregates": AGGREGATES}
@@ -80,6 +86,15 @@ TAMPERED = {
 }
 
 
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever starts Spark fails."""
+
+    def started(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(replaying, "build_session", started)
+
+
 def tampered(whole: Alone, folder: Path, table: str) -> Alone:
     """A copy of the store, of which rows of a table are gone."""
     shutil.copytree(whole.folder, folder)
@@ -115,3 +130,56 @@ def test_spark_finds_the_same_differences(
     monkeypatch.setenv(VARIABLE, "off")
     assert check_ledger(bench.pipeline, spark) == here
     assert bool(here) == (table is not None)
+
+
+def test_a_store_is_replayed_without_spark(whole: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_spark(monkeypatch)
+    assert replay(whole.pipeline).equal
+
+
+def test_a_store_is_computed_at_once_without_spark(whole: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_spark(monkeypatch)
+    plain = [name for name, each in whole.outputs.items() if each.trigger.early is None]
+    assert replay(whole.pipeline, outputs=plain, one_shot=True).equal
+
+
+def test_a_replay_with_other_settings_needs_no_spark(whole: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_spark(monkeypatch)
+    found = replay(whole.pipeline, changes={"watermark.delay": "20us"}, outputs=["updated"])
+    assert not found.outputs["updated"].ledger.equal
+
+
+@pytest.mark.parametrize("output", ["updated", "days"])
+def test_a_certificate_is_checked_without_spark(
+    whole: Alone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    no_spark(monkeypatch)
+    certificate = certify(whole.pipeline, output)
+    found = check(whole.pipeline, output, certificate)
+    assert found.reproduced
+    assert found.stands
+    changed = replace(certificate, sha256="0" * 64)
+    assert not check(whole.pipeline, output, changed).reproduced
+
+
+def test_a_log_that_lacks_an_event_reproduces_nothing_without_spark(
+    whole: Alone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_spark(monkeypatch)
+    bench = tampered(whole, tmp_path / "copy", "events")
+    with pytest.raises(LedgerError, match="batch 0, output updated, events: received 40"):
+        check(bench.pipeline, "updated", certify(whole.pipeline, "updated"))
+
+
+@pytest.mark.long
+def test_spark_computes_the_same_at_once(
+    whole: Alone, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    here = replay(whole.pipeline, one_shot=True, to=tmp_path / "here")
+    monkeypatch.setenv(VARIABLE, "off")
+    by_spark = replay(whole.pipeline, one_shot=True, spark=spark, to=tmp_path / "spark")
+    assert by_spark.summary.equals(here.summary)
+    for name in whole.outputs:
+        assert stored_panes(open_store(by_spark.pipeline), name) == stored_panes(
+            open_store(here.pipeline), name
+        )

@@ -236,7 +236,7 @@ class EventLog:
                 lambda: sums_of(self._duplicates(batch), view, measures),
                 lambda: sum_measures(self.aside(self.store.duplicates, batch), stored),
             )
-        if received.dead_letters:
+        if received.dead_letters and measures:
             in_raw = measures_in_raw(self.store.pipeline, measures)
             dead_letters = sum_measures(self.aside(self.store.dead_letters, batch), in_raw)
         return duplicates, dead_letters
