@@ -13,29 +13,33 @@ from pyspark.sql import SparkSession
 
 from fast.test_without_a_jvm import Alone, NoSpark
 from latecomer.after.certify.certificate import certify, check
+from latecomer.after.rebuild import rebuilding
 from latecomer.after.replay import replaying
 from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Output
 from latecomer.errors import LedgerError
 from latecomer.fast import VARIABLE
 from latecomer.ledger.check import check_ledger
-from latecomer.model.arrivals import Arrival
+from latecomer.model.arrivals import Heartbeat
 from latecomer.model.strategies import Bounded
+from latecomer.store.files import read_table
+from latecomer.store.rebuilds import Rebuild
 from latecomer.store.store import open_store
 from properties.test_options_on_spark import crowd
+from properties.test_rebuild_on_spark import require_right
 from spark_kit import PAYLOAD, Batch, Bench, as_lines, require_equal, stored_entries, stored_panes
 
-AGGREGATES = {"n": "count(*)", "paise": "sum(paise)", "mean": "avg(paise)"}
+AGGREGATES = {"rows": "count(*)", "paise": "sum(paise)", "mean": "avg(paise)"}
 LATE = {"allowed_lateness": "6us", "by": ("key",), "aggregates": AGGREGATES}
 OUTPUTS: dict[str, dict[str, Any]] = {
     "updated": {"window": {"tumbling": "5us", "offset": "2us"}, "late": "update", "too_late": "side_output"},
     "taken_back": {"window": {"sliding": "7us", "every": "3us"}, "late": "retract"},
     "aside": {"window": {"sliding": "6us", "every": "3us"}, "late": "side_output", "by": ()},
-    "dropped": {"window": {"tumbling": "5us"}, "late": "drop", "where": "paise > 3 and key is not null"},
+    "dropped": {"window": {"tumbling": "5us"}, "late": "drop", "where": "ok and paise > 3"},
     "added": {"window": {"tumbling": "4us"}, "late": "update", "accumulation": "discarding"}
-    | {"aggregates": {"n": "count(*)", "paise": "sum(paise)"}},
+    | {"aggregates": {"rows": "count(*)", "paise": "sum(paise)"}},
     "derived": {"window": {"tumbling": "5us"}, "columns": {"double": "paise * 2"}}
-    | {"aggregates": {"most": "max(double)"}, "by": (), "too_late": "side_output"},
+    | {"aggregates": {"rows": "count(*)", "most": "max(double)"}, "by": (), "too_late": "side_output"},
     "days": {"window": {"calendar": "day", "zone": "Europe/Berlin"}, "trigger": {"early": {"count": 3}}},
     "all_of_it": {"window": {"global": True}, "allowed_lateness": 0, "trigger": {"early": {"count": 5}}},
 }
@@ -47,27 +51,32 @@ def bench_in(folder: Path, **more: Any) -> Alone:
     return Alone(cast(SparkSession, NoSpark()), folder, strategy, outputs, PAYLOAD, **more)
 
 
-def named(batches: list[Batch]) -> list[Batch]:
-    """The same arrivals with ids, of which some come twice."""
-    return [
-        [
-            Arrival(each.event_time, each.arrival_time, each.partition, each.payload, str(nth // 2 * 2))
-            if nth % 8 < 2
-            else Arrival(each.event_time, each.arrival_time, each.partition, each.payload, f"{nth}-{number}")
-            for nth, each in enumerate(batch)
-        ]
-        if isinstance(batch, list)
-        else batch
-        for number, batch in enumerate(batches)
-    ]
+def arrivals() -> list[Batch]:
+    """Arrivals with ids, of which some come twice; a third of them is not ok."""
+    found: list[Batch] = []
+    for number, batch in enumerate(crowd(11, rows=120, most=3)):
+        if isinstance(batch, Heartbeat):
+            found.append(batch)
+            continue
+        found.append(
+            [
+                replace(
+                    each,
+                    payload={**each.payload, "ok": each.payload["paise"] > 3},
+                    event_id=f"{nth // 2 * 2}" if nth % 8 < 2 else f"{nth}-{number}",
+                )
+                for nth, each in enumerate(batch)
+            ]
+        )
+    return found
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Alone:
     """A store of eight outputs, made without Spark, of which the ledger is the oracle's."""
-    bench, batches = bench_in(tmp_path_factory.mktemp("whole")), named(crowd(11, rows=120, most=3))
+    bench, batches = bench_in(tmp_path_factory.mktemp("whole")), arrivals()
     store = bench.run(batches)
-    told = bench.oracle(batches, dropped=lambda row: row["key"] is not None and row["paise"] > 3)
+    told = bench.oracle(batches, dropped=lambda row: row["ok"])
     require_equal(as_lines(stored_entries(store)), as_lines(told.ledger))
     assert store.duplicates.files()
     return bench
@@ -92,7 +101,8 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*_: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(replaying, "build_session", started)
+    for module in (replaying, rebuilding):
+        monkeypatch.setattr(module, "build_session", started)
 
 
 def tampered(whole: Alone, folder: Path, table: str) -> Alone:
@@ -183,3 +193,45 @@ def test_spark_computes_the_same_at_once(
         assert stored_panes(open_store(by_spark.pipeline), name) == stored_panes(
             open_store(here.pipeline), name
         )
+
+
+REBUILT = ["updated", "taken_back", "aside", "dropped"]
+
+
+def rebuilt_copy(whole: Alone, folder: Path) -> Alone:
+    shutil.copytree(whole.folder, folder)
+    return bench_in(folder)
+
+
+def test_rebuilt_windows_are_a_batch_job_without_spark(
+    whole: Alone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_spark(monkeypatch)
+    bench = rebuilt_copy(whole, tmp_path / "copy")
+    read = [row for batch in arrivals() if not isinstance(batch, Heartbeat) for row in batch]
+    for name in REBUILT:
+        rebuilding.apply(bench.pipeline, name, 3, 9)
+        require_right(open_store(bench.pipeline), name, bench.outputs[name], read, (3, 9))
+        assert rebuilding.apply(bench.pipeline, name).batch is not None
+        require_right(open_store(bench.pipeline), name, bench.outputs[name], read)
+        assert rebuilding.plan(bench.pipeline, name).record.changes == 0
+    assert check_ledger(bench.pipeline, bench.spark) == []
+    assert replay(bench.pipeline).equal
+
+
+@pytest.mark.long
+def test_spark_plans_the_same_rebuild(
+    whole: Alone, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = [rebuilt_copy(whole, tmp_path / name) for name in ("here", "spark")]
+    here = {name: rebuilding.plan(copies[0].pipeline, name, spark=spark) for name in whole.outputs}
+    monkeypatch.setenv(VARIABLE, "off")
+    for name, plan in here.items():
+        by_spark = rebuilding.plan(copies[1].pipeline, name, spark=spark)
+        assert by_spark.id == plan.id, (by_spark.record, plan.record)
+        assert staged(by_spark) == staged(plan)
+
+
+def staged(plan: Rebuild) -> list[str]:
+    """The panes of a plan."""
+    return sorted(repr(row) for file in plan.panes for row in read_table(file).to_pylist())

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ import pyarrow as pa
 from latecomer.config.models import Output
 from latecomer.fast import MOST_ROWS, Declined, flat
 from latecomer.model.simple_predicates import NeedsSpark, predicate
-from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict, fate_of
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate, Verdict, fate_of
 from latecomer.model.windows import FIRST_MOMENT, FixedWindow, Global, Sliding, Tumbling
 from latecomer.store.layout import EventLayout
 from latecomer.windowing.derived_in_process import Seen, as_seen
@@ -26,6 +26,20 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 _MOST_LOOKED_UP = 20_000
 """So many windows that follow a calendar are looked up one by one."""
 _FILTERED = CODES[Fate.FILTERED]
+
+
+class Timeline(Protocol):
+    """What judges events."""
+
+    def over(self, events: pa.Table) -> Micros:
+        """The watermark that judged each event."""
+
+
+class NothingLate:
+    """A timeline on which nothing is ever late."""
+
+    def over(self, events: pa.Table) -> Micros:
+        return np.full(events.num_rows, BEGIN_OF_TIME, np.int64)
 
 
 @dataclass(frozen=True)
@@ -105,9 +119,15 @@ class Judged:
     def __len__(self) -> int:
         return len(self.time)
 
+    def only(self, rows: Flags) -> Judged:
+        """Some of the rows."""
+        columns = {name: column.filter(pa.array(rows)) for name, column in self.columns.items()}
+        rest = (getattr(self, each.name)[rows] for each in fields(self)[1:])
+        return Judged(columns, *rest)
+
 
 def judged(
-    events: pa.Table, layout: EventLayout, output: Output, timeline: Watermarks, wanted: Iterable[str]
+    events: pa.Table, layout: EventLayout, output: Output, timeline: Timeline, wanted: Iterable[str]
 ) -> Judged:
     """Events, judged by the watermark of each tick. `wanted` are the columns that are needed."""
     if events.num_rows > MOST_ROWS:

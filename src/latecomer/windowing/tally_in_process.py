@@ -41,7 +41,7 @@ def counts_by_batch(
     for _, under in rules:
         expressions_of(under, layout.types)
     sums = Sums([EVENTS, ASSIGNMENTS, *measures, _LATE, _PARTLY])
-    named = dict.fromkeys([*measures, *_named(layout.view, [under for _, under in rules])])
+    named = dict.fromkeys([*measures, *columns_named_in([under for _, under in rules], layout.view)])
     columns = ["batch", "tick", "event_time", "arrival_time", *(layout.view[name] for name in named)]
     for part in logged.parts(list(dict.fromkeys(columns))):
         batch = flat(part.column("batch"))
@@ -54,7 +54,7 @@ def counts_by_batch(
     return _as_counts(sums, measures)
 
 
-def _named(view: Mapping[str, str], outputs: Iterable[Output]) -> list[str]:
+def columns_named_in(outputs: Sequence[Output], view: Iterable[str]) -> list[str]:
     """The columns that conditions and derived columns may name."""
     texts = [made.sql for output in outputs for made in output.columns.values()]
     texts += [output.where for output in outputs if output.where is not None]
