@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 from fast.test_without_a_jvm import Alone, NoSpark
 from latecomer.after.certify.certificate import certify, check
 from latecomer.after.rebuild import rebuilding
+from latecomer.after.reconcile.against import Against
+from latecomer.after.reconcile.reconcile import reconcile
 from latecomer.after.replay import replaying
 from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Output
@@ -193,6 +195,29 @@ def test_spark_computes_the_same_at_once(
         assert stored_panes(open_store(by_spark.pipeline), name) == stored_panes(
             open_store(here.pipeline), name
         )
+
+
+LOG = Against("log", None, {})
+
+
+def test_results_are_reconciled_with_the_log_without_spark(whole: Alone) -> None:
+    """The gap is what was dropped or set aside, or is still open, and nothing else."""
+    for name in whole.outputs:
+        found = reconcile(whole.pipeline, name, LOG, spark=whole.spark)
+        assert found.explained, (name, found.gaps, found.notes)
+        assert found.rows.num_rows, name
+
+
+@pytest.mark.long
+def test_spark_reconciles_the_same(
+    whole: Alone, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = {name: reconcile(whole.pipeline, name, LOG, spark=whole.spark) for name in whole.outputs}
+    monkeypatch.setenv(VARIABLE, "off")
+    for name, each in here.items():
+        by_spark = reconcile(whole.pipeline, name, LOG, spark=spark)
+        assert by_spark.rows.to_pylist() == each.rows.to_pylist(), name
+        assert replace(by_spark, rows=each.rows) == each
 
 
 REBUILT = ["updated", "taken_back", "aside", "dropped"]
