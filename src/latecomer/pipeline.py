@@ -584,11 +584,9 @@ class Engine:
         logged = self.log.everything()
         repeats = repeats_in(logged, self.pipeline, joined, self.log.choice)
         seen = repeats.left_out_of(logged)
-        heads = self.log.heads(seen)
+        span = self.log.span(seen)
         stretch = self.keeper.stretch(0, self.last)
-        batch = Batch(
-            self.last, stretch, seen if heads.heads else None, heads.earliest, heads.latest, history=True
-        )
+        batch = Batch(self.last, stretch, seen if span else None, *(span or (0, 0)), history=True)
         prepared = self._prepared(output, batch)
         entries = self._past_entries(output, batch, repeats.among(logged))
         require_balance(entries)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from functools import cached_property
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -51,7 +52,7 @@ from latecomer.store.standing import standing
 from latecomer.store.state_types import beyond_column
 from latecomer.store.store import Store, joining, open_store
 from latecomer.store.table import Table
-from latecomer.timeline.keeper import TimelineKeeper
+from latecomer.timeline.keeper import Stretch, TimelineKeeper
 
 LOGGER = logging.getLogger(__name__)
 
@@ -227,9 +228,8 @@ class _Check:
         return {batch for batch in behind if earliest[batch] < beyond}
 
     def _judged_again(self, output: OutputLogic, repeats: Repeats) -> Tally:
-        keeper = TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
         events = repeats.left_out_of(self.log.everything(self.removed))
-        log = Batch(self.last, keeper.stretch(0, self.last), events, history=True)
+        log = Batch(self.last, self.stretch, events, history=True)
         tally: Tally = {}
         for batch, counts in output.fates_by_batch(log, self.store.policies(output.name)).items():
             for unit, fates in counts.fates.items():
@@ -296,10 +296,18 @@ class _Check:
                 total += Decimal(found.column("s")[0].as_py() or 0)
         return total
 
+    @cached_property
+    def keeper(self) -> TimelineKeeper:
+        return TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
+
+    @cached_property
+    def stretch(self) -> Stretch:
+        """The whole timeline."""
+        return self.keeper.stretch(0, self.last)
+
     def _watermark(self) -> int:
         """Where the watermark stood after the last complete batch."""
-        keeper = TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
-        reached = keeper.reached(self.last)
+        reached = self.keeper.reached(self.last)
         return BEGIN_OF_TIME if reached is None else reached.watermark
 
     def _unbalanced(self, name: str, written: Tally) -> Iterable[str]:

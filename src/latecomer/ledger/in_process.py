@@ -23,7 +23,7 @@ def amounts_here(
     type."""
     sums, files = Sums([EVENTS, *columns]), table.files()
     wanted = list(dict.fromkeys(["batch", *columns.values()]))
-    for part in parts_of(table, files, wanted, table.schema, after=after, last=last) if files else ():
+    for part in parts_of(table, files, wanted, table.schema, after=after, last=last):
         amounts = {EVENTS: pa.array(np.ones(part.num_rows, np.int64))}
         amounts |= {
             name: in_ledger_digits(flat(part.column(stored)), kinds[name]) for name, stored in columns.items()

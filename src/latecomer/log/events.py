@@ -200,7 +200,8 @@ class EventLog:
 
     def _load(self, table: Table, files: Sequence[DataFile], batch: int) -> pa.Table:
         """The rows of a batch in this process, of some files of a table."""
-        _require_few(files, "a large batch")
+        if sum(file.rows for file in files) > MOST_ROWS or sum(file.size for file in files) > MOST_READ:
+            raise Declined("a large batch")
         rows = table.dataset(files, self.store.layout.schema).to_table()
         return rows.filter(pc.field("batch") == batch) if any(map(is_merged, files)) else rows
 
@@ -261,19 +262,17 @@ class EventLog:
             events = events.where(f"batch <= {last}") if beyond else events
             return events.where(f"batch > {after}") if after >= 0 else events
 
-        def load() -> pa.Table:
-            self._require_ticks_as_logged()
-            _require_few(files, "a large log")
-            rows = self.store.events.dataset(files, self.store.layout.schema).to_table()
-            return rows.filter((pc.field("batch") > after) & (pc.field("batch") <= last))
-
         def parts(columns: Sequence[str]) -> Iterator[pa.Table]:
             self._require_ticks_as_logged()
             return parts_of(
                 self.store.events, files, columns, self.store.layout.schema, after=after, last=last
             )
 
-        return Logged(read, load, parts)
+        return Logged(read, parts=parts)
+
+    def span(self, logged: Logged) -> tuple[int, int] | None:
+        """The earliest and the latest event time; None where there is no event."""
+        return self.choice.take("span", lambda: _span_here(logged), lambda: _span_on_spark(logged.frame))
 
     def of_files(self, files: Sequence[DataFile]) -> DataFrame:
         """The events in some of the log's files."""
@@ -487,9 +486,16 @@ class EventLog:
         return [file for file in table.files() if batch in batches_of(file)]
 
 
-def _require_few(files: Sequence[DataFile], what: str) -> None:
-    if sum(file.rows for file in files) > MOST_ROWS or sum(file.size for file in files) > MOST_READ:
-        raise Declined(what)
+def _span_here(logged: Logged) -> tuple[int, int] | None:
+    bounds = [pc.min_max(part.column("event_time").cast(pa.int64())) for part in logged.parts(["event_time"])]
+    found = [(each["min"].as_py(), each["max"].as_py()) for each in bounds]
+    return (min(low for low, _ in found), max(high for _, high in found)) if found else None
+
+
+def _span_on_spark(events: DataFrame) -> tuple[int, int] | None:
+    low, high = (F.unix_micros(extreme("event_time")) for extreme in (F.min, F.max))
+    found = events.agg(low.alias("low"), high.alias("high")).toArrow().to_pylist()[0]
+    return None if found["low"] is None else (found["low"], found["high"])
 
 
 def _only(rows: DataFrame, files: Sequence[DataFile], batch: int) -> DataFrame:

@@ -19,11 +19,16 @@ def parts_of(
     *,
     after: int = -1,
     last: int,
+    where: pc.Expression | None = None,
 ) -> Iterator[pa.Table]:
     """Some columns of the batches in (after, last], so many rows at a time; `Declined` where they are too many."""
     if sum(file.rows for file in files) > MOST_JUDGED:
         raise Declined(f"more than {MOST_JUDGED:,} rows")
+    if not files:
+        return
     wanted = (pc.field("batch") > after) & (pc.field("batch") <= last)
+    if where is not None:
+        wanted &= where
     held: list[pa.RecordBatch] = []
     # Files are read one after the other, and no further ahead than to the next.
     rows = table.dataset(files, schema).scanner(

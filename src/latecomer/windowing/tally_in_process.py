@@ -16,6 +16,7 @@ from latecomer.log.logged import Logged
 from latecomer.model import types
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.verdicts import Fate
+from latecomer.store.layout import EventLayout
 from latecomer.windowing.derived_in_process import expressions_of
 from latecomer.windowing.exact_arrow import halves, unscaled
 from latecomer.windowing.judge import FATES, Periods
@@ -41,9 +42,7 @@ def counts_by_batch(
     for _, under in rules:
         expressions_of(under, layout.types)
     sums = Sums([EVENTS, ASSIGNMENTS, *measures, _LATE, _PARTLY])
-    named = dict.fromkeys([*measures, *columns_named_in([under for _, under in rules], layout.view)])
-    columns = ["batch", "tick", "event_time", "arrival_time", *(layout.view[name] for name in named)]
-    for part in logged.parts(list(dict.fromkeys(columns))):
+    for part in logged.parts(stored_columns(layout, [under for _, under in rules], measures)):
         batch = flat(part.column("batch"))
         for (since, under), until in zip(rules, [*(each for each, _ in rules[1:]), last + 1], strict=True):
             within = pc.and_(pc.greater_equal(batch, since), pc.less(batch, min(until, last + 1)))
@@ -54,11 +53,13 @@ def counts_by_batch(
     return _as_counts(sums, measures)
 
 
-def columns_named_in(outputs: Sequence[Output], view: Iterable[str]) -> list[str]:
-    """The columns that conditions and derived columns may name."""
+def stored_columns(layout: EventLayout, outputs: Sequence[Output], wanted: Iterable[str]) -> list[str]:
+    """The columns of the log that judging events for outputs takes, with those that are wanted besides."""
     texts = [made.sql for output in outputs for made in output.columns.values()]
     texts += [output.where for output in outputs if output.where is not None]
-    return [name for name in view if any(name in text for text in texts)]
+    named = [name for name in layout.view if any(name in text for text in texts)]
+    needed = [layout.view[name] for name in (*wanted, *named) if name in layout.view]
+    return list(dict.fromkeys(["batch", "tick", "event_time", "arrival_time", *needed]))
 
 
 def _counted(

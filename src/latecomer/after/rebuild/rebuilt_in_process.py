@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -16,6 +16,7 @@ from latecomer.after.rebuild.columns import AFTER, BEFORE, CHANGE, PRIOR, SEQUEN
 from latecomer.after.rebuild.rebuilt import CHANGED, NEAR, NEW, WITHDRAWN, Range, counters, stated_kinds
 from latecomer.fast import MOST_ROWS, Declined, flat
 from latecomer.log.logged import Logged
+from latecomer.log.parts import parts_of
 from latecomer.log.repeats import repeats_in
 from latecomer.model.panes import Accumulation, Op
 from latecomer.model.verdicts import END_OF_TIME, Fate
@@ -27,7 +28,7 @@ from latecomer.windowing.columns import END, START
 from latecomer.windowing.judge import CODES
 from latecomer.windowing.judge_in_process import Flags, Judged, Micros, NothingLate, judged
 from latecomer.windowing.merge_in_process import ArrowMerger
-from latecomer.windowing.tally_in_process import columns_named_in
+from latecomer.windowing.tally_in_process import stored_columns
 
 Rows = npt.NDArray[np.int64]
 
@@ -52,12 +53,11 @@ def write_changes_here(
 def _computed(range_: Range, arrow: ArrowMerger, read: Sequence[DataFile]) -> pa.Table:
     """Every window of the range, aggregated as if nothing had ever been late: START, END, keys, values and states."""
     logic, schema = range_.logic, range_.logic.merger.schema
-    found = _placed(range_, _events(range_, arrow, read), arrow.columns)
-    if not len(found):
+    merged = arrow.merge_parts(_placed(range_, part, arrow.columns) for part in _events(range_, arrow, read))
+    if merged is None:
         kinds = {START: pa.int64(), END: pa.int64()}
         kinds |= {name: schema.field(name).type for name in (*logic.layout.keys, *stated_kinds(logic))}
         return pa.schema(list(kinds.items())).empty_table()
-    merged = arrow.merge([arrow.of_events(found)])
     names = (*logic.layout.keys, *stated_kinds(logic))
     made = {name: flat(merged.column(name)).cast(schema.field(name).type) for name in names}
     return pa.table({START: merged.column(START), END: merged.column(END), **made})
@@ -74,26 +74,18 @@ def _wanted(range_: Range, start: Micros, end: Micros) -> Flags:
     return (start >= range_.since) & (start < range_.until) & (end <= range_.watermark)
 
 
-def _events(range_: Range, arrow: ArrowMerger, read: Sequence[DataFile]) -> pa.Table:
-    """The events of the range, each once, with the columns that are needed."""
-    store, layout = range_.logic.store, range_.logic.store.layout
-    named = [*arrow.columns, *columns_named_in([range_.logic.output], layout.view)]
-    columns = ["batch", "event_time", "arrival_time"]
-    columns += [layout.view[name] for name in named if name in layout.view]
-    columns += ["event_id"] if store.pipeline.event.id is not None else []
-    schema, parts, count = layout.schema, list[pa.RecordBatch](), 0
-    wanted = list(dict.fromkeys(columns))
-    rows = store.events.dataset(read, schema).scanner(columns=wanted, filter=_in_spans(range_))
-    for part in rows.to_batches():
-        count += len(part)
-        if count > MOST_ROWS:
-            raise Declined(f"more than {MOST_ROWS:,} events")
-        parts.append(part)
-    events = pa.Table.from_batches(parts, pa.schema([schema.field(name) for name in wanted]))
-    logged = Logged(_spark_is_not_asked, parts=lambda names: iter([events.select(names)]))
-    if repeats_in(logged, store.pipeline, range_.through).firsts is not None:
+def _events(range_: Range, arrow: ArrowMerger, read: Sequence[DataFile]) -> Iterator[pa.Table]:
+    """The events of the range, each once, with the columns that are needed, a part at a time."""
+    store, output = range_.logic.store, range_.logic.output
+
+    def parts(columns: Sequence[str]) -> Iterator[pa.Table]:
+        schema = store.layout.schema
+        return parts_of(store.events, read, columns, schema, last=range_.through, where=_in_spans(range_))
+
+    repeats = repeats_in(Logged(_spark_is_not_asked, parts=parts), store.pipeline, range_.through)
+    if repeats.firsts is not None:
         raise Declined("events that were delivered again")
-    return events
+    return parts(stored_columns(store.layout, [output], arrow.columns))
 
 
 def _spark_is_not_asked() -> NoReturn:
@@ -101,7 +93,7 @@ def _spark_is_not_asked() -> NoReturn:
 
 
 def _in_spans(range_: Range) -> pc.Expression:
-    found = pc.field("batch") <= range_.through
+    found = pc.scalar(True)
     (low, high), *_ = range_.spans or [(0, 0)]
     if low > FIRST_MOMENT:
         found &= pc.field("event_time") >= pa.scalar(low, TIMESTAMP)

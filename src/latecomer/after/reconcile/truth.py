@@ -112,7 +112,7 @@ class _Computing:
     def events(self) -> DataFrame:
         return self.logged.frame
 
-    @property
+    @cached_property
     def stretch(self) -> Stretch:
         keeper = TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
         return keeper.stretch(0, self.last)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.fast import Declined, flat
+from latecomer.fast import MOST_ROWS, Declined, flat
 from latecomer.firing.output import OutputLogic
 from latecomer.log.logged import Logged
 from latecomer.model import types
@@ -20,6 +20,7 @@ from latecomer.windowing.exact_arrow import finite, halves, scaled, unscaled, wh
 from latecomer.windowing.judge import CODES, Periods
 from latecomer.windowing.judge_in_process import Judged, Watermarks, judged
 from latecomer.windowing.merge_in_process import ArrowMerger
+from latecomer.windowing.tally_in_process import stored_columns
 
 _LOW, _HIGH = ".low", ".high"
 
@@ -28,11 +29,13 @@ def rows_here(logic: OutputLogic, logged: Logged, stretch: Stretch) -> pa.Table:
     """Every aggregate over all events: judged by a timeline on which nothing is ever late."""
     arrow, schema = ArrowMerger(logic.merger), logic.merger.schema
     timeline = Watermarks.of_batches({(batch, row.tick): BEGIN_OF_TIME for batch, row in stretch.rows})
-    found = judged(logged.table, logic.store.layout, logic.output, timeline, arrow.columns)
-    found = found.only(found.fate == CODES[Fate.ON_TIME])
-    if not len(found):
+    layout, output = logic.store.layout, logic.output
+    merged = arrow.merge_parts(
+        _only(judged(part, layout, output, timeline, arrow.columns), Fate.ON_TIME)
+        for part in logged.parts(stored_columns(layout, [output], arrow.columns))
+    )
+    if merged is None:
         raise Declined("no event in any window")
-    merged = arrow.merge([arrow.of_events(found)])
     names = (*logic.layout.keys, *logic.layout.values)
     values = {name: flat(merged.column(name)).cast(schema.field(name).type) for name in names}
     return pa.table({**_windows(merged), **values})
@@ -49,20 +52,25 @@ def dropped_here(
     """What the dropped events would have added, judged by the watermarks and policies of their time."""
     if any(kind in types.FLOATS for kind in logic.layout.keys.values()):
         raise Declined("a key of floating point numbers")
-    timeline = Watermarks.of_batches({(batch, row.tick): row.watermark for batch, row in stretch.rows})
     columns = [each.column for each in additive.values() if each.column is not None]
     wanted = list(dict.fromkeys([*logic.layout.keys, *columns]))
     untils = [*(since for since, _ in periods[1:]), last + 1]
-    parts = []
-    for (since, under), until in zip(periods, untils, strict=True):
-        batch = logged.table.column("batch")
-        events = logged.table.filter(pc.and_(pc.greater_equal(batch, since), pc.less(batch, until)))
-        if events.num_rows:
-            found = judged(events, logic.store.layout, under, timeline, wanted)
-            parts.append(_terms(logic, found.only(found.fate == CODES[Fate.DROPPED]), additive))
+    parts, layout = [], logic.store.layout
+    for part in logged.parts(stored_columns(layout, [under for _, under in periods], wanted)):
+        for (since, under), until in zip(periods, untils, strict=True):
+            batch = part.column("batch")
+            events = part.filter(pc.and_(pc.greater_equal(batch, since), pc.less(batch, until)))
+            found = judged(events, layout, under, stretch.by_batch, wanted)
+            parts.append(_terms(logic, _only(found, Fate.DROPPED), additive))
+        if sum(terms.num_rows for terms in parts) > MOST_ROWS:
+            raise Declined(f"more than {MOST_ROWS:,} dropped events")
     if not parts:
         raise Declined("no event of these batches")
     return _summed(logic, pa.concat_tables(parts), additive)
+
+
+def _only(found: Judged, fate: Fate) -> Judged:
+    return found.only(found.fate == CODES[fate])
 
 
 def _terms(logic: OutputLogic, found: Judged, additive: Mapping[str, Aggregate]) -> pa.Table:
