@@ -22,7 +22,8 @@ from latecomer.config.models import Output
 from latecomer.errors import LedgerError
 from latecomer.fast import VARIABLE
 from latecomer.ledger.check import check_ledger
-from latecomer.model.arrivals import Heartbeat
+from latecomer.log import parts
+from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.strategies import Bounded
 from latecomer.store.files import read_table
 from latecomer.store.rebuilds import Rebuild
@@ -71,6 +72,10 @@ def arrivals() -> list[Batch]:
             ]
         )
     return found
+
+
+def all_read() -> list[Arrival]:
+    return [row for batch in arrivals() if not isinstance(batch, Heartbeat) for row in batch]
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +160,24 @@ def test_a_store_is_computed_at_once_without_spark(whole: Alone, monkeypatch: py
     assert replay(whole.pipeline, outputs=plain, one_shot=True).equal
 
 
+def test_a_log_of_many_parts_is_computed_as_one(
+    whole: Alone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "MOST_AT_ONCE", 7)
+    no_spark(monkeypatch)
+    assert check_ledger(whole.pipeline, whole.spark) == []
+    assert replay(whole.pipeline, outputs=["updated", "aside"], one_shot=True).equal
+    bench, read = rebuilt_copy(whole, tmp_path / "copy"), all_read()
+    rebuilding.apply(bench.pipeline, "taken_back")
+    require_right(open_store(bench.pipeline), "taken_back", bench.outputs["taken_back"], read)
+
+
+def test_a_log_that_is_too_long_is_left_to_spark(whole: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "MOST_JUDGED", 50)
+    with pytest.raises(AssertionError, match="left a step to Spark"):
+        check_ledger(whole.pipeline, whole.spark)
+
+
 def test_a_replay_with_other_settings_needs_no_spark(whole: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
     no_spark(monkeypatch)
     found = replay(whole.pipeline, changes={"watermark.delay": "20us"}, outputs=["updated"])
@@ -233,7 +256,7 @@ def test_rebuilt_windows_are_a_batch_job_without_spark(
 ) -> None:
     no_spark(monkeypatch)
     bench = rebuilt_copy(whole, tmp_path / "copy")
-    read = [row for batch in arrivals() if not isinstance(batch, Heartbeat) for row in batch]
+    read = all_read()
     for name in REBUILT:
         rebuilding.apply(bench.pipeline, name, 3, 9)
         require_right(open_store(bench.pipeline), name, bench.outputs[name], read, (3, 9))

@@ -93,27 +93,31 @@ def _spark_is_not_asked() -> NoReturn:
 
 
 def _in_spans(range_: Range) -> pc.Expression:
+    return _between("event_time", *(range_.spans or [(0, 0)])[0])
+
+
+def _between(column: str, low: int, high: int) -> pc.Expression:
+    """Whether a moment is in [low, high), as files can be told by."""
     found = pc.scalar(True)
-    (low, high), *_ = range_.spans or [(0, 0)]
     if low > FIRST_MOMENT:
-        found &= pc.field("event_time") >= pa.scalar(low, TIMESTAMP)
+        found &= pc.field(column) >= pa.scalar(low, TIMESTAMP)
     if high < END_OF_TIME:
-        found &= pc.field("event_time") < pa.scalar(high, TIMESTAMP)
+        found &= pc.field(column) < pa.scalar(high, TIMESTAMP)
     return found
 
 
 def _told(range_: Range, files: Sequence[DataFile]) -> pa.Table:
     """Every pane of the windows of the range, so far."""
-    logic = range_.logic
-    schema, table = logic.merger.schema, logic.tables.panes
-    if not files:
-        return schema.empty_table()
-    rows = table.dataset(files, schema)
-    if sum(file.rows for file in files) > MOST_ROWS:
-        raise Declined(f"more than {MOST_ROWS:,} panes")
-    found = rows.to_table(filter=pc.field("batch") <= range_.through)
-    start, end = (_micros(found, name) for name in ("window_start", "window_end"))
-    return found.filter(pa.array(_wanted(range_, start, end)))
+    schema, table = range_.logic.merger.schema, range_.logic.tables.panes
+    found, count = [schema.empty_table()], 0
+    within = _between("window_start", range_.since, range_.until)
+    for part in parts_of(table, files, schema.names, schema, last=range_.through, where=within):
+        start, end = (_micros(part, name) for name in ("window_start", "window_end"))
+        found.append(part.filter(pa.array(_wanted(range_, start, end))))
+        count += found[-1].num_rows
+        if count > MOST_ROWS:
+            raise Declined(f"more than {MOST_ROWS:,} panes")
+    return pa.concat_tables(found)
 
 
 def _micros(rows: pa.Table, name: str) -> Micros:
