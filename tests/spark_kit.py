@@ -204,7 +204,7 @@ class Bench:
         engine = engine or Engine(self.session, store)
         keeper = TimelineKeeper(store.watermarks, self.strategy)
         stretch = keeper.stretch(0, engine.last)
-        events = engine.log.everything()
+        events = engine.log.everything().frame
         (logic,) = [each for each in engine.outputs if each.name == output]
         if isinstance(logic, SessionLogic):
             log = EngineBatch(engine.last, stretch, Logged.of(events), history=True)

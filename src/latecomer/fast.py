@@ -18,6 +18,10 @@ MOST_ROWS = 1_000_000
 """So many rows of a batch, or of open states, are held in this process."""
 MOST_READ = 256 << 20
 """So many bytes of files are read in this process for a batch."""
+MOST_JUDGED = 10_000_000
+"""So many rows of the log are judged again in this process, a part at a time."""
+MOST_AT_ONCE = 250_000
+"""So many of them are held at a time."""
 _TOLD = 3
 _Result = TypeVar("_Result")
 

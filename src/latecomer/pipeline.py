@@ -39,7 +39,6 @@ from latecomer.ledger.book import (
 )
 from latecomer.log.events import NOTHING, EventLog, Received
 from latecomer.log.filling import fill
-from latecomer.log.logged import Logged
 from latecomer.log.repairs import RepairLog
 from latecomer.log.repeats import repeats_in
 from latecomer.model.holding import Holding, holding_in_words
@@ -583,21 +582,18 @@ class Engine:
     def compute_from_log(self, output: OutputLogic, joined: int) -> None:
         """Compute an output that joined after a batch. What was delivered again until then is a duplicate."""
         logged = self.log.everything()
-        repeats = repeats_in(logged, self.pipeline, joined)
-        events = repeats.left_out_of(logged)
-        seen = Logged.of(events)
-        heads = self.log.heads(seen)
+        repeats = repeats_in(logged, self.pipeline, joined, self.log.choice)
+        seen = repeats.left_out_of(logged)
+        span = self.log.span(seen)
         stretch = self.keeper.stretch(0, self.last)
-        batch = Batch(
-            self.last, stretch, seen if heads.heads else None, heads.earliest, heads.latest, history=True
-        )
+        batch = Batch(self.last, stretch, seen if span else None, *(span or (0, 0)), history=True)
         prepared = self._prepared(output, batch)
         entries = self._past_entries(output, batch, repeats.among(logged))
         require_balance(entries)
         self._publish(output, batch, prepared)
         self.publications.close(self.last, as_table(entries), self._reached(), output.name)
 
-    def _past_entries(self, output: OutputLogic, batch: Batch, repeats: DataFrame) -> list[Entry]:
+    def _past_entries(self, output: OutputLogic, batch: Batch, repeats: DataFrame | None) -> list[Entry]:
         past = self.store.past_ledger.query(
             "select distinct batch, unit, received, duplicate, dead_letter from t "
             f"where batch <= {self.last} and {as_received_sql(self.store.past_ledger)}"
@@ -609,7 +605,7 @@ class Engine:
                 for side in ("received", "duplicate", "dead_letter"):
                     getattr(known, side)[row["unit"]] = row[side]
         measures = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
-        for number, amounts in amounts_by_batch(repeats, measures).items():
+        for number, amounts in amounts_by_batch(repeats, measures).items() if repeats is not None else ():
             taken[number] = with_duplicates(taken[number], amounts)
         fates = output.fates_by_batch(batch)
         return [

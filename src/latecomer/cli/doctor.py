@@ -209,7 +209,7 @@ def _of_pipeline(file: Path) -> Iterator[Finding]:
 
 def fast_path(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
     """Which steps of a batch need no Spark, as far as that can be seen before there is one, and why not the others."""
-    from latecomer.fast import Declined, is_on
+    from latecomer.fast import MOST_JUDGED, Declined, is_on
     from latecomer.firing.in_process import ArrowOutput
     from latecomer.log.in_process import require_common
     from latecomer.source.choose import sources_of
@@ -217,12 +217,14 @@ def fast_path(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
     from latecomer.store.store import Store
     from latecomer.windowing.merge import Merger
 
-    def found(required: Callable[[], object]) -> str:
+    here = "small batches are computed without Spark"
+
+    def found(required: Callable[[], object], said: str = here) -> str:
         try:
             required()
         except Declined as declined:
             return f"Spark computes it: {declined}"
-        return "small batches are computed without Spark"
+        return said
 
     if not is_on():
         yield Finding("fast path", "off (LATECOMER_FAST)")
@@ -241,9 +243,10 @@ def fast_path(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
             require_common(made.reading(name))
 
     yield Finding("fast path of the log", found(log))
+    checked = f"{here}, and so are checks of up to {MOST_JUDGED:,} events"
     for name, output in pipeline.outputs.items():
         merger = Merger(PaneLayout(output, made.layout), made.measures())
-        yield Finding(f"fast path of {name}", found(partial(ArrowOutput.of, merger, made.layout)))
+        yield Finding(f"fast path of {name}", found(partial(ArrowOutput.of, merger, made.layout), checked))
 
 
 def _outside(pipeline: Pipeline, file: Path) -> Iterator[Finding]:

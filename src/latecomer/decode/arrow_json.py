@@ -39,8 +39,9 @@ _SPACE, _LINE_END, _OPENS, _CLOSES = 0x20, *b"\n{}"
 _NO_NUMBERS = (b"NaN", b"Inf")
 _NO_NUMBER = re.compile(rb"[^\"\w](?:NaN|Inf|Infinity) *[],}]")
 """What Arrow takes for a number. In other letters, such as `nan` and `INF`, it refuses them by itself."""
-_ESCAPED_NAME = re.compile(rb'\\(?:[^"\\]|\\.)*"[ \t]*:')
-"""A backslash, the end of the text that it is in, and a colon."""
+_ESCAPED_NAME = re.compile(rb'\\.(?:[^"\\]|\\.){0,64}+(?:"[ \t]*+:|[^"])')
+"""A backslash in a text that a colon follows, or that goes on for long: it may be a name, and it is not looked at again
+and again."""
 _BLOCK = 1 << 20
 """So much is parsed by one thread; no line is as long."""
 _MARK = b"\xef\xbb\xbf"

@@ -25,9 +25,10 @@ from latecomer.store.layout import TIMESTAMP, EventLayout
 from latecomer.timeline.keeper import Step
 from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
 from latecomer.windowing.judge import CODES, FATES
-from latecomer.windowing.judge_in_process import Micros, judged
+from latecomer.windowing.judge_in_process import Micros, Watermarks, judged
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.merge_in_process import ArrowMerger, replaced
+from latecomer.windowing.tally_in_process import stored_columns
 
 _FILE = "part.parquet"
 _LANES = (Lane.OPEN, Lane.FIRED, Lane.LATE, Lane.WAITING, Lane.REST)
@@ -59,13 +60,7 @@ class ArrowOutput:
     ) -> Lanes:
         """Merge events and open states, and write every lane; `closed` says when window ends closed, and by which
         watermark."""
-        inputs = []
-        if batch.logged is not None:
-            events = judged(batch.logged.table, self.layout, self.output, _ticks(batch), self.arrow.columns)
-            inputs.append(self.arrow.of_events(events))
-        if states:
-            inputs.append(self.arrow.of_states(self._read(states)))
-        merged = self.arrow.merge(inputs)
+        merged = self._merged_log(batch) if batch.history else self._merged(batch, states)
         lane = self._lane_of(merged, batch, closed)
         early = (lane == Lane.OPEN) & self._early_due(merged, batch)
         panes = self.arrow.published(merged, self._firing(merged, lane, early, batch, closed))
@@ -79,6 +74,29 @@ class ArrowOutput:
             if rows.num_rows:
                 write_table(rows, folder / f"{LANE}={name}" / _FILE)
         return Lanes(folder, self.merger)
+
+    def _merged(self, batch: Batch, states: Sequence[Location]) -> pa.Table:
+        """The events of a batch and the open states that they meet, merged."""
+        inputs = []
+        if batch.logged is not None:
+            events = judged(batch.logged.table, self.layout, self.output, timeline(batch), self.arrow.columns)
+            inputs.append(self.arrow.of_events(events))
+        if states:
+            inputs.append(self.arrow.of_states(self._read(states)))
+        return self.arrow.merge(inputs)
+
+    def _merged_log(self, batch: Batch) -> pa.Table:
+        """All events of the log, merged a part at a time."""
+        if batch.logged is None:
+            raise Declined("a log without events")
+        needed = stored_columns(self.layout, [self.output], self.arrow.columns)
+        merged = self.arrow.merge_parts(
+            judged(part, self.layout, self.output, timeline(batch), self.arrow.columns)
+            for part in batch.logged.parts(needed)
+        )
+        if merged is None:
+            raise Declined("a log without events")
+        return merged
 
     def _early_due(self, merged: pa.Table, batch: Batch) -> npt.NDArray[np.bool_]:
         """Whether windows fire early, if they are open."""
@@ -296,8 +314,16 @@ class ArrowOutput:
         """The events with the fate side output, each with the window it missed and the watermark it met."""
         if batch.logged is None:
             raise Declined("a batch without events")
-        events, output = batch.logged.table, self.output
-        found = judged(events, self.layout, output, _ticks(batch), output.counted)
+        logged = batch.logged
+        parts = logged.parts(self.layout.schema.names) if batch.history else [logged.table]
+        for nth, events in enumerate(parts):
+            rows = self._set_aside(events, timeline(batch))
+            if rows.num_rows or not nth:
+                write_table(rows, folder / f"part-{nth}.parquet")
+
+    def _set_aside(self, events: pa.Table, ticks: Watermarks) -> pa.Table:
+        output = self.output
+        found = judged(events, self.layout, output, ticks, output.counted)
         aside = found.fate == CODES[Fate.SIDE_OUTPUT]
         rows = events.take(pa.array(found.nth[aside]))
         end, mark = found.end[aside], found.watermark[aside]
@@ -315,14 +341,12 @@ class ArrowOutput:
             name: column.cast(schema.field(name).type)
             for name, column in {**missed, **kept, **derived}.items()
         }
-        write_table(pa.table(made, schema=schema), folder / _FILE)
+        return pa.table(made, schema=schema)
 
 
-def _ticks(batch: Batch) -> dict[int, int]:
-    """The watermark of each tick of a batch."""
-    if batch.history:
-        raise Declined("an output that is computed from the log")
-    return batch.stretch.ticks
+def timeline(batch: Batch) -> Watermarks:
+    """The watermark of each tick of a batch; of the whole log, of each batch and tick."""
+    return batch.stretch.by_batch if batch.history else batch.stretch.by_tick
 
 
 def _closings(

@@ -25,12 +25,13 @@ from latecomer.firing.closing import CLOSING, may_close, places_to_close, write_
 from latecomer.firing.columns import Lane
 from latecomer.firing.empty import KnownKeys, ends_closed, write_empty_panes
 from latecomer.firing.ends import ends_found, ends_to_close
-from latecomer.firing.in_process import ArrowOutput
+from latecomer.firing.in_process import ArrowOutput, timeline
 from latecomer.firing.lanes import Lanes, write_lanes
 from latecomer.firing.late import touching, write_late_panes, write_retracts
 from latecomer.firing.overflow import Outgrown
 from latecomer.firing.side_output import side_output
 from latecomer.firing.silence import has_news, silence_publishes
+from latecomer.log.logged import Logged
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
@@ -45,6 +46,7 @@ from latecomer.windowing.columns import BATCH
 from latecomer.windowing.judge import Periods, as_seen, judged
 from latecomer.windowing.merge import Counts, Merger
 from latecomer.windowing.tally import counts_by_batch
+from latecomer.windowing.tally_in_process import counts_by_batch as counted_here
 
 FOLD_AT = 24
 """So many files of open states, or of late panes, are merged into one."""
@@ -350,12 +352,22 @@ class OutputLogic:
     def fates_by_batch(self, batch: Batch, periods: Periods = ()) -> dict[int, Counts]:
         """For each batch in the log, what became of its events: for an output that catches up, or under
         the policies that it has had."""
-        if batch.events is None:
+        if batch.logged is None:
             return {}
-        seen = as_seen(batch.events, self.store.layout, self.output)
-        timeline = batch.stretch.frame(self.spark, with_batch=True)
+        return self.choice.take(
+            "fates",
+            partial(self._fates_here, batch, batch.logged, periods),
+            partial(self._fates_on_spark, batch, batch.logged, periods),
+        )
+
+    def _fates_here(self, batch: Batch, logged: Logged, periods: Periods) -> dict[int, Counts]:
+        return counted_here(self.merger, logged, timeline(batch), batch.number, periods)
+
+    def _fates_on_spark(self, batch: Batch, logged: Logged, periods: Periods) -> dict[int, Counts]:
+        seen = as_seen(logged.frame, self.store.layout, self.output)
+        ticks = batch.stretch.frame(self.spark, with_batch=True)
         found: dict[int, Counts] = {}
         for since, under in periods or [(0, self.output)]:  # a later policy has the last word
             events = seen.where(F.col(BATCH) >= since)
-            found |= counts_by_batch(self.merger, judged(events, timeline, under))
+            found |= counts_by_batch(self.merger, judged(events, ticks, under))
         return found

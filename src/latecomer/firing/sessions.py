@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from latecomer.config.checks import PRIVATE
+from latecomer.fast import LeftToSpark
 from latecomer.firing.batch import Batch
 from latecomer.firing.closing import places_in
 from latecomer.firing.columns import PANES, Lane
@@ -192,6 +193,7 @@ class SessionLogic(OutputLogic):
     def fates_by_batch(self, batch: Batch, periods: Periods = ()) -> dict[int, Counts]:
         if batch.events is None:
             return {}
+        self.choice.leave("fates", LeftToSpark("sessions"))
         with scratch() as folder:
             return counts_by_batch(self.merger, self.judged(batch, folder, periods))
 

@@ -6,19 +6,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Any
+from functools import cached_property
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore
+from latecomer.fast import Declined
 from latecomer.firing.batch import Batch
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import OutputLogic
 from latecomer.ledger.book import amounts_by_batch
+from latecomer.ledger.in_process import amounts_here
 from latecomer.log.events import EventLog
-from latecomer.log.logged import Logged
 from latecomer.log.measures import measures_in_raw
 from latecomer.log.repeats import Repeats, repeats_in
 from latecomer.model.durations import to_micros
@@ -29,6 +30,7 @@ from latecomer.model.windows import FIRST_MOMENT, Session
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
+from latecomer.spark.when_needed import when_needed
 from latecomer.store.columns import EVENTS as PANE_EVENTS
 from latecomer.store.columns import measure_column
 from latecomer.store.coverage import (
@@ -50,7 +52,7 @@ from latecomer.store.standing import standing
 from latecomer.store.state_types import beyond_column
 from latecomer.store.store import Store, joining, open_store
 from latecomer.store.table import Table
-from latecomer.timeline.keeper import TimelineKeeper
+from latecomer.timeline.keeper import Stretch, TimelineKeeper
 
 LOGGER = logging.getLogger(__name__)
 
@@ -73,9 +75,12 @@ def check_ledger(
     if last < 0:
         raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
     store.require_definitions()
-    session = own_session(spark or build_session(pipeline.name))
+    session = when_needed(lambda: own_session(spark or build_session(pipeline.name)))
     check_predicates(session, store)
-    return list(_Check(session, store, last, [] if notes is None else notes).differences())
+    check = _Check(session, store, last, [] if notes is None else notes)
+    found = list(check.differences())
+    LOGGER.info("checked: %s", check.choice.in_words())
+    return found
 
 
 class _Check:
@@ -86,6 +91,8 @@ class _Check:
         self.notes = notes
         self.removed = removed_until(store, LOG)
         self.log = EventLog(spark, store)
+        self.choice = self.log.choice
+        """Which way each question was answered."""
         self.units = [EVENTS, *store.measures()]
         self.written = self._written()
 
@@ -96,6 +103,7 @@ class _Check:
         for nth, name in enumerate(outputs, start=1):
             LOGGER.info("judging every event again: output %s, %d of %d", name, nth, len(outputs))
             output = output_logic(self.spark, self.store, name)
+            output.choice = self.choice
             written = self.written.get(name, {})
             repeats = self._repeats(output)
             recomputed = {
@@ -127,16 +135,12 @@ class _Check:
 
     def _intake(self) -> Tally:
         """Received, duplicates and dead letters of each batch, counted in the tables."""
-        view = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
-        raw = measures_in_raw(self.store.pipeline, self.store.measures())
         store, log = self.store, self.removed
-        dead = removed_until(store, DEAD_LETTERS)
+        view = {measure: store.layout.view[measure] for measure in store.measures()}
         parts = {
-            None: self._tally(self.log.everything(), view, log) | removed_amounts(store, LOG),
-            Fate.DUPLICATE: self._tally(self._table(store.duplicates), view, log)
-            | removed_amounts(store, DUPLICATES),
-            Fate.DEAD_LETTER: self._tally(self._table(store.dead_letters), raw, dead)
-            | removed_amounts(store, DEAD_LETTERS),
+            None: self._tally(store.events, view, log) | removed_amounts(store, LOG),
+            Fate.DUPLICATE: self._tally(store.duplicates, view, log) | removed_amounts(store, DUPLICATES),
+            Fate.DEAD_LETTER: self._letters() | removed_amounts(store, DEAD_LETTERS),
         }
         # Dead letters that were repaired leave in the batch that took them in.
         letters = parts[Fate.DEAD_LETTER]
@@ -152,10 +156,22 @@ class _Check:
                     tally[batch, unit, fate.value] = amount
         return _with_assignments(tally)
 
+    def _letters(self) -> dict[tuple[int, str], Decimal]:
+        """What the dead letters come to: the measures are in the raw text, and Spark finds them there."""
+        table, after = self.store.dead_letters, removed_until(self.store, DEAD_LETTERS)
+        raw = measures_in_raw(self.store.pipeline, self.store.measures())
+
+        def here() -> dict[tuple[int, str], Decimal]:
+            if raw and table.files():
+                raise Declined("measures in dead letters")
+            return amounts_here(table, {}, {}, after, self.last)
+
+        return self.choice.take("dead letters", here, lambda: self._sums(self._table(table), raw, after))
+
     def _repeats(self, output: OutputLogic) -> Repeats:
         """What had been delivered again when the output joined: duplicates for it."""
         joined = self.store.ledger.last_batch(joining(output.name))
-        return repeats_in(self.log.everything(), self.store.pipeline, joined)
+        return repeats_in(self.log.everything(), self.store.pipeline, joined, self.choice)
 
     def _with_repeats(self, intake: Tally, repeats: Repeats, written: Tally) -> Tally:
         """The intake as an output that joined has it."""
@@ -163,7 +179,8 @@ class _Check:
             return intake
         tally, fate = dict(intake), Fate.DUPLICATE.value
         view = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
-        for batch, amounts in amounts_by_batch(repeats.among(self.log.everything()), view).items():
+        again = repeats.among(self.log.everything())
+        for batch, amounts in amounts_by_batch(again, view).items() if again is not None else ():
             for unit, amount in amounts.items():
                 tally[batch, unit, fate] = tally.get((batch, unit, fate), Decimal(0)) + amount
         if self.removed >= 0:
@@ -206,16 +223,13 @@ class _Check:
         if window.max is None:
             return behind
         beyond = -(-since // window.max) * window.max
-        found = self.log.everything().groupBy("batch").agg(F.min("event_time").alias("earliest"))
+        found = self.log.everything().frame.groupBy("batch").agg(F.min("event_time").alias("earliest"))
         earliest = {row["batch"]: to_micros(row["earliest"]) for row in found.toArrow().to_pylist()}
         return {batch for batch in behind if earliest[batch] < beyond}
 
     def _judged_again(self, output: OutputLogic, repeats: Repeats) -> Tally:
-        keeper = TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
-        events = repeats.left_out_of(self.log.everything())
-        if self.removed >= 0:
-            events = events.where(f"batch > {self.removed}")
-        log = Batch(self.last, keeper.stretch(0, self.last), Logged.of(events), history=True)
+        events = repeats.left_out_of(self.log.everything(self.removed))
+        log = Batch(self.last, self.stretch, events, history=True)
         tally: Tally = {}
         for batch, counts in output.fates_by_batch(log, self.store.policies(output.name)).items():
             for unit, fates in counts.fates.items():
@@ -225,9 +239,10 @@ class _Check:
         return tally
 
     def _side_output(self, output: OutputLogic) -> Tally:
-        view = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
+        columns = output.layout.late_columns
+        measures = {measure: columns[measure] for measure in self.store.measures()}
         gone = removed_until(self.store, LATE, output.name)
-        counted = self._tally(self._table(output.tables.late), view, gone)
+        counted = self._tally(output.tables.late, measures, gone)
         counted |= removed_amounts(self.store, LATE, output.name)
         # It has a row for each window that an event missed.
         pairs = {(batch, ASSIGNMENTS): amount for (batch, unit), amount in counted.items() if unit == EVENTS}
@@ -281,10 +296,18 @@ class _Check:
                 total += Decimal(found.column("s")[0].as_py() or 0)
         return total
 
+    @cached_property
+    def keeper(self) -> TimelineKeeper:
+        return TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
+
+    @cached_property
+    def stretch(self) -> Stretch:
+        """The whole timeline."""
+        return self.keeper.stretch(0, self.last)
+
     def _watermark(self) -> int:
         """Where the watermark stood after the last complete batch."""
-        keeper = TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
-        reached = keeper.reached(self.last)
+        reached = self.keeper.reached(self.last)
         return BEGIN_OF_TIME if reached is None else reached.watermark
 
     def _unbalanced(self, name: str, written: Tally) -> Iterable[str]:
@@ -333,30 +356,35 @@ class _Check:
                 )
 
     def _tally(
-        self, rows: DataFrame, columns: Mapping[str, str], after: int = -1
+        self, table: Table, columns: Mapping[str, str], after: int = -1
     ) -> dict[tuple[int, str], Decimal]:
-        """Batch and unit → amount, of the batches that are still there."""
-        left = rows.where(F.col("batch") > after) if after >= 0 else rows
-        return {
-            (row["batch"], unit): row[unit]
-            for row in self._sums(left, columns, "batch")
-            for unit in self.units
-        }
+        """Batch and unit → amount, of the batches that are still there; `columns` has the column of each measure."""
+        sql = {measure: quoted(column) for measure, column in columns.items()}
+        return self.choice.take(
+            "amounts",
+            lambda: amounts_here(table, columns, self.store.measures(), after, self.last),
+            lambda: self._sums(self._table(table), sql, after),
+        )
 
-    def _sums(self, rows: DataFrame, columns: Mapping[str, str], *by: str) -> list[dict[str, Any]]:
+    def _sums(
+        self, rows: DataFrame, columns: Mapping[str, str], after: int
+    ) -> dict[tuple[int, str], Decimal]:
+        """The same of rows that Spark has; `columns` has the SQL of each measure."""
         sums = [
             F.coalesce(F.sum(F.expr(sql).cast("decimal(38,6)")), F.lit(Decimal(0)))
             for sql in columns.values()
         ]
         count = F.count(F.lit(1)).cast("decimal(38,6)").alias(EVENTS)
         named = [column.alias(unit) for column, unit in zip(sums, columns, strict=True)]
-        complete = rows.where(F.col(by[0]) <= self.last)
-        found: list[dict[str, Any]] = complete.groupBy(*by).agg(count, *named).toArrow().to_pylist()
-        return found
+        left = rows.where((F.col("batch") <= self.last) & (F.col("batch") > after))
+        found = left.groupBy("batch").agg(count, *named).toArrow().to_pylist()
+        return {(row["batch"], unit): row[unit] for row in found for unit in self.units}
 
     def _table(self, table: Table) -> DataFrame:
         """A table of the store through Spark."""
         paths = table.paths(table.files())
+        if paths and table is self.store.events:
+            return self.log.everything().frame
         if paths:
             return self.spark.read.parquet(*paths)
         return self.spark.createDataFrame(table.schema.empty_table())

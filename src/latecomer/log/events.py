@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Literal
@@ -28,6 +28,7 @@ from latecomer.log.in_process import behind, enveloped, found_heads, head_column
 from latecomer.log.logged import Logged
 from latecomer.log.marks import with_marks
 from latecomer.log.measures import measures_in_raw, sum_measures
+from latecomer.log.parts import parts_of
 from latecomer.model.durations import EARLIEST, to_micros
 from latecomer.model.strategies import PLAIN, REACH, Head, Needs
 from latecomer.model.timeline import Timeline
@@ -108,10 +109,6 @@ class EventLog:
         self.store = store
         self.sources = sources or sources_of(store.pipeline, store.columns)
         self._ticks_anew = ticks_anew
-        self._reading = own_session(spark)
-        for source in self.sources.values():
-            for name, value in source.settings.items():
-                self._reading.conf.set(name, value)
         self._files: dict[int, list[DataFile]] = {}
         self._tables: dict[int, pa.Table] = {}
         """The events of the last batch, where they were logged in this process."""
@@ -124,6 +121,15 @@ class EventLog:
         """The ids of a batch in which duplicates were found before it was written."""
         self.unknown = NONE_SEEN
         """What this run has kept of fields that are no columns."""
+
+    @cached_property
+    def _reading(self) -> SparkSession:
+        """The session that reads the sources, with their settings."""
+        session = own_session(self.spark)
+        for source in self.sources.values():
+            for name, value in source.settings.items():
+                session.conf.set(name, value)
+        return session
 
     def write(self, batch: int, piece: Slice, timeline: Timeline) -> Received:
         """Log a batch: events, duplicates and dead letters in one pass over a slice of the source."""
@@ -186,9 +192,12 @@ class EventLog:
             lambda: self._load_events(files, batch) if known is None else known,
         )
 
-    def _load_events(self, files: Sequence[DataFile], batch: int) -> pa.Table:
+    def _require_ticks_as_logged(self) -> None:
         if self._ticks_anew is not None:
             raise Declined("ticks of another length than those of the log")
+
+    def _load_events(self, files: Sequence[DataFile], batch: int) -> pa.Table:
+        self._require_ticks_as_logged()
         return self._load(self.store.events, files, batch)
 
     def _load(self, table: Table, files: Sequence[DataFile], batch: int) -> pa.Table:
@@ -230,7 +239,7 @@ class EventLog:
                 lambda: sums_of(self._duplicates(batch), view, measures),
                 lambda: sum_measures(self.aside(self.store.duplicates, batch), stored),
             )
-        if received.dead_letters:
+        if received.dead_letters and measures:
             in_raw = measures_in_raw(self.store.pipeline, measures)
             dead_letters = sum_measures(self.aside(self.store.dead_letters, batch), in_raw)
         return duplicates, dead_letters
@@ -244,12 +253,28 @@ class EventLog:
         tables = (self.store.events, self.store.duplicates, self.store.dead_letters)
         return any(table.last_batch() > batch for table in tables)
 
-    def everything(self) -> DataFrame:
-        """Every event ever logged."""
+    def everything(self, after: int = -1) -> Logged:
+        """Every event ever logged; of batches after one alone, if that is said."""
         files, last = self.store.events.files(), self.store.events.last_batch()
-        events = self._read(files)
         # A file of several batches may go on where a past ends.
-        return events.where(f"batch <= {last}") if any(batch_of(file) > last for file in files) else events
+        beyond = any(batch_of(file) > last for file in files)
+
+        def read() -> DataFrame:
+            events = self._read(files)
+            events = events.where(f"batch <= {last}") if beyond else events
+            return events.where(f"batch > {after}") if after >= 0 else events
+
+        def parts(columns: Sequence[str]) -> Iterator[pa.Table]:
+            self._require_ticks_as_logged()
+            return parts_of(
+                self.store.events, files, columns, self.store.layout.schema, after=after, last=last
+            )
+
+        return Logged(read, parts=parts)
+
+    def span(self, logged: Logged) -> tuple[int, int] | None:
+        """The earliest and the latest event time; None where there is no event."""
+        return self.choice.take("span", lambda: _span_here(logged), lambda: _span_on_spark(logged.frame))
 
     def of_files(self, files: Sequence[DataFile]) -> DataFrame:
         """The events in some of the log's files."""
@@ -485,6 +510,18 @@ class EventLog:
         if table is self.store.events and batch in self._files:
             return self._files[batch]
         return [file for file in table.files() if batch in batches_of(file)]
+
+
+def _span_here(logged: Logged) -> tuple[int, int] | None:
+    bounds = [pc.min_max(part.column("event_time").cast(pa.int64())) for part in logged.parts(["event_time"])]
+    found = [(each["min"].as_py(), each["max"].as_py()) for each in bounds]
+    return (min(low for low, _ in found), max(high for _, high in found)) if found else None
+
+
+def _span_on_spark(events: DataFrame) -> tuple[int, int] | None:
+    low, high = (F.unix_micros(extreme("event_time")) for extreme in (F.min, F.max))
+    found = events.agg(low.alias("low"), high.alias("high")).toArrow().to_pylist()[0]
+    return None if found["low"] is None else (found["low"], found["high"])
 
 
 def _only(rows: DataFrame, files: Sequence[DataFile], batch: int) -> DataFrame:

@@ -13,8 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from latecomer.config.models import Output, Pipeline
 from latecomer.config.views import place_in
 from latecomer.errors import PipelineError, Problem, StoreMismatch
+from latecomer.fast import is_on
+from latecomer.model.expressions import expression
+from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.spark.errors import first_line
 from latecomer.spark.session import no_rows
+from latecomer.spark.when_needed import is_started
 from latecomer.store.layout import PaneLayout
 from latecomer.store.pins import PINS
 from latecomer.store.store import Store
@@ -27,8 +31,11 @@ def check_predicates(spark: SparkSession, store: Store, file: str | Path | None 
     """`where` must be a predicate that Spark understands, over columns that exist, and say the same of an
     event each time: in the pipeline, and in what the store has written down of earlier batches.
 
-    What it may call was checked when it was loaded (`model/predicates.py`).
+    What it may call was checked when it was loaded (`model/predicates.py`). Conditions of the common case need no
+    opinion of Spark's, and it is not started for them.
     """
+    if not is_started(spark) and is_on() and _common(store):
+        return
     empty = no_rows(spark, store.layout.types)
     pipeline, seen = store.pipeline, set()
     _check_derived(empty, pipeline, file)
@@ -53,6 +60,26 @@ def check_predicates(spark: SparkSession, store: Store, file: str | Path | None 
                 f"{reason}; restore the file, or give the output a new name, and it is computed from the log"
             )
         seen.add(where)
+
+
+def _common(store: Store) -> bool:
+    """Whether latecomer evaluates every condition and every derived column itself."""
+    pipeline = store.pipeline
+    if any(view.watermark.needs.where is not None for view in pipeline.views.values()):
+        return False
+    outputs = [*pipeline.outputs.values(), *(then for _, then in _pinned(store))]
+    try:
+        for output in outputs:
+            kinds = PaneLayout(output, store.layout).types
+            if output.where is not None:
+                predicate(output.where, kinds)
+            if any(
+                expression(made.sql, store.layout.types).value is None for made in output.columns.values()
+            ):
+                return False
+    except (NeedsSpark, ValueError):
+        return False
+    return True
 
 
 def _of_output(spark: SparkSession, store: Store, output: Output) -> DataFrame:

@@ -10,6 +10,8 @@ from threading import Event, Thread
 
 from pyspark.sql import SparkSession
 
+from latecomer.spark.when_needed import is_started
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -40,10 +42,12 @@ def watched(spark: SparkSession, rows: int, watch: Watch) -> Iterator[None]:
     began, done = time.monotonic(), Event()
 
     def look() -> None:
-        tracker = spark.sparkContext.statusTracker()
         seen: dict[int, tuple[int, int]] = {}
         share = 0.0
         while not done.wait(0.25):
+            if not is_started(spark):
+                continue
+            tracker = spark.sparkContext.statusTracker()
             for stage in tracker.getActiveStageIds():
                 info = tracker.getStageInfo(stage)
                 if info is not None:

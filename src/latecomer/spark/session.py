@@ -26,6 +26,7 @@ from latecomer.spark.archive import archive_options
 from latecomer.spark.avro_limits import limiting_options
 from latecomer.spark.errors import SPARK_ERRORS, first_line, in_words, refusal
 from latecomer.spark.java import required_java, spark_jars
+from latecomer.spark.when_needed import is_started
 
 LOG = logging.getLogger(__name__)
 SETTINGS = {
@@ -212,7 +213,8 @@ def no_rows(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
 def scheduled(spark: SparkSession, pool: str) -> None:
     """Let the jobs of this thread share the cores fairly with those of other pools, where Spark is set
     up to: without it, the tasks of a batch being accepted go before those that complete the one before."""
-    spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
+    if is_started(spark):
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
 
 
 @cache

@@ -221,7 +221,7 @@ class _Played:
         if not self.store.events.exists:
             return {}
         timeline = self.engine.keeper.stretch(0, self.engine.last).frame(self.spark, with_batch=True)
-        seen = as_seen(self.engine.log.everything(), self.store.layout, output, "position", "origin")
+        seen = as_seen(self.engine.log.everything().frame, self.store.layout, output, "position", "origin")
         asked = judged(seen, timeline, output).select(
             BATCH, "origin", "position", FATE, WATERMARK, START, END
         )

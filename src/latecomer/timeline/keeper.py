@@ -18,6 +18,7 @@ from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.table import Table, moments
 from latecomer.timeline.columns import FIRED_AT, FIRED_WATERMARK
 from latecomer.windowing.columns import BATCH, END, TICK, WATERMARK
+from latecomer.windowing.judge_in_process import Watermarks
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,15 @@ class Stretch:
             columns[BATCH] = pa.array([batch for batch, _ in ticks], pa.int64())
         return spark.createDataFrame(pa.table(columns))
 
-    @property
-    def ticks(self) -> dict[int, int]:
-        """Tick → watermark, of one batch."""
-        return {row.tick: row.watermark for _, row in self.rows}
+    @cached_property
+    def by_tick(self) -> Watermarks:
+        """The watermark of each tick of one batch, without Spark."""
+        return Watermarks.of_ticks({row.tick: row.watermark for _, row in self.rows})
+
+    @cached_property
+    def by_batch(self) -> Watermarks:
+        """The watermark of each batch and tick, without Spark."""
+        return Watermarks.of_batches({(batch, row.tick): row.watermark for batch, row in self.rows})
 
     def closed(self, ends: Iterable[int]) -> list[tuple[int, Step]]:
         """The window ends that have closed, each with the moment at which it did."""

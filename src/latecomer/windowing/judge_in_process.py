@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ import pyarrow as pa
 from latecomer.config.models import Output
 from latecomer.fast import MOST_ROWS, Declined, flat
 from latecomer.model.simple_predicates import NeedsSpark, predicate
-from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict, fate_of
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate, Verdict, fate_of
 from latecomer.model.windows import FIRST_MOMENT, FixedWindow, Global, Sliding, Tumbling
 from latecomer.store.layout import EventLayout
 from latecomer.windowing.derived_in_process import Seen, as_seen
@@ -24,8 +24,79 @@ Micros: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 _MOST_LOOKED_UP = 20_000
-"""So many different times are looked up one by one in windows that follow a calendar."""
+"""So many windows that follow a calendar are looked up one by one."""
 _FILTERED = CODES[Fate.FILTERED]
+
+
+class Timeline(Protocol):
+    """What judges events."""
+
+    def over(self, events: pa.Table) -> Micros:
+        """The watermark that judged each event."""
+
+
+class NothingLate:
+    """A timeline on which nothing is ever late."""
+
+    def over(self, events: pa.Table) -> Micros:
+        return np.full(events.num_rows, BEGIN_OF_TIME, np.int64)
+
+
+@dataclass(frozen=True)
+class Watermarks:
+    """The watermark of each tick: the timeline, as events are joined with it."""
+
+    codes: Micros
+    """Ticks in order; of several batches, batch and tick as one number."""
+    marks: Micros
+    batches: Micros | None = None
+    """The batches in order, where there are several."""
+    first: int = 0
+    span: int = 0
+
+    @classmethod
+    def of_ticks(cls, ticks: Mapping[int, int]) -> Watermarks:
+        """Of one batch: tick → watermark."""
+        known = sorted(ticks)
+        return cls(np.array(known, np.int64), np.array([ticks[each] for each in known], np.int64))
+
+    @classmethod
+    def of_batches(cls, ticks: Mapping[tuple[int, int], int]) -> Watermarks:
+        """Of several batches: batch and tick → watermark."""
+        known = sorted(ticks)
+        batch, tick = (np.array([each[side] for each in known], np.int64) for side in (0, 1))
+        marks = np.array([ticks[each] for each in known], np.int64)
+        batches = np.unique(batch)
+        first = int(tick.min(initial=0))
+        span = int(tick.max(initial=0)) - first + 1
+        if len(batches) * span >= 1 << 62:
+            raise Declined("ticks that are too far apart")
+        return cls(np.searchsorted(batches, batch) * span + (tick - first), marks, batches, first, span)
+
+    def over(self, events: pa.Table) -> Micros:
+        """The watermark that judged each event."""
+        code = tick = _micros(events, "tick")
+        if self.batches is not None:
+            batch = _micros(events, "batch")
+            nth = np.searchsorted(self.batches, batch)
+            within = (tick >= self.first) & (tick < self.first + self.span)
+            if not within.all() or not _found(self.batches, nth, batch):
+                raise Declined(_NOT_THERE)
+            code = nth * self.span + (tick - self.first)
+        place = np.searchsorted(self.codes, code)
+        if not _found(self.codes, place, code):
+            raise Declined(_NOT_THERE)
+        return self.marks[place] if len(code) else code
+
+
+_NOT_THERE = "an event of a tick that is not on the timeline"
+
+
+def _found(known: Micros, place: Micros, wanted: Micros) -> bool:
+    """Whether all that is wanted is known, at these places."""
+    if not len(wanted):
+        return True
+    return bool(len(known)) and bool(np.all(known[np.minimum(place, len(known) - 1)] == wanted))
 
 
 @dataclass(frozen=True)
@@ -48,16 +119,22 @@ class Judged:
     def __len__(self) -> int:
         return len(self.time)
 
+    def only(self, rows: Flags) -> Judged:
+        """Some of the rows."""
+        columns = {name: column.filter(pa.array(rows)) for name, column in self.columns.items()}
+        rest = (getattr(self, each.name)[rows] for each in fields(self)[1:])
+        return Judged(columns, *rest)
+
 
 def judged(
-    events: pa.Table, layout: EventLayout, output: Output, ticks: Mapping[int, int], wanted: Iterable[str]
+    events: pa.Table, layout: EventLayout, output: Output, timeline: Timeline, wanted: Iterable[str]
 ) -> Judged:
-    """The events of a batch, judged by the watermark of each tick. `wanted` are the columns that are needed."""
+    """Events, judged by the watermark of each tick. `wanted` are the columns that are needed."""
     if events.num_rows > MOST_ROWS:
         raise Declined(f"more than {MOST_ROWS:,} rows")
     seen = as_seen(events, layout, output)
-    time, arrival, tick = (_micros(events, name) for name in ("event_time", "arrival_time", "tick"))
-    watermark = _of_ticks(tick, ticks)
+    time, arrival = (_micros(events, name) for name in ("event_time", "arrival_time"))
+    watermark = timeline.over(events)
     kept = _kept(seen, output)
     nth, start, end, first_end = _windows(time, output.window)
     time, arrival, watermark, kept = time[nth], arrival[nth], watermark[nth], kept[nth]
@@ -79,16 +156,6 @@ def _micros(events: pa.Table, name: str) -> Micros:
     if column.null_count:
         raise Declined(f"events without {name}")
     return np.asarray(column.cast(pa.int64()))
-
-
-def _of_ticks(tick: Micros, ticks: Mapping[int, int]) -> Micros:
-    """The watermark of each tick: the join with the timeline."""
-    known = np.array(sorted(ticks), np.int64)
-    marks = np.array([ticks[each] for each in sorted(ticks)], np.int64)
-    place = np.searchsorted(known, tick)
-    if len(tick) and (not len(known) or np.any(known[np.minimum(place, len(known) - 1)] != tick)):
-        raise Declined("an event of a tick that is not on the timeline")
-    return marks[place] if len(tick) else tick
 
 
 def _kept(seen: Seen, output: Output) -> Flags:
@@ -133,13 +200,18 @@ def _windows(time: Micros, window: Any) -> tuple[Micros, Micros, Micros, Micros]
 
 def _looked_up(time: Micros, window: FixedWindow) -> tuple[Micros, Micros, Micros]:
     """The windows of calendars and zones, as the model has them."""
-    times, inverse = np.unique(time, return_inverse=True)
-    if len(times) > _MOST_LOOKED_UP:
-        raise Declined(f"more than {_MOST_LOOKED_UP:,} different times in windows of a calendar or a zone")
-    found = [window.assign_all(int(moment)) for moment in times]
-    start = np.array([each[0].start for each in found], np.int64)[inverse]
-    end = np.array([each[0].end for each in found], np.int64)[inverse]
-    return start, end, end
+    times = np.unique(time)
+    starts, ends, nth = [], [], 0
+    while nth < len(times):  # windows partition time: all up to the end of one are in it
+        found = window.assign_all(int(times[nth]))[0]
+        starts.append(found.start)
+        ends.append(found.end)
+        if len(ends) > _MOST_LOOKED_UP:
+            raise Declined(f"more than {_MOST_LOOKED_UP:,} windows of a calendar or a zone")
+        nth = int(np.searchsorted(times, found.end))
+    start, end = np.array(starts, np.int64), np.array(ends, np.int64)
+    place = np.searchsorted(end, time, side="right")
+    return start[place], end[place], end[place]
 
 
 def _fates(output: Output, kept: Flags, end: Micros, watermark: Micros) -> npt.NDArray[np.int8]:

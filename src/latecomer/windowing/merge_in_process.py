@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -135,6 +135,28 @@ class ArrowMerger:
                 **made,
             }
         )
+
+    def merge_parts(self, parts: Iterable[Judged]) -> pa.Table | None:
+        """Events that come in parts, merged as if they came at once; None where there are none. So many rows are held
+        as there are windows, keys and fates, and those of a part."""
+        held: list[pa.Table] = []
+        for part in parts:
+            if len(part):
+                held.append(self.again(self.merge([self.of_events(part)])))
+            if sum(rows.num_rows for rows in held) > MOST_ROWS:
+                held = [self.again(self.merge(held))]
+                if held[0].num_rows > MOST_ROWS:
+                    raise Declined(f"more than {MOST_ROWS:,} windows and keys")
+        return self.merge(held) if held else None
+
+    def again(self, merged: pa.Table) -> pa.Table:
+        """Merged rows as inputs once more."""
+        made: Columns = {}
+        for state in self.states:
+            made |= state.of_state(merged, True)
+        keys = {KEY + key: stored(merged, key) for key in self.merger.layout.keys}
+        rest = {name: stored(merged, name) for name in (FATE, *_LASTS)}
+        return pa.table({START: stored(merged, START), END: stored(merged, END), **keys, **rest, **made})
 
     def published(self, merged: pa.Table, firing: Mapping[str, pa.Array]) -> pa.Table:
         """Merged rows in the shape of panes, with these firing columns."""

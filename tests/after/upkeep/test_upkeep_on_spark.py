@@ -146,7 +146,7 @@ def test_spark_reads_the_same_columns(ran: Ran, spark: SparkSession, tmp_path: P
     store = open_store(ran.pipeline)
     engine = Engine(own_session(spark), store)
     for table, expected in (
-        (store.events, engine.log.everything().schema),
+        (store.events, engine.log.everything().frame.schema),
         (
             store.output_tables("updates", None).panes,
             StructType.fromDDL(engine.outputs[0].merger.ddl()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from latecomer.after.rebuild.rebuilt import (
     write_changes,
     write_open,
 )
+from latecomer.after.rebuild.rebuilt_in_process import write_changes_here
 from latecomer.firing.output import OutputLogic
 from latecomer.firing.overflow import overflow_in_words
 from latecomer.log.events import EventLog
@@ -43,6 +45,7 @@ from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.values import json_value
 from latecomer.windowing.columns import END, START
 
+LOG = logging.getLogger(__name__)
 LARGEST = 10
 _PRECISION = 100
 """More than any sum has: Python's own 28 would round it."""
@@ -73,19 +76,24 @@ def planned(
         require_range(store, logic.name, first)
     read = range_.files(store.events.files())
     panes = logic.tables.panes
-    told = panes.paths(range_.panes(panes.files())) if panes.exists else []
+    told = range_.panes(panes.files()) if panes.exists else []
     rebuilds = rebuilds or Rebuilds(store.root, logic.name)
     draft = rebuilds.draft()
     with (
         overflow_in_words(logic.name, logic.layout, store.measures()),
         watched(spark, sum(file.rows for file in read), watch),
     ):
-        truth = computed(range_, (log or EventLog(spark, store)).of_files(read))
         changes = draft / "changes"
-        write_changes(range_, truth, told, changes)
+
+        def on_spark() -> None:
+            truth, paths = computed(range_, (log or EventLog(spark, store)).of_files(read)), panes.paths(told)
+            write_changes(range_, truth, paths, changes)
+            if range_.redefined:
+                write_open(range_, truth, paths, draft / "partials")
+
+        logic.choice.take("rebuild", lambda: write_changes_here(range_, read, told, changes), on_spark)
+        LOG.info("computed windows anew: %s", logic.choice.in_words())
         write_panes(range_, changes, draft / "panes")
-        if range_.redefined:
-            write_open(range_, truth, told, draft / "partials")
         record = _recorded(range_, changes, read, definition, draft)
     remove_all(changes)
     return rebuilds.keep(draft, record)

@@ -32,6 +32,7 @@ from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.progress import Watch
 from latecomer.spark.session import build_session, own_session
+from latecomer.spark.when_needed import when_needed
 from latecomer.store.files import Location, is_writable, scratch
 from latecomer.store.layout import PaneLayout
 from latecomer.store.lock import require_writable
@@ -219,7 +220,8 @@ def _require_redefinable(store: Store, name: str, pinned: Mapping[str, Any]) -> 
 
 
 def _session(pipeline: Pipeline, store: Store, spark: SparkSession | None) -> SparkSession:
-    session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "rebuild.log"))
+    log = store.root / "logs" / "rebuild.log"
+    session = when_needed(lambda: own_session(spark or build_session(pipeline.name, log)))
     check_predicates(session, store, None)
     _take_in_columns(session, store)
     return session

@@ -19,6 +19,7 @@ from pyspark.sql.window import Window
 from latecomer.after.rebuild.columns import AFTER, BEFORE, CHANGE, PRIOR, SEQUENCE
 from latecomer.config.checks import PRIVATE
 from latecomer.firing.output import OutputLogic
+from latecomer.log.logged import Logged
 from latecomer.log.repeats import repeats_in
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
@@ -40,7 +41,7 @@ _WITHIN, _CLOSED = f"{PRIVATE}within", f"{PRIVATE}closed"
 _WAS, _IS = f"{PRIVATE}was", f"{PRIVATE}is"
 """Whether a number stands, and whether one should."""
 _BEFORE, _AFTER = f"{PRIVATE}before_", f"{PRIVATE}after_"
-_NEAR = 1e-9
+NEAR = 1e-9
 """Floating point sums depend on the order of their terms; what is as near as this is the same."""
 
 
@@ -125,8 +126,9 @@ def computed(range_: Range, events: DataFrame) -> DataFrame:
     logic = range_.logic
     output, merger = logic.output, logic.merger
     kept = events.where(range_.events_sql).where(f"batch <= {range_.through}")
-    once = repeats_in(kept, logic.store.pipeline, range_.through).left_out_of(kept)
-    seen = as_seen(once, logic.store.layout, output).where(kept_sql(output))
+    logged = Logged.of(kept)
+    once = repeats_in(logged, logic.store.pipeline, range_.through).left_out_of(logged)
+    seen = as_seen(once.frame, logic.store.layout, output).where(kept_sql(output))
     window = output.window
     fate = f"cast({CODES[Fate.ON_TIME]} as tinyint)"
     if isinstance(window, Session):
@@ -206,7 +208,7 @@ def units(logic: OutputLogic) -> dict[str, str]:
 def _beside(range_: Range, after: DataFrame, paths: Sequence[str]) -> DataFrame:
     """What should stand beside what does. Flat, so that Spark can group by hashing: a struct has to be sorted."""
     logic = range_.logic
-    kinds = _kinds(logic)
+    kinds = stated_kinds(logic)
     if not paths:
         nothing = {_BEFORE + name: F.lit(None).cast(kind) for name, kind in kinds.items()}
         return after.withColumns({**nothing, _WAS: F.lit(False), SEQUENCE: F.lit(0).cast("bigint")})
@@ -333,7 +335,7 @@ def _differs(logic: OutputLogic) -> Column:
     }
     # A percentile's sketch is drawn by lot: with the same events it may say a little more or less.
     compared = {
-        name: kind for name, kind in _kinds(logic).items() if name not in sketched and kind != "binary"
+        name: kind for name, kind in stated_kinds(logic).items() if name not in sketched and kind != "binary"
     }
     # It is there or not, whatever the lot: an aggregate that is new is in no pane yet.
     nullness = [
@@ -346,7 +348,7 @@ def _same(name: str, kind: str) -> Column:
     before, after = F.col(quoted(_BEFORE + name)), F.col(quoted(_AFTER + name))
     if kind not in ("double", "float"):
         return before.eqNullSafe(after)
-    near = F.abs(before - after) <= F.greatest(F.abs(before), F.abs(after)) * _NEAR
+    near = F.abs(before - after) <= F.greatest(F.abs(before), F.abs(after)) * NEAR
     return before.eqNullSafe(after) | F.coalesce(near, F.lit(False))
 
 
@@ -356,14 +358,14 @@ def counters(logic: OutputLogic) -> list[str]:
     return [*logic.merger.new_columns, *(name for name in some if name in logic.merger.state_columns)]
 
 
-def _kinds(logic: OutputLogic) -> dict[str, str]:
+def stated_kinds(logic: OutputLogic) -> dict[str, str]:
     """The values and states of a pane, but for what only says what is new, and their types."""
     kinds, leave = {**logic.layout.values, **logic.merger.state_columns}, counters(logic)
     return {name: kind for name, kind in kinds.items() if name not in leave}
 
 
 def _stated_names(logic: OutputLogic) -> list[str]:
-    return list(_kinds(logic))
+    return list(stated_kinds(logic))
 
 
 def _place(logic: OutputLogic) -> list[str]:

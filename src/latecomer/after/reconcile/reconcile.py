@@ -66,7 +66,7 @@ def reconcile(
 
     `since` and `until` keep the windows that start from the one on and before the other. Dates of the
     source, and moments without an offset, are times of `zone`: that of the output's windows unless said, and
-    UTC where they have none. Only `log` needs Spark: yours, or a local one is started.
+    UTC where they have none. Only `log` may need Spark: yours, or a local one is started.
     """
     against.require_sense()
     if since is not None and until is not None and to_micros(since) >= to_micros(until):

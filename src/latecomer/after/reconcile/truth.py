@@ -1,4 +1,5 @@
-"""The truth by the log: every event in its windows, whatever the hour it came. On Spark.
+"""The truth by the log: every event in its windows, whatever the hour it came. In this process where that is the
+common case, else on Spark.
 
     all events → windows → one aggregation, as if nothing had ever been late
 
@@ -20,6 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.after.reading.accounts import Accounts
+from latecomer.after.reconcile.truth_in_process import dropped_here, rows_here
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
 from latecomer.firing.batch import Batch
@@ -38,6 +40,7 @@ from latecomer.model.windows import Session
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
+from latecomer.spark.when_needed import when_needed
 from latecomer.store.coverage import require_windows
 from latecomer.store.files import Location, read_table, scratch, url
 from latecomer.store.past import ReplayStore
@@ -73,11 +76,22 @@ def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> T
     ):
         LOG.info("computing output %s from the whole log", name)
         logic = output_logic(computing.spark, computing.store, name)
-        rows = computing.written(computing.everything(logic), "rows")
+        choice, logged, stretch = logic.choice, computing.logged, computing.stretch
+        rows = choice.take(
+            "rows",
+            lambda: rows_here(logic, logged, stretch),
+            lambda: computing.written(computing.everything(logic), "rows"),
+        )
         dropped = pa.table({})
         if accounts.any_dropped():
             periods = [(since, under) for since, under in store.policies(name) if since <= last]
-            dropped = computing.written(computing.dropped(logic, periods, accounts.additive), "dropped")
+            added = accounts.additive
+            dropped = choice.take(
+                "dropped events",
+                lambda: dropped_here(logic, logged, stretch, periods, last, added),
+                lambda: computing.written(computing.dropped(logic, periods, added), "dropped"),
+            )
+        LOG.info("computed from the log: %s", choice.in_words())
     return Truth(rows, dropped)
 
 
@@ -89,12 +103,16 @@ class _Computing:
     folder: Location
 
     @cached_property
-    def events(self) -> DataFrame:
+    def logged(self) -> Logged:
         """Every event, once."""
         logged = EventLog(self.spark, self.store).everything()
         return repeats_in(logged, self.store.pipeline, self.last).left_out_of(logged)
 
     @property
+    def events(self) -> DataFrame:
+        return self.logged.frame
+
+    @cached_property
     def stretch(self) -> Stretch:
         keeper = TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
         return keeper.stretch(0, self.last)
@@ -127,7 +145,7 @@ class _Computing:
 
     def _judged(self, logic: OutputLogic, periods: Periods) -> DataFrame:
         if isinstance(logic, SessionLogic):
-            log = Batch(self.last, self.stretch, Logged.of(self.events), history=True)
+            log = Batch(self.last, self.stretch, self.logged, history=True)
             return logic.judged(log, self.folder / "suspects", periods)
         timeline = self.stretch.frame(self.spark, with_batch=True)
         untils = [since for since, _ in periods[1:]] + [self.last + 1]
@@ -149,7 +167,8 @@ class _Computing:
 @contextmanager
 def _recomputing(store: Store, last: int, spark: SparkSession | None) -> Iterator[_Computing]:
     with scratch("latecomer-truth-") as root:
-        session = own_session(spark or build_session(store.pipeline.name, root / "logs" / "spark.log"))
+        log = root / "logs" / "spark.log"
+        session = when_needed(lambda: own_session(spark or build_session(store.pipeline.name, log)))
         check_predicates(session, store)
         there = store.pipeline.model_copy(update={"store": str(root / "store")})
         past = ReplayStore(there, store, last, new_timeline=False)

@@ -43,6 +43,7 @@ from latecomer.source.base import Slice
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
+from latecomer.spark.when_needed import when_needed
 from latecomer.store.coverage import require_covered
 from latecomer.store.files import exists, is_folder, make_folder, names, scratch
 from latecomer.store.outputs import reached_by_output
@@ -144,7 +145,7 @@ def replay(
         begun = {part.name: part.at(0) for part in parts if part.joined < 0 and not one_shot}
         there = supposed.model_copy(update={"store": str(root), "outputs": begun})
         store = ReplayStore(there, origin, last, new_timeline)
-        session = own_session(spark or build_session(pipeline.name, root / "logs" / "spark.log"))
+        session = _session(spark, pipeline, root)
         check_predicates(session, Store(supposed, origin.columns))
         _compute(session, store, parts, origin, last, one_shot)
         LOG.info("comparing with the store")
@@ -175,10 +176,16 @@ def recompute(
     begun = {output: part.at(0)} if part.joined < 0 and not one_shot else {}
     there = pipeline.model_copy(update={"store": str(to), "outputs": begun})
     store = ReplayStore(there, origin, last, new_timeline=False)
-    session = own_session(spark or build_session(pipeline.name, to / "logs" / "spark.log"))
+    session = _session(spark, pipeline, to)
     check_predicates(session, origin)
     _compute(session, store, [part], origin, last, one_shot)
     return store.pipeline
+
+
+def _session(spark: SparkSession | None, pipeline: Pipeline, root: Path) -> SparkSession:
+    """The session for what is left to Spark: it starts when it is needed."""
+    log = root / "logs" / "spark.log"
+    return when_needed(lambda: own_session(spark or build_session(pipeline.name, log)))
 
 
 def _compute(
@@ -194,6 +201,8 @@ def _compute(
             replayer.in_one_shot(last)
         else:
             replayer.run(_steps(origin, last))
+        for what, path in replayer.engine.paths().items():
+            LOG.info("%s: %s", what, path)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,285 @@
+"""What is computed again from the log without Spark: the same as with it, and what is broken is found."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from fast.test_without_a_jvm import Alone, NoSpark
+from latecomer.after.certify.certificate import certify, check
+from latecomer.after.rebuild import rebuilding
+from latecomer.after.reconcile.against import Against
+from latecomer.after.reconcile.reconcile import reconcile
+from latecomer.after.replay import replaying
+from latecomer.after.replay.replaying import replay
+from latecomer.config.models import Output
+from latecomer.errors import LedgerError
+from latecomer.fast import VARIABLE
+from latecomer.ledger.check import check_ledger
+from latecomer.log import parts
+from latecomer.model.arrivals import Arrival, Heartbeat
+from latecomer.model.strategies import Bounded
+from latecomer.store.files import read_table
+from latecomer.store.rebuilds import Rebuild
+from latecomer.store.store import open_store
+from properties.test_options_on_spark import crowd
+from properties.test_rebuild_on_spark import require_right
+from spark_kit import PAYLOAD, Batch, Bench, as_lines, require_equal, stored_entries, stored_panes
+
+AGGREGATES = {"rows": "count(*)", "paise": "sum(paise)", "mean": "avg(paise)"}
+LATE = {"allowed_lateness": "6us", "by": ("key",), "aggregates": AGGREGATES}
+OUTPUTS: dict[str, dict[str, Any]] = {
+    "updated": {"window": {"tumbling": "5us", "offset": "2us"}, "late": "update", "too_late": "side_output"},
+    "taken_back": {"window": {"sliding": "7us", "every": "3us"}, "late": "retract"},
+    "aside": {"window": {"sliding": "6us", "every": "3us"}, "late": "side_output", "by": ()},
+    "dropped": {"window": {"tumbling": "5us"}, "late": "drop", "where": "ok and paise > 3"},
+    "added": {"window": {"tumbling": "4us"}, "late": "update", "accumulation": "discarding"}
+    | {"aggregates": {"rows": "count(*)", "paise": "sum(paise)"}},
+    "derived": {"window": {"tumbling": "5us"}, "columns": {"double": "paise * 2"}}
+    | {"aggregates": {"rows": "count(*)", "most": "max(double)"}, "by": (), "too_late": "side_output"},
+    "days": {"window": {"calendar": "day", "zone": "Europe/Berlin"}, "trigger": {"early": {"count": 3}}},
+    "all_of_it": {"window": {"global": True}, "allowed_lateness": 0, "trigger": {"early": {"count": 5}}},
+}
+
+
+def bench_in(folder: Path, **more: Any) -> Alone:
+    outputs = {name: Output(**{**LATE, **each}) for name, each in OUTPUTS.items()}
+    strategy = Bounded("1us", every="1us", idle_after="4us")
+    return Alone(cast(SparkSession, NoSpark()), folder, strategy, outputs, PAYLOAD, **more)
+
+
+def arrivals() -> list[Batch]:
+    """Arrivals with ids, of which some come twice; a third of them is not ok."""
+    found: list[Batch] = []
+    for number, batch in enumerate(crowd(11, rows=120, most=3)):
+        if isinstance(batch, Heartbeat):
+            found.append(batch)
+            continue
+        found.append(
+            [
+                replace(
+                    each,
+                    payload={**each.payload, "ok": each.payload["paise"] > 3},
+                    event_id=f"{nth // 2 * 2}" if nth % 8 < 2 else f"{nth}-{number}",
+                )
+                for nth, each in enumerate(batch)
+            ]
+        )
+    return found
+
+
+def all_read() -> list[Arrival]:
+    return [row for batch in arrivals() if not isinstance(batch, Heartbeat) for row in batch]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Alone:
+    """A store of eight outputs, made without Spark, of which the ledger is the oracle's."""
+    bench, batches = bench_in(tmp_path_factory.mktemp("whole")), arrivals()
+    store = bench.run(batches)
+    told = bench.oracle(batches, dropped=lambda row: row["ok"])
+    require_equal(as_lines(stored_entries(store)), as_lines(told.ledger))
+    assert store.duplicates.files()
+    return bench
+
+
+TAMPERED = {
+    "ledger": ("ledger", "unit = 'paise' and output = 'updated' and batch = 0", "output updated, paise"),
+    "late": ("outputs/aside/late", "batch = 2", "output aside, assignments: the ledger says side_output"),
+    "panes": (
+        "outputs/added/panes",
+        "key = '4'",
+        "output added, assignments: its panes and open windows hold",
+    ),
+    "events": ("events", "event_id = '3-0'", "output days, events: the ledger says"),
+    "duplicates": ("duplicates", "batch = 0", "duplicate"),
+}
+
+
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever starts Spark fails."""
+
+    def started(*_: object) -> None:
+        raise AssertionError("Spark was started")
+
+    for module in (replaying, rebuilding):
+        monkeypatch.setattr(module, "build_session", started)
+
+
+def tampered(whole: Alone, folder: Path, table: str) -> Alone:
+    """A copy of the store, of which rows of a table are gone."""
+    shutil.copytree(whole.folder, folder)
+    path, predicate, _ = TAMPERED[table]
+    assert DeltaTable(str(folder / "store" / path)).delete(predicate)["num_deleted_rows"] > 0
+    return bench_in(folder)
+
+
+def test_a_whole_store_is_checked_without_spark(whole: Alone) -> None:
+    assert check_ledger(whole.pipeline, whole.spark) == []
+
+
+@pytest.mark.parametrize("table", TAMPERED)
+def test_what_is_deleted_is_found_without_spark(whole: Alone, tmp_path: Path, table: str) -> None:
+    bench = tampered(whole, tmp_path / "copy", table)
+    found = check_ledger(bench.pipeline, bench.spark)
+    assert any(TAMPERED[table][2] in each for each in found), found
+
+
+def test_the_switch_leaves_a_check_to_spark(whole: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "off")
+    with pytest.raises(AssertionError, match="left a step to Spark"):
+        check_ledger(whole.pipeline, whole.spark)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("table", [None, *TAMPERED])
+def test_spark_finds_the_same_differences(
+    whole: Alone, spark: SparkSession, tmp_path: Path, table: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench: Bench = whole if table is None else tampered(whole, tmp_path / "copy", table)
+    here = check_ledger(bench.pipeline, whole.spark)
+    monkeypatch.setenv(VARIABLE, "off")
+    assert check_ledger(bench.pipeline, spark) == here
+    assert bool(here) == (table is not None)
+
+
+def test_a_store_is_replayed_without_spark(whole: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_spark(monkeypatch)
+    assert replay(whole.pipeline).equal
+
+
+def test_a_store_is_computed_at_once_without_spark(whole: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_spark(monkeypatch)
+    plain = [name for name, each in whole.outputs.items() if each.trigger.early is None]
+    assert replay(whole.pipeline, outputs=plain, one_shot=True).equal
+
+
+def test_a_log_of_many_parts_is_computed_as_one(
+    whole: Alone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "MOST_AT_ONCE", 7)
+    no_spark(monkeypatch)
+    assert check_ledger(whole.pipeline, whole.spark) == []
+    assert replay(whole.pipeline, outputs=["updated", "aside"], one_shot=True).equal
+    bench, read = rebuilt_copy(whole, tmp_path / "copy"), all_read()
+    rebuilding.apply(bench.pipeline, "taken_back")
+    require_right(open_store(bench.pipeline), "taken_back", bench.outputs["taken_back"], read)
+
+
+def test_a_log_that_is_too_long_is_left_to_spark(whole: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "MOST_JUDGED", 50)
+    with pytest.raises(AssertionError, match="left a step to Spark"):
+        check_ledger(whole.pipeline, whole.spark)
+
+
+def test_a_replay_with_other_settings_needs_no_spark(whole: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_spark(monkeypatch)
+    found = replay(whole.pipeline, changes={"watermark.delay": "20us"}, outputs=["updated"])
+    assert not found.outputs["updated"].ledger.equal
+
+
+@pytest.mark.parametrize("output", ["updated", "days"])
+def test_a_certificate_is_checked_without_spark(
+    whole: Alone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    no_spark(monkeypatch)
+    certificate = certify(whole.pipeline, output)
+    found = check(whole.pipeline, output, certificate)
+    assert found.reproduced
+    assert found.stands
+    changed = replace(certificate, sha256="0" * 64)
+    assert not check(whole.pipeline, output, changed).reproduced
+
+
+def test_a_log_that_lacks_an_event_reproduces_nothing_without_spark(
+    whole: Alone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_spark(monkeypatch)
+    bench = tampered(whole, tmp_path / "copy", "events")
+    with pytest.raises(LedgerError, match="batch 0, output updated, events: received 40"):
+        check(bench.pipeline, "updated", certify(whole.pipeline, "updated"))
+
+
+@pytest.mark.long
+def test_spark_computes_the_same_at_once(
+    whole: Alone, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    here = replay(whole.pipeline, one_shot=True, to=tmp_path / "here")
+    monkeypatch.setenv(VARIABLE, "off")
+    by_spark = replay(whole.pipeline, one_shot=True, spark=spark, to=tmp_path / "spark")
+    assert by_spark.summary.equals(here.summary)
+    for name in whole.outputs:
+        assert stored_panes(open_store(by_spark.pipeline), name) == stored_panes(
+            open_store(here.pipeline), name
+        )
+
+
+LOG = Against("log", None, {})
+
+
+def test_results_are_reconciled_with_the_log_without_spark(whole: Alone) -> None:
+    """The gap is what was dropped or set aside, or is still open, and nothing else."""
+    for name in whole.outputs:
+        found = reconcile(whole.pipeline, name, LOG, spark=whole.spark)
+        assert found.explained, (name, found.gaps, found.notes)
+        assert found.rows.num_rows, name
+
+
+@pytest.mark.long
+def test_spark_reconciles_the_same(
+    whole: Alone, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = {name: reconcile(whole.pipeline, name, LOG, spark=whole.spark) for name in whole.outputs}
+    monkeypatch.setenv(VARIABLE, "off")
+    for name, each in here.items():
+        by_spark = reconcile(whole.pipeline, name, LOG, spark=spark)
+        assert by_spark.rows.to_pylist() == each.rows.to_pylist(), name
+        assert replace(by_spark, rows=each.rows) == each
+
+
+REBUILT = ["updated", "taken_back", "aside", "dropped"]
+
+
+def rebuilt_copy(whole: Alone, folder: Path) -> Alone:
+    shutil.copytree(whole.folder, folder)
+    return bench_in(folder)
+
+
+def test_rebuilt_windows_are_a_batch_job_without_spark(
+    whole: Alone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_spark(monkeypatch)
+    bench = rebuilt_copy(whole, tmp_path / "copy")
+    read = all_read()
+    for name in REBUILT:
+        rebuilding.apply(bench.pipeline, name, 3, 9)
+        require_right(open_store(bench.pipeline), name, bench.outputs[name], read, (3, 9))
+        assert rebuilding.apply(bench.pipeline, name).batch is not None
+        require_right(open_store(bench.pipeline), name, bench.outputs[name], read)
+        assert rebuilding.plan(bench.pipeline, name).record.changes == 0
+    assert check_ledger(bench.pipeline, bench.spark) == []
+    assert replay(bench.pipeline).equal
+
+
+@pytest.mark.long
+def test_spark_plans_the_same_rebuild(
+    whole: Alone, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = [rebuilt_copy(whole, tmp_path / name) for name in ("here", "spark")]
+    here = {name: rebuilding.plan(copies[0].pipeline, name, spark=spark) for name in whole.outputs}
+    monkeypatch.setenv(VARIABLE, "off")
+    for name, plan in here.items():
+        by_spark = rebuilding.plan(copies[1].pipeline, name, spark=spark)
+        assert by_spark.id == plan.id, (by_spark.record, plan.record)
+        assert staged(by_spark) == staged(plan)
+
+
+def staged(plan: Rebuild) -> list[str]:
+    """The panes of a plan."""
+    return sorted(repr(row) for file in plan.panes for row in read_table(file).to_pylist())
