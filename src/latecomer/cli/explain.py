@@ -112,10 +112,10 @@ def _print_events(found: Explanation, most: int | None) -> None:
     from latecomer.cli.render import show
 
     groups: dict[tuple[int | None, str], list[Judged]] = {}
-    for told in found.panes:
-        for each in told.took[:most]:
+    for published in found.panes:
+        for each in published.took[:most]:
             fate = "unknown" if each.fate is None else each.fate.value
-            groups.setdefault((told.pane.sequence, fate), []).append(each)
+            groups.setdefault((published.pane.sequence, fate), []).append(each)
     groups[None, "untold"] = list(found.untold[:most])
     groups |= {(None, fate.value): list(listed[:most]) for fate, listed in found.left_out.items()}
     show(event_rows(groups), Format.CSV, "")
@@ -135,8 +135,8 @@ class _Page:
 
     def print(self) -> None:
         self._title()
-        for told in self.found.panes:
-            self._pane(told)
+        for published in self.found.panes:
+            self._pane(published)
         if self.found.untold:
             self._say("\naccepted, and in no pane yet", "bold")
             self._events(self.found.untold)
@@ -161,31 +161,33 @@ class _Page:
         else:
             self._say(f"stands at {_values(self.found.stands)}")
 
-    def _pane(self, told: Published) -> None:
+    def _pane(self, published: Published) -> None:
         from latecomer.cli.render import moment_in_words
 
-        pane = told.pane
+        pane = published.pane
         head = f"\n{pane.sequence} {pane.timing} {pane.op}"
-        window = "" if pane.window == self.found.window else f"  [{_window(told)}]"
-        self._say(f"{head}  {_values(pane.values)}{_changes(told)}{window}", f"bold {_STYLES[pane.timing]}")
-        known = "" if self.found.clock is Clock.PUBLISHED else f"fired at {self._moment(told)}, "
+        window = "" if pane.window == self.found.window else f"  [{_window(published)}]"
+        self._say(
+            f"{head}  {_values(pane.values)}{_changes(published)}{window}", f"bold {_STYLES[pane.timing]}"
+        )
+        known = "" if self.found.clock is Clock.PUBLISHED else f"fired at {self._moment(published)}, "
         when = "" if pane.published_at is None else f" at {moment_in_words(pane.published_at)}"
         self._say(
             f"  {known}published by batch {pane.batch}{when}, arrival clock {moment_in_words(pane.ended_at)}, "
             f"under watermark {moment_in_words(pane.watermark)}"
         )
-        self._say(f"  why: {self.found.why(told)}")
-        if earlier := self.found.defined_otherwise(told):
+        self._say(f"  why: {self.found.why(published)}")
+        if earlier := self.found.defined_otherwise(published):
             self._say(f"  under an earlier definition: {earlier}")
         if pane.op != "retract":
-            self._events(told.took, took=True)
-        if told.lost:
-            self._say(f"  no longer holds {self._in_figures(told.lost)}: where excludes them")
+            self._events(published.took, took=True)
+        if published.lost:
+            self._say(f"  no longer holds {self._in_figures(published.lost)}: where excludes them")
 
-    def _moment(self, told: Published) -> str:
+    def _moment(self, published: Published) -> str:
         from latecomer.cli.render import moment_in_words
 
-        return moment_in_words(self.found.known_at(told))
+        return moment_in_words(self.found.known_at(published))
 
     def _events(self, events: Sequence[Judged], took: bool = False) -> None:
         """The events in figures, and the first of them in a table."""
@@ -220,19 +222,19 @@ class _Page:
         self.console.print("\n".join(map(harmless, lines)), style=style)
 
 
-def _window(told: Published) -> str:
+def _window(published: Published) -> str:
     from latecomer.after.explain.places import in_words
 
-    return in_words(told.pane.window)
+    return in_words(published.pane.window)
 
 
 def _values(values: Any) -> str:
     return ", ".join(f"{name} {_shown(value)}" for name, value in values.items())
 
 
-def _changes(told: Published) -> str:
+def _changes(published: Published) -> str:
     """What changed against the pane before, in brackets."""
-    changed = [f"{name} {_signed(by)}" for name, by in told.differences.items() if by]
+    changed = [f"{name} {_signed(by)}" for name, by in published.differences.items() if by]
     return f"  ({', '.join(changed)})" if changed else ""
 
 
