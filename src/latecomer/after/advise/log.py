@@ -236,7 +236,7 @@ class _Rows:
         self.largest = micros(heads.field("max_event_time"))
 
     def in_order(self, strategy: Strategy) -> Course | None:
-        """The course, where ticks were read in order and nothing else happened; None where only a walk can tell."""
+        """The course, where ticks were read in order and nothing else happened; None where a walk is needed."""
         plain = [nth for nth, kind in enumerate(self.kind) if kind == "tick"]
         count, trailing = len(plain), {*self.kind[len(plain) :]}
         simple = plain == list(range(count)) and trailing <= {"drain"} and not any(self.named)

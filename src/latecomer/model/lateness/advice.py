@@ -2,7 +2,7 @@
 
 The delay is the percentile of how far events come behind the newest of their own partition. The allowed lateness of
 an output covers what still comes after that, by how far the timeline is past the windows' ends. Both are rounded up to
-what people would write. What is said of a history that is too short, or that drifts, is said beside them.
+what people would write. Beside them stand cautions, where a history is too short or drifts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Wish:
     completeness: float = COMPLETENESS
     max_latency: int | None = None
     asked: bool = False
-    """Whether the completeness was said."""
+    """Whether the completeness was asked for."""
 
     @property
     def beyond(self) -> float:
@@ -58,8 +58,8 @@ class Advised:
     value: int | None
     reason: str
     current: int | None = None
-    said: bool = False
-    """Whether the pipeline says it now."""
+    is_set: bool = False
+    """Whether the pipeline sets it now."""
 
     @property
     def written(self) -> str:
