@@ -312,7 +312,7 @@ def _that_fit(advised: Sequence[Advised], subjects: Sequence[Subject]) -> list[A
             idle,
             f"idle_after is {format_duration(idle)}, and what comes after a silence would be dropped",
             each.current,
-            each.is_set,
+            each.said,
         )
         if idle is not None and each.field in drops and (each.value or 0) < idle
         else each

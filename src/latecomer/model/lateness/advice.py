@@ -58,8 +58,8 @@ class Advised:
     value: int | None
     reason: str
     current: int | None = None
-    is_set: bool = False
-    """Whether the pipeline sets it now."""
+    said: bool = False
+    """Whether the pipeline sets it now. The name is a key of `advise --json`."""
 
     @property
     def written(self) -> str:
