@@ -194,20 +194,22 @@ def cautions(behind: Histogram, slices: Sequence[Histogram], span: int, delay: i
 
 
 def _drift(slices: Sequence[Histogram], wish: Wish) -> list[str]:
-    told = [each.quantile(wish.completeness) for each in slices if each.count * (1 - wish.completeness) >= 1]
-    if len(told) < 4:
+    quantiles = [
+        each.quantile(wish.completeness) for each in slices if each.count * (1 - wish.completeness) >= 1
+    ]
+    if len(quantiles) < 4:
         return []
-    third = max(len(told) // 3, 1)
-    first, last = (sum(part) / third for part in (told[:third], told[-third:]))
+    third = max(len(quantiles) // 3, 1)
+    first, last = (sum(part) / third for part in (quantiles[:third], quantiles[-third:]))
     name = percentile(wish.completeness)
     if abs(last - first) > SECOND and max(first, last) > DRIFTS * min(first, last):
         return [
             f"the history drifts: {name} is {shown_duration(round(first))} in its first third and "
             f"{shown_duration(round(last))} in its last; advise again soon, or consider strategy: adaptive"
         ]
-    if max(told) - min(told) > SECOND and max(told) > VARIES * max(min(told), 1):
+    if max(quantiles) - min(quantiles) > SECOND and max(quantiles) > VARIES * max(min(quantiles), 1):
         return [
-            f"lateness varies: {name} is between {shown_duration(min(told))} and {shown_duration(max(told))} in tenths "
-            "of the history; consider strategy: adaptive"
+            f"lateness varies: {name} is between {shown_duration(min(quantiles))} and "
+            f"{shown_duration(max(quantiles))} in tenths of the history; consider strategy: adaptive"
         ]
     return []
