@@ -239,7 +239,7 @@ class NamedSource(Source):
     @model_validator(mode="before")
     @classmethod
     def _columns_are_not_the_schema(cls, fields: Any) -> Any:
-        # `columns` is also what the declared columns are called in Python, where `schema` is not said.
+        # `columns` is also what the declared columns are called in Python, where `schema` is not given.
         return {"schema": None, **fields} if isinstance(fields, dict) else fields
 
 

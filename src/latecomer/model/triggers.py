@@ -33,7 +33,7 @@ class Every(Model):
 
 
 class Count(Model):
-    """When a batch ends with so many events that no pane has published: `Count(100)`."""
+    """When a batch ends with so many events that no pane has told: `Count(100)`."""
 
     count: Annotated[int, Field(strict=True, ge=1)]
 
