@@ -24,8 +24,8 @@ SUMS = "sums"
 def _says_what_went_without_saying(pinned: Mapping[str, Any]) -> dict[str, Any]:
     """1 → 2: what the first versions could not do otherwise, and later ones can, is written down.
 
-    Whole numbers were summed up as such, without room for more (ADR 0028). No output discarded, fired early or told
-    empty windows.
+    Whole numbers were summed up as such, without room for more (ADR 0028). No output discarded, fired early or
+    published empty windows.
     """
     found = {SUMS: NARROW, **pinned}
     if isinstance(outputs := pinned.get("outputs"), dict):
