@@ -455,8 +455,8 @@ def _columns_of(
         if avro and is_wider(now, before):
             fix = f"put new fields after those that are there ({widened_type(before, now)})"
         raise StoreMismatch(
-            f"{place} differs from the columns pinned in the store: {', '.join(differs)}; {first} is {before} there and "
-            f"{now} here: {fix if avro else why_not_wider(first, now, before)}"
+            f"{place} differs from the columns pinned in the store: {', '.join(differs)}; {first} is {before} there "
+            f"and {now} here: {fix if avro else why_not_wider(first, now, before)}"
         )
     return _widened(name, pipeline, pinned, found or {})
 
