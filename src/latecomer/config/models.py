@@ -332,7 +332,7 @@ class Pipeline(Answering, Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _as_the_profile_says(cls, fields: Any) -> Any:
+    def _with_profile(cls, fields: Any) -> Any:
         profile = fields.get("profile") if isinstance(fields, dict) else None
         if not isinstance(profile, str) or profile not in profiles.PROFILES:
             return fields

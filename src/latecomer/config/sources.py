@@ -68,7 +68,7 @@ class Files(Model):
         return known_encoding(encoding)
 
     @model_validator(mode="after")
-    def _parquet_says_itself(self) -> Self:
+    def _encoding_is_of_text(self) -> Self:
         binary = self.format == "parquet" or isinstance(self.format, Avro)
         if binary and self.encoding != UTF8:
             kind = self.format if isinstance(self.format, str) else self.format.kind

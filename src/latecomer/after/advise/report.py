@@ -207,7 +207,7 @@ def advise(history: History, wanted: Wanted) -> Advice:
     partitions = first.partitions.groups() if len(course.partitions) > 1 else []
     own = advice.own_delays(delay, {str(name): behind for name, _, behind in partitions}, wish)
     advised = [
-        Advised("watermark.delay", delay, reason, _delay_of(history), _says(strategy, "delay")),
+        Advised("watermark.delay", delay, reason, _delay_of(history), _sets(strategy, "delay")),
         *(
             Advised(
                 f"watermark.delays.{name}", value, why, _own_delay(strategy, name), name in _delays(strategy)
@@ -342,7 +342,7 @@ def _own_delay(strategy: Strategy, partition: str) -> int | None:
     return _delays(strategy).get(partition)
 
 
-def _says(strategy: Strategy, name: str) -> bool:
+def _sets(strategy: Strategy, name: str) -> bool:
     return name in strategy.model_fields_set
 
 
