@@ -16,7 +16,7 @@ TRANSCRIPT = Path(__file__).parent / "transcripts" / "late_events_of_one_batch_a
 
 
 def main() -> None:
-    given = archive_options(required_java().told, spark_jars())
+    given = archive_options(required_java().version_text, spark_jars())
     if not any("ArchiveClassesAtExit" in each for each in given):
         return
     run_transcript(load_transcript(TRANSCRIPT), on="spark", spark=build_session("classes"))

@@ -102,7 +102,7 @@ def nowcast(
     """How complete open and recently closed windows are, and what their numbers will probably be in the end.
 
     `rows` has them as Arrow, with an interval of 90 % for each count and sum; `calibration` says how often such
-    intervals held for past windows, `notes` all of it in words. Where that cannot be told, `refused` says why.
+    intervals held for past windows, `notes` all of it in words. Where that cannot be known, `refused` says why.
     `window` keeps the window that holds a moment, `key` the rows whose key columns have these values, as text.
     """
     from latecomer.after.nowcast.nowcasting import nowcast as of_reader
@@ -129,8 +129,8 @@ def advise(
 
     `source` is a pipeline that has run, or the path of raw files or a Delta table; for these, `event_time` names the
     column, and `arrival`, `partition`, `producer`, `measures`, `unit`, `zone`, `every`, `idle_after`, `max_future` and
-    `window` say the rest. `by` are columns to group by. `sample` is the share of the events to look at; all unless
-    said.
+    `window` say the rest. `by` are columns to group by. `sample` is the share of the events to look at; all by
+    default.
     """
     from latecomer.after.advise import asking
 
@@ -166,7 +166,7 @@ def replay_dead_letters(
 ) -> ReplayedLetters:
     """Take dead letters in again, repaired: each becomes an event once, and arrives now.
 
-    `where` is a condition over the columns of dead letters, all of them unless said. `fix` may have "format" or
+    `where` is a condition over the columns of dead letters, all of them by default. `fix` may have "format" or
     "unit" (how the event time is written), "column:NAME" (SQL for a column), "raw" (SQL for the text of the record) and
     "text" (corrected texts: a file, or a list of {"batch", "origin", "position", "raw"}). `source` is the one that they
     are of, where several have any. With `dry_run` nothing is changed.
@@ -253,7 +253,7 @@ def reconcile(
 
 
 def certify(pipeline: Pipeline, output: str, at: Moment | None = None) -> Certificate:
-    """Certify the results of the windows closed at a watermark, the present one unless said."""
+    """Certify the results of the windows closed at a watermark, the present one by default."""
     _require("certify", pipeline, output)
     moment = None if at is None else _moment("certify", "at", pipeline, output, at)
     return certificates.certify(pipeline, output, moment)

@@ -59,8 +59,8 @@ def results(
         "as_of_arrival": "as it could have stood at",
         "valid_at": "the window that holds",
     }
-    said = [f"{words[name]} {asked[name]}" for name in words if asked[name] is not None]
-    title = f"{_titled(output, 'results', key)}" + "".join(f", {each}" for each in said)
+    moments_asked = [f"{words[name]} {asked[name]}" for name in words if asked[name] is not None]
+    title = f"{_titled(output, 'results', key)}" + "".join(f", {each}" for each in moments_asked)
     nothing = "no window has a number here; include_open=True shows those still open"
     return Rows(found, title, _zone(pipeline, output), nothing, tuple(reader.notes))
 

@@ -57,7 +57,7 @@ class Unreachable(Exception):
 class Reason(NamedTuple):
     """Why Postgres refused, what to do, and whether it may pass."""
 
-    told: str
+    text: str
     fix: str
     passes: bool
 
@@ -132,7 +132,7 @@ def answers(connection: Connection) -> bool:
 
 @contextmanager
 def _watched(connection: Connection) -> Iterator[None]:
-    """Cut the line if it takes too long: the thread that waits for an answer is told that it is gone."""
+    """Cut the line if it takes too long: the thread that waits for an answer then gets an error."""
     line = socket.socket(fileno=os.dup(connection.fileno()))
     watch = threading.Timer(SILENT_SECONDS, _cut, (line,))
     watch.daemon = True
@@ -188,18 +188,18 @@ _NOT_LET_IN = (
 
 def reason_of(error: Exception, worked: bool) -> Reason:
     """Why Postgres refused. `worked` says that it did not before: then people may be about to change that."""
-    state, said = getattr(error, "sqlstate", None), without_secrets(first_line(error))
+    state, message = getattr(error, "sqlstate", None), without_secrets(first_line(error))
     if state in _PASSING_STATES or (state or "")[:2] in _PASSING:
-        told, fix = _PASSING_STATES.get(str(state)) or _PASSING[str(state)[:2]]
-        return Reason(f"{told} ({said})", fix, True)
+        text, fix = _PASSING_STATES.get(str(state)) or _PASSING[str(state)[:2]]
+        return Reason(f"{text} ({message})", fix, True)
     if state == "42501":
-        return Reason(f"a permission is missing ({said})", "grant it to the user of the target", worked)
+        return Reason(f"a permission is missing ({message})", "grant it to the user of the target", worked)
     if not isinstance(error, driver().OperationalError):
         fix = "correct what it names, or give the sink another table"
-        return Reason(f"the server refused ({said})", fix, False)
-    for pattern, told, fix in _NOT_LET_IN:
+        return Reason(f"the server refused ({message})", fix, False)
+    for pattern, text, fix in _NOT_LET_IN:
         if re.search(pattern, str(error)):
-            return Reason(f"{told} ({said})", fix, worked)
+            return Reason(f"{text} ({message})", fix, worked)
     return Reason(
-        f"the server cannot be reached ({said})", "see that it is up, and that the target is right", True
+        f"the server cannot be reached ({message})", "see that it is up, and that the target is right", True
     )

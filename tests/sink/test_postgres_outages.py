@@ -353,7 +353,7 @@ def test_what_cannot_be_brought_about_here_is_told_apart_too(
 ) -> None:
     reason = reason_of(error(f"no answer from postgresql://ana:{PASSWORD}@db"), worked=False)
     assert reason.passes is passes
-    assert PASSWORD not in reason.told
+    assert PASSWORD not in reason.text
 
 
 # Behind a run

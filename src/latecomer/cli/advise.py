@@ -247,7 +247,13 @@ def _lines(found: Advice) -> Iterator[str]:
     yield ""
     yield "advice"
     for each in found.advised:
-        now = "as it is" if not each.changes else f"now {_said(each.current)}" if found.kind == "log" else ""
+        now = (
+            "as it is"
+            if not each.changes
+            else f"now {_current_in_words(each.current)}"
+            if found.kind == "log"
+            else ""
+        )
         yield f"  {each.field}: {each.written}" + (f"   ({now})" if now else "")
         yield f"      {each.reason}"
     for caution in found.cautions:
@@ -260,7 +266,7 @@ def _lines(found: Advice) -> Iterator[str]:
     )
 
 
-def _said(current: int | None) -> str:
+def _current_in_words(current: int | None) -> str:
     return "not said" if current is None else format_duration(current)
 
 

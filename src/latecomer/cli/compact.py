@@ -40,12 +40,12 @@ def compact(
 
 def _report(report: Report, were: str) -> str:
     files, after = report.total("files"), report.total("files_after")
-    said = f"{files} files {were} merged into {after}" if files != after else f"no files {were} merged"
+    text = f"{files} files {were} merged into {after}" if files != after else f"no files {were} merged"
     if removed := report.total("rows_removed"):
-        said += f", {removed} rows {were} removed by retention"
+        text += f", {removed} rows {were} removed by retention"
     if swept := report.total("swept_files"):
-        said += f", {swept} dead files ({size(report.total('swept_bytes'))}) {were} deleted"
-    return said
+        text += f", {swept} dead files ({size(report.total('swept_bytes'))}) {were} deleted"
+    return text
 
 
 def size(count: int) -> str:

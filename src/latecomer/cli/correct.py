@@ -74,7 +74,7 @@ def _report(done: Corrected) -> str:
     batches = set(done.rows["batch"].to_pylist())
     first, last = min(batches), max(batches)
     came = f"batch {first}" if first == last else f"batches {first} to {last}"
-    told = f"corrected {done.events} late event{'' if done.events == 1 else 's'} of {came}"
+    text = f"corrected {done.events} late event{'' if done.events == 1 else 's'} of {came}"
     if done.assignments == done.events:
-        return told
-    return f"{told}, in {done.assignments} window assignments"
+        return text
+    return f"{text}, in {done.assignments} window assignments"

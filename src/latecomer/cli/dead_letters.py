@@ -31,7 +31,7 @@ _SHOW = "show"
 _HELP = ("-h", "--help")
 
 
-class _ShowUnlessSaid(TyperGroup):
+class _ShowByDefault(TyperGroup):
     """`dead-letters FILE` shows them, as `dead-letters show FILE` does."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -41,7 +41,7 @@ class _ShowUnlessSaid(TyperGroup):
 
 
 dead_letters = typer.Typer(
-    cls=_ShowUnlessSaid,
+    cls=_ShowByDefault,
     help="Show the rows that could not be read as events, and why; or replay them, repaired.",
     context_settings={"help_option_names": list(_HELP)},
 )
@@ -172,7 +172,7 @@ def _print_json(found: ReplayedLetters, dry_run: bool) -> None:
     from latecomer.config.zoned import current_zone
     from latecomer.values import json_rows
 
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "dry_run": dry_run,
         "picked": found.picked,
         "events": found.events,
@@ -181,7 +181,7 @@ def _print_json(found: ReplayedLetters, dry_run: bool) -> None:
         "still_dead": list(json_rows(found.still_dead, current_zone())),
         "outputs": _fates(found).to_pylist(),
     }
-    print(json.dumps(told, indent=1, ensure_ascii=False))
+    print(json.dumps(document, indent=1, ensure_ascii=False))
 
 
 def with_bytes_shown(rows: pa.Table, form: Format) -> pa.Table:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from latecomer.after.reading.reader import Reader
 
-SAID = {
+POLICIES = {
     "dashboard": "drop",
     "warehouse": "update",
     "cfo_report": "side output",
@@ -28,7 +28,7 @@ SAID = {
 
 
 class Story(StrEnum):
-    """What can be told."""
+    """The stories there are."""
 
     DIWALI = "diwali"
     BOOKMYSHOW = "bookmyshow"
@@ -58,9 +58,9 @@ def demo(
         raise LatecomerError(f"--folder {folder}: is not empty; name a new folder")
     hush_spark()
     if story is Story.BOOKMYSHOW:
-        from latecomer.cli.demo_bookmyshow import tell
+        from latecomer.cli.demo_bookmyshow import run_story
 
-        further = tell(console, home)
+        further = run_story(console, home)
     else:
         further = _diwali(console, home)
     console.print(f"\n{time.monotonic() - began:.0f} seconds, Spark's start included. Look further:")
@@ -69,7 +69,7 @@ def demo(
 
 
 def _diwali(console: Console, home: Path) -> tuple[str, ...]:
-    """Run and tell it; returns the commands that show more."""
+    """Run and show it; returns the commands that show more."""
     from latecomer.after.reading.reader import Reader
     from latecomer.config.load import load_pipeline
     from latecomer.demo.diwali import write_scenario
@@ -102,7 +102,7 @@ def _the_minute(console: Console, reader: Reader) -> None:
     table = simple_table("The minute 19:30 IST, by late policy")
     for column in ("", "late", "first published", "stands now", "payments", "set aside"):
         table.add_column(column, justify="left" if column in ("", "late") else "right", no_wrap=True)
-    for name, policy in SAID.items():
+    for name, policy in POLICIES.items():
         published = reader.panes(name, window=CLOSED_MINUTE).to_pylist()
         standing = [row for row in reader.results(name).to_pylist() if row["window_start"] == CLOSED_MINUTE]
         aside = [row for row in reader.late(name).to_pylist() if row["window_start"] == CLOSED_MINUTE]
@@ -127,10 +127,12 @@ def _the_ledger(console: Console, reader: Reader) -> None:
         lines = {row["output"]: row for row in totals if row["unit"] == unit}
         table = simple_table(title)
         table.add_column("", no_wrap=True)
-        for name in SAID:
+        for name in POLICIES:
             table.add_column(name, justify="right", no_wrap=True)
         for fate in ("received", *FATES):
-            table.add_row(fate.replace("_", " "), *(shown(lines[name][fate]) for name in SAID))
-        left = [lines[name]["received"] - sum((lines[name][f] for f in FATES), Decimal(0)) for name in SAID]
+            table.add_row(fate.replace("_", " "), *(shown(lines[name][fate]) for name in POLICIES))
+        left = [
+            lines[name]["received"] - sum((lines[name][f] for f in FATES), Decimal(0)) for name in POLICIES
+        ]
         table.add_row("unaccounted for", *(f"{amount:f}" if amount else "0" for amount in left))
         console.print(table)

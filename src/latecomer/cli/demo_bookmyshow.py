@@ -24,8 +24,8 @@ SHOWN = (0, 9, 21)
 IST = ZoneInfo("Asia/Kolkata")
 
 
-def tell(console: Console, home: Path, scale: int = SCALE) -> tuple[str, ...]:
-    """Run and tell it; returns the commands that show more."""
+def run_story(console: Console, home: Path, scale: int = SCALE) -> tuple[str, ...]:
+    """Run and show it; returns the commands that show more."""
     from latecomer.after.reading.reader import Reader
     from latecomer.config.load import load_pipeline
     from latecomer.demo.bookmyshow import OUTPUT, write_scenario

@@ -1,4 +1,4 @@
-"""What the stories of `latecomer demo` are told with: tables, and numbers as people write them."""
+"""What the stories of `latecomer demo` are shown with: tables, and numbers as people write them."""
 
 from __future__ import annotations
 

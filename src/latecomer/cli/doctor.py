@@ -158,13 +158,13 @@ def machine() -> Iterator[Finding]:
     yield Finding("cores", str(_cores()))
     memory, wanted = _memory(), os.environ.get("LATECOMER_MEMORY", "2g")
     asked = _bytes(wanted)
-    said = f"{memory / (1 << 30):.1f} GiB, Spark takes up to {wanted} (LATECOMER_MEMORY)"
+    text = f"{memory / (1 << 30):.1f} GiB, Spark takes up to {wanted} (LATECOMER_MEMORY)"
     if asked is None:
         yield Finding("memory", f"LATECOMER_MEMORY is {wanted!r}", "write it as Spark does, as in 2g or 800m")
     elif asked > memory:
-        yield Finding("memory", said, "set LATECOMER_MEMORY to less than the machine has")
+        yield Finding("memory", text, "set LATECOMER_MEMORY to less than the machine has")
     else:
-        yield Finding("memory", said)
+        yield Finding("memory", text)
 
 
 def _cores() -> int:
@@ -231,7 +231,7 @@ def fast_path(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
         return
     try:
         columns = _columns(pipeline, file)
-    except (LatecomerError, OSError):  # said already
+    except (LatecomerError, OSError):  # reported already
         return
     if columns is None:
         return
@@ -361,9 +361,9 @@ def _kafka(what: str, name: str, pipeline: Pipeline, topics: KafkaTopics) -> Ite
     for name, partitions in waiting.items():
         listed = ", ".join(f"{number}: {count:,}" for number, count in enumerate(partitions[:LISTED]))
         more = ", …" if len(partitions) > LISTED else ""
-        said = f"{len(partitions)} partition{'' if len(partitions) == 1 else 's'}"
+        text = f"{len(partitions)} partition{'' if len(partitions) == 1 else 's'}"
         yield Finding(
-            f"topic {name}", f"{said}, {sum(partitions):,} records that no run has found yet ({listed}{more})"
+            f"topic {name}", f"{text}, {sum(partitions):,} records that no run has found yet ({listed}{more})"
         )
 
 

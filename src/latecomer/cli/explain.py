@@ -112,10 +112,10 @@ def _print_events(found: Explanation, most: int | None) -> None:
     from latecomer.cli.render import show
 
     groups: dict[tuple[int | None, str], list[Judged]] = {}
-    for told in found.panes:
-        for each in told.took[:most]:
+    for published in found.panes:
+        for each in published.took[:most]:
             fate = "unknown" if each.fate is None else each.fate.value
-            groups.setdefault((told.pane.sequence, fate), []).append(each)
+            groups.setdefault((published.pane.sequence, fate), []).append(each)
     groups[None, "untold"] = list(found.untold[:most])
     groups |= {(None, fate.value): list(listed[:most]) for fate, listed in found.left_out.items()}
     show(event_rows(groups), Format.CSV, "")
@@ -135,71 +135,73 @@ class _Page:
 
     def print(self) -> None:
         self._title()
-        for told in self.found.panes:
-            self._pane(told)
+        for published in self.found.panes:
+            self._pane(published)
         if self.found.untold:
-            self._say("\naccepted, and in no pane yet", "bold")
+            self._print("\naccepted, and in no pane yet", "bold")
             self._events(self.found.untold)
         left_out = {fate: events for fate, events in self.found.left_out.items() if events}
         for fate, events in left_out.items():
-            self._say(f"\nleft out: {fate.value.replace('_', ' ')}", "bold red")
+            self._print(f"\nleft out: {fate.value.replace('_', ' ')}", "bold red")
             self._events(events)
-        self._say("")
+        self._print("")
         for remark in self.found.notes:
-            self._say(f"note: {remark}", "yellow")
+            self._print(f"note: {remark}", "yellow")
         read, files = self.found.files_read, self.found.files
-        self._say(f"{read} of the {files} files of the event log were read", "dim")
+        self._print(f"{read} of the {files} files of the event log were read", "dim")
 
     def _title(self) -> None:
         from latecomer.cli.render import moment_in_words
 
         start, end = (moment_in_words(at) for at in self.found.window)
         key = [f"{column}={_shown(value)}" for column, value in self.found.key.items()]
-        self._say(" · ".join([self.found.output, f"{start} to {end}", *key]), "bold")
+        self._print(" · ".join([self.found.output, f"{start} to {end}", *key]), "bold")
         if self.found.stands is None:
-            self._say("no number stands" if self.found.panes else "no number has been published")
+            self._print("no number stands" if self.found.panes else "no number has been published")
         else:
-            self._say(f"stands at {_values(self.found.stands)}")
+            self._print(f"stands at {_values(self.found.stands)}")
 
-    def _pane(self, told: Published) -> None:
+    def _pane(self, published: Published) -> None:
         from latecomer.cli.render import moment_in_words
 
-        pane = told.pane
+        pane = published.pane
         head = f"\n{pane.sequence} {pane.timing} {pane.op}"
-        window = "" if pane.window == self.found.window else f"  [{_window(told)}]"
-        self._say(f"{head}  {_values(pane.values)}{_changes(told)}{window}", f"bold {_STYLES[pane.timing]}")
-        known = "" if self.found.clock is Clock.PUBLISHED else f"fired at {self._moment(told)}, "
+        window = "" if pane.window == self.found.window else f"  [{_window(published)}]"
+        self._print(
+            f"{head}  {_values(pane.values)}{_changes(published)}{window}", f"bold {_STYLES[pane.timing]}"
+        )
+        known = "" if self.found.clock is Clock.PUBLISHED else f"fired at {self._moment(published)}, "
         when = "" if pane.published_at is None else f" at {moment_in_words(pane.published_at)}"
-        self._say(
+        self._print(
             f"  {known}published by batch {pane.batch}{when}, arrival clock {moment_in_words(pane.ended_at)}, "
             f"under watermark {moment_in_words(pane.watermark)}"
         )
-        self._say(f"  why: {self.found.why(told)}")
-        if earlier := self.found.defined_otherwise(told):
-            self._say(f"  under an earlier definition: {earlier}")
+        self._print(f"  why: {self.found.why(published)}")
+        if earlier := self.found.defined_otherwise(published):
+            self._print(f"  under an earlier definition: {earlier}")
         if pane.op != "retract":
-            self._events(told.took, took=True)
-        if told.lost:
-            self._say(f"  no longer holds {self._in_figures(told.lost)}: where excludes them")
+            self._events(published.took, took=True)
+        if published.lost:
+            self._print(f"  no longer holds {self._in_figures(published.lost)}: where excludes them")
 
-    def _moment(self, told: Published) -> str:
+    def _moment(self, published: Published) -> str:
         from latecomer.cli.render import moment_in_words
 
-        return moment_in_words(self.found.known_at(told))
+        return moment_in_words(self.found.known_at(published))
 
     def _events(self, events: Sequence[Judged], took: bool = False) -> None:
         """The events in figures, and the first of them in a table."""
         from latecomer.after.explain.document import event_rows
         from latecomer.cli.render import print_table
 
-        self._say(f"  {'took in ' if took else ''}{self._in_figures(events)}")
+        self._print(f"  {'took in ' if took else ''}{self._in_figures(events)}")
         if not events or self.most == 0:
             return
         rows = event_rows({(None, ""): events[: self.most]}).drop_columns(["pane", "fate"])
         empty = [name for name in rows.schema.names if rows[name].null_count == rows.num_rows]
         print_table(rows.drop_columns(empty), out=sys.stdout)
         if self.most is not None and len(events) > self.most:
-            self._say(f"  and {len(events) - self.most} more; --events all lists them")
+            self._print(f"  and {len(events) - self.most} more; --events all lists them")
 
     def _in_figures(self, events: Sequence[Judged]) -> str:
         from latecomer.after.explain.life import total
@@ -213,26 +215,26 @@ class _Page:
             added.append(f"{len(behind)} behind the watermark, by {most} at most")
         return f"{counted} ({', '.join(added)})" if events and added else counted
 
-    def _say(self, text: str, style: str | None = None) -> None:
+    def _print(self, text: str, style: str | None = None) -> None:
         from latecomer.cli.terminal import harmless
 
         lines = text.split("\n")
         self.console.print("\n".join(map(harmless, lines)), style=style)
 
 
-def _window(told: Published) -> str:
+def _window(published: Published) -> str:
     from latecomer.after.explain.places import in_words
 
-    return in_words(told.pane.window)
+    return in_words(published.pane.window)
 
 
 def _values(values: Any) -> str:
     return ", ".join(f"{name} {_shown(value)}" for name, value in values.items())
 
 
-def _changes(told: Published) -> str:
+def _changes(published: Published) -> str:
     """What changed against the pane before, in brackets."""
-    changed = [f"{name} {_signed(by)}" for name, by in told.differences.items() if by]
+    changed = [f"{name} {_signed(by)}" for name, by in published.differences.items() if by]
     return f"  ({', '.join(changed)})" if changed else ""
 
 

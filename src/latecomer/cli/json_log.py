@@ -49,14 +49,14 @@ class JsonDisplay(Display):
         """One line."""
         if self.quiet and level == "info":
             return
-        told = {} if message is None else {"message": message}
-        said = {"time": _now(), "level": level, "event": event, **told, **fields}
-        line = json.dumps(_without_secrets(said), default=str)
+        text = {} if message is None else {"message": message}
+        record = {"time": _now(), "level": level, "event": event, **text, **fields}
+        line = json.dumps(_without_secrets(record), default=str)
         with self._writing:
             print(line, file=self.stream, flush=True)
 
     def show(self, text: str, step: str | None = None) -> None:
-        """A step is told once, and not its news: batches tell those."""
+        """A step is logged once, and not its news: batches show those."""
         if (step or text) != self._shown:
             self._shown = step or text
             self.say("info", "step", text)
@@ -90,9 +90,9 @@ class _Lines:
         return len(text)
 
     def flush(self) -> None:
-        said, self._begun = self._begun.rstrip("\n"), ""
-        if said.strip():
-            self._display.line(said)
+        text, self._begun = self._begun.rstrip("\n"), ""
+        if text.strip():
+            self._display.line(text)
 
     def isatty(self) -> bool:
         return False

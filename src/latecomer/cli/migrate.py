@@ -466,7 +466,7 @@ def _texts(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
-    told: Sequence[str] = [
+    pairs: Sequence[str] = [
         f"{name}={'-' if value is None else value}" for name, value in _texts(values).items()
     ]
-    return ", ".join(told)
+    return ", ".join(pairs)

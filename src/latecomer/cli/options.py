@@ -124,7 +124,7 @@ def key_of(pairs: Sequence[str]) -> dict[str, str | None]:
 
 
 def hush_spark() -> None:
-    """Spark's Python side logs every error with its whole trace; what went wrong is told in one line."""
+    """Spark's Python side logs every error with its whole trace; what went wrong is shown in one line."""
     from pyspark.logger import PySparkLogger
 
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel("CRITICAL")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from latecomer.pipeline import BatchReport
     from latecomer.running import RunReport
 
-TOLD = (Fate.LATE_ACCEPTED, Fate.SIDE_OUTPUT, Fate.DROPPED)
+SHOWN_FATES = (Fate.LATE_ACCEPTED, Fate.SIDE_OUTPUT, Fate.DROPPED)
 """The fates that a line of progress names; the summary names all."""
 
 
@@ -110,22 +110,22 @@ def as_json(report: BatchReport) -> dict[str, Any]:
 
 def as_line(report: BatchReport) -> str:
     """A batch as one line of text."""
-    said = f"batch {report.batch}"
+    line = f"batch {report.batch}"
     if report.kind != "data":
-        said += f" ({report.kind})"
+        line += f" ({report.kind})"
     speed = rate(report.received.rows, report.seconds)
-    said += f": {report.received.rows} rows in {report.seconds:.1f} s ({speed} rows/s), "
-    said += watermark_in_words(report.watermark, report.newest_arrival, report.published_at)
+    line += f": {report.received.rows} rows in {report.seconds:.1f} s ({speed} rows/s), "
+    line += watermark_in_words(report.watermark, report.newest_arrival, report.published_at)
     if report.unread:
-        said += f", {report.unread} rows still to read"
-        said += f" (about {shown_duration(report.unread * 1_000_000 // speed)})" if speed else ""
+        line += f", {report.unread} rows still to read"
+        line += f" (about {shown_duration(report.unread * 1_000_000 // speed)})" if speed else ""
     if report.received.dead_letters:
-        said += f", {report.received.dead_letters} dead letters"
+        line += f", {report.received.dead_letters} dead letters"
     for output, (_, fates) in by_output(report).items():
-        counts = [f"{int(fates[fate])} {in_words(fate)}" for fate in TOLD if fates.get(fate)]
+        counts = [f"{int(fates[fate])} {in_words(fate)}" for fate in SHOWN_FATES if fates.get(fate)]
         if counts:
-            said += f"; {output}: {', '.join(counts)}"
-    return said
+            line += f"; {output}: {', '.join(counts)}"
+    return line
 
 
 def out_of_step_in_words(report: BatchReport, files: Files | None) -> str | None:
@@ -136,7 +136,7 @@ def out_of_step_in_words(report: BatchReport, files: Files | None) -> str | None
     late = [
         f"{output}: {', '.join(counts)}"
         for output, (_, fates) in by_output(report).items()
-        if (counts := [f"{int(fates[fate])} {in_words(fate)}" for fate in TOLD if fates.get(fate)])
+        if (counts := [f"{int(fates[fate])} {in_words(fate)}" for fate in SHOWN_FATES if fates.get(fate)])
     ]
     return (
         f"warning: batch {report.batch} has {found.events} events that arrived up to "
@@ -178,21 +178,21 @@ def in_words(fate: Fate) -> str:
 
 
 class Progress(Protocol):
-    """Whoever is told of batches."""
+    """Whoever is called with each batch."""
 
     def __call__(self, report: BatchReport) -> None: ...
 
 
 def progress(form: Format, totals: Totals, clock: Callable[[], int] = wall_clock) -> Progress:
-    """Whom to tell of each batch: rows on standard output for JSON and CSV; for people on standard error,
-    live on a terminal and a line a batch elsewhere."""
+    """What shows each batch: rows on standard output for JSON and CSV; for people on standard error, live on a
+    terminal and a line a batch elsewhere."""
     if form is Format.JSON:
         return lambda report: _out(json.dumps(as_json(report)))
     if form is Format.CSV:
         return _csv_rows()
     display = current()
 
-    def told(report: BatchReport) -> None:
+    def report_batch(report: BatchReport) -> None:
         # Asked whenever it is shown: a source that has stopped shall not look well.
         display.watermark = lambda: watermark_in_words(report.watermark, report.newest_arrival, clock())
         if display.on_terminal:
@@ -200,7 +200,7 @@ def progress(form: Format, totals: Totals, clock: Callable[[], int] = wall_clock
         elif not display.quiet:
             display.line(as_line(report))
 
-    return told
+    return report_batch
 
 
 def _out(line: str) -> None:
@@ -211,15 +211,15 @@ def _csv_rows() -> Progress:
     named = ["batch", "kind", "seconds", "watermark", "output", "received", *(fate.value for fate in Fate)]
     sys.stdout.write(csv_line(named))
 
-    def told(report: BatchReport) -> None:
-        told = as_json(report)
-        for output, counts in (told["outputs"] or {"": {}}).items():
+    def write_rows(report: BatchReport) -> None:
+        fields = as_json(report)
+        for output, counts in (fields["outputs"] or {"": {}}).items():
             of_output = [output, *(counts.get(name) for name in named[5:])]
-            cells = [*(told[name] for name in named[:4]), *of_output]
+            cells = [*(fields[name] for name in named[:4]), *of_output]
             sys.stdout.write(csv_line([csv_cell(csv_text(cell)) for cell in cells]))
         sys.stdout.flush()
 
-    return told
+    return write_rows
 
 
 def _status(report: BatchReport, totals: Totals, now: int) -> str:
@@ -227,7 +227,7 @@ def _status(report: BatchReport, totals: Totals, now: int) -> str:
     watermark = watermark_in_words(report.watermark, report.newest_arrival, now)
     lines = [f"batch {report.batch}  {speed} rows/s  {watermark}  {totals.dead_letters} dead letters"]
     for output, fates in totals.fates.items():
-        counts = "  ".join(f"{in_words(fate)} {int(fates[fate])}" for fate in TOLD)
+        counts = "  ".join(f"{in_words(fate)} {int(fates[fate])}" for fate in SHOWN_FATES)
         lines.append(f"  {output}  {counts}")
     return "\n".join(lines)
 

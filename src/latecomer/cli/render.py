@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MISSING = "-"
 MOST_ROWS = 100
-"""So many rows has a table of which nobody has said how long it may be."""
+"""So many rows has a table where no limit is given."""
 
 
 def show(
@@ -34,7 +34,7 @@ def show(
 ) -> None:
     """Print the rows on standard output, or the sentence that says why there are none.
 
-    A limit of None is one that was not said: a table is for people to look at and has a hundred rows then,
+    A limit of None is one that was not given: a table is for people to look at and has a hundred rows then,
     and a last line that says how many there are; JSON and CSV are for programs and have all.
     `short_decimals` has a table leave out the zeros at the end of each decimal, for columns of mixed units.
     """

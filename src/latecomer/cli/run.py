@@ -69,16 +69,16 @@ def run(
 
     totals, stop = Totals(), threading.Event()
     display = current()
-    tell, warned = progress(form, totals), False
+    show_batch, warned = progress(form, totals), False
     if isinstance(display, JsonDisplay):
-        tell = _as_json(display, tell if form is not Format.TABLE else None)
+        show_batch = _as_json(display, show_batch if form is not Format.TABLE else None)
 
     def watch(report: BatchReport) -> None:
         nonlocal warned
         totals.add(report)
         if serving is not None:
             serving.figures.batch(report)
-        tell(report)
+        show_batch(report)
         warning = out_of_step_in_words(report, None if pipeline.sources else pipeline.source.files)
         if warning is not None and not warned:
             warned = True
@@ -100,19 +100,19 @@ def run(
 
 
 def _as_json(display: JsonDisplay, also: Progress | None) -> Progress:
-    """Tell of each batch in the log, and besides as the rows on standard output do."""
+    """Show each batch in the log, and besides as the rows on standard output do."""
     from latecomer.cli.progress import as_json
 
-    def tell(report: BatchReport) -> None:
+    def show_batch(report: BatchReport) -> None:
         display.say("info", "batch", **as_json(report))
         if also is not None:
             also(report)
 
-    return tell
+    return show_batch
 
 
 def _served(pipeline: Pipeline, written: str) -> Served:
-    """Where metrics are served. What cannot be is told before Spark starts."""
+    """Where metrics are served. What cannot be is reported before Spark starts."""
     from latecomer.observe.serving import Served, address_of
 
     try:

@@ -63,8 +63,8 @@ def verify(
         "rule": [each.rule for each in loaded],
     }
     print_table(pa.table(rows))
-    for _, told, _ in found:
-        for line in told:
+    for _, differences, _ in found:
+        for line in differences:
             typer.echo(f"\n{line}")
     passed = sum(result == PASS for result, _, _ in found)
     typer.echo(f"\n{passed} of {len(found)} hold")
@@ -115,13 +115,13 @@ def _run(
     if isinstance(transcript, Unreadable):
         return UNREADABLE, [*map(str, transcript.error.problems)], 0.0
     began = time.monotonic()
-    told: list[Difference | str]
+    differences: list[Difference | str]
     try:
-        told = [*run_transcript(transcript, on="spark" if spark else "oracle", spark=spark)]
-        result = FAIL if told else PASS
+        differences = [*run_transcript(transcript, on="spark" if spark else "oracle", spark=spark)]
+        result = FAIL if differences else PASS
     except NeedsSpark as error:
-        result, told = NEEDS_SPARK, [f"{transcript.file}: {error}"]
-    return result, told, time.monotonic() - began
+        result, differences = NEEDS_SPARK, [f"{transcript.file}: {error}"]
+    return result, differences, time.monotonic() - began
 
 
 def _session() -> SparkSession:

@@ -1,4 +1,4 @@
-"""`latecomer validate`: the pipeline checked, and told in plain words."""
+"""`latecomer validate`: the pipeline checked, and shown in plain words."""
 
 from __future__ import annotations
 
@@ -199,12 +199,12 @@ def _json(registered: RegisteredJson) -> str:
 
 def _avro(avro: Avro) -> str:
     """Which schema the columns follow from, and where the others are."""
-    said = "avro"
+    text = "avro"
     if avro.subject is not None:
-        said += f" read as {avro.subject} ({avro.version if avro.version == 'latest' else f'version {avro.version}'})"
+        text += f" read as {avro.subject} ({avro.version if avro.version == 'latest' else f'version {avro.version}'})"
     if avro.schema_file is not None:
-        said += f" read as {avro.schema_file}"
-    return said + (f", schemas from {redacted(avro.registry)}" if avro.registry else "")
+        text += f" read as {avro.schema_file}"
+    return text + (f", schemas from {redacted(avro.registry)}" if avro.registry else "")
 
 
 def _event(pipeline: Pipeline) -> str:
@@ -239,33 +239,33 @@ def _arrival(pipeline: Pipeline) -> str:
 
 
 def _watermark(strategy: Strategy, partition: str | None) -> str:
-    said = _followed(strategy)
+    text = _followed(strategy)
     if partition:
-        said += f", in each {partition}; the slowest {partition} decides"
+        text += f", in each {partition}; the slowest {partition} decides"
     for name, delay in getattr(strategy, "delays", {}).items():
-        said += f"; {name} is given {format_duration(delay)}"
+        text += f"; {name} is given {format_duration(delay)}"
     if strategy.idle_after is not None:
         what = partition or "source"
-        said += f"; a {what} silent for {format_duration(strategy.idle_after)} no longer holds it back"
+        text += f"; a {what} silent for {format_duration(strategy.idle_after)} no longer holds it back"
         follows = "it follows the clock" if strategy.on_idle == "advance" else "it stays where it is"
-        said += f", and when all are silent {follows}"
+        text += f", and when all are silent {follows}"
     if strategy.max_future is not None:
         ahead = format_duration(strategy.max_future)
-        said += f"; events more than {ahead} ahead of their arrival are dead letters"
+        text += f"; events more than {ahead} ahead of their arrival are dead letters"
     if strategy.every == "event":
-        return f"{said}; it moves with every event"
-    return f"{said}; it moves every {format_duration(strategy.every)} of arrival time"
+        return f"{text}; it moves with every event"
+    return f"{text}; it moves every {format_duration(strategy.every)} of arrival time"
 
 
 def _followed(strategy: Strategy) -> str:
     """What a partition's own watermark follows."""
     match strategy:
         case Bounded():
-            said = "the newest event time seen"
+            text = "the newest event time seen"
         case Ascending():
             return "the newest event time seen"
         case Percentile():
-            said = f"the {strategy.p:g} quantile of the event times of the newest {strategy.of} events"
+            text = f"the {strategy.p:g} quantile of the event times of the newest {strategy.of} events"
         case Adaptive():
             least, most = format_duration(strategy.at_least), format_duration(strategy.at_most)
             return (
@@ -273,76 +273,76 @@ def _followed(strategy: Strategy) -> str:
                 f"{strategy.completeness:g} of the newest {strategy.of} events come in time"
             )
         case Punctuated(where=None):
-            said = f"the newest mark in {strategy.marker}"
+            text = f"the newest mark in {strategy.marker}"
         case Punctuated():
-            said = f"the newest event time where {strategy.where}"
+            text = f"the newest event time where {strategy.where}"
         case _:
             return f"as {type(strategy).__module__}:{type(strategy).__qualname__} decides"
-    return f"{said} less {format_duration(strategy.delay)}" if strategy.delay else said
+    return f"{text} less {format_duration(strategy.delay)}" if strategy.delay else text
 
 
 def _window(window: AnyWindow) -> str:
     match window:
         case Tumbling():
-            said = f"each {format_duration(window.size)}"
+            text = f"each {format_duration(window.size)}"
         case Sliding():
-            said = f"each {format_duration(window.size)}, every {format_duration(window.every)}"
+            text = f"each {format_duration(window.size)}, every {format_duration(window.every)}"
         case Session():
             gaps = "gaps of at most" if window.joins else "gaps under"
-            said = f"each session with {gaps} {format_duration(window.gap)}"
-            said += f", cut at multiples of {format_duration(window.max)} (UTC)" if window.max else ""
-            said += ", final a gap after its lateness" if window.joinable_after else ""
+            text = f"each session with {gaps} {format_duration(window.gap)}"
+            text += f", cut at multiples of {format_duration(window.max)} (UTC)" if window.max else ""
+            text += ", final a gap after its lateness" if window.joinable_after else ""
         case Calendar():
-            said = f"each {window.calendar}"
+            text = f"each {window.calendar}"
         case Global():
-            said = "all of time, told in full at a drain"
+            text = "all of time, told in full at a drain"
         case _:
             assert_never(window)
     if zone_of(window) != "UTC":
-        said += f" in {zone_of(window)}"
+        text += f" in {zone_of(window)}"
     if isinstance(window, Tumbling | Sliding) and window.offset:
-        said += f" moved by {format_duration(window.offset)}"
-    return said
+        text += f" moved by {format_duration(window.offset)}"
+    return text
 
 
 def _firings(output: Output) -> str:
     """What is published besides one pane when a window closes and one for each batch of late events."""
-    early, late, said = output.trigger.early, output.trigger.late, ""
+    early, late, text = output.trigger.early, output.trigger.late, ""
     if isinstance(early, Every):
         clock = "event time" if early.clock == "event" else "arrival time"
-        said += f"; open windows are told every {format_duration(early.every)} of {clock}"
+        text += f"; open windows are told every {format_duration(early.every)} of {clock}"
     elif early is not None:
-        said += f"; open windows are told at every {early.count} events"
+        text += f"; open windows are told at every {early.count} events"
     if isinstance(late, Every):
-        said += f"; late events are told every {format_duration(late.every)}"
+        text += f"; late events are told every {format_duration(late.every)}"
     elif isinstance(late, Count):
-        said += f"; late events are told {late.count} at a time"
+        text += f"; late events are told {late.count} at a time"
     if output.accumulation is Accumulation.DISCARDING:
-        said += "; panes are to be added up"
+        text += "; panes are to be added up"
     if output.closes_silently:
-        said += "; a window closes without a pane where the last early one says it all"
+        text += "; a window closes without a pane where the last early one says it all"
     if output.trigger.closing:
-        said += "; a last pane is published when nothing more can come"
+        text += "; a last pane is published when nothing more can come"
     if output.emit_empty:
-        said += "; windows without events are told too"
-    return said
+        text += "; windows without events are told too"
+    return text
 
 
 def _numbers(output: Output) -> str:
-    said = _window(output.window)
+    text = _window(output.window)
     if output.by:
-        said += f" and {', '.join(output.by)}"
-    said += ": " + ", ".join(f"{name} = {aggregate}" for name, aggregate in output.aggregates.items())
-    return said + (f", of events where {output.where}" if output.where else "")
+        text += f" and {', '.join(output.by)}"
+    text += ": " + ", ".join(f"{name} = {aggregate}" for name, aggregate in output.aggregates.items())
+    return text + (f", of events where {output.where}" if output.where else "")
 
 
 def _retention(retention: Retention) -> str:
-    said = []
+    removed = []
     if retention.events is not None:
-        said.append(f"events that are {format_duration(retention.events)} behind the watermark")
+        removed.append(f"events that are {format_duration(retention.events)} behind the watermark")
     if retention.late is not None:
-        said.append(f"side output and dead letters that came {format_duration(retention.late)} ago")
-    return f"latecomer compact removes {' and '.join(said)}" if said else ""
+        removed.append(f"side output and dead letters that came {format_duration(retention.late)} ago")
+    return f"latecomer compact removes {' and '.join(removed)}" if removed else ""
 
 
 _LATE = {

@@ -43,7 +43,7 @@ class Avro(Registered):
 
     @property
     def pinned_as(self) -> str:
-        """What a store calls the schema that it was made with. A URL may have a password in it, so it is not told."""
+        """What a store calls the schema that it was made with. A URL may have a password in it, so it is left out."""
         return json.dumps([self.registry_folder, self.subject, self.version, self.schema_file])
 
 

@@ -23,7 +23,7 @@ _ALTERNATIVES = {"window": frozenset(KINDS), "early": _RULES, "late": _RULES}
 """Where one key says what kind of thing it is, and another kind takes the place of all that is there."""
 
 _FOLLOWING = ("too_late", "accumulation")
-"""What follows from an output's `late` unless it is said."""
+"""What follows from an output's `late` unless it is set."""
 
 
 def changed(pipeline: Pipeline, changes: Mapping[str, object]) -> Pipeline:

@@ -1,4 +1,4 @@
-"""What only the whole pipeline can tell: columns that do not exist, pairs that lose data, names that clash.
+"""What only the whole pipeline can show: columns that do not exist, pairs that lose data, names that clash.
 
 Every check returns problems; none raises. They run before Spark starts.
 """
@@ -135,10 +135,8 @@ def check_columns(pipeline: Pipeline, found: Mapping[str, str]) -> list[Problem]
 
 def _output_columns(place: str, output: Output, columns: Mapping[str, str]) -> Iterator[Problem]:
     """Problems with the columns that an output is computed from; its derived ones are among them."""
-    known = {
-        **dict.fromkeys(output.columns, ""),
-        **columns,
-    }  # one that has a mistake is told where it is written
+    # A derived column that has a mistake is reported where it is written.
+    known = {**dict.fromkeys(output.columns, ""), **columns}
     keys = [(f"{place}.by.{nth}", column) for nth, column in enumerate(output.by)]
     yield from _unusable(keys, known)
     yield from _whole_lists(keys, known, "a key is one value")

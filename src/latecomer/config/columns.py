@@ -36,18 +36,18 @@ _INTO = "\0"
 def source_warnings(pattern: str, file_format: str | Decoder) -> list[str]:
     """What of the files that are there now cannot be read, a sentence each: what is no file, names that are not
     text, and in Parquet the columns that are left out."""
-    said = [
+    sentences = [
         f"{os.fsencode(name)!r} is not read: its name is not UTF-8; rename it"
         for name in misnamed_files(pattern)
     ]
-    said += [
+    sentences += [
         f"{name!r} is not read: it is {kind}; take it away" for name, kind in special_files(pattern).items()
     ]
     if file_format != "parquet":
-        return said
+        return sentences
     from latecomer.config.parquet import columns_left_out
 
-    return said + [
+    return sentences + [
         f"column {column} ({kind}) is left out: no column holds what is in it; {advice}"
         for column, (kind, advice) in columns_left_out(list_files(pattern)[:SAMPLE_FILES]).items()
     ]

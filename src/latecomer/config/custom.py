@@ -54,8 +54,8 @@ def _made(
     except ValidationError as error:
         first, name = error.errors()[0], called or found.__name__
         field = ".".join(str(step) for step in (place, *first["loc"]))
-        told = first["msg"].removeprefix("Value error, ")
-        message, _, fix = told.partition("; ")
+        stated = first["msg"].removeprefix("Value error, ")
+        message, _, fix = stated.partition("; ")
         if first["type"] == "extra_forbidden":
             own = sorted(
                 each.alias or key

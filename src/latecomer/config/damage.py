@@ -21,7 +21,7 @@ _OF_THE_BYTES = (None, errno.EINVAL, errno.EOVERFLOW)
 
 
 class DamagedFile(Exception):
-    """A file that cannot be read as what it is said to be. The message is the reason."""
+    """A file that cannot be read in its format. The message is the reason."""
 
 
 @contextmanager
@@ -32,8 +32,8 @@ def damage_found(file_format: str) -> Iterator[None]:
     except _errors(file_format) as error:
         if isinstance(error, OSError) and error.errno not in _OF_THE_BYTES:
             raise
-        told = " ".join(str(error).split()) or type(error).__name__
-        raise DamagedFile(told[:_LONGEST]) from None
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DamagedFile(reason[:_LONGEST]) from None
 
 
 def _errors(file_format: str) -> tuple[type[Exception], ...]:

@@ -1,7 +1,7 @@
 """The JSON Schema of a pipeline file, for editors: the YAML as people write it, not the models' insides.
 
 It accepts what the loader accepts, except for what no schema can say (columns that do not exist, pairs
-that lose data): those the loader tells, with the line.
+that lose data): those the loader reports, with the line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _duration(pattern: str, *others: dict[str, Any]) -> dict[str, Any]:
 
 _POSITIVE = f"^(?=.*[1-9]){_PARTS}$"
 _EMPTY = ({"early": None, "late": "batch"}, {"events": None, "late": None}, {"lag": None})
-"""What models are where nothing is said."""
+"""What models are where nothing else is given."""
 _OFF = ({"enum": ["off", False]}, {"type": "null"})
 _DURATIONS: dict[str, dict[str, Any]] = {
     "tumbling": _duration(_POSITIVE),
@@ -103,21 +103,21 @@ def pipeline_schema() -> dict[str, Any]:
 
 def _source(made: dict[str, Any]) -> dict[str, Any]:
     """The kind is the key: files, or a class of the user's own."""
-    said = {name: each for name, each in made["properties"].items() if name not in (*SOURCES, "own")}
-    of_files = {name: each for name, each in said.items() if name != "format"}
+    others = {name: each for name, each in made["properties"].items() if name not in (*SOURCES, "own")}
+    of_files = {name: each for name, each in others.items() if name != "format"}
     built_in = [
         {
             "type": "object",
             "properties": {
                 kind: {"$ref": f"#/$defs/{model.__name__}"},
-                **(said if issubclass(model, PolledSource) else of_files),
+                **(others if issubclass(model, PolledSource) else of_files),
             },
             "required": [kind],
             "additionalProperties": False,
         }
         for kind, model in SOURCES.items()
     ]
-    own = {"anyOf": [{"pattern": _whole(OWN.pattern)}, {"enum": list(said)}]}
+    own = {"anyOf": [{"pattern": _whole(OWN.pattern)}, {"enum": list(others)}]}
     return {
         "description": made["description"],
         "oneOf": [
@@ -125,7 +125,7 @@ def _source(made: dict[str, Any]) -> dict[str, Any]:
             {
                 "type": "object",
                 "description": "a source of your own, module:Class, with its options",
-                "properties": said,
+                "properties": others,
                 "propertyNames": own,
                 "additionalProperties": {"anyOf": [{"type": "object"}, {"type": "null"}]},
                 "minProperties": 1,

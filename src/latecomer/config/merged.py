@@ -71,13 +71,13 @@ def differing(pipeline: Pipeline, columns: Columns) -> Iterator[Problem]:
                     field, "every row has a column of this name: the source it came from", column, fix
                 )
             elif column in arrivals and column != view.order_by:
-                said = "is the arrival time of another source, and a column like any other here"
-                yield Problem(field, said, column, fix)
+                message = "is the arrival time of another source, and a column like any other here"
+                yield Problem(field, message, column, fix)
             elif column in (view.order_by, view.event.time):
                 continue  # a time is a time, however it is written
             elif columns[column] != kind:
                 other = first[column]
-                said = f"is {kind} here and {columns[column]} in {other}"
+                message = f"is {kind} here and {columns[column]} in {other}"
                 fix = f"declare one type in sources.{name}.schema and sources.{other}.schema, or {fix}"
-                yield Problem(field, said, column, fix)
+                yield Problem(field, message, column, fix)
             first.setdefault(column, name)

@@ -192,7 +192,7 @@ class Output(Model):
 
     @property
     def closes_silently(self) -> bool:
-        """Whether a window may close without a pane: its last early one has told everything."""
+        """Whether a window may close without a pane: its last early one has published everything."""
         return self.trigger.on_time == "if_changed" and self.trigger.early is not None
 
 
@@ -219,8 +219,8 @@ class Alerts(Model):
 def _strategy(
     written: object, validated: ValidatorFunctionWrapHandler, info: ValidationInfo
 ) -> Strategy | None:
-    """The strategy that is written; of several sources, those of them all. None where that cannot be said, which is
-    told with the sources."""
+    """The strategy that is written; of several sources, those of them all. None where the sources have mistakes, which
+    are reported with them."""
     base, sources = info.data.get("base", Path()), info.data.get("sources")
     if written is None and not sources:
         if sources is None:  # they have mistakes of their own
@@ -244,16 +244,16 @@ def _in_one_rhythm(sources: Mapping[str, NamedSource], common: Strategy | None) 
                 f"source {name} has no watermark; write sources.{name}.watermark, or watermark for all of them"
             )
         strategies[name] = strategy
-    said = {
+    written = {
         strategy.every
         for strategy in (common, *strategies.values())
         if strategy is not None and "every" in strategy.model_fields_set
     }
-    if len(said) > 1:
+    if len(written) > 1:
         raise ValueError(
             "the ticks of all sources are the same; write every: once, in watermark, or alike in each source"
         )
-    every = said.pop() if said else next(iter(strategies.values())).every
+    every = written.pop() if written else next(iter(strategies.values())).every
     return {
         name: each if each.every == every else each.model_copy(update={"every": every})
         for name, each in strategies.items()
@@ -332,7 +332,7 @@ class Pipeline(Answering, Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _as_the_profile_says(cls, fields: Any) -> Any:
+    def _with_profile(cls, fields: Any) -> Any:
         profile = fields.get("profile") if isinstance(fields, dict) else None
         if not isinstance(profile, str) or profile not in profiles.PROFILES:
             return fields
@@ -408,8 +408,8 @@ class Pipeline(Answering, Model):
         return split_partition(partition or "")[0] if self.sources else ""
 
     def _seen_by(self, name: str, source: NamedSource) -> Pipeline:
-        said = {"zone": source.zone, "unit": source.unit}
-        event = {what: value for what, value in said.items() if value is not None}
+        own = {"zone": source.zone, "unit": source.unit}
+        event = {what: value for what, value in own.items() if value is not None}
         return self.model_copy(
             update={
                 "source": source,

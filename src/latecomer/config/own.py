@@ -64,7 +64,7 @@ class PolledSource(Named):
         raise NotImplementedError(f"{self.kind} has no latest(); write def latest(self, since):")
 
     def read(self, spark: SparkSession, since: Any, until: Any) -> DataFrame | pa.Table:
-        """The rows after `since` (None: from the beginning) up to `until`, which `latest` said. Asked again, it must
+        """The rows after `since` (None: from the beginning) up to `until`, which `latest` gave. Asked again, it must
         give the same rows.
 
         Columns: those of the source, or RECORD, the bytes to decode; ORIGIN (text) and POSITION (bigint), which
@@ -86,7 +86,7 @@ class PolledSource(Named):
         return None
 
     def unread(self, until: Any) -> int | None:
-        """How many rows there were beyond `until` when it was said, if that is known."""
+        """How many rows there were beyond `until` when `latest` gave it, if that is known."""
         return None
 
     def skips_tombstones(self) -> bool:

@@ -60,8 +60,8 @@ def write_patched(file: Path, values: Mapping[Path_, str]) -> None:
 
 
 def _by_hand(values: Mapping[Path_, str], file: Path) -> PipelineError:
-    said = ", ".join(f"{'.'.join(path)}: {value}" for path, value in values.items())
-    message, fix = "cannot be changed without changing more", f"write it by hand: {said}"
+    settings = ", ".join(f"{'.'.join(path)}: {value}" for path, value in values.items())
+    message, fix = "cannot be changed without changing more", f"write it by hand: {settings}"
     return PipelineError([Problem(".".join(next(iter(values))), message, fix=fix, file=str(file))])
 
 

@@ -107,7 +107,7 @@ class SourcePath:
 
     def require_folder(self) -> None:
         """A folder that is not there may be a slip of the pen; files in it may come later. A path without marks is
-        there, too: whether a folder or a file is meant could not be told."""
+        there, too: else nobody could know whether a folder or a file is meant."""
         if not Path(self.base).is_dir():
             raise SourceError(
                 f"source folder {self.base} does not exist; create it, or correct source.files.path "
@@ -294,30 +294,30 @@ def _regex(part: str) -> str | None:
     """A part of a pattern as a regular expression, by Hadoop's rules; None for `**`."""
     if part == _ANY_DEPTH:
         return None
-    said, depth, place = "", 0, 0
+    regex, depth, place = "", 0, 0
     while place < len(part):
         mark = part[place]
         place += 1
         if mark == "\\" and place < len(part):
-            said += re.escape(part[place])
+            regex += re.escape(part[place])
             place += 1
         elif mark == "*":
-            said += "[^/]*"
+            regex += "[^/]*"
         elif mark == "?":
-            said += "[^/]"
+            regex += "[^/]"
         elif mark == "[" and (end := part.find("]", place + 1)) > 0:
             chosen = part[place:end]
-            said += "[" + ("^/" if chosen[0] in "^!" else "") + _choice(chosen.lstrip("^!") or chosen) + "]"
+            regex += "[" + ("^/" if chosen[0] in "^!" else "") + _choice(chosen.lstrip("^!") or chosen) + "]"
             place = end + 1
         elif mark == "{":
-            said, depth = said + "(?:", depth + 1
+            regex, depth = regex + "(?:", depth + 1
         elif mark == "}" and depth:
-            said, depth = said + ")", depth - 1
+            regex, depth = regex + ")", depth - 1
         elif mark == "," and depth:
-            said += "|"
+            regex += "|"
         else:
-            said += re.escape(mark)
-    return said + ")" * depth
+            regex += re.escape(mark)
+    return regex + ")" * depth
 
 
 def _choice(chosen: str) -> str:

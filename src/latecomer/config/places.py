@@ -18,8 +18,8 @@ _APART = "give store, source and each sink a folder of its own"
 
 
 def unusable_paths(pipeline: Pipeline) -> list[Problem]:
-    """Paths that no file system can have, or that cannot be read as a pattern: nothing else can be said of
-    the pipeline before."""
+    """Paths that no file system can have, or that cannot be read as a pattern. Nothing else of the pipeline can be
+    checked before."""
     problems = [problem for field, path in _written(pipeline) if (problem := _unusable(field, path))]
     return problems or in_each_source(pipeline, _unreadable_pattern)
 

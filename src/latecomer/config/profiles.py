@@ -34,7 +34,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     },
     "spark": {"window.touching": "joins", "window.final": "after_gap", "watermark.on_idle": "hold"},
 }
-"""Setting → value. `window` and `trigger` are those of every output; what is said of `window` is for sessions."""
+"""Setting → value. `window` and `trigger` are those of every output; those of `window` are for sessions."""
 
 
 def applied(profile: str, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,12 +49,12 @@ def applied(profile: str, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def settings(profile: str, sessions: bool) -> str:
     """What a profile sets, in words."""
-    said = [
+    written = [
         f"{setting}: {_written(value)}"
         for setting, value in PROFILES[profile].items()
         if sessions or not setting.startswith("window.")
     ]
-    return ", ".join(said)
+    return ", ".join(written)
 
 
 def _output(profile: str, output: Any) -> Any:
@@ -80,9 +80,11 @@ def _filled(written: Any, defaults: Mapping[str, Any]) -> Any:
     if isinstance(written, Mapping):
         return {**defaults, **written}
     if isinstance(written, BaseModel):
-        unsaid = {name: value for name, value in defaults.items() if name not in written.model_fields_set}
-        whole = {**{name: getattr(written, name) for name in type(written).model_fields}, **unsaid}
-        return type(written).model_validate(whole) if "early" in unsaid else written.model_copy(update=unsaid)
+        missing = {name: value for name, value in defaults.items() if name not in written.model_fields_set}
+        whole = {**{name: getattr(written, name) for name in type(written).model_fields}, **missing}
+        return (
+            type(written).model_validate(whole) if "early" in missing else written.model_copy(update=missing)
+        )
     return written
 
 

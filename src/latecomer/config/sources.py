@@ -68,7 +68,7 @@ class Files(Model):
         return known_encoding(encoding)
 
     @model_validator(mode="after")
-    def _parquet_says_itself(self) -> Self:
+    def _encoding_is_of_text(self) -> Self:
         binary = self.format == "parquet" or isinstance(self.format, Avro)
         if binary and self.encoding != UTF8:
             kind = self.format if isinstance(self.format, str) else self.format.kind
@@ -239,7 +239,7 @@ class NamedSource(Source):
     @model_validator(mode="before")
     @classmethod
     def _columns_are_not_the_schema(cls, fields: Any) -> Any:
-        # `columns` is also what the declared columns are called in Python, where `schema` is not said.
+        # `columns` is also what the declared columns are called in Python, where `schema` is not given.
         return {"schema": None, **fields} if isinstance(fields, dict) else fields
 
 

@@ -1,4 +1,4 @@
-"""What is said of one source, said of one of several: fields are told where the file has them."""
+"""Problems of one source, as those of one of several: fields are named where the file has them."""
 
 from __future__ import annotations
 

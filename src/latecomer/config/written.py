@@ -1,4 +1,4 @@
-"""A written file: safe YAML whose every value keeps its line, so that a mistake can be told with it.
+"""A written file: safe YAML whose every value keeps its line, so that a mistake can be reported with it.
 
 The pipeline file is read with it, and so are transcripts.
 """
@@ -50,8 +50,8 @@ def read_text(file: Path, what: str = PIPELINE) -> str:
     except FileNotFoundError:
         raise whole_file(file, "there is no such file", "check the path", what) from None
     except (OSError, UnicodeDecodeError) as error:
-        told = f"cannot be read: {error}"
-        raise whole_file(file, told, "check that it is a readable text file", what) from None
+        message = f"cannot be read: {error}"
+        raise whole_file(file, message, "check that it is a readable text file", what) from None
 
 
 def compose(
@@ -76,8 +76,8 @@ def compose(
         )
         raise PipelineError([problem]) from None
     except RecursionError:
-        told = "is nested too deeply, or refers to itself"
-        raise whole_file(file, told, "write every value out, without anchors", what) from None
+        message = "is nested too deeply, or refers to itself"
+        raise whole_file(file, message, "write every value out, without anchors", what) from None
     except (yaml.YAMLError, ValueError, TypeError) as error:
         raise whole_file(file, f"is not valid YAML: {error}", "check the file", what) from None
     finally:

@@ -1,6 +1,6 @@
 """Answers to what the page asks, kept for as long as the store's tables have not changed.
 
-The tag of an answer comes from the versions of the tables, which a look into a few folders tells. An unchanged store is
+The tag of an answer comes from the versions of the tables, which a look into a few folders shows. An unchanged store is
 not read again, whoever asks and however often.
 """
 

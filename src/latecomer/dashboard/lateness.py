@@ -66,7 +66,7 @@ def _delay(title: str, below: str, found: Distribution, delay: Advised | None) -
         marks.append((f"advised {format_duration(delay.value)}", delay.value, "mark"))
     if found.elbow is not None:
         marks.append((f"elbow {shown_duration(found.elbow.delay)}", found.elbow.delay, "bend"))
-    told = {percentile(share): shown_duration(value) for share, value in found.percentiles.items()}
+    percentiles = {percentile(share): shown_duration(value) for share, value in found.percentiles.items()}
     elbow = "No elbow: waiting longer pays evenly, or there is too little to tell."
     if found.elbow is not None:
         enough = f"enough for {found.elbow.completeness:.2%} of the events"
@@ -75,7 +75,7 @@ def _delay(title: str, below: str, found: Distribution, delay: Advised | None) -
         "title": title,
         "below": below,
         "svg": histogram(title, found.bars, marks, "share of the events by delay, on a scale of logarithms"),
-        "percentiles": {**told, "most": shown_duration(found.most)},
+        "percentiles": {**percentiles, "most": shown_duration(found.most)},
         "elbow": elbow,
         "ahead": found.negative,
     }

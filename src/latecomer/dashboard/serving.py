@@ -156,6 +156,6 @@ def _handler(answers: Answers, token: str | None) -> type[BaseHTTPRequestHandler
                 self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Who reads the page is not told."""
+            """Who reads the page is not logged."""
 
     return Handler

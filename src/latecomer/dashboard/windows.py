@@ -8,7 +8,7 @@ from typing import Any
 from latecomer.after.explain.document import document
 from latecomer.after.explain.explain import explain
 from latecomer.after.explain.picture import picture
-from latecomer.after.reading.lives import Life, Told, lives
+from latecomer.after.reading.lives import Life, PublishedPane, lives
 from latecomer.after.reading.reader import Reader
 from latecomer.config.zoned import current_zone, written
 from latecomer.dashboard.asking import FURTHEST, MOST_ROWS, Query, WrongRequest
@@ -46,17 +46,17 @@ def _window(life: Life) -> dict[str, Any]:
     }
 
 
-def _pane(told: Told) -> dict[str, Any]:
+def _pane(pane: PublishedPane) -> dict[str, Any]:
     return {
-        "values": _shown(told.values),
-        "numbers": {name: _number(value) for name, value in told.values.items()},
-        "sequence": told.sequence,
-        "timing": told.timing.value,
-        "op": told.op.value,
-        "batch": told.batch,
-        "published_at": written(told.published_at),
-        "at": told.published_at // 1000 if told.published_at is not None else None,
-        "fired_at": written(told.fired_at),
+        "values": _shown(pane.values),
+        "numbers": {name: _number(value) for name, value in pane.values.items()},
+        "sequence": pane.sequence,
+        "timing": pane.timing.value,
+        "op": pane.op.value,
+        "batch": pane.batch,
+        "published_at": written(pane.published_at),
+        "at": pane.published_at // 1000 if pane.published_at is not None else None,
+        "fired_at": written(pane.fired_at),
     }
 
 

@@ -1,7 +1,7 @@
 """What the operating system refuses, in words: what is wrong, and the fix.
 
 The same refusal comes in many shapes: as an `OSError` of Python's or Arrow's, as a text of delta-rs
-(`… (os error 28)`) or of Java (`… (No space left on device)`). All of them are told alike.
+(`… (os error 28)`) or of Java (`… (No space left on device)`). All of them are reported alike.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _BY_TEXT = {os.strerror(number): number for number in _WORDS} | {
 }
 _RUST = re.compile(r"\(os error (\d+)\)")
 _PATH = re.compile(r"(?<![\w/.])/[^\n]*?(?=#\d|\x20\(|:\x20|\n|$)")
-"""A path within a text, up to what is said of it."""
+"""A path within a text, up to the words about it."""
 _ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def refusal_of(error: BaseException | str) -> Refusal | None:
-    """What the operating system refused, as an error of Python's or the text of another's tells it.
+    """What the operating system refused, as an error of Python's or the text of another's shows it.
 
     >>> str(refusal_of("Unable to open file: No space left on device (os error 28)"))
     'the disk is full; make room there'
@@ -74,9 +74,9 @@ def _number(error: BaseException) -> int | None:
 
 
 def _number_in(text: str) -> int | None:
-    told = _RUST.search(text)
-    if told is not None and int(told[1]) in _WORDS:
-        return int(told[1])
+    found = _RUST.search(text)
+    if found is not None and int(found[1]) in _WORDS:
+        return int(found[1])
     return next((number for words, number in _BY_TEXT.items() if words in text), None)
 
 

@@ -1,4 +1,4 @@
-"""What the oracle is given, and what it tells of each arrival."""
+"""What the oracle is given, and what it says of each arrival."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Judged:
     """What became of one arrival, for one output; where windows overlap, for one of its windows.
 
     `position` is the arrival's place in the whole input as read. A dead letter and a duplicate meet no
-    watermark; they and a filtered event have no window and no verdict. A session is told as it stood
+    watermark; they and a filtered event have no window and no verdict. A session is named as it stood
     with the event in it; one that rejects the event, as it stands.
     """
 

@@ -51,7 +51,7 @@ class Moment:
 
 @dataclass
 class Taken:
-    """An accepted event, and the timing of the pane that told it; one that is EARLY gives way."""
+    """An accepted event, and the timing of the pane that published it; one that is EARLY gives way."""
 
     arrival: Arrival
     late: bool
@@ -78,17 +78,17 @@ class Holding:
         return [event for event in self.taken if not event.late]
 
     @property
-    def unsaid(self) -> list[Taken]:
+    def unpublished_events(self) -> list[Taken]:
         return [event for event in self.taken if event.published is None]
 
     @property
     def waiting(self) -> list[Taken]:
-        """Late events that no pane has told."""
-        return [event for event in self.unsaid if event.late]
+        """Late events that no pane has published."""
+        return [event for event in self.unpublished_events if event.late]
 
     @property
     def unsettled(self) -> list[Taken]:
-        """On-time events that the window has yet to tell once it is closed."""
+        """On-time events that the window has yet to publish once it is closed."""
         return [event for event in self.on_time if not event.settled]
 
 
@@ -160,7 +160,7 @@ class Book(ABC):
     # When
 
     def _closes(self, holding: Holding, moment: Moment) -> bool:
-        """The window has closed, and has on-time events to tell: all of them, or what is new."""
+        """The window has closed, and has on-time events to publish: all of them, or what is new."""
         if holding.window.end > moment.watermark:
             return False
         if self.rules.trigger.on_time == "always":
@@ -168,13 +168,13 @@ class Book(ABC):
         return any(event.published is None for event in holding.unsettled)
 
     def _settle(self, holding: Holding, moment: Moment) -> None:
-        """A window that closed without a pane of its own is told all the same: by its last early one."""
+        """A window that closed without a pane of its own is published all the same: by its last early one."""
         if holding.window.end <= moment.watermark:
             for event in holding.unsettled:
                 event.published = Timing.ON_TIME
 
     def _to_close(self, moment: Moment) -> list[Holding]:
-        """The windows for which nothing more can come, and no pane has said so."""
+        """The windows for which nothing more can come, where no pane is the last one yet."""
         if not self.rules.trigger.closing:
             return []
         return in_order(
@@ -190,12 +190,12 @@ class Book(ABC):
         return watermark >= min(window.end + self.rules.settles_after, END_OF_TIME)
 
     def _early_is_due(self, holding: Holding, moment: Moment) -> bool:
-        """The window is open, holds what no pane has told, and the trigger says now."""
+        """The window is open, holds what no pane has published, and the trigger is due."""
         early, start = self.rules.trigger.early, holding.window.start
-        if early is None or holding.window.end <= moment.watermark or not holding.unsaid:
+        if early is None or holding.window.end <= moment.watermark or not holding.unpublished_events:
             return False
         if isinstance(early, Count):
-            return len(holding.unsaid) >= early.count
+            return len(holding.unpublished_events) >= early.count
         if early.clock == "event":
             if self.rules.window.endless:  # it has no start to count from
                 return passed(moment.first_watermark, moment.watermark, early.every)
@@ -214,8 +214,8 @@ class Book(ABC):
         return not isinstance(late, Count) or waiting >= late.count
 
     def _nothing_more(self, window: Window, timing: Timing, moment: Moment) -> bool:
-        """A window that closed is told for the last time where the watermark that closed it left no time
-        for late events; a late pane is the last where the batch's end leaves none."""
+        """Whether a pane is the last of its window. The pane of a window that closed is, where the watermark that
+        closed it left no time for late events; a late pane is, where the batch's end leaves none."""
         on_time = timing is Timing.ON_TIME
         return self._is_final(window, moment.closed_at(window.end) if on_time else moment.watermark)
 
@@ -307,9 +307,10 @@ class WindowBook(Book):
 
 
 def in_order(holdings: Iterable[Holding]) -> list[Holding]:
-    """By window; within one, in the order in which came what is to be told."""
+    """By window; within one, in the order in which the events came that are to be published."""
     return sorted(
-        holdings, key=lambda each: (each.window, min((event.nth for event in each.unsaid), default=0))
+        holdings,
+        key=lambda each: (each.window, min((event.nth for event in each.unpublished_events), default=0)),
     )
 
 

@@ -52,7 +52,7 @@ class SessionBook(Book):
         return [each for sessions in self.sessions.values() for each in sessions]
 
     def due(self, moment: Moment) -> list[tuple[Holding, Timing]]:
-        """First the sessions that closed, then those told again, then those still open."""
+        """First the sessions that closed, then those published again, then those still open."""
         closed = [
             each for each in self.unpublished if self._closes(each, moment) or self._late_is_due(each, moment)
         ]

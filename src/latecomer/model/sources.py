@@ -84,12 +84,12 @@ def named_partitions(
     `named` are those that this source names, if it does, as it calls them; `known` those of all sources before it. Of
     the sources that are `behind`, nobody knows what is still to come: all of their partitions have more.
     """
-    said = {partition_of(source, partition): more for partition, more in (named or {}).items()}
+    own = {partition_of(source, partition): more for partition, more in (named or {}).items()}
     others = {
         partition: False if split_partition(partition)[0] == source else more
         for partition, more in known.items()
     }
-    every = {**others, **said}
+    every = {**others, **own}
     heard = {split_partition(partition)[0] for partition in every}
     every |= {name: False for name in sources if name not in heard}
     return {partition: more or split_partition(partition)[0] in behind for partition, more in every.items()}

@@ -71,7 +71,7 @@ class Needs:
 
 
 PLAIN = Needs()
-"""Nothing more than every tick tells."""
+"""Nothing beyond what every tick gives."""
 
 
 @dataclass(frozen=True)

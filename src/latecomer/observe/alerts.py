@@ -1,4 +1,4 @@
-"""What somebody should be told of: each signal as a rule for Prometheus, and as a question to what the store recorded.
+"""What somebody should know of: each signal as a rule for Prometheus, and as a question to what the store recorded.
 
 Both say the same, so that `latecomer check` needs no metrics server and a metrics server needs no store. A condition is
 asked every five minutes, and an alert fires where it held all along for as long as `hold` says. While a backfill works,
@@ -30,7 +30,7 @@ SECOND = 1_000_000
 
 
 class State(StrEnum):
-    """What is to be said of a signal."""
+    """The state of a signal."""
 
     OK = "ok"
     PENDING = "pending"
@@ -231,7 +231,7 @@ DURING_BACKFILL = "LatecomerSpikeDuringBackfill"
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is to be said of a signal now."""
+    """The state of a signal now."""
 
     alert: Alert
     output: str | None

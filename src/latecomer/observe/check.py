@@ -32,7 +32,7 @@ def check(pipeline: Pipeline, now: int | None = None) -> list[Verdict]:
 
 
 def recorded_by(store: Store, now: int, kept: int = KEPT + DAY) -> Recorded:
-    """What a store knows of its own past, as far back as said."""
+    """What a store knows of its own past, as far back as asked for."""
     outputs, budget, history = list(store.pipeline.outputs), store.pipeline.alerts.lag, History()
     read_history(store, now, store.ledger.last_batch(), history.add, kept)
     recent = read_recent(store, now - 2 * HOUR)
@@ -61,5 +61,5 @@ def as_table(verdicts: list[Verdict]) -> pa.Table:
 
 
 def is_firing(verdicts: list[Verdict]) -> bool:
-    """Whether somebody has to be told."""
+    """Whether somebody has to know."""
     return any(each.state is State.FIRING for each in verdicts)

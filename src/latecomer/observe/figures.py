@@ -2,7 +2,7 @@
 
 They come from what the engine knows after each batch: its report, and the files of panes that it wrote. No job of
 Spark's is started for them. What goes on between batches, the lag of the watermark and of sinks, is asked when it is
-read. Whatever goes wrong here is told once and does not stop the run.
+read. Whatever goes wrong here is reported once and does not stop the run.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Figures(Collector):
         self._histograms["lateness_seconds"] = {(): Histogram(BY_NAME["lateness_seconds"].buckets)}
         self._histograms["batch_seconds"] = {(stage,): Histogram(BATCH_SECONDS) for stage in BATCH_STAGES}
 
-    # What the run tells
+    # What the run reports
 
     def begin(self, engine: Engine) -> None:
         """The engine that is about to start. What came before is read from its store, beside the run."""
@@ -327,7 +327,7 @@ class Figures(Collector):
 
 
 class _Excused:
-    """Whatever goes wrong with the metrics is told once, and does not stop the run."""
+    """Whatever goes wrong with the metrics is reported once, and does not stop the run."""
 
     def __init__(self, figures: Figures, what: str) -> None:
         self._figures, self._what = figures, what

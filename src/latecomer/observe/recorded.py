@@ -35,7 +35,7 @@ def pane_counts(panes: Table, files: Sequence[DataFile], batch: int) -> dict[tup
 
 
 def read_history(store: Store, now: int, last: int, add: Add, kept: int = KEPT + DAY) -> None:
-    """Add up what became of events in the last four weeks, or as far back as said, up to a batch."""
+    """Add up what became of events in the last four weeks, or as far back as asked for, up to a batch."""
     publications, ledger = (store.own_table(table) for table in (store.publications, store.ledger))
     if not publications.exists or not ledger.exists:
         return

@@ -224,6 +224,6 @@ def _handler(
                 self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Who reads the metrics is not told."""
+            """Who reads the metrics is not logged."""
 
     return Handler

@@ -234,8 +234,10 @@ def read_body(raw: bytes, shape: type[B]) -> B:
         return shape.model_validate({key: value[key] for key in value if key in known})
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        said = first["msg"]
-        raise unusable(f"{written_path(first['loc'])}: {said[:1].lower()}{said[1:]}{_fix(first)}") from None
+        message = first["msg"]
+        raise unusable(
+            f"{written_path(first['loc'])}: {message[:1].lower()}{message[1:]}{_fix(first)}"
+        ) from None
 
 
 def _fix(problem: Mapping[str, Any]) -> str:

@@ -80,7 +80,7 @@ class Client:
         return self._with_references(self._definition(found), 0)
 
     def version(self, subject: str, which: int = LATEST, deleted: Deleted = Deleted.LEFT_OUT) -> Version:
-        """A version of a subject, the latest unless said."""
+        """A version of a subject, the latest unless another is asked for."""
         number = "latest" if which == LATEST else str(which)
         query = {} if deleted is Deleted.LEFT_OUT else {"deleted": "true"}
         found = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/{number}", query)

@@ -304,7 +304,7 @@ class Registry:
             return found
 
     def set_config(self, actor: Actor, subject: str | None, change: Mapping[str, Any]) -> None:
-        """Change what is said, and leave the rest as it is."""
+        """Change what is given, and leave the rest as it is."""
         with self._database.writing() as session:
             policy.require_writable(self._mode(session, subject), subject)
             before = tables.setting(session, CONFIG, subject or EVERYWHERE) or {}
@@ -419,11 +419,11 @@ class Registry:
             after = migrating.keep(session, migrating.changed(before, change, version, at))
             if after.phase != before.phase:
                 words = f"migrate {migrating.shown(before.phase)} to {migrating.shown(after.phase)}"
-                told = migrating.account(before), migrating.account(after)
-                self._audit(session, actor, words, change.subject, version, *told)
+                accounts = migrating.account(before), migrating.account(after)
+                self._audit(session, actor, words, change.subject, version, *accounts)
             elif after.rules != before.rules:
-                told = migrating.account(before), migrating.account(after)
-                self._audit(session, actor, "migrate with other rules", change.subject, None, *told)
+                accounts = migrating.account(before), migrating.account(after)
+                self._audit(session, actor, "migrate with other rules", change.subject, None, *accounts)
             return after
 
     def consumer_seen(self, actor: Actor, name: str, consumer: str, reader: str) -> State:
@@ -438,8 +438,8 @@ class Registry:
             is_news = was is None or was.reader != now.reader
             after = migrating.keep(session, seen, is_news=is_news)
             if is_news:
-                told = None if was is None else was.body(), now.body()
-                self._audit(session, actor, f"consumer {consumer} seen", before.subject, None, *told)
+                bodies = None if was is None else was.body(), now.body()
+                self._audit(session, actor, f"consumer {consumer} seen", before.subject, None, *bodies)
             return after
 
     def _register_again(self, session: Session, actor: Actor, subject: str, schema: Definition) -> int:

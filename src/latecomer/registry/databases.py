@@ -35,7 +35,7 @@ class Database(Protocol):
     """Where a registry keeps what it knows."""
 
     shown: str
-    """What people may be told of where it is."""
+    """What people may read of where it is."""
 
     def reading(self) -> AbstractContextManager[Session]:
         """A transaction that sees one moment."""

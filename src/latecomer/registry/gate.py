@@ -84,7 +84,7 @@ class _Rest:
 
     def __init__(self, receive: Receive, send: Send, waits: bool) -> None:
         self._receive, self._send = receive, send
-        self._read_all = waits  # it sends nothing before it is told to
+        self._read_all = waits  # it sends nothing before it is asked to
 
     async def receive(self) -> Any:
         message = await self._receive()

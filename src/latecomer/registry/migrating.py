@@ -41,7 +41,7 @@ class Change:
     measured: tuple[int, int] | None = None
     """Events, and how many of them drift."""
     rules: Rules | None = None
-    """What the registry is to hold it to from then on: said when it begins, or in a step of its own."""
+    """What the registry is to hold it to from then on: given when it begins, or in a step of its own."""
 
 
 def name_of(written: str) -> str:
@@ -201,8 +201,8 @@ def with_seen(state: State, consumer: str, reader: str, at: str) -> State:
         parse_schema(reader)
     except LatecomerError as error:
         raise invalid_schema(str(error)) from None
-    told = Seen(to_micros(datetime.fromisoformat(at)), json.dumps(json.loads(reader)))
-    return replace(state, seen={**state.seen, consumer: told})
+    consumer_seen = Seen(to_micros(datetime.fromisoformat(at)), json.dumps(json.loads(reader)))
+    return replace(state, seen={**state.seen, consumer: consumer_seen})
 
 
 def shown(phase: Phase | None) -> str:

@@ -124,7 +124,7 @@ class PostgresDatabase:
                 raise
             reason = server.reason_of(error, self._worked)
             fix = reason.fix if reason.passes else _FIX
-            raise StorageError(f"the database {self.shown} refused: {reason.told}; {fix}") from None
+            raise StorageError(f"the database {self.shown} refused: {reason.text}; {fix}") from None
 
 
 _TRIGGERS = (

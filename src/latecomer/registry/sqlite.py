@@ -1,4 +1,4 @@
-"""The registry in a SQLite file. A commit is on the disk before anybody is told of it."""
+"""The registry in a SQLite file. A commit is on the disk before it is reported."""
 
 from __future__ import annotations
 

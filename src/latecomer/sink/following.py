@@ -44,8 +44,8 @@ def steps_to(found: Mapping[str, str], wanted: Mapping[str, str], shape: Shape) 
     """How the columns that are there become those that are wanted; None where they cannot.
 
     A column that says which row it is cannot come, for it would be null in all rows that are there. A column that is no
-    longer wanted stays in a table of rows, and is null in those that come. In a table of what stands it would go on
-    saying what a pane said that was replaced long ago: it is refused.
+    longer wanted stays in a table of rows, and is null in those that come. In a table of what stands it would keep the
+    values of panes that were replaced long ago: it is refused.
     """
     added = {name: kind for name, kind in wanted.items() if name not in found}
     changed = {name: kind for name, kind in wanted.items() if found.get(name, kind) != kind}

@@ -73,9 +73,9 @@ class KafkaLogic(BuiltInLogic):
             with self._cluster.consumer(stable=False) as consumer:
                 if self._cluster.partitions(consumer) is None:
                     return -1
-                told = self._cluster.committed(consumer)
-            if told is not None:
-                return told
+                batch = self._cluster.committed(consumer)
+            if batch is not None:
+                return batch
             with self._cluster.consumer() as consumer:
                 return self._progress(consumer)
 
@@ -150,9 +150,9 @@ class KafkaLogic(BuiltInLogic):
     # What is there
 
     def _progress(self, consumer: Any) -> int:
-        told = self._cluster.committed(consumer)
-        if told is not None:
-            return told
+        committed = self._cluster.committed(consumer)
+        if committed is not None:
+            return committed
         partitions = self._cluster.partitions(consumer) or []
         return max((batch for _, batch in self._cluster.last_records(consumer, partitions)), default=-1)
 
@@ -227,7 +227,7 @@ class KafkaLogic(BuiltInLogic):
                 return self._refusal("the broker refused who we say we are", fix, batch)
             if code in _forbidden():
                 return self._refusal(
-                    f"the broker does not allow it ({_said(error)})", _allowed(self._topic), batch
+                    f"the broker does not allow it ({_reason_in(error)})", _allowed(self._topic), batch
                 )
         refusal = refusal_of(self._cluster.settings(), [error, met])
         if refusal is not None:
@@ -238,19 +238,19 @@ class KafkaLogic(BuiltInLogic):
                 "raise max.message.bytes of the topic and message.max.bytes in options, or lower batch.size in options "
                 "if records are small"
             )
-            return self._refusal(f"a record is too large ({_said(error)})", fix, batch)
+            return self._refusal(f"a record is too large ({_reason_in(error)})", fix, batch)
         if error.code() in (KafkaError._INVALID_ARG, *_wrong_settings()):
             return self._refusal(
-                f"it cannot be set up so ({_said(error)})", "correct the options of the sink", batch
+                f"it cannot be set up so ({_reason_in(error)})", "correct the options of the sink", batch
             )
-        return self._outage(self._why(_said(error)), _REACH, batch)
+        return self._outage(self._why(_reason_in(error)), _REACH, batch)
 
-    def _why(self, said: str) -> str:
+    def _why(self, reason: str) -> str:
         met = self._cluster.last_error
-        return said if met is None else f"{said}: {_said(met)}"
+        return reason if met is None else f"{reason}: {_reason_in(met)}"
 
     def _outage(self, reason: str, fix: str, batch: int | None = None) -> SinkOutage:
-        self._begun = None  # nobody is there to be told of an end
+        self._begun = None  # no server is there that could end it
         return super()._outage(without_secrets(reason), fix, batch)
 
     def _sentence(self, reason: str, fix: str, batch: int | None) -> str:
@@ -262,7 +262,7 @@ def _require_before(deadline: float) -> None:
         raise TimeoutError(f"the broker has accepted nothing for {SILENT_SECONDS:g} s")
 
 
-def _said(error: Any) -> str:
+def _reason_in(error: Any) -> str:
     return first_line(Exception(error.str()))
 
 

@@ -1,7 +1,7 @@
 """What a Kafka record holds: key and value as JSON, the rest in its headers.
 
-The key is the place of a pane, window and keys, so that all that is ever said of a number is in one partition and in
-its order. The value has all published columns.
+The key is the place of a pane, window and keys, so that all that is ever published of a number is in one partition and
+in its order. The value has all published columns.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Records:
         self._compacted = compacted and not shape.appends
         self._columns = (shape.standing if self._compacted else shape.schema).names
         self._key, self._value = _template(shape.place), _template(self._columns)
-        self._said = [name for name in ("op", "sequence", "timing") if name in shape.schema.names]
+        self._in_headers = [name for name in ("op", "sequence", "timing") if name in shape.schema.names]
 
     def of(self, batch: int, rows: pa.Table) -> Iterator[Record]:
         """The records of a batch, in order of publication."""
@@ -54,14 +54,14 @@ class Records:
         keys = zip(*(texts[name] for name in self._shape.place), strict=True)
         values = zip(*(texts[name] for name in self._columns), strict=True)
         always = [(WRITER, self._writer), (BATCH, str(batch).encode())]
-        told: Iterable[tuple[tuple[str, bytes], ...]] = repeat(())
-        if self._said:
-            told = zip(*(_headers(name, texts[name]) for name in self._said), strict=True)
+        headers: Iterable[tuple[tuple[str, bytes], ...]] = repeat(())
+        if self._in_headers:
+            headers = zip(*(_headers(name, texts[name]) for name in self._in_headers), strict=True)
         withdrawn = Op.RETRACT.encode()
-        for key, value, said in zip(keys, values, told, strict=False):
-            gone = self._compacted and said[0][1] == withdrawn
+        for key, value, header in zip(keys, values, headers, strict=False):
+            gone = self._compacted and header[0][1] == withdrawn
             written = None if gone else (self._value % value).encode()
-            yield Record((self._key % key).encode(), written, [*said, *always])
+            yield Record((self._key % key).encode(), written, [*header, *always])
 
 
 def _template(names: Sequence[str]) -> str:

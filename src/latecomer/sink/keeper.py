@@ -23,7 +23,7 @@ NOTE_SECONDS = 1.0
 
 
 def check_sinks(store: Store) -> None:
-    """Open every sink once and let go of it: one that cannot be used is told before Spark starts. One that is down
+    """Open every sink once and let go of it: one that cannot be used is reported before Spark starts. One that is down
     is waited for, unless its pipeline file says otherwise."""
     for sink, _, logic, _ in _sinks(store):
         try:

@@ -345,15 +345,15 @@ class PostgresLogic(BuiltInLogic):
             self.close()
             raise
         except server.Unreachable as error:
-            told, _, fix = str(error).partition("; ")
-            raise self._refusal(told, fix, batch) from None
+            reason_text, _, fix = str(error).partition("; ")
+            raise self._refusal(reason_text, fix, batch) from None
         except Exception as error:
             if not isinstance(error, server.driver().Error):
                 raise
             self.close()
             reason = server.reason_of(error, self._was_open)
             refuse = self._outage if reason.passes else self._refusal
-            raise refuse(reason.told, reason.fix, batch) from error
+            raise refuse(reason.text, reason.fix, batch) from error
 
 
 _TABLE = """

@@ -31,7 +31,7 @@ MOST_ARCHIVES = 3
 
 
 def archive_options(java: str, jars: Path) -> list[str]:
-    """What to tell a JVM: to use the archive, to make one when it ends, or nothing.
+    """Options for a JVM: to use the archive, to make one when it ends, or none.
 
     `java` says which Java it is and `jars` where Spark's are.
     """

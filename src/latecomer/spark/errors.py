@@ -17,7 +17,7 @@ from latecomer.errors.system import refused, refused_in_words, refused_sentence
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 LONGEST = 300
-_JAVA_SCRATCH = "/tmp"  # noqa: S108 - where Spark writes unless it is told otherwise
+_JAVA_SCRATCH = "/tmp"  # noqa: S108 - where Spark writes unless it is set otherwise
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 

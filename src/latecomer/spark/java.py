@@ -24,7 +24,7 @@ class Java:
     """The Java that Spark would use."""
 
     version: int
-    told: str
+    version_text: str
     """What it says of itself: its whole version, who built it, and for which machine."""
 
 
@@ -39,7 +39,7 @@ def required_java() -> Java:
             "(Debian: apt install openjdk-17-jre-headless, macOS: brew install openjdk@17)"
         )
     try:
-        told = subprocess.run(
+        version_text = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=_LONGEST, check=False
         ).stderr
     except subprocess.TimeoutExpired:
@@ -48,14 +48,14 @@ def required_java() -> Java:
         refused = refusal_of(error)
         fix = refused.fix if refused is not None else f"install Java {JAVA_AT_LEAST} or newer"
         raise MachineError(f"Java at {java} cannot be started ({error.strerror}); {fix}") from None
-    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    found = re.search(r'version "(?:1\.)?(\d+)', version_text)
     version = int(found[1]) if found else 0
     if version < JAVA_AT_LEAST:
         raise MachineError(
             f"Java {JAVA_AT_LEAST} or newer is needed, and {java} is Java {version or 'of unknown version'}; "
             "install a newer one (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME to it"
         )
-    return Java(version, told)
+    return Java(version, version_text)
 
 
 def spark_jars() -> Path:

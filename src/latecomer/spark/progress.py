@@ -38,7 +38,7 @@ Watch = Callable[[Progress], None]
 
 @contextmanager
 def watched(spark: SparkSession, rows: int, watch: Watch) -> Iterator[None]:
-    """Tell how much of the log has been read, by the tasks that Spark has done."""
+    """Report how much of the log has been read, by the tasks that Spark has done."""
     began, done = time.monotonic(), Event()
 
     def look() -> None:
@@ -54,7 +54,7 @@ def watched(spark: SparkSession, rows: int, watch: Watch) -> Iterator[None]:
                     seen[stage] = info.numCompletedTasks, info.numTasks
             total = sum(tasks for _, tasks in seen.values())
             done_so_far = sum(completed for completed, _ in seen.values())
-            # Stages become known one after the other: what has been told is not taken back.
+            # Stages become known one after the other: what has been reported is not taken back.
             share = max(share, min(done_so_far / total, 0.99) if total else 0.0)
             watch(Progress(rows, share, time.monotonic() - began))
 

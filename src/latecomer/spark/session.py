@@ -115,7 +115,7 @@ def build_session(pipeline: str, log: Path | None = None, **settings: str) -> Sp
     options: list[str] = []
     if SparkSession.getActiveSession() is None:
         LOG.info("starting Spark")
-        options = archive_options(required_java().told, spark_jars())
+        options = archive_options(required_java().version_text, spark_jars())
     cores = os.cpu_count() or 2
     chosen = {
         **SETTINGS,
@@ -152,7 +152,7 @@ def why_not_started(error: Exception, log: Path | None) -> str:
         return f"this process may open {files} files, and that is too few; {MORE_FILES}, and run again"
     if isinstance(error, Py4JJavaError):
         return in_words(error, [])
-    reason = next(filter(_tells, _console_lines(log)), first_line(error))
+    reason = next(filter(_is_reason, _console_lines(log)), first_line(error))
     if "heap" in reason:
         return f"{reason}; set LATECOMER_MEMORY to the memory that Spark may have, such as 2g"
     return f"{reason}; `latecomer doctor` looks at Java, and logs/spark.console.log of the store has what it said"
@@ -167,10 +167,10 @@ def _console_lines(log: Path | None) -> list[str]:
     return []
 
 
-def _tells(line: str) -> bool:
+def _is_reason(line: str) -> bool:
     r"""Whether a line of a JVM's says what is wrong.
 
-    >>> [_tells(line) for line in ("WARNING: Using incubator modules", "\tat a.B", "Too small maximum heap")]
+    >>> [_is_reason(line) for line in ("WARNING: Using incubator modules", "\tat a.B", "Too small maximum heap")]
     [False, False, True]
     """
     return not line.startswith(_NOISE) and bool(line.strip())
@@ -252,7 +252,7 @@ def _noise_to(log: Path | None) -> Iterator[None]:
 
 
 def _rotated(log: Path | None) -> dict[str, str]:
-    """The environment in which the JVM rotates its log; none where it cannot, and where the user has said how Spark
+    """The environment in which the JVM rotates its log; none where it cannot, and where the user has set how Spark
     is to log."""
     if log is None or "LOG4J_CONFIGURATION_FILE" in os.environ or re.search("[$%{}]", str(log)):
         return {}

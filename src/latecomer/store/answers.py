@@ -60,7 +60,7 @@ class Answers:
                 files.remove(self._file(number))
 
     def lost(self) -> Iterator[Lost]:
-        """What the source said was gone, in the order in which it said so."""
+        """What the source reported as gone, in the order in which it did."""
         for number in self._numbers():
             yield from self._lost(number)
 

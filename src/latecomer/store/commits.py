@@ -51,7 +51,7 @@ def sync_commits(root: Location, versions: Iterable[int]) -> None:
 
 
 class Commit(NamedTuple):
-    """A batch as a commit brought it, and what the commit says of itself: Delta's own timestamp, and what was said."""
+    """A batch as a commit brought it, and what the commit says of itself: Delta's own timestamp, and its metadata."""
 
     application: str
     batch: int

@@ -36,7 +36,7 @@ _NOT_OFFERED = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def url(location: Location) -> str:
-    """A location as Spark, Arrow and delta-rs are told it."""
+    """A location as Spark, Arrow and delta-rs are given it."""
     return str(location)
 
 

@@ -103,7 +103,7 @@ class KeptStore(Store):
         return known[1]
 
     def see(self) -> None:
-        """See what was committed since; a table that was torn meanwhile is told."""
+        """See what was committed since; a table that was torn meanwhile is an error."""
         tables = [each for each in vars(self).values() if isinstance(each, Table)]
         for _, found in self._outputs.values():
             tables += [found.partials, found.panes, found.late]
@@ -128,7 +128,7 @@ class Shelf:
             try:
                 known[1].see()
                 return known[1]
-            except LatecomerError:  # whoever opens it anew is told what is wrong with it
+            except LatecomerError:  # opening it anew shows what is wrong with it
                 pass
         self._taken += 1
         store = open_store(pipeline, KeptStore)

@@ -21,11 +21,11 @@ SUMS = "sums"
 """How whole numbers are summed up."""
 
 
-def _says_what_went_without_saying(pinned: Mapping[str, Any]) -> dict[str, Any]:
+def _with_first_defaults(pinned: Mapping[str, Any]) -> dict[str, Any]:
     """1 → 2: what the first versions could not do otherwise, and later ones can, is written down.
 
-    Whole numbers were summed up as such, without room for more (ADR 0028). No output discarded, fired early or told
-    empty windows.
+    Whole numbers were summed up as such, without room for more (ADR 0028). No output discarded, fired early or
+    published empty windows.
     """
     found = {SUMS: NARROW, **pinned}
     if isinstance(outputs := pinned.get("outputs"), dict):
@@ -56,7 +56,7 @@ def _with_policy(entry: Any) -> Any:
     return {**entry, "definition": _defined(entry["definition"])} if "definition" in entry else entry
 
 
-STEPS: dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {1: _says_what_went_without_saying}
+STEPS: dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {1: _with_first_defaults}
 """From a format to the next one."""
 
 

@@ -14,7 +14,7 @@ from latecomer.errors import StoreError
 from latecomer.store.files import Location
 from latecomer.store.layout import DEAD_LETTERS, LEDGER, REPAIRS, WATERMARKS, EventLayout
 from latecomer.store.store import Store
-from latecomer.store.table import APPLICATION, NOTHING_REACHED, NOTHING_SAID, DataFile, Table, batches_of
+from latecomer.store.table import APPLICATION, NO_METADATA, NOTHING_REACHED, DataFile, Table, batches_of
 
 
 class PastTable(Table):
@@ -37,7 +37,7 @@ class PastTable(Table):
         remove: Iterable[DataFile] = (),
         application: str = APPLICATION,
         reached: Mapping[str, int] = NOTHING_REACHED,
-        said: Mapping[str, str] = NOTHING_SAID,
+        metadata: Mapping[str, str] = NO_METADATA,
     ) -> list[DataFile]:
         self._refuse()
 

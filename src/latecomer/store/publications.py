@@ -135,8 +135,8 @@ class PublicationClock:
             self.begin()
         application = APPLICATION if output is None else joining(output)
         self._last = at = publication_time(self._last, self._clock())
-        said = {PUBLISHED_AT: str(iso(at))}
-        self._store.ledger.append(batch, lines, application, reached, said)
+        metadata = {PUBLISHED_AT: str(iso(at))}
+        self._store.ledger.append(batch, lines, application, reached, metadata)
         failpoint("ledger.committed", batch)
         self._store.publications.append(batch, _rows({batch: at}, output), application)
         failpoint("publications.committed", batch)
@@ -160,10 +160,10 @@ def _times_of(commits: Iterator[Commit], application: str, after: int) -> dict[i
 
 def _time_of(commit: Commit) -> int | None:
     """When a commit was made, as it says or as Delta does; None where neither can be read."""
-    said = commit.info.get(PUBLISHED_AT)
+    published_at = commit.info.get(PUBLISHED_AT)
     try:
-        if said is not None:
-            return to_micros(datetime.fromisoformat(said))
+        if published_at is not None:
+            return to_micros(datetime.fromisoformat(published_at))
         return to_micros(to_moment(int(commit.info["timestamp"]) * 1000))
     except (KeyError, TypeError, ValueError, OverflowError):
         return None

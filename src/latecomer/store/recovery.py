@@ -34,7 +34,7 @@ def held_for_run(root: Location) -> Iterator[list[Location]]:
     """Hold the store for one run; gives the torn commits that were set aside.
 
     If the run fails before their batches are committed again, they are put back: nobody shall read a store
-    that is short of a batch without being told.
+    that is short of a batch without an error.
     """
     with exclusive(root):
         aside = set_aside_torn(root)

@@ -114,14 +114,14 @@ def standing_letters(store: Store) -> pa.Table:
         found = table.query(f"select *, reason as {FILED_AS} from t order by {order}")
     else:
         newest = (
-            "select letter_batch as b, letter_reason as l, origin as o, position as p, repaired, reason as again, "
-            "detail as said, row_number() over "
+            "select letter_batch as b, letter_reason as l, origin as o, position as p, repaired, reason as new_reason, "
+            "detail as new_detail, row_number() over "
             "(partition by letter_batch, letter_reason, origin, position order by batch desc) as nth "
             f"from r where batch <= {store.ledger.last_batch()}"
         )
         found = table.query(
-            f"select {columns}, coalesce(again, reason) as reason, "
-            f"case when again is null then detail else said end as detail, reason as {FILED_AS} "
+            f"select {columns}, coalesce(new_reason, reason) as reason, "
+            f"case when new_reason is null then detail else new_detail end as detail, reason as {FILED_AS} "
             f"from t left join (select * from ({newest}) where nth = 1) "
             "on batch = b and reason = l and origin = o and position = p "
             f"where not coalesce(repaired, false) order by {order}",

@@ -261,9 +261,9 @@ class KnownSchemas(ABC, Generic[_Schema]):
         self._keep(number, problem=problem)
         return problem
 
-    def _keep(self, number: int, **said: Any) -> None:
+    def _keep(self, number: int, **fields: Any) -> None:
         files.make_folder(self.folder)
-        files.replace_text(self._file(number), json.dumps({"id": number, **said}) + "\n")
+        files.replace_text(self._file(number), json.dumps({"id": number, **fields}) + "\n")
 
     def _file(self, number: int) -> Path:
         return self.folder / f"{number}.json"

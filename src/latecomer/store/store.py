@@ -405,7 +405,7 @@ def source_columns(pipeline: Pipeline, file: str | Path | None = None) -> Column
 
 
 def columns_known(pipeline: Pipeline) -> bool:
-    """Whether it can be told which columns there are: where nothing says it, the first file is waited for."""
+    """Whether it is known which columns there are: where nothing says it, the first file is waited for."""
     return read_pins(pipeline.store_path) is not None or all(
         view.source.columns is not None
         or view.source.polled
@@ -450,13 +450,13 @@ def _columns_of(
         first = differs[0]
         now, before = (found or {})[first], pinned[first]
         avro = isinstance(pipeline.format, Avro)
-        said = f"the Avro schema in {place_in(name, 'source')}" if avro else place_in(name, "source.schema")
+        place = f"the Avro schema in {place_in(name, 'source')}" if avro else place_in(name, "source.schema")
         fix = "name the schema that the store was made with, or start a new store"
         if avro and is_wider(now, before):
             fix = f"put new fields after those that are there ({widened_type(before, now)})"
         raise StoreMismatch(
-            f"{said} differs from the columns pinned in the store: {', '.join(differs)}; {first} is {before} there and "
-            f"{now} here: {fix if avro else why_not_wider(first, now, before)}"
+            f"{place} differs from the columns pinned in the store: {', '.join(differs)}; {first} is {before} there "
+            f"and {now} here: {fix if avro else why_not_wider(first, now, before)}"
         )
     return _widened(name, pipeline, pinned, found or {})
 
@@ -492,7 +492,7 @@ def _widened(
 
 
 def _of_schema(pipeline: Pipeline, schemas: Mapping[str, Any], beside: bool) -> dict[str, str]:
-    """The columns of an Avro schema, and those that are said `beside` it: by Kafka, by folders, by a user's source."""
+    """The columns of an Avro schema, and those that are given `beside` it: by Kafka, by folders, by a user's source."""
     from latecomer.store.schemas import reading_of
 
     found = dict(reading_of(pipeline, schemas).columns)
@@ -517,7 +517,7 @@ def _inferred(name: str, pipeline: Pipeline) -> dict[str, str]:
 
         return {**_beside(pipeline), **columns_of_subject(pipeline.format, pipeline.base)}
     if own is not None:
-        return _said_by(name, own)
+        return _columns_of_own(name, own)
     files = list_files(pipeline.source_path)
     if not files:
         raise SourceError(
@@ -544,7 +544,7 @@ def _normal(own: PolledSource) -> dict[str, str]:
         ) from error
 
 
-def _said_by(name: str, own: PolledSource) -> dict[str, str]:
+def _columns_of_own(name: str, own: PolledSource) -> dict[str, str]:
     columns = _normal(own)
     if not columns:
         raise SourceError(

@@ -46,7 +46,7 @@ from latecomer.store.sql import double_quoted
 LOG = logging.getLogger(__name__)
 APPLICATION = "latecomer"
 NOTHING_REACHED: Mapping[str, int] = MappingProxyType({})
-NOTHING_SAID: Mapping[str, str] = MappingProxyType({})
+NO_METADATA: Mapping[str, str] = MappingProxyType({})
 _COUNTED = (int, datetime, date)
 _NUMBERED = frozenset({"INT32", "INT64", "INT96"})
 _LEVELS = 3
@@ -215,12 +215,12 @@ class Table:
         remove: Iterable[DataFile] = (),
         application: str = APPLICATION,
         reached: Mapping[str, int] = NOTHING_REACHED,
-        said: Mapping[str, str] = NOTHING_SAID,
+        metadata: Mapping[str, str] = NO_METADATA,
     ) -> list[DataFile]:
         """Make the files of a batch visible, and take others out, in one step. Doing it again changes nothing.
 
         `reached` is written down with it: the last batch of other tables, which this step rests on, or how far
-        something else has been counted. `said` stands in the commit itself, beside Delta's own timestamp.
+        something else has been counted. `metadata` stands in the commit itself, beside Delta's own timestamp.
         """
         delta = self._create_or_open()
         if self.holds(batch, application):
@@ -235,7 +235,7 @@ class Table:
                 "append",
                 self.schema,
                 commit_properties=CommitProperties(
-                    custom_metadata=dict(said) or None,
+                    custom_metadata=dict(metadata) or None,
                     app_transactions=[
                         *(Transaction(REACHED + name, last) for name, last in reached.items() if last >= 0),
                         Transaction(application, batch),  # the last line: with it the commit is whole
@@ -271,7 +271,7 @@ class Table:
         rows: pa.Table,
         application: str = APPLICATION,
         reached: Mapping[str, int] = NOTHING_REACHED,
-        said: Mapping[str, str] = NOTHING_SAID,
+        metadata: Mapping[str, str] = NO_METADATA,
     ) -> None:
         """Write and commit a small table from the driver."""
         if self.holds(batch, application):
@@ -279,7 +279,7 @@ class Table:
         cast = rows.cast(self.schema)
         with self.explained():
             file = fs.write_table(cast, self.new_folder(batch) / "part.parquet")
-        self.commit(batch, [file], application=application, reached=reached, said=said)
+        self.commit(batch, [file], application=application, reached=reached, metadata=metadata)
 
     def files(self) -> list[DataFile]:
         """Every file that the table is made of now."""
@@ -552,7 +552,7 @@ def is_merged(file: DataFile) -> bool:
 
 
 def kind_of(file: DataFile) -> str:
-    """What kind of files its folder was made for, empty where none was said."""
+    """What kind of files its folder was made for, empty where none was named."""
     return (_folder(file) or "").partition("-")[2].partition("-")[2]
 
 

@@ -59,7 +59,7 @@ def assert_watermark(outcome: Outcome, watermark: str, step: int | None = None) 
 
 def assert_balances(outcome: Outcome) -> None:
     """What was received is what became of it, in every batch, output and unit."""
-    entries = [entry for told in outcome.steps for entry in told.ledger]
+    entries = [entry for step in outcome.steps for entry in step.ledger]
     if wrong := unbalanced(entries):
         raise AssertionError("\n".join(str(entry) for entry in wrong))
 
@@ -96,8 +96,8 @@ def _assert_lines(
         *(name for row in outcome.rows for name in row.fields),
     }
     for each in stated:
-        if told := unknown_name(each, rules, columns, outcome.pipeline.ledger):
-            raise ValueError(told)
+        if problem := unknown_name(each, rules, columns, outcome.pipeline.ledger):
+            raise ValueError(problem)
     _assert(outcome, Statement(kind, None, stated, outcome.only(output), step))
 
 

@@ -93,7 +93,7 @@ def check_statement(statement: Statement, outcome: Outcome, place: str, what: st
 
 
 def in_turn(rules: Output) -> Callable[[Pane, Pane], bool]:
-    """Whether it matters which of two panes of an output was told first.
+    """Whether it matters which of two panes of an output was published first.
 
     It does for one window and key, and for sessions of a key that overlap: one takes the other's place.
     What is only taken back may be taken back in any order.
@@ -145,13 +145,13 @@ def _fates(statement: Statement, outcome: Outcome) -> Pair:
     found = outcome.fates[outcome.only(statement.output)][row]
     if found is None:
         return Pair(f"{arrived} -> {expected}", "(the tables do not tell)", True)
-    told = [found[-1]] if len(statement.stated) == 1 else list(found)
+    judged = [found[-1]] if len(statement.stated) == 1 else list(found)
     # A verdict is not always in the tables: where it is not, only the fate is held against it.
-    same = len(told) == len(statement.stated) and all(
+    same = len(judged) == len(statement.stated) and all(
         set(words) <= each.words or (each.window is None and each.fate.value in words)
-        for words, each in zip(statement.stated, told, strict=True)
+        for words, each in zip(statement.stated, judged, strict=True)
     )
-    return Pair(f"{arrived} -> {expected}", write_fates(told), same)
+    return Pair(f"{arrived} -> {expected}", write_fates(judged), same)
 
 
 def write_fates(found: Sequence[Assigned]) -> str:
@@ -173,35 +173,37 @@ def compare(
     found: list[Difference] = []
     times = expected.times
 
-    def tell(what: str, pairs: tuple[Pair, ...]) -> None:
+    def add_pairs(what: str, pairs: tuple[Pair, ...]) -> None:
         if differs(pairs):
             found.append(Difference(place, what, pairs, sides))
 
-    def hold(what: str, one: Sequence[str], other: Sequence[str]) -> None:
-        tell(what, compared(one, other))
+    def add_lines(what: str, one: Sequence[str], other: Sequence[str]) -> None:
+        add_pairs(what, compared(one, other))
 
-    hold(
+    add_lines(
         "watermark after each step",
-        [f"{n + 1}: {times.write(told.watermark)}" for n, told in enumerate(expected.steps)],
-        [f"{n + 1}: {times.write(told.watermark)}" for n, told in enumerate(actual.steps)],
+        [f"{n + 1}: {times.write(step_outcome.watermark)}" for n, step_outcome in enumerate(expected.steps)],
+        [f"{n + 1}: {times.write(step_outcome.watermark)}" for n, step_outcome in enumerate(actual.steps)],
     )
     for name, output in expected.pipeline.outputs.items():
         known = [row for row, fates in enumerate(actual.fates[name]) if fates is not None]
-        hold(f"fates of {name}", *(_fate_lines(each, name, known, actual) for each in (expected, actual)))
+        add_lines(
+            f"fates of {name}", *(_fate_lines(each, name, known, actual) for each in (expected, actual))
+        )
         if name in actual.read:
             sides_read = (expected.results(name), actual.read[name])
-            hold(
+            add_lines(
                 f"results of {name} as they are read",
                 *([write_result(result, output.by, expected) for result in side] for side in sides_read),
             )
         for step in range(len(expected.steps)):
             after = f"after step {step + 1}"
-            tell(f"panes of {name} {after}", _panes_in_turn(expected, actual, name, step))
-            hold(
+            add_pairs(f"panes of {name} {after}", _panes_in_turn(expected, actual, name, step))
+            add_lines(
                 f"side output of {name} {after}",
                 *([write_late(late, times) for late in each.late(name, step)] for each in (expected, actual)),
             )
-            hold(
+            add_lines(
                 f"ledger of {name} {after}",
                 *(
                     [write_entry(e, times) for e in each.ledger(name, step) if _received(each, step)]
@@ -236,8 +238,8 @@ def _fate_lines(outcome: Outcome, name: str, rows: Sequence[int], coarse: Outcom
     for row in rows:
         found, other = outcome.fates[name][row] or (), coarse.fates[name][row] or ()
         fates_alone = all(each.window is None and each.reason is None for each in other)
-        told = ", ".join(each.fate.value if fates_alone else _fate(each) for each in found)
-        lines.append(f"{write_row(outcome.rows[row], outcome.times)} -> {told}")
+        fates = ", ".join(each.fate.value if fates_alone else _fate(each) for each in found)
+        lines.append(f"{write_row(outcome.rows[row], outcome.times)} -> {fates}")
     return lines
 
 

@@ -138,8 +138,8 @@ class _Played:
         """The partitions as a step has named them; of several sources, those of all of them."""
         if not source:
             return self.named
-        said, known = self.named or {}, dict.fromkeys(self.engine.keeper.timeline.known(), False)
-        return {**named_partitions(source, None, {**known, **said}, self.pipeline.sources, ()), **said}
+        named, known = self.named or {}, dict.fromkeys(self.engine.keeper.timeline.known(), False)
+        return {**named_partitions(source, None, {**known, **named}, self.pipeline.sources, ()), **named}
 
     # What a reader of the store says
 
@@ -147,7 +147,7 @@ class _Played:
         panes = {name: self._panes(name, output) for name, output in self.pipeline.outputs.items()}
         late = {name: self._late(name) for name in self.pipeline.outputs}
         entries = [_entry(row) for row in self.reader.ledger().to_pylist()]
-        told = [
+        steps = [
             StepOutcome(
                 watermark,
                 {name: [pane for batch, pane in found if batch == number] for name, found in panes.items()},
@@ -156,7 +156,7 @@ class _Played:
             )
             for number, watermark in zip(self.numbers, self.watermarks, strict=True)
         ]
-        outcome = Outcome(self.shape.pipeline, self.shape.times, self.rows, told, self._fates(told))
+        outcome = Outcome(self.shape.pipeline, self.shape.times, self.rows, steps, self._fates(steps))
         outcome.read = {name: self._read(name, output) for name, output in self.pipeline.outputs.items()}
         return outcome
 
@@ -202,7 +202,7 @@ class _Played:
         ]
         return sorted(found, key=lambda each: (each[0], each[1].row.arrival_time, each[1].window))
 
-    def _fates(self, told: Sequence[StepOutcome]) -> dict[str, list[tuple[Assigned, ...] | None]]:
+    def _fates(self, steps: Sequence[StepOutcome]) -> dict[str, list[tuple[Assigned, ...] | None]]:
         aside: dict[int, Assigned] = {}
         for row in self.reader.duplicates().to_pylist():
             aside[self._index(row)] = Assigned(Fate.DUPLICATE)
@@ -210,7 +210,7 @@ class _Played:
             aside[self._index(row)] = Assigned(Fate.DEAD_LETTER, reason=row["reason"])
         fates: dict[str, list[tuple[Assigned, ...] | None]] = {}
         for name, output in self.pipeline.outputs.items():
-            found = self._alone(name, told) if output.window.merges else self._judged(output)
+            found = self._alone(name, steps) if output.window.merges else self._judged(output)
             fates[name] = [
                 (aside[index],) if index in aside else found.get(index) for index in range(len(self.rows))
             ]
@@ -234,11 +234,11 @@ class _Played:
             found.setdefault(self._index(row), []).append(assigned)
         return {index: tuple(assigned) for index, assigned in found.items()}
 
-    def _alone(self, name: str, told: Sequence[StepOutcome]) -> dict[int, tuple[Assigned, ...]]:
+    def _alone(self, name: str, steps: Sequence[StepOutcome]) -> dict[int, tuple[Assigned, ...]]:
         """Row → its fate by the ledger, where it was the only row of its batch."""
         found: dict[int, tuple[Assigned, ...]] = {}
         batches = iter(dict.fromkeys(file for file, _ in self.spots))
-        for step in told:
+        for step in steps:
             entries = [e for e in step.ledger if e.output == name and e.unit == "events"]
             if not entries:
                 continue

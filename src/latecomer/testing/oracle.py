@@ -48,14 +48,14 @@ def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
         marks={where: predicate(where, shape.columns) for where in marks if where is not None},
     )
     numbers = {step: number for (_, step), number in zip(items, interpreted.numbers, strict=True)}
-    told, mark = [], BEGIN_OF_TIME
+    outcomes, mark = [], BEGIN_OF_TIME
     for step in range(len(steps)):
         number = numbers.get(step)
         if number is None:
-            told.append(StepOutcome(mark))
+            outcomes.append(StepOutcome(mark))
             continue
         mark = interpreted.watermarks[number]
-        told.append(
+        outcomes.append(
             StepOutcome(
                 mark,
                 {
@@ -84,7 +84,7 @@ def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
                 Assigned(each.fate, each.window, each.verdict, reason)
             )
         fates[name] = [tuple(by_row[index]) for index in range(len(rows))]
-    return Outcome(pipeline, shape.times, rows, told, fates)
+    return Outcome(pipeline, shape.times, rows, outcomes, fates)
 
 
 def _derived(shape: Shape) -> dict[str, Expression]:
@@ -126,10 +126,9 @@ def _as_published(pane: Pane, output: str, shape: Shape) -> Pane:
 
 
 def _items(shape: Shape, steps: Sequence[Step]) -> Iterator[tuple[Item, int | None]]:
-    """What the oracle is told, and the step that says it.
+    """What the oracle is given, and the step that gives it.
 
-    Of several sources the partitions are named before each batch, whether a step has said of some of them that there is
-    more or not.
+    Of several sources the partitions are named before each batch, whether or not a step has named some of them.
     """
     sources, named = shape.pipeline.sources, dict[str, bool]()
     for number, step in enumerate(steps):

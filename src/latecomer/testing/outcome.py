@@ -1,4 +1,4 @@
-"""What a pipeline made of a scenario: the same shape, whether the oracle said it or Spark did it."""
+"""What a pipeline made of a scenario: the same shape, whether the oracle computed it or Spark did."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Assigned:
 
     @property
     def words(self) -> set[str]:
-        """Everything that may be said of it."""
+        """Every word that may stand for it."""
         return {str(word) for word in (self.fate.value, self.verdict, self.reason) if word is not None}
 
 
@@ -63,12 +63,12 @@ class Outcome:
     def panes(self, output: str | None = None, step: int | None = None) -> list[Pane]:
         """What was published, in the order of publication; by one step, or by all."""
         name = self.only(output)
-        return [pane for told in self._steps(step) for pane in told.panes.get(name, ())]
+        return [pane for outcome in self._steps(step) for pane in outcome.panes.get(name, ())]
 
     def late(self, output: str | None = None, step: int | None = None) -> list[Late]:
         """The side output."""
         name = self.only(output)
-        return [late for told in self._steps(step) for late in told.late.get(name, ())]
+        return [late for outcome in self._steps(step) for late in outcome.late.get(name, ())]
 
     def results(
         self, output: str | None = None, step: int | None = None
@@ -77,7 +77,7 @@ class Outcome:
         name = self.only(output)
         rules = self.pipeline.outputs[name]
         last = len(self.steps) if step is None else step + 1
-        panes = [pane for told in self.steps[:last] for pane in told.panes.get(name, ())]
+        panes = [pane for outcome in self.steps[:last] for pane in outcome.panes.get(name, ())]
         standing: Mapping[Place, Mapping[str, Any]]
         if rules.accumulation is Accumulation.DISCARDING:
             standing = summed(panes, rules.aggregates)
@@ -94,7 +94,7 @@ class Outcome:
     def ledger(self, output: str | None = None, step: int | None = None) -> list[Entry]:
         """The lines of an output: of one step's batch, or summed up over all."""
         name = self.only(output)
-        entries = [entry for told in self._steps(step) for entry in told.ledger if entry.output == name]
+        entries = [entry for outcome in self._steps(step) for entry in outcome.ledger if entry.output == name]
         units: dict[str, list[Entry]] = {}
         for entry in entries:
             units.setdefault(entry.unit, []).append(entry)

@@ -37,7 +37,7 @@ def play(
 
     Its source, store and sinks are not touched, and where a step puts the watermark nothing else moves
     it. `spark` is your session; without one a local session is started. Columns are those of
-    `source.schema`, of `columns`, or what the rows tell; of several sources, those of each.
+    `source.schema`, of `columns`, or what the rows show; of several sources, those of each.
     """
     steps = scenario.steps if isinstance(scenario, Scenario) else list(scenario)
     clock = scenario.times if isinstance(scenario, Scenario) else Times()
@@ -47,8 +47,8 @@ def play(
         raise PipelineError(mistaken)
     shape = shape_of(steered(pipeline, steps), steps, clock, lambda _, view: view.declared_columns, columns)
     for source, row in sourced_rows(steps):
-        if told := shape.sources[source].problem(row):
-            raise ValueError(told)
+        if problem := shape.sources[source].problem(row):
+            raise ValueError(problem)
     return _played(shape, steps, on, spark)
 
 
@@ -69,7 +69,7 @@ def run_transcript(
 
     What Spark does is also compared with the oracle under the same cut, in everything; with `replayed`,
     the log is then replayed in one shot and must say the same as the tables. What differs in the same way
-    more than once is told once.
+    more than once is reported once.
     """
     steps, place, found = transcript.steps, str(transcript.file), []
     written = _oracle(transcript, steps, on)

@@ -78,7 +78,7 @@ class SourceShape:
                     return f"{name}: {value!s} is no time, and the watermark's marks are; write 14:00:10"
                 return f"{name}: {value!s} is no {self.columns[name]}; write it as the column holds it"
         problems = (self._time_problem(*each) for each in self._moments(row))
-        return next((told for told in problems if told), None)
+        return next((text for text in problems if text), None)
 
     def _time_problem(self, name: str, micros: int) -> str | None:
         try:
@@ -182,7 +182,7 @@ def _possible(time: int | str | None) -> bool:
 
 
 def inferred(rows: Iterable[Row]) -> dict[str, str]:
-    """The type of each column that the rows name, as far as their values tell."""
+    """The type of each column that the rows name, as far as their values show it."""
     values: dict[str, list[Any]] = {}
     for row in rows:
         for name, value in row.fields.items():

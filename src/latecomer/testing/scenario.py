@@ -58,7 +58,7 @@ def in_arrival_order(steps: Sequence[Step]) -> bool:
 
 def settles(output: Output, steps: Sequence[Step]) -> bool:
     """Whether what stands in the end is the same for all cuts: with a trigger of its own, an output may
-    still hold back or have told early what a drain would settle."""
+    still hold back or have published early what a drain would settle."""
     drained = any(isinstance(step, Drain) for step in steps)
     return drained or (output.trigger.early is None and output.trigger.late == "batch")
 
@@ -169,10 +169,10 @@ class Scenario:
 
     def duplicate(self, *, delay: str = "0s") -> Self:
         """The row before, once more, so much later."""
-        said = self._waiting or sourced_rows(self._cut)
-        if not said:
+        given = self._waiting or sourced_rows(self._cut)
+        if not given:
             raise ValueError("there is no row to repeat yet")
-        source, row = said[-1]
+        source, row = given[-1]
         again = replace(row, arrival_time=row.arrival_time + parse_duration(delay))
         self._waiting.append((source, again))
         return self

@@ -100,7 +100,7 @@ class KafkaServer:
             with contextlib.suppress(KafkaException):
                 if asked.list_topics(timeout=1).brokers:
                     return
-        raise MachineError(f"the Kafka broker does not start; it said: {self._said()}")
+        raise MachineError(f"the Kafka broker does not start; it said: {self._log_tail()}")
 
     def stop(self) -> None:
         """End it in good order."""
@@ -122,7 +122,7 @@ class KafkaServer:
         cluster = "L" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
         tool = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
         if self._java(*tool).wait(PATIENCE) != 0:
-            raise MachineError(f"the folder of the Kafka broker cannot be made; it said: {self._said()}")
+            raise MachineError(f"the folder of the Kafka broker cannot be made; it said: {self._log_tail()}")
 
     def _java(self, *command: str) -> subprocess.Popen[bytes]:
         scala = next(spark_jars().glob("scala-library-*.jar"))
@@ -138,7 +138,7 @@ class KafkaServer:
                 start_new_session=True,
             )
 
-    def _said(self) -> str:
+    def _log_tail(self) -> str:
         return (self.folder / "broker.log").read_text(errors="replace")[-2000:]
 
 

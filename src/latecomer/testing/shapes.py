@@ -65,20 +65,24 @@ def shape_of(
     steps: Sequence[Step],
     times: Times,
     columns_of: Callable[[str, Pipeline], Mapping[str, str] | None],
-    said: Mapping[str, str] | None = None,
+    stated: Mapping[str, str] | None = None,
     file: Path | None = None,
 ) -> Shape:
     """The shape of a pipeline under these steps. `columns_of` says which columns a source has, by its name and the
-    pipeline as it sees it; None where the rows have to tell, as far as their columns are not `said`. Those of several
-    sources have to fit together; `file` is the pipeline's, for what is wrong with them."""
+    pipeline as it sees it; None where the rows have to show it, as far as their columns are not `stated`. Those of
+    several sources have to fit together; `file` is the pipeline's, for what is wrong with them."""
     rows, found = sourced_rows(steps), dict[str, Mapping[str, str]]()
     for name, view in pipeline.views.items():
         event = view.event
         of_events = (event.time, view.order_by, view.partition_column, *event.id_columns)
-        # What no row gives is text that is missing in each of them.
-        unsaid = {column: "string" for column in of_events if column and column != SOURCE}
-        told = {**unsaid, **inferred(row for source, row in rows if source == name), **(said or {})}
-        found[name] = columns_of(name, view) or told
+        # What no row gives is text that is missing in each of them. Columns that are stated come last and win.
+        text_columns = {column: "string" for column in of_events if column and column != SOURCE}
+        inferred_columns = {
+            **text_columns,
+            **inferred(row for source, row in rows if source == name),
+            **(stated or {}),
+        }
+        found[name] = columns_of(name, view) or inferred_columns
     if not pipeline.sources:
         return Shape(pipeline, Columns(found[""]), times)
     together = merged(found)

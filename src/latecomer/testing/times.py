@@ -10,7 +10,7 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, Window
 
 DAY = "2026-04-25"
-"""The day of times that name none, unless another one is said."""
+"""The day of times that name none, unless another one is given."""
 ALWAYS = Window(FIRST_MOMENT, END_OF_TIME)
 """The one window of an output whose window is global."""
 _WORDS = {"none": BEGIN_OF_TIME, "end": END_OF_TIME}
@@ -78,7 +78,7 @@ def _padded(written: str) -> str:
 
 
 class ManualClock:
-    """A clock that moves only when it is told to.
+    """A clock that moves only when it is asked to.
 
     >>> clock = ManualClock("14:00")
     >>> str(clock.advance("90s"))

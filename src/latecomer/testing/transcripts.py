@@ -1,7 +1,7 @@
 """Transcripts: executable specifications in YAML. A pipeline, what happens to it, what must come of it.
 
 docs/transcripts.md describes the format. Everything is read and checked here, before anything runs: a
-mistake is told with file, line and fix, as in a pipeline file.
+mistake is reported with file, line and fix, as in a pipeline file.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ class _Reader:
         shape = self._shape()
         shape = replace(shape, pipeline=steered(shape.pipeline, steps))
         for location, row in self.rows:
-            if told := shape.sources[self._source_of(location)].problem(row):
-                self._problem(location, *told.split("; ", 1))
+            if problem := shape.sources[self._source_of(location)].problem(row):
+                self._problem(location, *problem.split("; ", 1))
         self._expected(shape)
         self._stop()
         return Transcript(self.file, str(rule).strip(), shape, tuple(steps), tuple(self.statements))
@@ -345,12 +345,14 @@ class _Reader:
     def _of_known_output(self, statement: Statement, pipeline: Pipeline) -> None:
         names = list(pipeline.outputs)
         if statement.output is None and len(names) > 1:
-            told = "of which output?", f"write -> {names[0]}=on_time; {names[1]}=…"
+            problem = "of which output?", f"write -> {names[0]}=on_time; {names[1]}=…"
         elif statement.output is not None and statement.output not in names:
-            told = f"there is no output {statement.output}", f"there are {', '.join(names)}"
+            problem = f"there is no output {statement.output}", f"there are {', '.join(names)}"
         else:
             return
-        self.problems.append(Problem("steps", told[0], fix=told[1], file=str(self.file), line=statement.line))
+        self.problems.append(
+            Problem("steps", problem[0], fix=problem[1], file=str(self.file), line=statement.line)
+        )
 
     def _of_known_names(self, statement: Statement, shape: Shape) -> None:
         output = shape.pipeline.outputs[statement.output or ""]
@@ -359,8 +361,8 @@ class _Reader:
         if isinstance(self._at(location), dict):
             location = (*location, statement.output or "")
         for index, stated in enumerate(statement.stated):
-            if told := unknown_name(stated, output, shape.given, shape.pipeline.ledger):
-                self._problem((*location, index), *told.split("; ", 1))
+            if problem := unknown_name(stated, output, shape.given, shape.pipeline.ledger):
+                self._problem((*location, index), *problem.split("; ", 1))
 
     def _at(self, location: Location) -> Any:
         """What is written there."""

@@ -131,7 +131,7 @@ class Origin:
     source: str = ""
     """The source, where there are several."""
     arrival_by: str | None = None
-    """What said when its rows came."""
+    """What decided when its rows came."""
 
 
 @dataclass(frozen=True)

@@ -88,8 +88,10 @@ def _raw_source(path: str, asked: Asked, given: Mapping[str, Any]) -> RawSource:
     }
     measures = given.get("measures", ())
     require_kind("advise", (list, tuple), "columns in a list", measures=measures)
-    said: dict[str, Any] = {name: length for name, length in lengths.items() if length is not None}
-    return RawSource(path, **columns, by=asked.by, measures=tuple(measures), unit=unit, zone=zone, **said)
+    given_lengths: dict[str, Any] = {name: length for name, length in lengths.items() if length is not None}
+    return RawSource(
+        path, **columns, by=asked.by, measures=tuple(measures), unit=unit, zone=zone, **given_lengths
+    )
 
 
 def wanted_of(asked: Asked) -> Wanted:

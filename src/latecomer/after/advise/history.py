@@ -54,7 +54,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Measured:
-    """An aggregate whose bias can be told."""
+    """An aggregate whose bias can be computed."""
 
     name: str
     function: str
@@ -171,8 +171,8 @@ def kept(part: Part, subject: Subject) -> Part:
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     rows = part.columns.select([stored for _, stored in columns]).take(pa.array(first)).to_pylist()
     names = dict(columns)
-    told = [keeps({name: row[stored] for name, stored in names.items()}) is True for row in rows]
-    return part.only(np.array(told, bool)[inverse])
+    keeps_row = [keeps({name: row[stored] for name, stored in names.items()}) is True for row in rows]
+    return part.only(np.array(keeps_row, bool)[inverse])
 
 
 def numbers(values: pa.Array) -> tuple[np.ndarray[Any, np.dtype[np.float64]], Flags]:

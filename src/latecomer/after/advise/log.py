@@ -63,7 +63,7 @@ class LogHistory(History):
         self.computed: dict[str, DerivedColumn] = {}
         asked = {name: pipeline.outputs[name] for name in outputs or pipeline.outputs}
         self.subjects = [
-            self._subject(name, each) for name, each in asked.items() if self._can_tell(name, each)
+            self._subject(name, each) for name, each in asked.items() if self._compute_derived(name, each)
         ]
         self.course = self._course()
         self.total = sum(file.rows for file in self.store.events.files())
@@ -96,7 +96,7 @@ class LogHistory(History):
             raise PipelineError([Problem("by", "the source has no such column", column, fix, "advise")])
         return view[column]
 
-    def _can_tell(self, name: str, output: Output) -> bool:
+    def _compute_derived(self, name: str, output: Output) -> bool:
         """Whether the derived columns of an output can be computed without Spark; if so, they are, from now on."""
         made = {
             column: expression(each.sql, self.store.layout.types) for column, each in output.columns.items()
@@ -236,7 +236,7 @@ class _Rows:
         self.largest = micros(heads.field("max_event_time"))
 
     def in_order(self, strategy: Strategy) -> Course | None:
-        """The course, where ticks were read in order and nothing else happened; None where only a walk can tell."""
+        """The course, where ticks were read in order and nothing else happened; None where a walk is needed."""
         plain = [nth for nth, kind in enumerate(self.kind) if kind == "tick"]
         count, trailing = len(plain), {*self.kind[len(plain) :]}
         simple = plain == list(range(count)) and trailing <= {"drain"} and not any(self.named)

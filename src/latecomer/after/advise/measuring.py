@@ -22,7 +22,7 @@ SLICES = 10
 MOST_PRODUCERS = 100_000
 SEED = 20260425
 MOST_BIASED = 5
-"""Of so many groups that are late it is told what dropping them does to their numbers."""
+"""Of so many groups that are late it is computed what dropping them does to their numbers."""
 
 
 @dataclass
@@ -118,7 +118,7 @@ class Skews:
         self.negative += np.bincount(codes[age < 0], minlength=len(self.events))
         np.minimum.at(self.least, codes, age)
 
-    def told(self) -> list[Skew]:
+    def skews(self) -> list[Skew]:
         return skews(self.codes.names, self.events, self.negative, self.least)
 
 
@@ -241,13 +241,13 @@ def second_pass(history: History, plan: Plan, sample: Sample) -> Second:
         for name, stored in history.by.items():
             who[name].take(part.columns.column(stored), block, late)
     for name, counted in who.items():
-        found.late_groups += counted.told(name)
+        found.late_groups += counted.late_groups(name)
     for subject in history.subjects:
         if subject.name in sweeps:
             found.answers[subject.name] = sweeps[subject.name].answers(course, subject.state_bytes)
-            found.biases += sums[subject.name].told()
+            found.biases += sums[subject.name].biases()
             for group in found.late_groups[:MOST_BIASED]:
-                found.biases += sums[subject.name].told_of(group, who[group.column].codes)
+                found.biases += sums[subject.name].biases_of(group, who[group.column].codes)
     return found
 
 
@@ -279,7 +279,7 @@ class _Counted:
         self.events += np.bincount(places, minlength=groups * BLOCKS).reshape(groups, BLOCKS)
         self.late += np.bincount(places[late], minlength=groups * BLOCKS).reshape(groups, BLOCKS)
 
-    def told(self, column: str) -> list[LateGroup]:
+    def late_groups(self, column: str) -> list[LateGroup]:
         heard = np.flatnonzero(self.events.sum(0))
         return late_groups(column, self.codes.names, self.events[:, heard], self.late[:, heard])
 
@@ -317,15 +317,15 @@ class _Sums:
                 wider[:, : known.shape[1]] = known
                 self._by_group[each.name, name] = wider + _sums(places, groups, values, there, late)
 
-    def told(self) -> list[Bias]:
+    def biases(self) -> list[Bias]:
         """What dropping the late would do to each aggregate."""
         return [
-            told
+            bias
             for each in self.subject.aggregates
-            for told in self._biased(each, self._sums[each.name], None)
+            for bias in self._biased(each, self._sums[each.name], None)
         ]
 
-    def told_of(self, group: LateGroup, codes: Codes) -> list[Bias]:
+    def biases_of(self, group: LateGroup, codes: Codes) -> list[Bias]:
         """What it would do to the numbers of a group that is late more often than others."""
         nth = codes.names.index(group.value)
         found: list[Bias] = []

@@ -145,9 +145,9 @@ def _body(found: Advice) -> Iterator[str]:
 
 def _advised(each: Advised, found: Advice) -> str:
     now = "not said" if each.current is None else format_duration(each.current)
-    told = "" if found.kind != "log" else "as it is" if not each.changes else f"now {now}"
+    current = "" if found.kind != "log" else "as it is" if not each.changes else f"now {now}"
     return (
-        f'<p class="setting"><code>{escape(each.field)}: <b>{each.written}</b></code> <span class="pale">{told}<br>'
+        f'<p class="setting"><code>{escape(each.field)}: <b>{each.written}</b></code> <span class="pale">{current}<br>'
         f"{escape(each.reason)}</span></p>"
     )
 
@@ -205,7 +205,7 @@ def _groups(found: Advice) -> Iterator[str]:
 
 def _group(found: GroupDelays) -> list[str]:
     both = (found.age.percentiles, found.behind.percentiles)
-    shown = [told.get(share) for told in both for share in (0.5, 0.99, 0.999)]
+    shown = [percentiles.get(share) for percentiles in both for share in (0.5, 0.99, 0.999)]
     return [
         "<i>null</i>" if found.value is None else escape(found.value),
         f"{found.age.count:,}",

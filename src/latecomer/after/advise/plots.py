@@ -106,10 +106,10 @@ def histogram(
             width, kind = max(scale(high + 1) - left - 1, 1.5), "bar"
         top = _y(min(count / total / most, 1.0))
         height = round(max(_y(0) - top, 1 if count else 0), 1)
-        told = f"{shown_duration(low)} to {shown_duration(high)}: {count:,} events"
+        tip = f"{shown_duration(low)} to {shown_duration(high)}: {count:,} events"
         lines.append(
             f'<rect class="{kind}" x="{left:.1f}" y="{_y(0) - height:.1f}" width="{width:.1f}" height="{height}">'
-            f"<title>{escape(told)}</title></rect>"
+            f"<title>{escape(tip)}</title></rect>"
         )
         if cut and count == counts[0]:
             lines.append(
@@ -141,8 +141,8 @@ def curves(
         path = " ".join(f"{x},{y}" for x, y in placed)
         lines.append(f'<polyline class="line line{nth}" points="{path}"/>')
         for (x, y), (delay, share) in zip(placed, points, strict=True):
-            told = f"{name}, delay {shown_duration(delay)}: {share:.3%}"
+            tip = f"{name}, delay {shown_duration(delay)}: {share:.3%}"
             lines.append(
-                f'<circle class="dot line{nth}" cx="{x}" cy="{y}" r="3.5"><title>{escape(told)}</title></circle>'
+                f'<circle class="dot line{nth}" cx="{x}" cy="{y}" r="3.5"><title>{escape(tip)}</title></circle>'
             )
     return "\n".join([*lines, "</svg>"])

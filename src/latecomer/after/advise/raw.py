@@ -161,7 +161,7 @@ class RawHistory(History):
         return self._walked(tick, code, largest, events) if quick is None else quick
 
     def _lengthen(self, heads: _Heads) -> None:
-        """Longer ticks, where there are too many and nobody has said how long they should be."""
+        """Longer ticks, where there are too many and their length is not given."""
         while self.source.every is None and self.every < _TICKS[-1] and heads.too_many():
             longer = next(each for each in _TICKS if each > self.every)
             heads.lengthen(longer // self.every)
@@ -484,10 +484,10 @@ def _numeric(values: pa.Array) -> pa.Array:
     if not pa.types.is_string(values.type):
         return values
     whole = pc.match_substring_regex(values, r"^\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?\s*$")
-    told = pc.if_else(
+    digits = pc.if_else(
         pc.fill_null(whole, False), pc.utf8_trim_whitespace(values), pa.scalar(None, pa.string())
     )
-    return told.cast(pa.float64())
+    return digits.cast(pa.float64())
 
 
 def _micros(values: pa.Array, source: RawSource, option: str) -> tuple[Whole, Flags]:

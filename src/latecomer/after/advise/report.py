@@ -207,7 +207,7 @@ def advise(history: History, wanted: Wanted) -> Advice:
     partitions = first.partitions.groups() if len(course.partitions) > 1 else []
     own = advice.own_delays(delay, {str(name): behind for name, _, behind in partitions}, wish)
     advised = [
-        Advised("watermark.delay", delay, reason, _delay_of(history), _says(strategy, "delay")),
+        Advised("watermark.delay", delay, reason, _delay_of(history), _sets(strategy, "delay")),
         *(
             Advised(
                 f"watermark.delays.{name}", value, why, _own_delay(strategy, name), name in _delays(strategy)
@@ -240,7 +240,7 @@ def advise(history: History, wanted: Wanted) -> Advice:
         delay,
         second.late_groups,
         second.biases,
-        first.producers.told(),
+        first.producers.skews(),
         _that_fit(advised, history.subjects),
         cautions,
         [*history.notes, *_notes(first)],
@@ -295,8 +295,8 @@ def _idle_and_future(history: History, first: First) -> list[Advised]:
         now = strategy.idle_after
         found.append(Advised("watermark.idle_after", idle, reason, now, now is not None))
     future, reason = advice.future_for(first.age)
-    said = "max_future" in strategy.model_fields_set
-    found.append(Advised("watermark.max_future", future, reason, strategy.max_future, said))
+    is_set = "max_future" in strategy.model_fields_set
+    found.append(Advised("watermark.max_future", future, reason, strategy.max_future, is_set))
     return found
 
 
@@ -342,7 +342,7 @@ def _own_delay(strategy: Strategy, partition: str) -> int | None:
     return _delays(strategy).get(partition)
 
 
-def _says(strategy: Strategy, name: str) -> bool:
+def _sets(strategy: Strategy, name: str) -> bool:
     return name in strategy.model_fields_set
 
 
@@ -372,8 +372,8 @@ def _output_report(
 
 def _window_in_words(subject: Subject) -> str:
     window = subject.window
-    said = window.model_dump(mode="json", exclude_defaults=True, by_alias=True)
-    return ", ".join(f"{name} {value}" for name, value in said.items())
+    settings = window.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+    return ", ".join(f"{name} {value}" for name, value in settings.items())
 
 
 # As JSON
@@ -424,7 +424,7 @@ PANES = (
     "retained",
     "retained_bytes",
 )
-"""What cannot be told from a sample: a pane is there or not, however many of its events are."""
+"""What cannot be computed from a sample: a pane is there or not, however many of its events are."""
 
 
 def _output(found: OutputReport, sampled: bool) -> dict[str, Any]:

@@ -23,7 +23,7 @@ _DURATION = pa.duration("us")
 
 
 def document(explanation: Explanation, most: int | None = None) -> dict[str, Any]:
-    """Everything an explanation tells; at most so many events are listed in each group, all if None."""
+    """Everything an explanation shows; at most so many events are listed in each group, all if None."""
     start, end = explanation.window
     return {
         "output": explanation.output,
@@ -35,7 +35,7 @@ def document(explanation: Explanation, most: int | None = None) -> dict[str, Any
         "filter": explanation.filter,
         "stands": None if explanation.stands is None else _plain_values(explanation.stands),
         "reconciled": explanation.reconciled,
-        "panes": [_pane(explanation, told, most) for told in explanation.panes],
+        "panes": [_pane(explanation, published, most) for published in explanation.panes],
         "untold": group(explanation, explanation.untold, most),
         "left_out": {
             fate.value: group(explanation, events, most) for fate, events in explanation.left_out.items()
@@ -45,8 +45,8 @@ def document(explanation: Explanation, most: int | None = None) -> dict[str, Any
     }
 
 
-def _pane(explanation: Explanation, told: Published, most: int | None) -> dict[str, Any]:
-    pane = told.pane
+def _pane(explanation: Explanation, published: Published, most: int | None) -> dict[str, Any]:
+    pane = published.pane
     return {
         "window_start": written(pane.window.start),
         "window_end": written(pane.window.end),
@@ -55,22 +55,22 @@ def _pane(explanation: Explanation, told: Published, most: int | None) -> dict[s
         "op": pane.op.value,
         "is_last": pane.is_last,
         "values": _plain_values(pane.values),
-        "before": None if told.before is None else _plain_values(told.before),
-        "difference": _plain_values(told.differences),
+        "before": None if published.before is None else _plain_values(published.before),
+        "difference": _plain_values(published.differences),
         "batch": pane.batch,
-        "known_at": written(explanation.known_at(told)),
+        "known_at": written(explanation.known_at(published)),
         "published_at": written(pane.published_at),
         "batch_ended_at": written(pane.ended_at),
         "fired_at": written(pane.fired_at),
         "watermark": written(pane.watermark),
-        "why": explanation.why(told),
-        "where": explanation.under(told).where,
-        "took_in": group(explanation, told.took, most),
-        "lost": group(explanation, told.lost, most),
+        "why": explanation.why(published),
+        "where": explanation.under(published).where,
+        "took_in": group(explanation, published.took, most),
+        "lost": group(explanation, published.lost, most),
         "check": {
-            "agrees": told.check.agrees,
-            "compared": list(told.check.compared),
-            "reason": told.check.reason,
+            "agrees": published.check.agrees,
+            "compared": list(published.check.compared),
+            "reason": published.check.reason,
         },
     }
 

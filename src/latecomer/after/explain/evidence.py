@@ -68,7 +68,7 @@ class Evidence:
         return marked_repeats(self._judgeable(self._rows(table, wanted, stretch)))
 
     def duplicates(self, stretch: Window) -> list[Event]:
-        """The rows that were told to be duplicates; they met no watermark."""
+        """The rows that were found to be duplicates; they met no watermark."""
         table = self.store.duplicates
         rows = self._rows(table, _touching(table.files(), stretch), stretch)
         return [self._event(row, BEGIN_OF_TIME) for row in rows]

@@ -84,13 +84,17 @@ class Explanation:
             return None
         if self.rules.accumulation is not Accumulation.DISCARDING:
             return inserts[-1].values
-        back = {(told.pane.window, told.pane.sequence) for told in self.panes if told.pane.op is Op.RETRACT}
+        back = {
+            (published.pane.window, published.pane.sequence)
+            for published in self.panes
+            if published.pane.op is Op.RETRACT
+        }
         stated = [
-            told.pane
-            for told in self.panes
-            if told.pane.op is Op.INSERT
-            and told.pane.window == self.window
-            and (told.pane.window, told.pane.sequence) not in back
+            published.pane
+            for published in self.panes
+            if published.pane.op is Op.INSERT
+            and published.pane.window == self.window
+            and (published.pane.window, published.pane.sequence) not in back
         ]
         return {
             name: aggregate.add_up([pane.values[name] for pane in stated])
@@ -100,33 +104,33 @@ class Explanation:
     @property
     def reconciled(self) -> bool:
         """Whether every pane holds what the log says."""
-        return all(told.check.agrees is not False for told in self.panes)
+        return all(published.check.agrees is not False for published in self.panes)
 
-    def why(self, told: Published) -> str:
+    def why(self, published: Published) -> str:
         """In a sentence, why a pane was published."""
-        if told.pane.timing is Timing.CORRECTION and told.pane.op is Op.INSERT:
-            rebuild = self.rebuilds.get(told.pane.batch, "a correction")
+        if published.pane.timing is Timing.CORRECTION and published.pane.op is Op.INSERT:
+            rebuild = self.rebuilds.get(published.pane.batch, "a correction")
             return f"{rebuild}: the number was computed anew"
-        return _why(told, self.under(told))
+        return _why(published, self.under(published))
 
-    def known_at(self, told: Published) -> int | None:
+    def known_at(self, published: Published) -> int | None:
         """When a pane was known, by the clock that was asked for."""
-        return told.pane.published_at if self.clock is Clock.PUBLISHED else self.drawn_at(told)
+        return published.pane.published_at if self.clock is Clock.PUBLISHED else self.drawn_at(published)
 
-    def drawn_at(self, told: Published) -> int | None:
+    def drawn_at(self, published: Published) -> int | None:
         """Where a pane stands on the arrival clock: at the end of its batch, or where it was fired."""
-        moments = [told.pane.ended_at, told.pane.fired_at]
+        moments = [published.pane.ended_at, published.pane.fired_at]
         if self.clock is Clock.ARRIVAL:
             moments.reverse()
         return moments[1] if moments[0] is None else moments[0]
 
-    def under(self, told: Published) -> Output:
+    def under(self, published: Published) -> Output:
         """The output as it was when a pane was published."""
-        return in_force(self.periods, told.pane.batch) if self.periods else self.rules
+        return in_force(self.periods, published.pane.batch) if self.periods else self.rules
 
-    def defined_otherwise(self, told: Published) -> str | None:
+    def defined_otherwise(self, published: Published) -> str | None:
         """What a pane's number meant, where that is not what the output means now."""
-        then, now = self.under(told), self.rules
+        then, now = self.under(published), self.rules
         changed = [
             f"{name} is {each}" for name, each in then.aggregates.items() if now.aggregates.get(name) != each
         ]
@@ -170,7 +174,7 @@ def explain(
     case = _Case(finder, place, to_micros(window), compute)
     found = replace(case.explained(), clock=clock)
     empty = not (found.panes or found.untold or any(found.left_out.values()))
-    if empty and not place.told:
+    if empty and not place.published:
         raise finder.nothing(to_micros(window), key or {})
     return found
 
@@ -194,18 +198,18 @@ class _Case:
         self._note_coverage()
         judged = self._judged()
         panes = self._panes()
-        told, untold = follow(panes, judged, self._rules, self._passes)
-        left_out = self._left_out(judged, [*(each for pane in told for each in pane.took), *untold])
+        published, unpublished = follow(panes, judged, self._rules, self._passes)
+        left_out = self._left_out(judged, [*(each for pane in published for each in pane.took), *unpublished])
         self._note_repairs(judged)
         self._note_filters()
-        self._note_checks(told)
+        self._note_checks(published)
         return Explanation(
             self.finder.name,
             self.output,
-            self._shown_window(told),
+            self._shown_window(published),
             self.place.key,
-            told,
-            untold,
+            published,
+            unpublished,
             left_out,
             self.store.measures(),
             self.filters.state,
@@ -268,13 +272,13 @@ class _Case:
         )
         return {row["batch"]: to_micros(row["ended"]) for row in rows.to_pylist()}
 
-    def _shown_window(self, told: Sequence[Published]) -> Window:
+    def _shown_window(self, published: Sequence[Published]) -> Window:
         """Of a session, the window it has now: where it has become several, the one that was asked for."""
-        if not self._session or not told:
+        if not self._session or not published:
             return self.place.window
-        windows = [pane.window for pane in standing(told)]
+        windows = [pane.window for pane in standing(published)]
         asked = [window for window in windows if window.start <= self.moment < window.end]
-        return (asked or windows or [told[-1].pane.window])[-1]
+        return (asked or windows or [published[-1].pane.window])[-1]
 
     # Events
 
@@ -288,7 +292,7 @@ class _Case:
         judged = judged_sessions(events, self._periods, self.filters.passes)
         if self.filters.unknown:
             judged = [Judged(each.event, None) for each in judged]
-        if not self.place.told:
+        if not self.place.published:
             self.place = replace(self.place, window=self._session_asked_for(judged))
         return self._against_side_output([each for each in judged if _concerns(each, self.place.window)])
 
@@ -451,15 +455,15 @@ class _Case:
             return judged
         return replace(judged, reason=_reason(judged, in_force(self._periods, judged.event.batch)))
 
-    def _note_checks(self, told: Sequence[Published]) -> None:
+    def _note_checks(self, published: Sequence[Published]) -> None:
         """Where the log does not give what a pane says; and where it does though the filter is not known.
 
         So many events as the pane has, out of those before the filter, can only be the same ones.
         """
-        inserts = [each.check for each in told if each.pane.op is Op.INSERT]
+        inserts = [each.check for each in published if each.pane.op is Op.INSERT]
         if self.filters.state == NEEDS_SPARK and inserts and all(map(_counts_agree, inserts)):
             self.notes.append("every pane has as many events as are shown: the filter excluded none of them")
-        for each in told:
+        for each in published:
             if each.check.agrees is False:
                 cause = "the log does not hold what the pane was computed from"
                 if not self.covered:
@@ -498,8 +502,8 @@ def _came_before(first: Event | None) -> str:
     return f"its id had come before: batch {first.batch}, {first.file}, position {first.position}"
 
 
-def _why(told: Published, rules: Output) -> str:
-    pane = told.pane
+def _why(published: Published, rules: Output) -> str:
+    pane = published.pane
     if pane.op is Op.RETRACT:
         return f"sequence {pane.sequence} was taken back"
     match pane.timing:

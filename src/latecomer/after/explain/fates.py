@@ -110,11 +110,11 @@ def judged_sessions(events: Iterable[Event], periods: Periods, keeps: Keeps | No
     As `model.sessions.SessionBook`, with no more of a session than where it begins and ends.
     """
     sessions: list[Window] = []
-    told = []
+    judged = []
     for event in sorted(events, key=lambda each: each.order):
         rules = in_force(periods, event.batch)
         if not _kept(event, keeps):
-            told.append(Judged(event, Fate.FILTERED))
+            judged.append(Judged(event, Fate.FILTERED))
             continue
         window = _session(rules)
         stretch = window.stretch(event.event_time)
@@ -123,11 +123,11 @@ def judged_sessions(events: Iterable[Event], periods: Periods, keeps: Keeps | No
         joined = Window(
             min(each.start for each in (stretch, *touched)), max(each.end for each in (stretch, *touched))
         )
-        judged = _judged(event, final[0] if final else joined, periods, None)
-        if not final and judged.fate in ACCEPTED:
+        one = _judged(event, final[0] if final else joined, periods, None)
+        if not final and one.fate in ACCEPTED:
             sessions = [*(each for each in sessions if each not in touched), joined]
-        told.append(judged)
-    return told
+        judged.append(one)
+    return judged
 
 
 def connected(events: Sequence[Event], around: Window, window: Session) -> Window:

@@ -1,6 +1,6 @@
 """The life of one number: its panes in order, and the events that each took in.
 
-Pure: panes and judged events go in, told panes come out. A pane is held against the log before anything
+Pure: panes and judged events go in, published panes come out. A pane is held against the log before anything
 is claimed of it: the events that should be in it must give its counts and sums.
 """
 
@@ -60,7 +60,7 @@ class Published:
     """A pane, the number it followed, and the events that it took in and no pane before it had.
 
     A session that swallowed others follows all of them: `before` is what they came to together, null
-    where that cannot be said. `lost` are the events that these held and this one does not.
+    where that cannot be known. `lost` are the events that these held and this one does not.
     """
 
     pane: LifePane
@@ -123,8 +123,8 @@ def follow(
     Each pane is held against the rules and the `where` of the batch that published it.
     """
     following = _Following(events, rules, passes)
-    told = [following.told(pane) for pane in panes]
-    return told, [each for each in events if following.waits(each)]
+    published = [following.take(pane) for pane in panes]
+    return published, [each for each in events if following.waits(each)]
 
 
 class _Following:
@@ -145,7 +145,8 @@ class _Following:
         self.rebuilt: dict[Window, int] = {}
         """The windows that were computed anew from the log, and by which batch."""
 
-    def told(self, pane: LifePane) -> Published:
+    def take(self, pane: LifePane) -> Published:
+        """The next pane, with the number it followed and the events that it took in."""
         if pane.op is Op.RETRACT:
             self.back.append(self.standing.get(pane.window, {}).pop(pane.sequence, (pane, ())))
             return Published(pane)
@@ -153,8 +154,8 @@ class _Following:
         held = [each for each in self.events if self._holds(pane, each, rules)]
         discards = rules.accumulation is Accumulation.DISCARDING
         own = self.standing.setdefault(pane.window, {})
-        said = {id(each) for _, events in own.values() for each in events} if discards else set()
-        stating = [each for each in held if id(each) not in said]
+        counted = {id(each) for _, events in own.values() for each in events} if discards else set()
+        stating = [each for each in held if id(each) not in counted]
         check = checked(pane, stating, rules, empty=not held)
         took = [each for each in held if id(each) not in self.taken]
         if pane.timing is Timing.CORRECTION and not check.agrees:
@@ -164,7 +165,7 @@ class _Following:
         replaced = self._replaced(pane, rules)
         kept = {id(each) for each in held}
         lost = [each for _, events in replaced for each in events if id(each) not in kept]
-        told = Published(
+        published = Published(
             pane, _together([each for each, _ in replaced], rules), took, check, lost if check.agrees else ()
         )
         self.taken |= kept
@@ -173,7 +174,7 @@ class _Following:
         own[pane.sequence] = pane, stating
         if pane.timing is not Timing.EARLY:
             self.closed.add(pane.batch)
-        return told
+        return published
 
     def waits(self, judged: Judged) -> bool:
         """Whether an event was accepted and is in no pane yet, by the `where` that will judge it."""
@@ -247,9 +248,9 @@ def checked(pane: LifePane, stating: Sequence[Judged], rules: Rules, empty: bool
     expected: dict[str, tuple[Any, Any]] = {}
     if pane.events is not None:
         expected[EVENTS] = pane.events, len(stating)
-    for measure, said in pane.measures.items():
-        if said is not None:
-            expected[measure] = said, total(stating, measure)
+    for measure, in_pane in pane.measures.items():
+        if in_pane is not None:
+            expected[measure] = in_pane, total(stating, measure)
     for name, aggregate in rules.exact.items():
         values = [_value(each, aggregate) for each in stating]
         # The values come last: they are what is published.
@@ -257,9 +258,9 @@ def checked(pane: LifePane, stating: Sequence[Judged], rules: Rules, empty: bool
     if not expected:
         return Check(None, reason="the output has no count or sum that could be compared with the log")
     wrong = [
-        f"{name} is {there} by the log and {said} in the pane"
-        for name, (said, there) in expected.items()
-        if said != there
+        f"{name} is {by_log} by the log and {in_pane} in the pane"
+        for name, (in_pane, by_log) in expected.items()
+        if in_pane != by_log
     ]
     return Check(not wrong, tuple(expected), "; ".join(wrong) or None)
 
@@ -270,11 +271,11 @@ def total(events: Iterable[Judged], measure: str) -> Any:
         return sum((each.event.payload[measure] or 0 for each in events), 0)
 
 
-def standing(told: Sequence[Published]) -> list[LifePane]:
+def standing(panes: Sequence[Published]) -> list[LifePane]:
     """The panes that stand: of each window the last one, unless it was taken back."""
     last: dict[Window, LifePane] = {}
-    for each in told:
-        pane = each.pane
+    for published in panes:
+        pane = published.pane
         if pane.op is Op.INSERT:
             last[pane.window] = pane
         elif pane.window in last and last[pane.window].sequence == pane.sequence:

@@ -72,7 +72,7 @@ class _Scale:
 class _Dot:
     x: float
     value: Any
-    told: Published
+    published: Published
 
 
 class _Drawing:
@@ -107,7 +107,7 @@ class _Drawing:
     # What is drawn
 
     def _numeric(self) -> list[str]:
-        inserts = [told.pane for told in self.found.panes if told.pane.op is Op.INSERT]
+        inserts = [published.pane for published in self.found.panes if published.pane.op is Op.INSERT]
         return [
             name
             for name in self.found.rules.aggregates
@@ -117,13 +117,15 @@ class _Drawing:
     def _events(self, fate: Fate) -> Sequence[Judged]:
         if fate in self.found.left_out:
             return self.found.left_out[fate]
-        accepted = [each for told in self.found.panes for each in told.took] + list(self.found.untold)
+        accepted = [each for published in self.found.panes for each in published.took] + list(
+            self.found.untold
+        )
         return [each for each in accepted if (each.fate or Fate.ON_TIME) is fate]
 
     def _time(self) -> TimeAxis:
         """From the first thing that happened to the last; the window too, unless it is all of time."""
-        inserts = [told for told in self.found.panes if told.pane.op is Op.INSERT]
-        dots = [at for told in inserts if (at := self.found.drawn_at(told)) is not None]
+        inserts = [published for published in self.found.panes if published.pane.op is Op.INSERT]
+        dots = [at for published in inserts if (at := self.found.drawn_at(published)) is not None]
         arrivals = [[each.event.arrival_time for each in self._events(fate)] for fate in self.rows]
         moments = {*dots, *(bound(row) for row in arrivals for bound in (min, max))}
         start, end = self.found.window
@@ -141,7 +143,7 @@ class _Drawing:
         start, end = self.found.window
         yield _text(_RIGHT, 46, f"window {_full(start)} to {_full(end)}", _PALE)
         x = float(_RIGHT)
-        present = dict.fromkeys(told.pane.timing for told in self.found.panes)
+        present = dict.fromkeys(published.pane.timing for published in self.found.panes)
         for timing in present:
             yield f'<circle cx="{x + 5}" cy="64" r="5" fill="{COLOURS[timing]}"/>'
             yield _text(x + 15, 68, timing.value, _PALE)
@@ -194,22 +196,22 @@ class _Drawing:
         adds = self.found.rules.accumulation is Accumulation.DISCARDING
         dots: dict[Window, list[_Dot]] = {}
         beside: Counter[int] = Counter()
-        for told in self.found.panes:
-            pane, at = told.pane, self.found.drawn_at(told)
+        for published in self.found.panes:
+            pane, at = published.pane, self.found.drawn_at(published)
             if at is None:
                 continue
             line = dots.setdefault(pane.window, [])
-            said = pane.values.get(name)
-            value = said if is_number(said) else None
+            stated = pane.values.get(name)
+            value = stated if is_number(stated) else None
             # Panes of one moment would hide one another. What is taken back goes where the next one stands.
             x = self.time(at, beside[at])
             if pane.op is Op.RETRACT:
-                line.append(_Dot(x, None, told))
+                line.append(_Dot(x, None, published))
                 continue
             beside[at] += 1
             if adds and value is not None and line and line[-1].value is not None:
                 value = self.found.rules.aggregates[name].add_up([line[-1].value, value])
-            line.append(_Dot(x, value, told))
+            line.append(_Dot(x, value, published))
         return dots
 
     def _steps(self, dots: Sequence[_Dot], scale: _Scale) -> Iterator[str]:
@@ -228,8 +230,8 @@ class _Drawing:
             level = y
 
     def _dot(self, dot: _Dot, scale: _Scale) -> str:
-        pane = dot.told.pane
-        at = self.found.drawn_at(dot.told)
+        pane = dot.published.pane
+        at = self.found.drawn_at(dot.published)
         tip = f"{_short(dot.value)}: {pane.sequence} {pane.timing}, batch {pane.batch}, {_full(at or 0)}"
         return (
             f'<circle cx="{round(dot.x, 1)}" cy="{scale(float(dot.value))}" r="{self.radius}" '

@@ -36,7 +36,7 @@ class Place:
 
     window: Window
     key: Mapping[str, Any]
-    told: bool = True
+    published: bool = True
     """Whether a table of the output knows it; else only the log does, if anything."""
 
 
@@ -65,7 +65,7 @@ class Finder:
             named = dict(zip(self.output.by, keys[0], strict=True))
             return Place(self._one_window(at, [window for window, _ in found], named), named)
         if set(key) == set(self.output.by):
-            return Place(self._by_time(at), self._values(key), told=False)
+            return Place(self._by_time(at), self._values(key), published=False)
         raise self.nothing(at, key)
 
     def windows_of(self, key: Mapping[str, Any]) -> list[Window]:

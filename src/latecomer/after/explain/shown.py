@@ -56,28 +56,28 @@ def _standing(found: Explanation) -> str:
 def _panes(found: Explanation) -> Iterator[str]:
     heads = ["", "timing", "op", *found.rules.aggregates, "took in", "batch", "published at", "why", "check"]
     count = len(found.rules.aggregates)
-    rows = [_pane(found, told) for told in found.panes]
+    rows = [_pane(found, published) for published in found.panes]
     yield from table(heads, rows, numbers=[0, *range(3, 5 + count)], words=[len(heads) - 2])
 
 
-def _pane(found: Explanation, told: Published) -> list[str | None]:
-    pane, check = told.pane, told.check
+def _pane(found: Explanation, published: Published) -> list[str | None]:
+    pane, check = published.pane, published.check
     agrees = {True: "as the log says", False: f"not as the log says: {check.reason}", None: "not compared"}
     return [
         str(pane.sequence),
         pane.timing.value,
         pane.op.value,
-        *(_amount(told, name) for name in found.rules.aggregates),
-        "" if pane.op is Op.RETRACT else f"{len(told.took):,}",
+        *(_amount(published, name) for name in found.rules.aggregates),
+        "" if pane.op is Op.RETRACT else f"{len(published.took):,}",
         str(pane.batch),
         written(pane.published_at),
-        found.why(told),
+        found.why(published),
         agrees[check.agrees],
     ]
 
 
-def _amount(told: Published, name: str) -> str | None:
-    value, by = told.pane.values.get(name), told.differences.get(name)
+def _amount(published: Published, name: str) -> str | None:
+    value, by = published.pane.values.get(name), published.differences.get(name)
     if value is None:
         return None
     return _value(value) + (f" ({'+' if by > 0 else ''}{_value(by)})" if by else "")

@@ -55,8 +55,8 @@ def _id_sql(store: Store) -> str:
 def of_topics(
     pipeline: Pipeline, newest: int | None = None, watch: Callable[[int, int], None] = lambda *_: None
 ) -> Inventory:
-    """The messages of a pipeline's topics as they are now; with `newest`, so many of each partition. `watch` is told
-    how many messages were read, and how many there are."""
+    """The messages of a pipeline's topics as they are now; with `newest`, so many of each partition. `watch` is called
+    with how many messages were read, and how many there are."""
     found = Inventory()
     kafka = [
         (view.source.kafka, view.format.id_header if isinstance(view.format, RegisteredJson) else None)

@@ -9,7 +9,7 @@ from typing import Any
 
 MAGIC, HEAD = 0, 5
 MOST_SHAPES = 1_000
-"""How many shapes are told apart; what has yet another is counted as `OTHER`."""
+"""So many shapes are counted apart; what has yet another is counted as `OTHER`."""
 DEEPEST, MOST_FIELDS = 8, 100
 _DIGITS, _MOST_DIGITS = set(b"0123456789"), 10
 LARGEST_ID = (1 << 31) - 1

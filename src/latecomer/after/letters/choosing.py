@@ -231,7 +231,7 @@ class _Forms:
         content = (letter["raw"] or "").encode() if letter["raw_bytes"] is None else letter["raw_bytes"]
         if text is not None:
             content = text.encode()
-        # What could be parsed is told as JSON, and a correction may be.
+        # What could be parsed is kept as JSON, and a correction may be JSON too.
         as_json = (
             filed_as not in (UNREADABLE, INVALID_RECORD, UNKNOWN_FIELDS)
             if text is None
@@ -274,5 +274,5 @@ class _Forms:
     def _folders(self, origin: str) -> dict[str, str]:
         if self.files is None:
             return {}
-        said = self.files.path.folder_values(str(SourceFile(unquote(origin), 0, 0).local))
-        return {name: value for name, value in said.items() if value is not None}
+        values = self.files.path.folder_values(str(SourceFile(unquote(origin), 0, 0).local))
+        return {name: value for name, value in values.items() if value is not None}

@@ -25,7 +25,7 @@ KEYS = {
 def asked_for(
     where: str | None, fix: Mapping[str, Any], place: str, source: str | None = None
 ) -> tuple[Choice, Fix]:
-    """Which dead letters are meant, and what is to be done to them; `place` is where it was said."""
+    """Which dead letters are meant, and what is to be done to them; `place` is where this was asked, for errors."""
     unknown = [key for key in fix if key not in KEYS and not key.startswith(COLUMN)]
     if unknown:
         known = ", ".join(KEYS)
@@ -37,11 +37,11 @@ def asked_for(
         problem = Problem("raw", "cannot be beside text", fix["raw"], "leave one of them out", place)
         raise PipelineError([problem])
     columns = {key.removeprefix(COLUMN): value for key, value in fix.items() if key.startswith(COLUMN)}
-    said = {"where": where, "format": fix.get("format"), "unit": fix.get("unit"), "raw": fix.get("raw")}
+    given = {"where": where, "format": fix.get("format"), "unit": fix.get("unit"), "raw": fix.get("raw")}
     wrong = [
         Problem(name, "has the wrong kind of value", value, "give text", place)
-        for name, value in [*said.items(), *((f"{COLUMN}{name}", each) for name, each in columns.items())]
-        if not isinstance(value, str) and not (value is None and name in said)
+        for name, value in [*given.items(), *((f"{COLUMN}{name}", each) for name, each in columns.items())]
+        if not isinstance(value, str) and not (value is None and name in given)
     ]
     if wrong:
         raise PipelineError(wrong)

@@ -98,13 +98,13 @@ def replay_letters(
 ) -> ReplayedLetters:
     """Replay the dead letters that are chosen; with `dry_run` nothing is changed, and a run may be at work.
 
-    `place` is where choice and fix were said, for errors.
+    `place` is where choice and fix were given, for errors.
     """
     require_kind(
         "replay_dead_letters", (SparkSession, type(None)), "a SparkSession, or leave it out", spark=spark
     )
     store = _opened(pipeline)
-    with _said_in(place):
+    with _mistakes_in(place):
         choice.check()
         source = chosen_source(store, choice)
         if problems := [*fix.mistakes(pipeline.views[source], store.columns.read_from(source))]:
@@ -115,7 +115,7 @@ def replay_letters(
         if dry_run:
             session = _session(store, source, spark, choice, fix, place)
             timeline = TimelineKeeper(store.watermarks, pipeline.watermark).timeline
-            with _said_in(place):
+            with _mistakes_in(place):
                 return _Trial(EventLog(session, store), source, timeline, choice, fix, folder).report()
         require_writable(store.root)
         with _held(store):
@@ -124,7 +124,7 @@ def replay_letters(
             with closing(Engine(session, open_store(pipeline), reports.append)) as engine:
                 engine.start()
                 engine.require_whole_log("replay of dead letters")
-                with _said_in(place):
+                with _mistakes_in(place):
                     trial = _Trial(engine.log, source, engine.keeper.timeline, choice, fix, folder)
                 return _taken_in(engine, reports, trial)
 
@@ -141,7 +141,7 @@ def _taken_in(engine: Engine, reports: Sequence[BatchReport], trial: _Trial) -> 
 
 
 def _opened(pipeline: Pipeline) -> Store:
-    """The store, fit to be written to; every reason why not is told before Spark starts."""
+    """The store, fit to be written to; every reason why not is reported before Spark starts."""
     if problems := checks.check(pipeline):
         raise PipelineError(problems)
     keep_private(pipeline)
@@ -162,7 +162,7 @@ def _session(
         spark or build_session(pipeline.name, store.root / "logs" / "letters.log", **needed)
     )
     check_predicates(session, store)
-    with _said_in(place):
+    with _mistakes_in(place):
         choice.check_on(session)
         columns = store.columns.read_from(source)
         fix.check(empty_texts(session, columns), pipeline.views[source], columns)
@@ -170,8 +170,8 @@ def _session(
 
 
 @contextmanager
-def _said_in(place: str) -> Iterator[None]:
-    """Mistakes are told with the place in which they were made."""
+def _mistakes_in(place: str) -> Iterator[None]:
+    """Mistakes are reported with the place in which they were made."""
     try:
         yield
     except PipelineError as error:
@@ -226,11 +226,11 @@ class _Trial:
         letters = self.picked.letters
         dead = [(number, *outcome) for number, outcome in enumerate(self.outcome) if outcome is not None]
         still = letters.take(pa.array([number for number, _, _ in dead], pa.int64()))
-        told = {
+        columns = {
             "reason": [reason for _, reason, _ in dead],
             "detail": [self.records.lost.get(number, detail) for number, _, detail in dead],
         }
-        for name, values in told.items():
+        for name, values in columns.items():
             still = still.set_column(still.schema.get_field_index(name), name, pa.array(values, pa.string()))
         rows = still.select(STILL_DEAD.names).cast(STILL_DEAD)
         return ReplayedLetters(letters.num_rows, letters.num_rows - len(dead), rows, None)
@@ -277,7 +277,7 @@ class _Trial:
         """The outcome as `repairs` has it."""
         letters, count = self.picked.letters, self.picked.letters.num_rows
         amounts = self._amounts()
-        told = [outcome or (None, None) for outcome in self.outcome]
+        reasons = [outcome or (None, None) for outcome in self.outcome]
         columns = {
             "batch": [batch] * count,
             "letter_batch": letters["batch"].to_pylist(),
@@ -286,8 +286,8 @@ class _Trial:
             "position": letters["position"].to_pylist(),
             "first_arrival_time": letters["arrival_time"].to_pylist(),
             "repaired": [outcome is None for outcome in self.outcome],
-            "reason": [reason for reason, _ in told],
-            "detail": [detail for _, detail in told],
+            "reason": [reason for reason, _ in reasons],
+            "detail": [detail for _, detail in reasons],
             "amounts": [
                 amounts.get(number, []) if outcome is None else []
                 for number, outcome in enumerate(self.outcome)

@@ -184,6 +184,6 @@ def _count(part: _Part, checks: Checks, found: Drift, examples: int) -> None:
 
 
 def _example(part: _Part, number: int, kind: str, row: Mapping[str, Any], checks: Checks) -> Example:
-    said = {name: values[number] for name, values in part.envelope.items()}
+    envelope = {name: values[number] for name, values in part.envelope.items()}
     expected = {column: each.of(row) for column, each in checks.expressions.items()}
-    return Example(kind, **said, values=row, expected=expected)
+    return Example(kind, **envelope, values=row, expected=expected)

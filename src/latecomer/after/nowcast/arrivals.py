@@ -1,6 +1,6 @@
 """The newest events of the log, as one output sees them: when they happened and came, their key, what they add.
 
-Only as much of the log is read as past windows are needed. Files tell the newest event time in them, so it is known
+Only as much of the log is read as past windows are needed. Files name the newest event time in them, so it is known
 from which moment on every event was read.
 """
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from latecomer.after.nowcast.arrivals import TAKEN_IN, Arrivals, Key, newest_arrivals
 from latecomer.after.nowcast.history import History, hoped_for, looked_for
-from latecomer.after.nowcast.present import MOST_ROWS, Columns, Present, Told
+from latecomer.after.nowcast.present import MOST_ROWS, Columns, Present, RowNowcast
 from latecomer.after.nowcast.report import Nowcast
 from latecomer.after.reading.computed import OnlySpark
 from latecomer.after.reading.reader import Reader
@@ -26,7 +26,7 @@ from latecomer.model.windows import FIRST_MOMENT, TimedWindow, Windows
 
 PROBES = 4
 """At so many ages calibration is measured."""
-_TOLD = 0.02
+_LEAST_OPEN = 0.02
 """Where less than this share has come, or is to come, there is hardly anything to be right or wrong about."""
 
 
@@ -82,7 +82,7 @@ def _estimated(present: Present, history: History, arrivals: Arrivals) -> Nowcas
         name: arrivals.columns[name] for name in present.names.estimates if name not in arrivals.below_zero
     }
     probes = _probes(ages, history)
-    told: dict[int, Told] = {}
+    nowcasts: dict[int, RowNowcast] = {}
     probed: list[Filled] = []
     by_age: dict[int, list[int]] = {}
     for nth, row in enumerate(listed_rows):
@@ -93,12 +93,12 @@ def _estimated(present: Present, history: History, arrivals: Arrivals) -> Nowcas
         for nth in by_age.get(filled.age, []):
             row = listed_rows[nth]
             place = tuple(row[name] for name in book.place)
-            told[nth] = _one(
+            nowcasts[nth] = _one(
                 filled, len(history.starts), seen, place, wanted, held.get(place), present.watermark
             )
     columns = Columns(book, present.names, now)
     for nth, row in enumerate(listed_rows):
-        columns.add(row, told[nth])
+        columns.add(row, nowcasts[nth])
     measured = {
         column: calibrated(probed, [column], history.starts, history.whole_age)
         for column in dict.fromkeys(wanted.values() or [EVENTS])
@@ -130,23 +130,23 @@ def _one(
     wanted: Mapping[str, str],
     held: int | None,
     watermark: int,
-) -> Told:
+) -> RowNowcast:
     """What one number will probably be."""
     key = seen.codes.get(place[2:])
     start, end = to_micros(place[0]), to_micros(place[1])
     come = None if key is None else seen.of(start, end, key)
     if key is None or come is None:
-        return Told(reason="no event of it is in the part of the log that was read")
+        return RowNowcast(reason="no event of it is in the part of the log that was read")
     events = filled.chosen(EVENTS, key, before, start)
     found = events.estimate(come[EVENTS])
     if found is None:
         reason = f"{len(events)} past numbers had an event at this age, and {LEAST} are needed"
-        return Told(past=len(events), reason=reason)
+        return RowNowcast(past=len(events), reason=reason)
     number = come[EVENTS] if held is None else float(held)
     complete = min(number / found.value, 1.0) if found.value > 0 else None
     of = ("key" if events.alike else "all") + (f", same {events.like}" if events.like else "")
     if watermark >= end + seen.arrivals.settles_after:
-        return Told(complete, {}, found.past, of, settled=True)
+        return RowNowcast(complete, {}, found.past, of, settled=True)
     columns = {
         column: found
         if column == TAKEN_IN and filled.alike(EVENTS, TAKEN_IN) and come[EVENTS] == come[TAKEN_IN]
@@ -155,14 +155,16 @@ def _one(
     }
     estimates = {name: each for name, column in wanted.items() if (each := columns[column]) is not None}
     unlike = f"far beyond all {found.past} past numbers at this age" if found.unlike else None
-    return Told(complete, estimates, found.past, of, unlike)
+    return RowNowcast(complete, estimates, found.past, of, unlike)
 
 
 def _probes(ages: Sequence[int], history: History) -> list[int]:
     """The ages at which calibration is measured: some of those that numbers have now and that leave something open."""
     usual = [history.length // 2, history.length, history.length + history.whole_after // 2]
     for among in (ages, usual):
-        left = [age for age in sorted(set(among)) if _TOLD < history.fillings.share(age) < 1 - _TOLD]
+        left = [
+            age for age in sorted(set(among)) if _LEAST_OPEN < history.fillings.share(age) < 1 - _LEAST_OPEN
+        ]
         if len(left) > PROBES:
             left = [left[round(nth * (len(left) - 1) / (PROBES - 1))] for nth in range(PROBES)]
         if left:

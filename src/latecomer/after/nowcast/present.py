@@ -1,4 +1,4 @@
-"""The numbers of windows that are open or have closed recently, and what is said beside each."""
+"""The numbers of windows that are open or have closed recently, and what a nowcast adds to each."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Present:
         rows = self.rows(min(self.watermark, now) - self.book.output.settles_after)
         nothing = Columns(self.book, self.names, now)
         for row in rows.to_pylist():
-            nothing.add(row, Told(reason=reason))
+            nothing.add(row, RowNowcast(reason=reason))
         clock = None if now <= FIRST_MOMENT else now
         return Nowcast(
             self.book.name, nothing.beside(rows), self.names, clock, reason, remarks=tuple(self.remarks)
@@ -97,8 +97,8 @@ def _names(book: _Book) -> Names:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What is said of one number."""
+class RowNowcast:
+    """What a nowcast adds to one number."""
 
     complete: float | None = None
     estimates: Mapping[str, Estimate] = field(default_factory=dict)
@@ -130,19 +130,19 @@ class Columns:
             names.reason: pa.string(),
         }
 
-    def add(self, row: Mapping[str, Any], told: Told) -> None:
+    def add(self, row: Mapping[str, Any], nowcast: RowNowcast) -> None:
         names, columns = self.names, self.columns
         start = to_micros(row["window_start"])
         columns[names.age].append(None if self.now <= FIRST_MOMENT else self.now - start)
-        columns[names.complete].append(None if told.complete is None else round(told.complete, 4))
+        columns[names.complete].append(None if nowcast.complete is None else round(nowcast.complete, 4))
         for name, three in names.estimates.items():
-            found = told.estimates.get(name)
+            found = nowcast.estimates.get(name)
             values = [None] * 3 if found is None else self._written(name, found)
-            for column, value in zip(three, [row[name]] * 3 if told.settled else values, strict=True):
+            for column, value in zip(three, [row[name]] * 3 if nowcast.settled else values, strict=True):
                 columns[column].append(value)
-        columns[names.past].append(told.past)
-        columns[names.of].append(told.of)
-        columns[names.reason].append(told.reason)
+        columns[names.past].append(nowcast.past)
+        columns[names.of].append(nowcast.of)
+        columns[names.reason].append(nowcast.reason)
 
     def _written(self, name: str, found: Estimate) -> Sequence[Any]:
         """Whole numbers within the interval for a count; as many digits as the column has for a sum."""

@@ -81,7 +81,7 @@ class Nowcast:
 
     @property
     def notes(self) -> list[str]:
-        """What is to be said beside the rows, in words."""
+        """What is shown beside the rows, in words."""
         if self.refused is not None:
             return [f"no nowcast: {self.refused}", *self.remarks]
         return [self._basis(), *self._calibrated(), *self.warnings, *self.remarks]
@@ -104,10 +104,10 @@ class Nowcast:
                 continue
             held = f"{each.held} of {each.trials} held-back numbers ({each.coverage:.0%})"
             at = ", ".join(map(shown_duration, self.ages))
-            said = f"calibration of {name}: {held} lay in their interval, {at} after their windows began"
+            text = f"calibration of {name}: {held} lay in their interval, {at} after their windows began"
             if each.coverage > WIDE[1]:
-                said += "; more than it promises: numbers are small, or nearly whole at this age"
-            found.append(said)
+                text += "; more than it promises: numbers are small, or nearly whole at this age"
+            found.append(text)
         return found
 
     def __repr__(self) -> str:
@@ -125,8 +125,8 @@ class Nowcast:
             + "</tr>"
             for row in self.rows.slice(0, 100).to_pylist()
         )
-        said = "".join(f"<li>{escape(each)}</li>" for each in self.notes)
-        return f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table><ul>{said}</ul>"
+        notes = "".join(f"<li>{escape(each)}</li>" for each in self.notes)
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table><ul>{notes}</ul>"
 
 
 def _drifted(found: Drift) -> str:

@@ -80,12 +80,12 @@ class Span:
     def sql(self) -> str:
         """The same as a condition for DataFusion."""
         bounds = ((self.since, ">="), (self.until, "<"))
-        said = [
+        conditions = [
             f"window_start {op} {moment_literal(to_micros(bound))}"
             for bound, op in bounds
             if bound is not None
         ]
-        return " and ".join(said) or "true"
+        return " and ".join(conditions) or "true"
 
 
 @dataclass(frozen=True)
@@ -140,10 +140,10 @@ class Accounts:
         return self._summed(late, keys, inputs, FIRST_DELIVERY, e=self.store.events)
 
     def not_closed(self, standing: pa.Table) -> pa.Table:
-        """What is known of open windows beyond the results, and late events that no pane has told yet.
+        """What is known of open windows beyond the results, and late events that no pane has published yet.
 
         The states in `partials` hold it. An early pane stands among the results and in its state, and is
-        taken off here; what a session has told and will take back is taken off its state.
+        taken off here; what a session has published and will take back is taken off its state.
         """
         discards = self.output.accumulation is Accumulation.DISCARDING
         reached = self._watermark()
@@ -155,7 +155,7 @@ class Accounts:
             name: signed.format(self._wide(each, double_quoted(name))) for name, each in self.additive.items()
         }
         keys = {key: double_quoted(key) for key in self.layout.keys}
-        untold = self._summed(self.tables.partials, keys, inputs)
+        unpublished = self._summed(self.tables.partials, keys, inputs)
         # An early pane may be the last one of a window that has closed: then it stands for it.
         early = standing.filter(pc.equal(standing["timing"], Timing.EARLY))
         if reached is not None:
@@ -163,14 +163,14 @@ class Accounts:
                 pc.greater(early["window_end"].cast(TIMESTAMP), pa.scalar(reached, TIMESTAMP))
             )
         if discards or not early.num_rows:
-            return untold
-        told = {name: pc.negate(numbers(early[name], name)) for name in self.additive}
-        taken_off = pa.table({**{name: early[name] for name in self.place}, **told})
+            return unpublished
+        published = {name: pc.negate(numbers(early[name], name)) for name in self.additive}
+        taken_off = pa.table({**{name: early[name] for name in self.place}, **published})
         both = {
-            name: together([untold[name], taken_off[name]], name)
+            name: together([unpublished[name], taken_off[name]], name)
             if name in self.additive
-            else [untold[name], taken_off[name]]
-            for name in untold.schema.names
+            else [unpublished[name], taken_off[name]]
+            for name in unpublished.schema.names
         }
         return pa.concat_tables(
             [pa.table({name: pair[side] for name, pair in both.items()}) for side in (0, 1)]
@@ -185,7 +185,7 @@ class Accounts:
         return max((mark for mark in marks.values() if mark is not None), default=None)
 
     def dropped_in_ledger(self) -> Loose:
-        """What was dropped, as far as the ledger tells: of all windows together, in its own units."""
+        """What was dropped, as far as the ledger shows it: of all windows together, in its own units."""
         found = self._ledger("dropped")
         pairs = found.get(ASSIGNMENTS, Decimal(0))
         if not pairs:
@@ -300,10 +300,10 @@ class Accounts:
             return schema.empty_table()
         listed = [f"{sql} as {double_quoted(_INPUT + name)}" for name, sql in {**keys, **inputs}.items()]
         groups = ["window_start", "window_end", *(double_quoted(_INPUT + key) for key in keys)]
-        told = [f"{double_quoted(_INPUT + key)} as {double_quoted(key)}" for key in keys]
-        told += [f"sum({double_quoted(_INPUT + name)}) as {double_quoted(name)}" for name in inputs]
+        columns = [f"{double_quoted(_INPUT + key)} as {double_quoted(key)}" for key in keys]
+        columns += [f"sum({double_quoted(_INPUT + name)}) as {double_quoted(name)}" for name in inputs]
         rows = table.query(
-            f"select {', '.join([*groups[:2], *told])} from "
+            f"select {', '.join([*groups[:2], *columns])} from "
             f"(select {', '.join([*groups[:2], *listed])} from t where {self.span.sql()} and {chosen}) "
             f"group by {', '.join(groups)}",
             **others,
@@ -321,14 +321,14 @@ class _Tally:
         self.assignments = 0
 
     def add(self, raw: str | None, windows: int, renames: Renames) -> list[str]:
-        """Count a dead letter in so many windows; tells for which aggregates it could not be read. `renames` are the
-        names that its source has for columns."""
+        """Count a dead letter in so many windows. Gives the aggregates for which it could not be read. `renames` are
+        the names that its source has for columns."""
         if not windows:
             return []
         self.assignments += windows
-        told, unread = _fields(raw), []
-        renamed = {new: told.get(made_from.name) for new, made_from in renames.items()} if told else {}
-        found = {**told, **renamed}
+        fields, unread = _fields(raw), []
+        renamed = {new: fields.get(made_from.name) for new, made_from in renames.items()} if fields else {}
+        found = {**fields, **renamed}
         for name, each in self.additive.items():
             amount = _added(found, each)
             if amount is None:
@@ -339,7 +339,7 @@ class _Tally:
 
 
 def _added(fields: Mapping[str, Any], aggregate: Aggregate) -> Decimal | None:
-    """What a row would have added; None where its text does not tell."""
+    """What a row would have added; None where its text does not show it."""
     if aggregate.column is None:
         return Decimal(1)
     if aggregate.function == "sum":

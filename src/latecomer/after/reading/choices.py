@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Grain(StrEnum):
-    """By what a correction is told."""
+    """By what corrections are grouped."""
 
     WINDOW = "window"
     HOUR = "hour"

@@ -40,8 +40,8 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True)
-class Told:
-    """One pane of a window: what it said and when."""
+class PublishedPane:
+    """One pane of a window: its values, and when it was published."""
 
     values: Mapping[str, Any]
     sequence: int
@@ -64,7 +64,7 @@ class Life:
     stage: Stage
     values: Mapping[str, Any] | None
     """What stands, or what an open window has so far."""
-    panes: Sequence[Told] = field(default_factory=list)
+    panes: Sequence[PublishedPane] = field(default_factory=list)
     final: bool = False
     """Whether nothing more can come."""
 
@@ -122,13 +122,13 @@ def _by_place(reader: Reader, book: _Book, rows: pa.Table) -> list[Life]:
         return []
     batches = [row["batch"] for row in listed_rows]
     times = Publications(reader._store()).times(min(batches), max(batches), book.name)
-    places: dict[tuple[Any, ...], list[Told]] = {}
+    places: dict[tuple[Any, ...], list[PublishedPane]] = {}
     ranks: dict[tuple[Any, ...], int] = {}
     for row in listed_rows:
         place = tuple(row[name] for name in book.place)
         ranks[place] = row[_RANK]
         places.setdefault(place, []).append(
-            Told(
+            PublishedPane(
                 {name: row[name] for name in book.layout.values},
                 row["sequence"],
                 Timing(row["timing"]),
@@ -142,9 +142,9 @@ def _by_place(reader: Reader, book: _Book, rows: pa.Table) -> list[Life]:
     return [_life(book, place, places[place]) for place in sorted(places, key=ranks.__getitem__)]
 
 
-def _life(book: _Book, place: tuple[Any, ...], told: Sequence[Told]) -> Life:
-    stands = standing_of(book.output, told)
-    timings = {each.timing for each in told if each.op is Op.INSERT}
+def _life(book: _Book, place: tuple[Any, ...], panes: Sequence[PublishedPane]) -> Life:
+    stands = standing_of(book.output, panes)
+    timings = {each.timing for each in panes if each.op is Op.INSERT}
     if timings <= {Timing.EARLY}:
         stage = Stage.OPEN
     elif stands is None:
@@ -155,14 +155,20 @@ def _life(book: _Book, place: tuple[Any, ...], told: Sequence[Told]) -> Life:
         stage = Stage.CORRECTED if Timing.LATE in timings else Stage.PUBLISHED
     key = _key(book, place[2:])
     return Life(
-        to_micros(place[0]), to_micros(place[1]), key, stage, stands, told, any(each.is_last for each in told)
+        to_micros(place[0]),
+        to_micros(place[1]),
+        key,
+        stage,
+        stands,
+        panes,
+        any(each.is_last for each in panes),
     )
 
 
-def standing_of(output: Output, told: Sequence[Told]) -> Mapping[str, Any] | None:
+def standing_of(output: Output, panes: Sequence[PublishedPane]) -> Mapping[str, Any] | None:
     """The number that stands after some panes of one window and key; None where none does."""
-    back = {each.sequence for each in told if each.op is Op.RETRACT}
-    inserts = [each for each in told if each.op is Op.INSERT]
+    back = {each.sequence for each in panes if each.op is Op.RETRACT}
+    inserts = [each for each in panes if each.op is Op.INSERT]
     if output.accumulation is Accumulation.DISCARDING:
         kept = [each for each in inserts if each.sequence not in back]
         if not kept:

@@ -63,7 +63,7 @@ class Reader:
         require_pipeline("Reader", pipeline)
         self.pipeline = pipeline
         self.notes: list[str] = []
-        """What the last answer could not tell, in words."""
+        """What is missing in the last answer, in words."""
 
     def results(
         self,
@@ -78,8 +78,8 @@ class Reader:
         """The number that stands for each window and key; `include_open` adds windows still open.
 
         A retracted number does not stand, nor does one that a larger sequence has replaced; discarding
-        panes are added up. An open window has the timing OPEN and no sequence. `as_of` tells what stood at
-        a moment of the wall clock: a pane counts from the publication of its batch on. `as_of_arrival` tells
+        panes are added up. An open window has the timing OPEN and no sequence. `as_of` gives what stood at
+        a moment of the wall clock: a pane counts from the publication of its batch on. `as_of_arrival` gives
         what could have stood at a moment of the arrival clock: a pane counts from the arrival on that fired
         it. `valid_at` keeps the windows that hold a moment of event time. All are UTC unless they say otherwise.
         `key` keeps the rows whose key columns have these values, written as text; None stands for null.
@@ -134,8 +134,8 @@ class Reader:
         """The two moments, where one was asked for in the old way."""
         if clock not in list(Clock):
             raise self._unknown("clock", "there is no such clock", clock, list(Clock))
-        told = "clock goes away: write as_of_arrival=T for clock='arrival', and leave clock='published' out"
-        warnings.warn(told, DeprecationWarning, stacklevel=3)
+        advice = "clock goes away: write as_of_arrival=T for clock='arrival', and leave clock='published' out"
+        warnings.warn(advice, DeprecationWarning, stacklevel=3)
         return (None, as_of_arrival or as_of) if clock == Clock.ARRIVAL else (as_of, as_of_arrival)
 
     def _require_one_moment(
@@ -389,7 +389,7 @@ def _standing(book: _Book, rows: str = "t", **others: Table) -> pa.Table:
 
 
 def _added_up(book: _Book, rows: str = "t", **others: Table) -> pa.Table:
-    """As `model.panes.summed`: discarding panes tell what is new, and what stands is their sum."""
+    """As `model.panes.summed`: discarding panes publish what is new, and what stands is their sum."""
     place = listed(book.place)
     sums = ", ".join(
         f"{_folded(book, book.tables.panes, name, aggregate)} as {double_quoted(name)}"

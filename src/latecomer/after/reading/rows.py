@@ -31,7 +31,7 @@ class Rows:
     nothing: str = "there are no rows"
     """Why there is none, where there is none."""
     notes: Sequence[str] = ()
-    """What the answer could not tell."""
+    """What is missing in the answer."""
     warnings: Sequence[str] = ()
 
     def arrow(self) -> pa.Table:

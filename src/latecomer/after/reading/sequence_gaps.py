@@ -63,7 +63,7 @@ _AT_ONCE = 1024
 def sequence_gaps(store: Store, producer: str | None = None) -> pa.Table:
     """What is missing of every producer, or of one: ranges of numbers, in order, with what is around each.
 
-    What could not be told is a warning.
+    What could not be counted is a warning.
     """
     counted = _Counted(store, producer)
     # As far as the events reach, which a batch commits last: of no batch is a part seen.
@@ -73,9 +73,9 @@ def sequence_gaps(store: Store, producer: str | None = None) -> pa.Table:
     counted.take_letters(store.dead_letters, through)
     found = gaps_between(counted.seen.stretches())
     # Afterwards, as retention may be at work: what it removes from here on has been seen.
-    told = _told(found, store)
-    counted.warn(bool(told.any()))
-    return _as_table(found, told, counted.names)
+    certain = _certain(found, store)
+    counted.warn(bool(certain.any()))
+    return _as_table(found, certain, counted.names)
 
 
 class _Counted:
@@ -88,7 +88,7 @@ class _Counted:
         self._views = store.pipeline.views
         self._codes: dict[str, int] = {}
         self._unnumbered = 0
-        self._untold = 0
+        self._unreadable = 0
 
     @property
     def names(self) -> list[str]:
@@ -103,13 +103,13 @@ class _Counted:
             self._take(rows)
 
     def take_letters(self, table: Table, through: int) -> None:
-        """As far as they can be read, dead letters tell whose they are, and which."""
+        """As far as they can be read, dead letters name their producer and number."""
         for rows in _parts(table, "dead letters", _LETTERS, pc.field("batch") <= through, _AT_ONCE):
             letters = rows.select(["raw", "source_partition"]).to_pylist()
-            told = [self._written_in(each["raw"], each["source_partition"]) for each in letters]
-            self._untold += told.count(None)
-            kept = [nth for nth, each in enumerate(told) if each and self.producer in (None, each[0])]
-            named = [each for each in (told[nth] for nth in kept) if each]
+            numbers = [self._written_in(each["raw"], each["source_partition"]) for each in letters]
+            self._unreadable += numbers.count(None)
+            kept = [nth for nth, each in enumerate(numbers) if each and self.producer in (None, each[0])]
+            named = [each for each in (numbers[nth] for nth in kept) if each]
             times = rows.select(["event_time", "arrival_time"]).take(pa.array(kept, pa.int64()))
             self._take(
                 pa.record_batch(
@@ -123,7 +123,7 @@ class _Counted:
             )
 
     def _written_in(self, raw: str | None, partition: str | None) -> tuple[str, str] | None:
-        """Producer and number of a dead letter; None where it does not tell them."""
+        """Producer and number of a dead letter; None where it does not name them."""
         view = self._views[self.store.pipeline.source_of(partition)]
         event = view.event
         try:
@@ -172,10 +172,10 @@ class _Counted:
                 event.producer_seq,
                 f"{self._unnumbered:,}",
             )
-        if any_gap and self._untold:
+        if any_gap and self._unreadable:
             LOG.warning(
                 "dead letters that do not tell producer and number: %s; what they are may be reported as missing",
-                f"{self._untold:,}",
+                f"{self._unreadable:,}",
             )
         removed = removed_until(self.store, DEAD_LETTERS)
         if any_gap and removed >= 0:
@@ -227,22 +227,22 @@ def _micros(moments: pa.Array) -> Moments:
     return np.asarray(whole.to_numpy(zero_copy_only=False), np.int64)
 
 
-def _told(gaps: Gaps, store: Store) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which gaps are none of retention's making: those after an event from which on the log is whole."""
+def _certain(gaps: Gaps, store: Store) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which gaps are not retention's doing: they follow an event from which on retention has removed nothing."""
     since = covered_since(store)
     if since is None:
         return np.ones(len(gaps.producer), bool)
-    told = gaps.happened_before >= since
-    if left_out := int((~told).sum()):
+    certain = gaps.happened_before >= since
+    if left_out := int((~certain).sum()):
         LOG.warning(
             "ranges left out: %s; they follow events before %s, and retention has removed such events from the log",
             f"{left_out:,}",
             written(since),
         )
-    return np.asarray(told, bool)
+    return np.asarray(certain, bool)
 
 
-def _as_table(gaps: Gaps, told: np.ndarray[Any, np.dtype[np.bool_]], names: list[str]) -> pa.Table:
+def _as_table(gaps: Gaps, shown: np.ndarray[Any, np.dtype[np.bool_]], names: list[str]) -> pa.Table:
     moments = (
         gaps.happened_before,
         gaps.happened_after,
@@ -251,10 +251,10 @@ def _as_table(gaps: Gaps, told: np.ndarray[Any, np.dtype[np.bool_]], names: list
         gaps.since,
     )
     columns = [
-        pa.array(names, pa.string()).take(pa.array(gaps.producer[told])),
-        pa.array(gaps.first[told]),
-        pa.array(gaps.last[told]),
-        pa.array(gaps.missing[told]),
-        *(pa.array(each[told], pa.int64(), mask=each[told] == UNKNOWN).cast(TIMESTAMP) for each in moments),
+        pa.array(names, pa.string()).take(pa.array(gaps.producer[shown])),
+        pa.array(gaps.first[shown]),
+        pa.array(gaps.last[shown]),
+        pa.array(gaps.missing[shown]),
+        *(pa.array(each[shown], pa.int64(), mask=each[shown] == UNKNOWN).cast(TIMESTAMP) for each in moments),
     ]
     return pa.table(columns, schema=GAPS).sort_by([("producer", "ascending"), ("first", "ascending")])

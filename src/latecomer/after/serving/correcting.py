@@ -137,7 +137,7 @@ class Corrections:
         return {name: known.get(name, "timestamp") for name in self.schema.names}
 
     def is_unknown(self, name: str, batch: int) -> bool:
-        """Whether what was said in a batch lacks an aggregate: the output had it only later."""
+        """Whether what a batch published lacks an aggregate: the output had it only later."""
         return batch < self.since.get(name, 0)
 
     def notes(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""How corrections are told: by window and key, or by hour or day and key.
+"""How corrections are added up: by window and key, or by hour or day and key.
 
 A coarser correction is the sum of finer ones, so it is made when it is read: two grains in one table would
 count every late event twice.
@@ -29,7 +29,7 @@ def by_grain(reader: Reader, output: str, rows: pa.Table, grain: Grain = Grain.W
         groups.setdefault(place, []).append(row)
     schema = row_schema(ours)
     first, last = schema.names[-3:-1]
-    told = [
+    sums = [
         {
             **dict(zip(ours.place, place, strict=True)),
             **{name: _added_up(ours, name, group) for name in ours.added},
@@ -40,7 +40,7 @@ def by_grain(reader: Reader, output: str, rows: pa.Table, grain: Grain = Grain.W
         }
         for place, group in groups.items()
     ]
-    table = pa.table({name: [row[name] for row in told] for name in schema.names}, schema=_loose(schema))
+    table = pa.table({name: [row[name] for row in sums] for name in schema.names}, schema=_loose(schema))
     order = [(name, "ascending") for name in ours.place]
     return fitted(ours, table, schema).sort_by(order)
 
@@ -53,12 +53,12 @@ def _added_up(ours: Corrections, name: str, group: Sequence[Mapping[str, Any]]) 
 
 
 def check_grain(reader: Reader, output: str, grain: Grain) -> None:
-    """An error where corrections cannot be told so: to be asked before any is made."""
+    """An error where corrections cannot be added up so: to be asked before any is made."""
     _period(corrections_of(reader, output), grain)
 
 
 def row_schema(ours: Corrections) -> pa.Schema:
-    """The columns in which corrections are told: those stored, with the first and last batch covered."""
+    """The columns of corrections that are added up: those stored, with the first and last batch covered."""
     fields = []
     for field in ours.schema:
         if field.name != "batch":
@@ -85,7 +85,7 @@ def _loose(schema: pa.Schema) -> pa.Schema:
 def _places(
     ours: Corrections, rows: pa.Table, period: Tumbling | Calendar | None
 ) -> Iterator[tuple[Any, ...]]:
-    """For each row the stretch of time and the key that it is told under."""
+    """For each row the stretch of time and the key that it is added to."""
     keys = [rows[name].to_pylist() for name in ours.layout.keys]
     starts, ends = (
         rows[name].cast(TIMESTAMP).cast(pa.int64()).to_pylist() for name in ("window_start", "window_end")

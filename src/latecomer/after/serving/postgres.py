@@ -61,7 +61,7 @@ def beside_a_run(run: Callable[..., _Report], pipeline: Pipeline, **options: Any
 
 
 def _keep_all(pipeline: Pipeline) -> bool:
-    """Whether everything that is served could be brought up; what is in the way is told, and holds nobody."""
+    """Whether everything that is served could be brought up; what is in the way is logged, and holds nobody."""
     reader = Reader(pipeline)
     try:
         for output in pipeline.outputs:

@@ -47,8 +47,8 @@ def serving(reader: Reader, output: str, chosen: str = "true") -> pa.Table:
 def preferred(reader: Reader, output: str, prefer: Origin, chosen: str = "true") -> pa.Table:
     """One number for each window and key, and where it comes from.
 
-    `live` and `corrected` tell what the stream said before a rebuild, without and with what came late;
-    `rebuilt` tells what stands, with what came late since.
+    `live` and `corrected` give what the stream published before a rebuild, without and with what came late;
+    `rebuilt` gives what stands, with what came late since.
     """
     ours = corrections_of(reader, output)
     columns = [*base_columns(ours), ours.named("origin")]
@@ -81,7 +81,7 @@ def corrections(reader: Reader, output: str, until: int | None = None) -> pa.Tab
 def _counting(reader: Reader, ours: Corrections, until: int | None = None) -> str:
     """The corrections that no rebuild has taken in.
 
-    A rebuild looks at every closed window of its range. Where nothing differed it told nothing, and where a
+    A rebuild looks at every closed window of its range. Where nothing differed it published nothing, and where a
     session joined others its window is another: its record says of both that they hold all there was.
     """
     last = ours.tables.panes.last_batch() if until is None else until
@@ -166,5 +166,5 @@ def _average(total: Any, count: int | None, kind: pa.DataType) -> Any:
 
 
 def _notes(ours: Corrections, rows: pa.Table) -> list[str]:
-    """Nothing is said of what cannot be corrected where nothing is."""
+    """What cannot be corrected, where anything is corrected."""
     return ours.notes() if Origin.CORRECTED in rows[ours.named("origin")].to_pylist() else []

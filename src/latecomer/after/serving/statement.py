@@ -25,7 +25,7 @@ from latecomer.store.standing import newest_first, not_taken_back, standing
 from latecomer.store.state_types import LOW_DIGITS, beyond_column, beyond_halves
 
 _BASE, _MORE = f"{PRIVATE}base_", f"{PRIVATE}more_"
-_LATE, _TOLD = f"{PRIVATE}late", f"{PRIVATE}told"
+_LATE, _HAS_BASE = f"{PRIVATE}late", f"{PRIVATE}told"
 _AT, _UNKNOWN = f"{PRIVATE}at_batch", f"{PRIVATE}unknown_"
 """When a side was written, and whether an aggregate that came to the output later is not known of it."""
 _NEWEST, _MARK, _REBUILD = f"{PRIVATE}newest", f"{PRIVATE}mark", f"{PRIVATE}rebuild"
@@ -155,8 +155,8 @@ def _beyond(sql: Sql, ours: Corrections, name: str) -> str | None:
     kind = ours.layout.values[name]
     high, low = sql.quote(high), sql.quote(low)
     if sql.checks_sums:  # no type has room for it: an error, and no other number
-        told = f"concat('a sum beyond 38 digits: ', cast({high} as {sql.kind('string')}))"
-        return f"case when {high} is null then {column} else cast({told} as {sql.kind(kind)}) end"
+        message = f"concat('a sum beyond 38 digits: ', cast({high} as {sql.kind('string')}))"
+        return f"case when {high} is null then {column} else cast({message} as {sql.kind(kind)}) end"
     scale = types.scale_of(kind)
     base = f"arrow_cast('{Decimal(1).scaleb(LOW_DIGITS - scale):f}', 'Decimal256(21, {max(scale - LOW_DIGITS, 0)})')"
     whole = f"arrow_cast({high}, 'Decimal256(38, 0)') * {base} + {wide(low, kind)}"
@@ -164,7 +164,7 @@ def _beyond(sql: Sql, ours: Corrections, name: str) -> str | None:
 
 
 def _added_up(sql: Sql, ours: Corrections, panes: str) -> str:
-    """Discarding panes tell what is new, and what stands is their sum."""
+    """Discarding panes publish what is new, and what stands is their sum."""
     place = sql.listed(ours.place)
     kept = f"select *, {newest_first(place)} as {_NEWEST} from ({not_taken_back(panes, place)}) as parts"
     sums = ", ".join(_part(sql, ours, name, each) for name, each in ours.added.items())
@@ -251,7 +251,7 @@ def served(sql: Sql, ours: Corrections, base: str, corrections: str) -> str:
         f"from (\n  select {place},\n    "
         + ",\n    ".join(_sides(sql, ours))
         + f",\n    sum({late_events}) as {late_events}, max(sequence) as sequence, max(timing) as timing,\n"
-        f"    max(1 - {_LATE}) as {_TOLD}, max({_LATE}) as {_LATE}\n"
+        f"    max(1 - {_LATE}) as {_HAS_BASE}, max({_LATE}) as {_LATE}\n"
         f"  from (\n    {_base_side(sql, ours, base)}\n    union all\n"
         f"    {_late_side(sql, ours, corrections)}\n"
         f"  ) as both_sides\n  group by {place}\n) as side_by_side"
@@ -361,7 +361,7 @@ def _served(sql: Sql, ours: Corrections, name: str, aggregate: Aggregate) -> lis
     if _adds(aggregate):
         both = _sum(sql, name)
         nothing = sql.roomy("0", kind)
-        base = f"case when {_TOLD} = 0 then {nothing} else {base} end"
+        base = f"case when {_HAS_BASE} = 0 then {nothing} else {base} end"
         more = f"case when {_LATE} = 0 then {nothing} else {more} end"
     else:
         sign = "<" if aggregate.function == "min" else ">"

@@ -35,7 +35,7 @@ def view(
     reader: Reader, output: str, engine: Engine, name: str | None = None, table: str | None = None
 ) -> str:
     """The statements that make the view; `table` is what Postgres' base is called, the output's name if not
-    said."""
+    given."""
     ours = corrections_of(reader, output)
     name = name or f"{output}_serving"
     again = f"latecomer serving FILE {output} --sql {engine}"
@@ -144,7 +144,7 @@ def check_postgres(ours: Corrections) -> None:
 
 
 def _remarks(sql: Sql, ours: Corrections) -> Iterator[str]:
-    """What the view cannot tell, as comments."""
+    """What is missing in the view, as comments."""
     notes = ours.notes()
     elsewhere = [name for name in ours.stated if name not in sql.merges(ours)]
     elsewhere += [name for name in ours.derived if types.is_decimal(ours.layout.values[name])]

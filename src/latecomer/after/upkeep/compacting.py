@@ -240,9 +240,9 @@ class _Upkeep:
 
     def _merge(self, kept: _Kept) -> None:
         if self.dry_run:
-            self._foretell(kept)
+            self._predict(kept)
             return
-        table, said = kept.table, self.report.tables[kept.name]
+        table, counted = kept.table, self.report.tables[kept.name]
         try:
             with exclusive(kept.locked, holder=BRIEFLY) if kept.locked else nullcontext():
                 table.refresh()
@@ -250,26 +250,26 @@ class _Upkeep:
                     planned = plan_merge(table, group)
                     if planned is not None:
                         merge(table, planned)
-                        said.merges += 1
+                        counted.merges += 1
         except StoreInUse:
             pass  # who holds it keeps it in shape, or the next call does
         files = table.files()
-        said.files_after, said.bytes_after = len(files), sum(file.size for file in files)
+        counted.files_after, counted.bytes_after = len(files), sum(file.size for file in files)
 
-    def _foretell(self, kept: _Kept) -> None:
+    def _predict(self, kept: _Kept) -> None:
         """What merging would come to, by the same plan: what retention takes out is left out of it."""
-        table, said = kept.table, self.report.tables[kept.name]
+        table, counted = kept.table, self.report.tables[kept.name]
         files, remnants = self._after_retention(kept)
-        said.files_after = len(files)
+        counted.files_after = len(files)
         if kept.locked is None or held_since(kept.locked) is None:
             found = [plan_merge(table, group, remnants) for group in kept.groups(files)]
             plans = [planned for planned in found if planned is not None]
         else:
             plans = []
-        said.files_after -= sum(planned.spared for planned in plans)
-        said.merges = len(plans)
+        counted.files_after -= sum(planned.spared for planned in plans)
+        counted.merges = len(plans)
         if plans or files != table.files():
-            said.bytes_after = None
+            counted.bytes_after = None
 
     def _after_retention(self, kept: _Kept) -> tuple[list[DataFile], Remnants]:
         """A table's files as they will be when retention has taken out, and written down, what is to go."""
@@ -291,7 +291,7 @@ class _Upkeep:
     # Sweeping
 
     def _sweep(self, kept: _Kept) -> None:
-        table, said = kept.table, self.report.tables[kept.name]
+        table, counted = kept.table, self.report.tables[kept.name]
         if not table.exists:
             return
         running = held_since(self.store.root)
@@ -300,7 +300,7 @@ class _Upkeep:
             before = min(before, running)
         safe = Safe(before, self.last if running is not None else None)
         files = swept(table, safe, self._started_from(table))
-        said.swept_files, said.swept_bytes = len(files), sum(map(size, files))
+        counted.swept_files, counted.swept_bytes = len(files), sum(map(size, files))
         if not self.dry_run:
             delete(table, files)
 

@@ -32,7 +32,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Merge:
-    """A group, and exactly the files it becomes: a dry run tells them, a real one writes them."""
+    """A group, and exactly the files it becomes: a dry run counts them, a real one writes them."""
 
     group: Group
     parts: Sequence[tuple[int, int]]

@@ -170,8 +170,8 @@ def _fates(store: Store, after: int, until: int) -> Iterator[dict[str, Any]]:
         f"select output, unit, {sums} from t where batch > {after} and batch <= {until} group by output, unit"
     )
     for row in rows.to_pylist():
-        said = {"batch": until, "table": LEDGER, "output": row["output"], "unit": row["unit"]}
-        yield from ({**said, "fate": fate, "amount": row[fate]} for fate in FATE_COLUMNS)
+        place = {"batch": until, "table": LEDGER, "output": row["output"], "unit": row["unit"]}
+        yield from ({**place, "fate": fate, "amount": row[fate]} for fate in FATE_COLUMNS)
 
 
 def _horizon(store: Store, last: int, kept: int) -> int:
@@ -225,11 +225,11 @@ def _late(store: Store, last: int, kept: int, notes: list[str]) -> Iterator[Goin
     if until > done:
         counted = _sums(store.dead_letters, {}, done, until, None)
         # The amounts of dead letters are what the ledger has read out of their raw text.
-        said = _ledger(store, done, until)
+        in_ledger = _ledger(store, done, until)
         for batch, sums in counted.items():
-            wrong = said.get((batch, ROWS), {}).get("dead_letter")
+            wrong = in_ledger.get((batch, ROWS), {}).get("dead_letter")
             _require(wrong == sums[ROWS], batch, "dead letters", wrong, sums[ROWS])
-            sums |= {unit: said[batch, unit]["dead_letter"] for unit in store.measures()}
+            sums |= {unit: in_ledger[batch, unit]["dead_letter"] for unit in store.measures()}
         if counted:
             yield Going(DEAD_LETTERS, None, until, list(_as_rows(DEAD_LETTERS, None, counted)))
     for name in store.pipeline.outputs:
@@ -250,9 +250,9 @@ def _side_output(store: Store, name: str, old: int, notes: list[str]) -> Iterato
     stored = store.layout
     measures = {measure: stored.late_names[stored.view[measure]] for measure in store.measures()}
     counted = _sums(late, measures, done, until, None)
-    said = _ledger(store, done, until, name)
+    in_ledger = _ledger(store, done, until, name)
     for batch, sums in counted.items():
-        aside = said.get((batch, ASSIGNMENTS), {}).get("side_output")
+        aside = in_ledger.get((batch, ASSIGNMENTS), {}).get("side_output")
         _require(aside == sums[ROWS], batch, f"rows in the side output of {name}", aside, sums[ROWS])
     if counted:
         yield Going(LATE, name, until, list(_as_rows(LATE, name, counted)))
@@ -323,9 +323,9 @@ def _as_rows(table: str, output: str | None, sums: Sums) -> Iterator[dict[str, A
         newest = amounts.get(NEWEST)
         for unit, amount in amounts.items():
             if unit != NEWEST:
-                said = {"batch": batch, "table": table, "output": output, "unit": unit}
+                place = {"batch": batch, "table": table, "output": output, "unit": unit}
                 exact = pa.scalar(amount, _WIDE).cast(AMOUNT).as_py()
-                yield {**said, "amount": exact, "newest_event_time": newest}
+                yield {**place, "amount": exact, "newest_event_time": newest}
 
 
 def _ledger(
@@ -341,21 +341,23 @@ def _ledger(
 
 
 def _agree(store: Store, logged: Sums, repeated: Sums, after: int, until: int) -> None:
-    """What does not agree with the ledger is not removed: nobody could tell afterwards what was lost."""
-    for (batch, unit), said in _ledger(store, after, until).items():
+    """What does not agree with the ledger is not removed: nobody could know afterwards what was lost."""
+    for (batch, unit), in_ledger in _ledger(store, after, until).items():
         if unit == ASSIGNMENTS:
             continue
-        events = said["received"] - said["duplicate"] - said["dead_letter"]
+        events = in_ledger["received"] - in_ledger["duplicate"] - in_ledger["dead_letter"]
         has = logged.get(batch, {}).get(unit, Decimal(0))
         _require(events == has, batch, f"{unit} in the log", events, has)
         twice = repeated.get(batch, {}).get(unit, Decimal(0))
-        _require(said["duplicate"] == twice, batch, f"{unit} of duplicates", said["duplicate"], twice)
+        _require(
+            in_ledger["duplicate"] == twice, batch, f"{unit} of duplicates", in_ledger["duplicate"], twice
+        )
 
 
-def _require(agrees: bool, batch: int, what: str, said: Decimal | None, found: Decimal) -> None:
+def _require(agrees: bool, batch: int, what: str, in_ledger: Decimal | None, found: Decimal) -> None:
     if not agrees:
         raise LedgerError(
-            f"batch {batch}: the ledger says {_plain(said)} {what}, the table has {_plain(found)}; nothing was "
+            f"batch {batch}: the ledger says {_plain(in_ledger)} {what}, the table has {_plain(found)}; nothing was "
             "removed. See what differs with latecomer ledger FILE --check"
         )
 

@@ -63,10 +63,10 @@ def _folders(table: Table, safe: Safe) -> Iterator[Location]:
     one that somebody has put there may lead anywhere."""
     data = table.root / "data"
     for folder in (data / name for name in names(data)):
-        told = _FOLDER.match(folder.name)
-        if told is None or is_link(folder) or not is_folder(folder):
+        match = _FOLDER.match(folder.name)
+        if match is None or is_link(folder) or not is_folder(folder):
             continue
-        merged, last = told[2] is not None, int(told[2] or told[1])
+        merged, last = match[2] is not None, int(match[2] or match[1])
         if merged or safe.under_way is None or last < safe.under_way:
             yield folder
 

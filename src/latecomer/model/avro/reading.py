@@ -410,7 +410,7 @@ def _family(logical: Logical) -> str:
 
 
 def _attributes(logical: Logical | None) -> dict[str, Any]:
-    """What Spark is to know of a logical type; what it does not know, it is not told."""
+    """What Spark is given of a logical type: nothing where Spark does not know the type."""
     if logical is None:
         return {}
     if logical.name == "decimal":

@@ -1,4 +1,4 @@
-"""What people are told of schemas that do not fit: a sentence, and what would pass."""
+"""What people read of schemas that do not fit: a sentence, and what would pass."""
 
 from __future__ import annotations
 

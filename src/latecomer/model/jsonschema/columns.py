@@ -55,12 +55,12 @@ class _Seen:
     properties: dict[str, Node] = field(default_factory=dict)
     items: list[Node] = field(default_factory=list)
     values: list[Node] = field(default_factory=list)
-    """What is said of properties that are not named."""
+    """The schemas of properties that are not named."""
     scales: list[int] = field(default_factory=list)
     is_one_of_several: bool = False
     """Whether it may be of several kinds, of which only the types are known."""
     is_a_row: bool = False
-    """Whether items are said one by one."""
+    """Whether items have schemas one by one."""
 
 
 def _seen(root: Node) -> _Seen:

@@ -63,7 +63,7 @@ class _Needed:
     path: Path
     goal: _Key
     instead: Incompatibility | None = None
-    """What is told if the goal is refuted, where that says more than the goal's own problems. Its path begins here."""
+    """Reported if the goal is refuted, where that says more than the goal's own problems. Its path begins here."""
     way: str = ""
     """Which of the writer's branches this is about."""
 
@@ -77,7 +77,7 @@ class _Goal:
     parts: list[Incompatibility | _Needed] = field(default_factory=list)
     one_is_enough: bool = False
     missing: Incompatibility | None = None
-    """What is told if one needed goal is enough and there is none."""
+    """Reported if one needed goal is enough and there is none."""
     open_parts: int = 0
 
 
@@ -94,7 +94,7 @@ class _Comparison:
         self.refuted = self._refuted()
 
     def problems(self) -> list[Incompatibility]:
-        return list(dict.fromkeys(self._told(_Needed((), self.root), first=False)))
+        return list(dict.fromkeys(self._problems_of(_Needed((), self.root), first=False)))
 
     # Goals
 
@@ -419,8 +419,8 @@ class _Comparison:
         for index, branch in enumerate(branches):
             if index != goal.index:
                 excluded = self._need(FALSE, goal.case.with_more([branch]))
-                told = sentences.overlapping((), f"oneOf[{index}]")
-                goal.parts.append(_Needed(chosen.step, excluded, told))
+                problem = sentences.overlapping((), f"oneOf[{index}]")
+                goal.parts.append(_Needed(chosen.step, excluded, problem))
 
     # What follows from them
 
@@ -445,7 +445,7 @@ class _Comparison:
                     left.append(key)
         return found
 
-    def _told(self, start: _Needed, *, first: bool) -> list[Incompatibility]:
+    def _problems_of(self, start: _Needed, *, first: bool) -> list[Incompatibility]:
         """The problems of a refuted goal and all it needs, or the first of them, each where it is first met."""
         problems: list[Incompatibility] = []
         left: list[Incompatibility | _Needed] = [start]
@@ -473,7 +473,7 @@ class _Comparison:
         if goal.missing is not None:
             return goal.missing
         nearest = next((part for part in goal.parts if isinstance(part, _Needed)), None)
-        reasons = [] if nearest is None or first else self._told(nearest, first=True)
+        reasons = [] if nearest is None or first else self._problems_of(nearest, first=True)
         facts = self.knowledge.facts(goal.case)
         return sentences.no_branch(goal.kind, facts, reasons[0] if reasons else None)
 

@@ -90,7 +90,7 @@ class Node:
     unevaluated_properties: Node | None = None
     contains_evaluates: bool = False
     serial: int = field(default_factory=count().__next__)
-    """Nodes in the order in which they were made: so that problems are told in one order."""
+    """Nodes in the order in which they were made: so that problems are reported in one order."""
 
     def parts(self) -> Iterator[tuple[Hashable, Node]]:
         """Every node directly within this one, or that it refers to, each with a label of its own."""

@@ -1,4 +1,4 @@
-"""The rules that a pair of schemas may break, and what people are told then."""
+"""The rules that a pair of schemas may break, and what people read then."""
 
 from __future__ import annotations
 

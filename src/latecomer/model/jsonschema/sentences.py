@@ -1,4 +1,4 @@
-"""What people are told of schemas that do not fit: the rule, a sentence, and what would pass."""
+"""What people read of schemas that do not fit: the rule, a sentence, and what would pass."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def contains(keyword: str) -> Incompatibility:
 
 
 def item(reader: Node, case: Case, index: int | None) -> Incompatibility | None:
-    """A problem with items that is better told here than by what they hold."""
+    """A problem with items that is better reported here than by what they hold."""
     which = "further items" if index is None else f"an item at {index}"
     if reader.is_false:
         rule = Rule.ADDITIONAL_ITEMS_REMOVED if index is None else Rule.ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL

@@ -2,7 +2,7 @@
 
 The delay is the percentile of how far events come behind the newest of their own partition. The allowed lateness of
 an output covers what still comes after that, by how far the timeline is past the windows' ends. Both are rounded up to
-what people would write. What is said of a history that is too short, or that drifts, is said beside them.
+what people would write. Beside them stand cautions, where a history is too short or drifts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Wish:
     completeness: float = COMPLETENESS
     max_latency: int | None = None
     asked: bool = False
-    """Whether the completeness was said."""
+    """Whether the completeness was asked for."""
 
     @property
     def beyond(self) -> float:
@@ -59,7 +59,7 @@ class Advised:
     reason: str
     current: int | None = None
     said: bool = False
-    """Whether the pipeline says it now."""
+    """Whether the pipeline sets it now. The name is a key of `advise --json`."""
 
     @property
     def written(self) -> str:
@@ -194,20 +194,22 @@ def cautions(behind: Histogram, slices: Sequence[Histogram], span: int, delay: i
 
 
 def _drift(slices: Sequence[Histogram], wish: Wish) -> list[str]:
-    told = [each.quantile(wish.completeness) for each in slices if each.count * (1 - wish.completeness) >= 1]
-    if len(told) < 4:
+    quantiles = [
+        each.quantile(wish.completeness) for each in slices if each.count * (1 - wish.completeness) >= 1
+    ]
+    if len(quantiles) < 4:
         return []
-    third = max(len(told) // 3, 1)
-    first, last = (sum(part) / third for part in (told[:third], told[-third:]))
+    third = max(len(quantiles) // 3, 1)
+    first, last = (sum(part) / third for part in (quantiles[:third], quantiles[-third:]))
     name = percentile(wish.completeness)
     if abs(last - first) > SECOND and max(first, last) > DRIFTS * min(first, last):
         return [
             f"the history drifts: {name} is {shown_duration(round(first))} in its first third and "
             f"{shown_duration(round(last))} in its last; advise again soon, or consider strategy: adaptive"
         ]
-    if max(told) - min(told) > SECOND and max(told) > VARIES * max(min(told), 1):
+    if max(quantiles) - min(quantiles) > SECOND and max(quantiles) > VARIES * max(min(quantiles), 1):
         return [
-            f"lateness varies: {name} is between {shown_duration(min(told))} and {shown_duration(max(told))} in tenths "
-            "of the history; consider strategy: adaptive"
+            f"lateness varies: {name} is between {shown_duration(min(quantiles))} and "
+            f"{shown_duration(max(quantiles))} in tenths of the history; consider strategy: adaptive"
         ]
     return []

@@ -16,7 +16,7 @@ from latecomer.model.lateness.histogram import Histogram
 
 REACH = 0.9999
 LEAST = 0.1
-"""An even spread has 0 and 0.1 can be told from it by eye; an exponential one has 0.65."""
+"""An even spread has 0, and 0.1 is seen by eye; an exponential one has 0.65."""
 MARGIN = 0.05
 
 

@@ -49,15 +49,15 @@ def student(share: float, freedom: int) -> float:
 def jackknife(
     statistic: Callable[[int | None], float | None], blocks: int, sure: float = SURE
 ) -> Interval | None:
-    """The interval of a statistic that can be told without any one of the blocks; None where it cannot."""
+    """The interval of a statistic that can be computed without any one of the blocks; None where it cannot."""
     whole = statistic(None)
     without = [statistic(block) for block in range(blocks)]
-    told = [each for each in without if each is not None]
-    if whole is None or len(told) < 3 or len(told) < len(without):
+    known = [each for each in without if each is not None]
+    if whole is None or len(known) < 3 or len(known) < len(without):
         return None
-    mean = sum(told) / len(told)
-    spread = sqrt((len(told) - 1) / len(told) * sum((each - mean) ** 2 for each in told))
-    reach = student(sure, len(told) - 1) * spread
+    mean = sum(known) / len(known)
+    spread = sqrt((len(known) - 1) / len(known) * sum((each - mean) ** 2 for each in known))
+    reach = student(sure, len(known) - 1) * spread
     return Interval(whole - reach, whole + reach)
 
 

@@ -125,7 +125,7 @@ class Sweep:
             return
         self._assignments += np.bincount(place, minlength=len(self._assignments))
         panes = mixed(ends.view(np.uint64), keys)
-        # Which window it is stands in the flags, so that those of a sample tell it too.
+        # Which window it is stands in the flags, so that those of a sample have it too.
         self._panes.add(panes, (place.astype(np.uint64) << np.uint64(48)) | self._noted(ends, place))
         late = place > 0
         if self.accepts and late.any():

@@ -178,8 +178,8 @@ class Migration(Model):
     def identity(self) -> str:
         """What may not change once the migration has begun: subject, fields and expressions."""
         fields = {name: each.definition for name, each in self.to.items()}
-        said = [self.subject, self.backward, fields, self.forward]
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        fixed = [self.subject, self.backward, fields, self.forward]
+        return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
 
 
 def _columns(sql: str, known: set[str]) -> set[str]:

@@ -106,7 +106,7 @@ class State:
     phase: Phase | None = None
     """None before the first phase, and after a rollback out of it."""
     identity: str | None = None
-    """What the file said of fields and expressions when it was expanded."""
+    """That of the file's fields and expressions when it was expanded."""
     entered: Mapping[Phase, int] = field(default_factory=dict)
     """When each phase up to this one began, the last time that it did."""
     expanded: int | None = None

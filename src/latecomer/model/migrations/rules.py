@@ -13,7 +13,7 @@ from latecomer.model.migrations.phases import Phase, State
 
 @dataclass(frozen=True)
 class Rules:
-    """As they are kept with the state. Where nobody has said them, they are what a file says that says nothing."""
+    """As they are kept with the state. Where none are kept, they are those of a file that sets none."""
 
     soak: Mapping[Phase, int] = field(default_factory=lambda: _soak(Soak()))
     """How long each phase lasts at least, in microseconds."""
@@ -46,8 +46,8 @@ class Rules:
         return cls(soak, float(body["drift_limit"]), tuple(map(str, body["consumers"])))
 
 
-def _soak(said: Soak) -> dict[Phase, int]:
-    return {phase: said.of(phase) for phase in Phase if phase is not Phase.CONTRACT}
+def _soak(soak: Soak) -> dict[Phase, int]:
+    return {phase: soak.of(phase) for phase in Phase if phase is not Phase.CONTRACT}
 
 
 def waiting(state: State, rules: Rules, now: int) -> list[str]:

@@ -25,7 +25,7 @@ LEAST = 30
 MOST = 2000
 """Of more past numbers the newest are taken."""
 _SLOPES = 50
-"""So many past numbers tell how the error grows with the number."""
+"""So many past numbers show how the error grows with the number."""
 
 
 @dataclass(frozen=True)

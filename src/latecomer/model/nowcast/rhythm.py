@@ -2,7 +2,7 @@
 
 Windows are sorted in three ways: by the hour of the day, by the day of the week, and by both. A way counts where it has
 been seen to repeat, and where windows that it holds apart differ by more than chance. Of several, that one counts which
-tells most about how windows differ.
+explains most of how windows differ.
 """
 
 from __future__ import annotations
@@ -72,17 +72,17 @@ class Rhythm:
             alike = classes == each.class_of(local)
             if np.count_nonzero(alike) < LEAST or len(np.unique(each.cycles[windows[alike]])) < CYCLES:
                 continue
-            told = max(explained(values, classes) for values in (errors, np.abs(errors)))
-            if told > best:
-                best, chosen = told, (each.name, alike)
+            share = max(explained(values, classes) for values in (errors, np.abs(errors)))
+            if share > best:
+                best, chosen = share, (each.name, alike)
         return chosen
 
     def evened(self, values: Real, windows: Whole) -> Real:
         """The values of windows, one each, without what their place in the day or week adds to them."""
-        told = [explained(values, each.classes[windows]) for each in self.sortings]
-        if not any(told):
+        shares = [explained(values, each.classes[windows]) for each in self.sortings]
+        if not any(shares):
             return values
-        found, classes = values.copy(), self.sortings[int(np.argmax(told))].classes[windows]
+        found, classes = values.copy(), self.sortings[int(np.argmax(shares))].classes[windows]
         for each in np.unique(classes):
             of_class = classes == each
             found[of_class] -= np.median(values[of_class])
