@@ -21,6 +21,7 @@ from latecomer.after.letters.replaying import replay_letters
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
 from latecomer.decode import retrying
+from latecomer.decode.framing import HEAD_SIZE
 from latecomer.errors import RegistryOutage
 from latecomer.fast import VARIABLE
 from latecomer.ledger.check import check_ledger
@@ -132,6 +133,35 @@ def test_a_batch_waits_for_a_schema_that_cannot_be_had(
         ("t3", 3, one + 1),
     ]
     assert Reader(pipeline).dead_letters().num_rows == 0
+    assert check_ledger(pipeline, spark) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", ["on", "off"])
+def test_a_message_that_is_too_deep_is_a_dead_letter(
+    way: str,
+    spark: SparkSession,
+    kafka: Client,
+    registry: Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A payment that holds payments, far more of them than Java's stack has room for, holds nobody up."""
+    monkeypatch.setenv(VARIABLE, way)
+    topic, subject = kafka.create_topic(), fresh("payments")
+    one = registry.asking.register(subject, record([*SECOND, {"name": "more", "type": ["null", "Payment"]}]))
+    messages = []
+    for nth, times in enumerate((0, 3, 60, 20_000, 1)):
+        first = framed(one, record(SECOND), payment(nth, paise=nth, shop="chai"))
+        messages.append(first + (b"\x02" + first[HEAD_SIZE:]) * times + b"\0")
+    pipeline = avro_pipeline(tmp_path, kafka, topic, {"registry": registry.url, "subject": subject})
+    kafka.produce(topic, messages)
+    run(pipeline, once=True, spark=spark)
+    assert logged(pipeline, "txn") == ["t0", "t1", "t2", "t4"]
+    (letter,) = Reader(pipeline).dead_letters().to_pylist()
+    assert (letter["raw_bytes"] or letter["raw"].encode()) == messages[3]
+    assert letter["reason"] == "unreadable"
+    assert letter["detail"] == f"it has more than 100 records of schema {one} in one another"
     assert check_ledger(pipeline, spark) == []
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from avro_data import number, text
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
 from latecomer.decode.avro import AvroRecords
@@ -320,6 +321,70 @@ def test_lengths_that_are_not_true_cost_no_memory(spark: SparkSession, tmp_path:
     )
     found = decoded(spark, by, [struct.pack(">bI", 0, number) + said for number in (1, 2)])
     assert all(row[CORRUPT] is not None for row in found)
+
+
+def holding_itself(kind: Any) -> str:
+    return record(
+        [{"name": "txn", "type": "string"}, {"name": "at", "type": MICROS}, {"name": "more", "type": kind}]
+    )
+
+
+def deep(times: int, before: bytes, innermost: bytes = b"\0", after: bytes = b"") -> bytes:
+    """A payment in a payment, so many times."""
+    one = payload(record([{"name": "txn", "type": "string"}, {"name": "at", "type": MICROS}]), payment(times))
+    return (one + before) * times + one + innermost + after * times
+
+
+def test_records_that_are_deep_in_one_another_are_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
+    """Java goes through a record as deep as it is, and its stack has an end. Others of the batch are read."""
+    reader = record([{"name": "txn", "type": "string"}])
+    line = {"type": "record", "name": "Line", "fields": [{"name": "whole", "type": ["null", "shop.Payment"]}]}
+    writers = {
+        1: holding_itself(["null", "shop.Payment"]),
+        2: holding_itself({"type": "array", "items": "shop.Payment"}),
+        3: holding_itself({"type": "map", "values": line}),
+    }
+    before = {1: b"\x02", 2: b"\x02", 3: b"\x02\x02k\x02"}
+    after = {1: b"", 2: b"\0", 3: b"\0"}
+    by = decoder(tmp_path, reader, writers)
+    kept = by.pipeline.source.model_copy(update={"unknown_fields": "keep"})
+    by.pipeline = by.pipeline.model_copy(update={"source": kept})
+    messages = [
+        struct.pack(">bI", 0, number) + deep(times, before[number], after=after[number])
+        for number in writers
+        for times in (0, 3, 49, 100, 20_000)
+    ]
+    records = own_session(spark).createDataFrame(pa.table({RECORD: pa.array(messages, pa.binary())}))
+    rows = by.decoded(records.repartition(1), {"txn": "string"})
+    found = rows.select("txn", rows[CORRUPT].cast("binary")).toArrow().to_pylist()
+    assert sorted(each["txn"] for each in found if each["txn"]) == sorted(["t0", "t3", "t49"] * 3)
+    told = {each[CORRUPT] for each in found} - {None}
+    assert told == {*messages[3::5], *messages[4::5]}
+    assert by.mistake(messages[4]) == "it has more than 100 records of schema 1 in one another"
+    assert (
+        by.mistake(messages[1][:-3])
+        == f"the {len(messages[1]) - 8} bytes after its id are no whole record of schema 1"
+    )
+
+
+@pytest.mark.long
+def test_a_file_with_records_that_are_deep_in_one_another_is_a_dead_letter(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    writer = holding_itself(["null", "shop.Payment"])
+    for name, times in (("a", (0, 3)), ("b", (1, 20_000)), ("c", (2,))):
+        body, sync = b"".join(deep(each, b"\x02") for each in times), bytes(range(1, 17))
+        head = {"avro.schema": writer.encode(), "avro.codec": b"null"}
+        meta = number(len(head)) + b"".join(text(key.encode()) + text(each) for key, each in head.items())
+        block = number(len(times)) + number(len(body)) + body
+        (tmp_path / "in" / f"{name}.avro").write_bytes(b"Obj\x01" + meta + b"\0" + sync + block + sync)
+    pipeline = pipeline_for(tmp_path, {"files": {"path": "in/*.avro", "format": "avro"}})
+    run(pipeline, once=True, spark=spark)
+    assert sorted(logged(pipeline, "txn")) == ["t0", "t2", "t3"]
+    (letter,) = Reader(pipeline).dead_letters().to_pylist()
+    assert letter["origin"].endswith("in/b.avro")
+    assert "too many records in one another" in letter["raw"]
 
 
 def test_object_files_have_their_schemas_with_them(spark: SparkSession, tmp_path: Path) -> None:

@@ -36,10 +36,12 @@ from latecomer.decode.unknown import as_json, kept_values
 from latecomer.errors import MachineError
 from latecomer.fast import Declined
 from latecomer.model.avro import (
+    Bounded,
     Reading,
     Schema,
     SchemaError,
     Value,
+    bounded,
     canonical_form,
     incompatibilities,
     parse_schema,
@@ -150,10 +152,23 @@ class AvroRecords(FramedRecords):
         return _kept(cases).isNotNull() if self._unknown == "dead_letter" else F.lit(False)
 
     def _readings(self) -> Iterator[tuple[int, tuple[str, Reading]]]:
-        for number, writer in self.schemas.known.items():
-            if isinstance(writer, Schema):
-                found = reading(self.reader, writer, self._unknown != "ignore")
-                yield number, (canonical_form(writer), found)
+        for number in self.schemas.known:
+            if (writer := self._bounded(number)) is not None:
+                found = reading(self.reader, writer.schema, self._unknown != "ignore")
+                yield number, (canonical_form(writer.schema), found)
+
+    @cached_property
+    def _bounds(self) -> dict[int, Bounded]:
+        return {}
+
+    def _bounded(self, number: int) -> Bounded | None:
+        """The schema of a writer as Spark is handed it: one in which no message can be too deep for Java."""
+        writer = self.schemas.known[number]
+        if not isinstance(writer, Schema):
+            return None
+        if number not in self._bounds:
+            self._bounds[number] = bounded(writer)
+        return self._bounds[number]
 
     def unknown_names(self, raw: bytes, known: Known) -> list[str]:
         """The fields that the writer of a message had and that are no columns."""
@@ -168,6 +183,9 @@ class AvroRecords(FramedRecords):
         with contextlib.suppress(SchemaError):  # it takes too many steps to compare
             for problem in incompatibilities(self.reader, writer) if isinstance(writer, Schema) else ():
                 return f"what schema {number} wrote cannot be read as the pipeline's schema: {problem}"
+        ends = self._bounded(number)
+        if ends is not None and ends.is_exceeded(raw[HEAD_SIZE:]):
+            return f"it has more than {ends.deepest} records of schema {number} in one another"
         return f"the {len(raw) - HEAD_SIZE} bytes after its id are no whole record of schema {number}"
 
 

@@ -436,6 +436,8 @@ def _why_spark_gave_up(reason: str) -> str:
             "Spark runs out of memory over it: it is damaged, or too large for LATECOMER_MEMORY "
             f"({reason.partition('OutOfMemoryError: ')[2]})"
         )
+    if "StackOverflowError" in reason:
+        return "Spark cannot read it to the end: it has too many records in one another"
     return f"Spark cannot read it to the end: {reason}"
 
 

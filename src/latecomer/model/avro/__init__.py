@@ -4,9 +4,11 @@ parse_schema, schema_of      JSON → Schema, or a SchemaError with path, value 
 canonical_form, fingerprint, sha256, normalized, self_contained
 incompatibilities            why one schema cannot read what another wrote
 Level, breaches              the seven levels of a registry
+bounded                      a schema in which records that hold themselves have an end
 reading                      how what one schema wrote is read as the columns of another
 """
 
+from latecomer.model.avro.bounded import Bounded, bounded
 from latecomer.model.avro.compatibility import Incompatibility, Rule, breaches, incompatibilities
 from latecomer.model.avro.forms import canonical_form, fingerprint, normalized, self_contained, sha256
 from latecomer.model.avro.logical import Logical, logical_type
@@ -16,6 +18,7 @@ from latecomer.model.avro.types import Schema
 from latecomer.model.schemas import Breach, Level, SchemaError, written_path
 
 __all__ = [
+    "Bounded",
     "Breach",
     "Incompatibility",
     "Level",
@@ -25,6 +28,7 @@ __all__ = [
     "Schema",
     "SchemaError",
     "Value",
+    "bounded",
     "breaches",
     "canonical_form",
     "fingerprint",

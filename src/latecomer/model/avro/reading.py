@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Literal
 
+from latecomer.model.avro.bounded import written_name
 from latecomer.model.avro.logical import Logical, logical_type
 from latecomer.model.avro.types import (
     Array,
@@ -192,7 +193,7 @@ class _Maker:
         )
         for test in tests:
             for each in named:
-                if test(each.name):
+                if test(written_name(each.name)):
                     return each
         return named[0] if len(named) == 1 and isinstance(found, Record) else None
 
@@ -287,7 +288,7 @@ class _Maker:
         """Whether a field says something, and does not lead back to its own record."""
         place = record.name, field.name
         if place not in self.leads_back:
-            self.leads_back[place] = record.name in self._reach(field.type)
+            self.leads_back[place] = written_name(record.name) in self._reach(field.type)
         return not self.leads_back[place] and bool(self._branches(field.type))
 
     def _reach(self, found: Type) -> set[str]:
@@ -298,9 +299,9 @@ class _Maker:
             each = left.pop()
             whole = self.reader.resolve(each)
             if isinstance(whole, Record):
-                if whole.name in reached:
+                if (name := written_name(whole.name)) in reached:
                     continue
-                reached.add(whole.name)
+                reached.add(name)
             left.extend(child for _, child in children(whole))
         return reached
 

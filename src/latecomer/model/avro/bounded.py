@@ -1,0 +1,227 @@
+"""Schemas of records that can hold themselves, written out to a depth at which every reader of Avro is safe.
+
+A reader goes through a value as deep as it is nested, and Java ends a task whose stack is full. Where a schema says how
+deep a value may be, no value can be deeper: each record that leads to itself becomes one record for each depth, and at
+the last depth something that has no values. What is less deep has the same bytes in both schemas.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from latecomer.model.avro.types import (
+    Array,
+    Enum,
+    Field,
+    Fixed,
+    Map,
+    Named,
+    Primitive,
+    Record,
+    Reference,
+    Schema,
+    Type,
+    Union,
+    children,
+)
+
+DEEPEST_RECORD = 100
+"""Records that may be in one another, where one of them can hold itself."""
+_MOST_NESTED, _MOST_TYPES = 300, 30_000
+"""Types in one another and types in all, of a schema that is written out: Java's JSON may be nested 1,000 deep."""
+_DEPTH = re.compile(r"_lc_deep[0-9]+\Z")
+_MOST_STEPS = 100_000
+"""A tenth of a second."""
+_NOTHING = Field("deeper", Union(()))
+"""Of a union without branches there is no value."""
+_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A schema, and how many records may be in one another; none where no record leads to itself."""
+
+    schema: Schema
+    deepest: int | None = None
+
+    def is_exceeded(self, data: bytes) -> bool:
+        """Whether some data has more records in one another."""
+        return self.deepest is not None and _Walk(self.schema, data).meets_the_end()
+
+
+def bounded(schema: Schema) -> Bounded:
+    """A schema in which no value is deeper than readers can bear."""
+    endless = _endless(schema)
+    if not endless:
+        return Bounded(schema)
+    heights, sizes = zip(*(_extent(schema.names[name], endless) for name in endless), strict=True)
+    deepest = min(DEEPEST_RECORD, _MOST_NESTED // max(heights), _MOST_TYPES // sum(sizes))
+    return Bounded(_Writer(schema, endless, max(deepest, 1)).written(), max(deepest, 1))
+
+
+def written_name(name: str) -> str:
+    """The name that a type has in the schema that was written out.
+
+    >>> written_name("shop.Order_lc_deep7"), written_name("shop.Order")
+    ('shop.Order', 'shop.Order')
+    """
+    return _DEPTH.sub("", name)
+
+
+def _name(name: str, depth: int) -> str:
+    return f"{name}_lc_deep{depth}" if depth else name
+
+
+def _endless(schema: Schema) -> set[str]:
+    """The records that lead to one that leads to itself."""
+    left = {name: set(_leads_to(each)) for name, each in schema.names.items() if isinstance(each, Record)}
+    while ending := [name for name, to in left.items() if not to & left.keys()]:
+        for name in ending:
+            del left[name]
+    return set(left)
+
+
+def _leads_to(record: Record) -> list[str]:
+    """The named types that the fields of a record name."""
+    return [each.name for each, _ in _within(record) if isinstance(each, Reference | Named)]
+
+
+def _within(record: Named) -> list[tuple[Type, int]]:
+    """The types in a record, up to those that have names, with how many types they are in."""
+    found, left = [], [(child, 1) for _, child in children(record)]
+    while left:
+        each, depth = left.pop()
+        found.append((each, depth))
+        if not isinstance(each, Named):
+            left.extend((child, depth + 1) for _, child in children(each))
+    return found
+
+
+def _extent(record: Named, endless: set[str]) -> tuple[int, int]:
+    """How many types there are from a record to the next that leads to itself, at most, and how many in all."""
+    within = _within(record)
+    ways = (depth for each, depth in within if isinstance(each, Reference | Named) and each.name in endless)
+    return max(ways, default=1), len(within) + 1
+
+
+class _Writer:
+    def __init__(self, schema: Schema, endless: set[str], deepest: int) -> None:
+        self.schema, self.endless, self.deepest = schema, endless, deepest
+        self.found: dict[str, Named] = {}
+        self.left: dict[str, tuple[str, int]] = {}
+        """Records that are named already: their names here and there, and the depth."""
+
+    def written(self) -> Schema:
+        root = self._type(self.schema.root, 0)
+        while self.left:
+            there, (name, depth) = self.left.popitem()
+            self.found[there] = self._record(self.schema.names[name], depth)
+        others = {name: each for name, each in self.schema.names.items() if name not in self.endless}
+        return Schema(root, tuple({**others, **self.found}.values()))
+
+    def _type(self, found: Type, depth: int) -> Type:
+        match found:
+            case Array():
+                return replace(found, items=self._type(found.items, depth))
+            case Map():
+                return replace(found, values=self._type(found.values, depth))
+            case Union():
+                return replace(found, branches=tuple(self._type(each, depth) for each in found.branches))
+            case Primitive():
+                return found
+        if found.name not in self.endless:
+            return Reference(found.name)
+        there = _name(found.name, depth)
+        if depth == self.deepest:
+            self.found[there] = Record(there, (_NOTHING,))
+        elif there not in self.found:
+            self.left[there] = found.name, depth
+        return Reference(there)
+
+    def _record(self, found: Named, depth: int) -> Record:
+        assert isinstance(found, Record)  # noqa: S101
+        fields = tuple(replace(field, type=self._type(field.type, depth + 1)) for field in found.fields)
+        return replace(found, name=_name(found.name, depth), fields=fields)
+
+
+class _Damaged(Exception):
+    """The data is not of the schema, or takes too long to go through."""
+
+
+def _entry(found: Map) -> Record:
+    return Record("", (Field("key", Primitive("string")), Field("value", found.values)))
+
+
+class _Walk:
+    """Goes through data without reading it."""
+
+    def __init__(self, schema: Schema, data: bytes) -> None:
+        self.schema, self.data, self.at, self.steps = schema, data, 0, 0
+        self.left: list[tuple[Type, int]] = [(schema.root, 1)]
+        """What comes next, the last first: a type, and how many values of it."""
+
+    def meets_the_end(self) -> bool:
+        try:
+            while self.left:
+                if self._next():
+                    return True
+        except _Damaged:
+            pass
+        return False
+
+    def _next(self) -> bool:
+        kind, count = self.left.pop()
+        found = self.schema.resolve(kind)
+        self.steps += 1
+        self._require(self.steps <= _MOST_STEPS)
+        if count > 1:
+            self.left.append((kind, count - 1))
+        match found:
+            case Fixed(size=size):
+                self._skip(size)
+            case Primitive(kind="int" | "long") | Enum():
+                self._number()
+            case Primitive(kind="string" | "bytes"):
+                self._skip(self._number())
+            case Primitive():
+                self._skip(_SIZES[found.kind])
+            case Union():
+                nth = self._number()
+                self._require(0 <= nth < len(found.branches))
+                self.left.append((found.branches[nth], 1))
+            case Record(fields=(only,)) if only is _NOTHING:
+                return True
+            case Record():
+                self.left.extend((field.type, 1) for field in reversed(found.fields))
+            case Array() | Map():
+                self._block(found)
+        return False
+
+    def _block(self, found: Array | Map) -> None:
+        count = self._number()
+        if count:
+            self.left.append((found, 1))
+        if count < 0:  # of which the size is said, for those who pass over it
+            self._skip(self._number())
+        elif count:
+            self.left.append((found.items if isinstance(found, Array) else _entry(found), count))
+
+    def _number(self) -> int:
+        found = shift = 0
+        while True:
+            self._require(self.at < len(self.data) and shift < 70)
+            byte = self.data[self.at]
+            self.at += 1
+            found |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return (found >> 1) ^ -(found & 1)
+
+    def _skip(self, size: int) -> None:
+        self._require(0 <= size <= len(self.data) - self.at)
+        self.at += size
+
+    def _require(self, holds: bool) -> None:
+        if not holds:
+            raise _Damaged
