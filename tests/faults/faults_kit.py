@@ -137,6 +137,10 @@ def write_pipeline(folder: Path, sinks_for_rows: bool = False) -> Path:
     return path
 
 
+SINKS_FOR_ROWS = ("letters.sqlite", "late.jsonl", "late.delta")
+"""What `left_behind` has of them."""
+
+
 def _with_sinks_for_rows() -> str:
     text = PIPELINE + "    late_to: [{delta: late_alerts}]\ndead_letters_to: [{sqlite: results.db}]\n"
     return text.replace("  alerts:\n", "    late_to: [{jsonl: late_totals}]\n  alerts:\n")
