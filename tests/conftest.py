@@ -6,10 +6,13 @@ of the day; `make test-long` draws many, and new ones each time (examples_kit.py
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Iterator
 
 import pytest
 
+from order_kit import in_order, takes
 from ram_kit import folder_in_memory
 
 IN_MEMORY = folder_in_memory()
@@ -35,11 +38,11 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         shutil.rmtree(IN_MEMORY, ignore_errors=True)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What runs on Spark comes first, so that no worker is left alone with a long test at the end."""
-    items.sort(key=lambda item: "spark" not in getattr(item, "fixturenames", ()))
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     for item in items:
         is_property = hasattr(getattr(item, "obj", None), "hypothesis")
-        if is_property and "spark" not in getattr(item, "fixturenames", ()):
+        if is_property and not takes(item, "spark"):
             item.add_marker("drawn")
+    yield
+    items[:] = in_order(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
