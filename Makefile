@@ -7,6 +7,8 @@ COVERED := 95
 # Tests wait for brokers, databases and one another: on two cores three processes are quicker than two.
 WORKERS := 3
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Python keeps what it has compiled, whatever the environment says: every process of the tests reads the same modules.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo example-kafka test test-long bench bench-check bench-keep bench-peers classes lint types unit docs setup format clean help
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,12 @@ ledger: [paise]
 """
 
 
+@lru_cache(maxsize=64)
+def _loaded(file: Path, _written: bytes) -> Pipeline:
+    """The pipeline in a file, read once for each text that is written into it: YAML takes longer than the tables."""
+    return load_pipeline(file)
+
+
 @dataclass
 class Lake:
     """A pipeline's file and store, filled row by row."""
@@ -85,7 +92,7 @@ class Lake:
 
     @property
     def pipeline(self) -> Pipeline:
-        return load_pipeline(self.file)
+        return _loaded(self.file, self.file.read_bytes())
 
     @property
     def store(self) -> Store:

@@ -38,16 +38,14 @@ def texts() -> Iterator[tuple[Path, str]]:
     for file in sorted(SOURCE.rglob("*.py")):
         if file.name == "servers.py":  # the options of Postgres' own programs
             continue
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        inside = {
-            id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values
-        }
-        docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        for node in ast.walk(tree):
+        nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+        others = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+        others |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
             if isinstance(node, ast.JoinedStr):
                 parts = [part.value if isinstance(part, ast.Constant) else "X" for part in node.values]
                 yield file, "".join(map(str, parts))
-            elif isinstance(node, ast.Constant) and id(node) not in inside | docs:
+            elif isinstance(node, ast.Constant) and id(node) not in others:
                 yield file, str(node.value)
 
 

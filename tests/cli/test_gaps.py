@@ -14,10 +14,11 @@ import pyarrow as pa
 import pytest
 import yaml
 from cli_kit import MINUTE, NOON, PIPELINE, Cli, Lake, at, rows_of
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import latecomer
+from examples_kit import drawn
 from latecomer import NoStore, PipelineError, Reader
 from latecomer.store.coverage import EVENTS, REMOVALS, kind_of_removal, removals
 from latecomer.store.store import Store, source_columns
@@ -213,7 +214,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@drawn(12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ROWS)
 def test_it_is_the_difference_of_sets(batches: list[list[tuple[str, int, str]]]) -> None:
     with TemporaryDirectory() as folder:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,10 +17,17 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
     return calling(capsys)
 
 
+@pytest.fixture(scope="session")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A store with a story. Read it or copy it: it is shared."""
+    return told_store(tmp_path_factory.mktemp("dashboard") / "told")
+
+
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    """A store with a story."""
-    return told_store(tmp_path / "told")
+def lake(told: Lake, tmp_path: Path) -> Lake:
+    """The same, for a test to change."""
+    shutil.copytree(told.file.parent, tmp_path / "told")
+    return Lake(tmp_path / "told" / told.file.name)
 
 
 @pytest.fixture

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from _pytest.outcomes import Failed, Skipped
 from pyspark.sql import SparkSession
 
 from kafka_kit import Broker, Client
+from latecomer.errors import MachineError
+from shared_fixtures import require
 
 TESTS = Path(__file__).parents[1]
 
@@ -92,9 +95,20 @@ def test_test_processes_share_a_broker_which_outlives_none_of_them(kafka_jars: N
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize(
-    ("ci", "outcome"), [pytest.param("", "1 skipped", marks=pytest.mark.long), ("true", "1 error")]
-)
+@pytest.mark.parametrize(("ci", "outcome"), [("", Skipped), ("true", Failed)])
+def test_what_cannot_be_had_skips_tests_with_the_reason_and_fails_them_in_ci(
+    monkeypatch: pytest.MonkeyPatch, ci: str, outcome: type[BaseException]
+) -> None:
+    def missing() -> None:
+        raise MachineError("Kafka 4.1.1 could not be downloaded")
+
+    monkeypatch.setenv("CI", ci)
+    with pytest.raises(outcome, match=r"Kafka cannot be had: Kafka 4\.1\.1 could not be downloaded"):
+        require("Kafka", missing)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("ci", "outcome"), [("", "1 skipped"), ("true", "1 error")])
 def test_without_jars_tests_are_skipped_with_the_reason_and_ci_fails(
     tmp_path: Path, ci: str, outcome: str
 ) -> None:

@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -90,15 +90,16 @@ QUIET_BOUNDARIES = (
 """A drain receives nothing: these are the steps it has."""
 
 
-def in_turn() -> list[str]:
-    """Every boundary once, in an order in which one run after the other can die at the next of them.
+def in_turn(names: Collection[str] = BOUNDARIES) -> list[str]:
+    """These boundaries once each, in an order in which one run after the other can die at the next of them.
 
     Outputs are published side by side: where one dies, the other may be through with that batch. Sinks live
     their own lives: the one that is to die is taken away before (`take_sink_away`), and filled from the start.
     """
     later = ("alerts.", "ledger.", "sink")
-    places = [f"{name}@1" for name in BOUNDARIES if not name.startswith(later)]
-    places += [f"{name}@2" for name in BOUNDARIES if name.startswith(later) and name != "sinks.applied"]
+    ordered = [name for name in BOUNDARIES if name in names]
+    places = [f"{name}@1" for name in ordered if not name.startswith(later)]
+    places += [f"{name}@2" for name in ordered if name.startswith(later) and name != "sinks.applied"]
     return [*places, "sinks.applied@3"]
 
 
@@ -135,6 +136,10 @@ def write_pipeline(folder: Path, sinks_for_rows: bool = False) -> Path:
     path = folder / "pipeline.yaml"
     path.write_text(_with_sinks_for_rows() if sinks_for_rows else PIPELINE, encoding="utf-8")
     return path
+
+
+SINKS_FOR_ROWS = ("letters.sqlite", "late.jsonl", "late.delta")
+"""What `left_behind` has of them."""
 
 
 def _with_sinks_for_rows() -> str:

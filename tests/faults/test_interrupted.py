@@ -6,6 +6,7 @@ test_killed.py does the same to real processes with SIGKILL.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -39,15 +40,28 @@ def test_an_undisturbed_run_reaches_every_table_and_sink(undisturbed_with_rows: 
     assert empty == ["totals.partials", "alerts.partials"]
 
 
+SOME = (
+    *("events.written", "events.committed", "watermarks.committed"),
+    *("totals.panes.written", "totals.panes.committed", "totals.late.committed", "totals.partials.committed"),
+    *("ledger.committed", "publications.committed"),
+    *("sink.delta.written", "sink.jsonl.written", "sinks.applied"),
+)
+"""Before and after a commit, each table that a batch needs, a sink that is a table and one that is a folder."""
+
+
+@pytest.mark.parametrize(
+    "names", [SOME, pytest.param(BOUNDARIES, marks=pytest.mark.long)], ids=["some", "all"]
+)
 def test_interrupted_at_one_boundary_after_the_other(
     spark: SparkSession,
     tmp_path: Path,
     undisturbed_with_rows: dict[str, list[str]],
     deadly: pytest.MonkeyPatch,
+    names: Collection[str],
 ) -> None:
     """In the middle of it and at the end, the ledger can be recomputed."""
     file = write_pipeline(tmp_path, sinks_for_rows=True)
-    for boundary in in_turn():
+    for boundary in in_turn(names):
         take_sink_away(file, boundary)
         deadly.setenv(failpoints.VARIABLE, boundary)
         with pytest.raises(Died):

@@ -80,15 +80,19 @@ def rebuilt(
     return found
 
 
+@pytest.mark.parametrize(
+    "places", [BOUNDARIES[::2], pytest.param(BOUNDARIES, marks=pytest.mark.long)], ids=["some", "all"]
+)
 def test_a_rebuild_interrupted_at_one_boundary_after_the_other(
     spark: SparkSession,
     tmp_path: Path,
     finished: Path,
     rebuilt: dict[str, list[str]],
     deadly: pytest.MonkeyPatch,
+    places: tuple[str, ...],
 ) -> None:
     file = copied(finished, tmp_path)
-    interrupted(file, spark, BOUNDARIES, deadly)
+    interrupted(file, spark, places, deadly)
     rebuild(file, spark)
     assert left_behind(file) == rebuilt
     assert check_ledger(load_pipeline(file), spark) == []

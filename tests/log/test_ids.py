@@ -174,14 +174,14 @@ def test_what_is_handed_over_is_not_read_back(tmp_path: Path) -> None:
 
 def test_segments_stay_few_and_what_is_out_of_reach_goes(tmp_path: Path) -> None:
     log = Log(tmp_path)
-    for batch in range(100):
-        log.receive(batch, [(f"{batch}-{nth}", batch) for nth in range(10)], since=max(batch - 50, 0))
-    log.index.catch_up(50)
+    for batch in range(60):
+        log.receive(batch, [(f"{batch}-{nth}", batch) for nth in range(10)], since=max(batch - 30, 0))
+    log.index.catch_up(30)
     assert len(log.index.segments) < 20
     assert len(list((tmp_path / "ids").iterdir())) == len(log.index.segments)
-    assert sum(segment.rows for segment in log.index.segments) < 700
+    assert sum(segment.rows for segment in log.index.segments) < 420
     log.index.catch_up(1000)
-    assert [(each.first, each.last, each.rows) for each in log.index.segments] == [(0, 99, 0)]
+    assert [(each.first, each.last, each.rows) for each in log.index.segments] == [(0, 59, 0)]
 
 
 def test_an_interrupted_merge_is_cleared_away(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ Random outputs draw these options too; here each is certain to be met, with hear
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -37,7 +37,7 @@ OUTPUTS = {
     },
     "punctual": {"window": {"session": "4us", "final": "after_gap"}, "trigger": {**SILENT, **CLOSING}},
     "parts": {
-        "window": {"session": "3us", "final": "after_gap"},
+        "window": {"session": "3us", "max": "12us", "final": "after_gap"},
         "late": "update",
         "accumulation": "discarding",
         "trigger": {"early": {"every": "4us", "clock": "event"}, "on_time": "if_changed", "closing": True},
@@ -99,8 +99,18 @@ def run_and_compare(
     assert check_ledger(bench.pipeline, spark) == []
 
 
-def test_every_option_says_what_the_oracle_says(spark: SparkSession, tmp_path: Path) -> None:
-    run_and_compare(spark, tmp_path, crowd(7, rows=80, most=2)[:3], restart=False)
+SOON = ("closed", "added", "touching", "parts")
+"""Each option once; the other outputs have them in another company."""
+
+
+@pytest.mark.parametrize(
+    "names", [SOON, pytest.param(tuple(OUTPUTS), marks=pytest.mark.long)], ids=["soon", "all"]
+)
+def test_every_option_says_what_the_oracle_says(
+    spark: SparkSession, tmp_path: Path, names: Sequence[str]
+) -> None:
+    written = {name: OUTPUTS[name] for name in names}
+    run_and_compare(spark, tmp_path, crowd(7, rows=80, most=2)[:3], restart=False, written=written)
 
 
 def test_every_trigger_says_what_the_oracle_says(spark: SparkSession, tmp_path: Path) -> None:

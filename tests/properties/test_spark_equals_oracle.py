@@ -80,13 +80,13 @@ def _retracts_cancel(store: object, output: str) -> None:
 
 
 @given(examples(most_batches=3))
-@settings(on_spark, max_examples=4)
+@settings(on_spark, max_examples=3)
 def test_spark_equals_the_oracle(spark: SparkSession, example: Example) -> None:
     run_and_compare(spark, *example)
 
 
 @given(out_of_step().map(lambda batches: batches[:3]), watermarks(), st.tuples(outputs(), outputs()))
-@settings(on_spark, max_examples=3)
+@settings(on_spark, max_examples=2)
 def test_spark_equals_the_oracle_when_partitions_are_read_out_of_step(
     spark: SparkSession, batches: list[list[Arrival]], strategy: Strategy, both: tuple[Output, Output]
 ) -> None:

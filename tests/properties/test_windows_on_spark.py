@@ -52,7 +52,7 @@ def run_and_compare(
 
 
 @given(examples(most_batches=3))
-@settings(on_spark, max_examples=3)
+@settings(on_spark, max_examples=2)
 def test_spark_equals_the_oracle_for_every_window_and_trigger(spark: SparkSession, example: Example) -> None:
     run_and_compare(spark, *example)
 

@@ -91,7 +91,7 @@ def holds(pipeline: Pipeline, spark: SparkSession) -> None:
     require_explained(pipeline, "surges")
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("encoding", ["utf-8", pytest.param("utf-16", marks=pytest.mark.long)])
 def test_json(spark: SparkSession, tmp_path: Path, encoding: str) -> None:
     pipeline = pipeline_over(tmp_path, files={"path": str(tmp_path / "in"), "encoding": encoding})
     write_text(tmp_path, "a.json", "\n".join(map(json.dumps, TRIPS)).encode(encoding))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -42,9 +43,10 @@ def story(tmp_path: Path) -> Story:
     return new_story(tmp_path)
 
 
-@pytest.fixture
-def told(story: Story) -> Story:
+@pytest.fixture(scope="session")
+def told_once(tmp_path_factory: pytest.TempPathFactory) -> Story:
     """Two payments on time, one late, one too late, one sent twice, and others that are none of ours."""
+    story = new_story(tmp_path_factory.mktemp("told"))
     story.logged(0, 20, None, [paid(10, 100), paid(15, 50, merchant="bata"), paid(20, 200)])
     story.logged(1, 95, 65, [paid(70, 1), paid(30, 40, source_partition="t2")])
     story.repeated(1, 95, [paid(20, 200)])
@@ -60,6 +62,13 @@ def told(story: Story) -> Story:
     for batch, clock in ((0, 3600), (1, 7200), (2, 7201)):
         story.published(batch, second(clock))
     return story
+
+
+@pytest.fixture
+def told(told_once: Story, tmp_path: Path) -> Story:
+    """The same, for a test to change."""
+    shutil.copytree(told_once.file.parent, tmp_path, dirs_exist_ok=True)
+    return Story(tmp_path / told_once.file.name)
 
 
 def asked(story: Story, output: str = "totals", moment: datetime = IN_IT, **key: str | None) -> Explanation:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from after.upkeep.upkeep_kit import DAY, HOUR, MIDNIGHT, RETENTION, Days, contents, killed_at, make_days
 from cli.cli_kit import rows_of
+from faults.faults_kit import Died
 from latecomer.after.certify.certificate import Certificate, certify, check
 from latecomer.after.explain.explain import explain
 from latecomer.after.reading.accounts import Accounts, Span
@@ -28,6 +30,7 @@ from latecomer.errors import LedgerError, NotCovered
 from latecomer.model.durations import to_moment
 from latecomer.model.windows import Session, Tumbling
 from latecomer.sink.keeper import SinkKeeper
+from latecomer.store import failpoints
 from latecomer.store.coverage import (
     covered_since,
     covers,
@@ -233,21 +236,43 @@ def test_the_side_output_goes_only_once_it_is_corrected(days: Days) -> None:
 # Killed anywhere
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        f"retention.events.recorded@{GONE}",
-        f"retention.events.removed@{GONE}",
-        f"retention.duplicates.removed@{GONE}",
-        "retention.dead_letters.recorded@6",
-    ],
+PLACES = (
+    f"retention.events.recorded@{GONE}",
+    f"retention.events.removed@{GONE}",
+    f"retention.duplicates.removed@{GONE}",
+    "retention.dead_letters.recorded@6",
 )
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_interrupted_and_called_again(
+    days: Days, tmp_path: Path, deadly: pytest.MonkeyPatch, place: str
+) -> None:
+    def interrupted() -> None:
+        deadly.setenv(failpoints.VARIABLE, place)
+        with pytest.raises(Died):
+            compact(days.pipeline)
+        deadly.delenv(failpoints.VARIABLE)
+
+    _called_again(days, tmp_path, interrupted)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("place", PLACES)
 def test_killed_and_called_again(days: Days, tmp_path: Path, place: str) -> None:
+    def killed() -> None:
+        assert killed_at(days.file, place) == -signal.SIGKILL
+
+    _called_again(days, tmp_path, killed)
+
+
+def _called_again(days: Days, tmp_path: Path, disturbed: Callable[[], None]) -> None:
+    """A compaction that came to nothing and another leave what one leaves that nothing disturbs."""
     days.file.write_text(days.file.read_text() + RETENTION)
     shutil.copytree(tmp_path, tmp_path / "undisturbed", ignore=shutil.ignore_patterns("undisturbed"))
     undisturbed = Days(tmp_path / "undisturbed" / days.file.name)
     compact(undisturbed.pipeline)
-    assert killed_at(days.file, place) == -signal.SIGKILL
+    disturbed()
     compact(days.pipeline)
     assert contents(days.store) == contents(undisturbed.store)
     for table in ("events", "duplicates", "dead_letters"):
