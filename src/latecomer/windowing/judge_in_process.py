@@ -130,6 +130,8 @@ def judged(
     events: pa.Table, layout: EventLayout, output: Output, timeline: Timeline, wanted: Iterable[str]
 ) -> Judged:
     """Events, judged by the watermark of each tick. `wanted` are the columns that are needed."""
+    if output.window.merges:
+        raise Declined("sessions")
     if events.num_rows > MOST_ROWS:
         raise Declined(f"more than {MOST_ROWS:,} rows")
     seen = as_seen(events, layout, output)

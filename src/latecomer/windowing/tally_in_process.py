@@ -37,8 +37,6 @@ def counts_by_batch(
     that the output has had."""
     layout, measures = merger.layout.events, merger.measures
     rules = periods or [(0, merger.output)]
-    if merger.output.window.merges:
-        raise Declined("sessions")
     for _, under in rules:
         expressions_of(under, layout.types)
     sums = Sums([EVENTS, ASSIGNMENTS, *measures, _LATE, _PARTLY])
