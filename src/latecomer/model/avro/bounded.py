@@ -30,7 +30,9 @@ DEEPEST_RECORD = 100
 """Records that may be in one another, where one of them can hold itself."""
 _MOST_NESTED, _MOST_TYPES = 300, 30_000
 """Types in one another and types in all, of a schema that is written out: Java's JSON may be nested 1,000 deep."""
-_DEPTH = re.compile(r"_lc_deep[0-9]+\Z")
+_DEEP = "_lc_deep"
+"""Behind the name of a type: how many are around it."""
+_DEPTH = re.compile(rf"{_DEEP}[0-9]+\Z")
 _MOST_STEPS = 100_000
 """A tenth of a second."""
 _NOTHING = Field("deeper", Union(()))
@@ -70,7 +72,7 @@ def written_name(name: str) -> str:
 
 
 def _name(name: str, depth: int) -> str:
-    return f"{name}_lc_deep{depth}" if depth else name
+    return f"{name}{_DEEP}{depth}" if depth else name
 
 
 def _endless(schema: Schema) -> set[str]:
