@@ -137,6 +137,25 @@ def test_a_batch_waits_for_a_schema_that_cannot_be_had(
 
 
 @pytest.mark.long
+def test_a_later_version_of_the_subject_brings_its_columns(
+    spark: SparkSession, kafka: Client, registry: Server, tmp_path: Path
+) -> None:
+    """It is named in the file, on the same store; past events have what was kept of them."""
+    topic = kafka.create_topic()
+    second, third = (writer(registry, topic, fields) for fields in (SECOND, THIRD))
+    messages = [second(payment(0, paise=1, shop="chai")), third(payment(1, paise=2, shop="dosa", note="x"))]
+    kafka.produce(topic, messages)
+    for version in (1, 2):
+        avro = {"registry": registry.url, "subject": f"{topic}-value", "version": version}
+        source = {"kafka": {"servers": kafka.servers, "topics": [topic]}, "format": {"avro": avro}}
+        kept = {**source, "unknown_fields": "keep"}
+        pipeline = avro_pipeline(tmp_path, kafka, topic, avro, source=kept)
+        run(pipeline, once=True, spark=spark)
+    assert logged(pipeline, "txn", "shop", "note") == [("t0", "chai", None), ("t1", "dosa", "x")]
+    assert check_ledger(pipeline, spark) == []
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["on", "off"])
 def test_a_message_that_is_too_deep_is_a_dead_letter(
     way: str,
