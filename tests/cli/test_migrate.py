@@ -125,6 +125,9 @@ def test_all_phases_and_back(cli: Cli, registry: Server, store: Store, tmp_path:
         "dashboard": True,
     }
     assert cli("migrate", "seen", file, "--consumer", "billing").out.startswith("billing seen at 2")
+    consumers = json.loads(cli("migrate", "status", file, "-f", "json").out)["consumers"]
+    (billing,) = (each for each in consumers if each["name"] == "billing")
+    assert len(billing["needs"]) == 1, "the schema of the file and the one that was seen need the same"
     held = cli("migrate", "advance", file, "--pipeline", pipeline)
     assert held.status == 1
     assert "the consumer billing needs the old shape" in held.err
@@ -322,7 +325,7 @@ def test_the_tables_of_sinks_are_brought_along(
     cli: Cli, registry: Server, store: Store, tmp_path: Path
 ) -> None:
     file, pipeline = written(tmp_path, registry.url), tmp_path / "pipeline.yaml"
-    assert "--pipeline '' is missing" in cli("migrate", "tables", file).err
+    assert "--pipeline is missing" in cli("migrate", "tables", file).err
     said = cli("migrate", "tables", file, "--pipeline", pipeline)
     assert said.status == 1
     assert "fare-cents has not begun, so tables stay as they are" in said.err

@@ -21,7 +21,7 @@ def record(output: str = "minute_totals", through: int = 3) -> Record:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "--from '' is missing"),
+        ([], "--from is missing"),
         (["--from", "yesterday"], "--from 'yesterday' is not a moment"),
         (["--from", "2026-04-26", "--to", "2026-04-25"], "is not after --from 2026-04-26"),
         (["--last", "4 fortnights"], "--last '4 fortnights' is not a duration"),

@@ -145,6 +145,10 @@ def test_a_port_in_use(own: Server, tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--tls-key", "key.pem"], "needs a certificate"),
         (["--tls-cert", "/no/such/cert.pem"], "cannot be used"),
         (["--store", "postgresql://ana:s3cret@127.0.0.1:1/none"], "refused"),
+        (
+            ["--store", "mysql://ana:s3cret@127.0.0.1/none"],
+            "--store names mysql://…, and the registry knows no such",
+        ),
     ],
 )
 def test_what_stands_in_the_way(

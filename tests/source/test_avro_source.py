@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 import threading
@@ -16,6 +18,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
 
 from kafka_kit import Client
+from latecomer import load_pipeline
 from latecomer.after.letters.choosing import Choice
 from latecomer.after.letters.replaying import replay_letters
 from latecomer.after.reading.reader import Reader
@@ -133,6 +136,65 @@ def test_a_batch_waits_for_a_schema_that_cannot_be_had(
         ("t3", 3, one + 1),
     ]
     assert Reader(pipeline).dead_letters().num_rows == 0
+    assert check_ledger(pipeline, spark) == []
+
+
+@pytest.mark.long
+def test_files_of_messages_by_a_source_of_ones_own(
+    spark: SparkSession, registry: Server, tmp_path: Path
+) -> None:
+    """As docs/avro.md has it: old and new writers, and one that is cut off."""
+    document = (Path(__file__).parents[2] / "docs" / "avro.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", document, re.S)
+    (tmp_path / "my_messages.py").write_text(code, encoding="utf-8")
+    (tmp_path / "in").mkdir()
+    numbers = [registry.asking.register("payments-value", record(fields)) for fields in (FIRST, SECOND)]
+    old = framed(numbers[0], record(FIRST), payment(0, amount=1))
+    new = framed(numbers[1], record(SECOND), payment(1, paise=2, shop="chai"))
+    for name, message in (("0", old), ("1", new), ("2", new[:-2]), ("3", old)):
+        (tmp_path / "in" / name).write_bytes(message)
+    avro = {"registry": registry.url, "subject": "payments-value"}
+    source = {"my_messages:Messages": {"folder": str(tmp_path / "in")}, "format": {"avro": avro}}
+    (tmp_path / "pipeline.yaml").write_text(
+        json.dumps(
+            {
+                "name": "payments",
+                "store": "store",
+                "source": source,
+                "event": {"time": "at"},
+                "watermark": {"delay": "1m"},
+                "outputs": {"minutes": {"window": {"tumbling": "1m"}, "aggregates": {"paise": "sum(paise)"}}},
+            }
+        )
+    )
+    pipeline = load_pipeline(tmp_path / "pipeline.yaml")
+    run(pipeline, once=True, spark=spark)
+    assert logged(pipeline, "paise", "shop", "schema_id") == [
+        (1, "none", numbers[0]),
+        (2, "chai", numbers[1]),
+        (1, "none", numbers[0]),
+    ]
+    (letter,) = Reader(pipeline).dead_letters().to_pylist()
+    assert (letter["raw_bytes"] or letter["raw"].encode()) == new[:-2]
+    sys.modules.pop("my_messages")
+
+
+@pytest.mark.long
+def test_a_later_version_of_the_subject_brings_its_columns(
+    spark: SparkSession, kafka: Client, registry: Server, tmp_path: Path
+) -> None:
+    """It is named in the file, on the same store; past events have what was kept of them."""
+    topic = kafka.create_topic()
+    second, third = (writer(registry, topic, fields) for fields in (SECOND, THIRD))
+    messages = [second(payment(0, paise=1, shop="chai")), third(payment(1, paise=2, shop="dosa", note="x"))]
+    kafka.produce(topic, messages)
+    for version in (1, 2):
+        avro = {"registry": registry.url, "subject": f"{topic}-value", "version": version}
+        source = {"kafka": {"servers": kafka.servers, "topics": [topic]}, "format": {"avro": avro}}
+        kept = {**source, "unknown_fields": "keep"}
+        pipeline = avro_pipeline(tmp_path, kafka, topic, avro, source=kept)
+        run(pipeline, once=True, spark=spark)
+    assert logged(pipeline, "txn", "shop", "note") == [("t0", "chai", None), ("t1", "dosa", "x")]
     assert check_ledger(pipeline, spark) == []
 
 

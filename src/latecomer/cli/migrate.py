@@ -122,7 +122,7 @@ def check(
     from latecomer.model.migrations import due_since
 
     if pipeline is None:
-        raise WrongUsage("--pipeline", "", "is missing", "name the pipeline whose log has the events")
+        raise WrongUsage("--pipeline", False, "is missing", "name the pipeline whose log has the events")
     choose_zone("UTC", pipeline)
     start = None if since is None else _micros_of(since)
     if without_registry:
@@ -199,7 +199,7 @@ def tables(
 
     _require_no_csv(form)
     if pipeline is None:
-        raise WrongUsage("--pipeline", "", "is missing", "name the pipeline whose sinks have the tables")
+        raise WrongUsage("--pipeline", False, "is missing", "name the pipeline whose sinks have the tables")
     migration, client = _opened(file)
     state = client.migration(migration.migration)
     found = list(sink_tables(open_store(load(pipeline)), migration, state, apply=apply))
@@ -326,7 +326,7 @@ def _print_status(situation: Situation, form: Format) -> None:
                         "name": each.name,
                         "owner": each.owner,
                         "migrated": each.migrated,
-                        "needs": [*each.declared, *each.running],
+                        "needs": list(dict.fromkeys((*each.declared, *each.running))),
                         "seen": _moment(each.seen_at),
                         "read": None
                         if each.read is None

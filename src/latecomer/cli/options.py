@@ -49,7 +49,8 @@ Zoned = Annotated[
 
 
 class WrongUsage(LatecomerError):
-    """An option's value that only the verb can judge; of a flag, which has none, that it was given at all."""
+    """An option's value that only the verb can judge; of one that has none, that it was given, or is
+    missing."""
 
     def __init__(self, option: str, value: str | bool, reason: str, fix: str) -> None:
         given = option if isinstance(value, bool) else f"{option} {value!r}"

@@ -179,7 +179,7 @@ def _range(
     if last is None:
         if first is None and end is None:
             fix = "name the windows: --from T --to T, or --last 4h"
-            raise WrongUsage("--from", "", "is missing", fix)
+            raise WrongUsage("--from", False, "is missing", fix)
         return first, end
     if since is not None or until is not None:
         raise WrongUsage("--last", last, "is a range of its own", "leave --from and --to out")

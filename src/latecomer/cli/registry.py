@@ -344,7 +344,9 @@ def _client(url: str | None, token_file: Path | None) -> Client:
     from latecomer.registry.client import Client
 
     if url is None:
-        raise WrongUsage("--url", "", "is missing", "say which registry to ask: --url http://127.0.0.1:8081")
+        raise WrongUsage(
+            "--url", False, "is missing", "say which registry to ask: --url http://127.0.0.1:8081"
+        )
     return Client(url, token=_token(token_file))
 
 

@@ -16,8 +16,9 @@ LARGEST_HEAD = 4 << 20
 def file_schema(file: str | Path) -> str:
     """The text of a file's schema; `DamagedFile` where there is none."""
     with open(file, "rb") as opened:
-        if opened.read(len(MAGIC)) != MAGIC:
-            raise DamagedFile("it does not begin as an Avro object file does")
+        if (begins := opened.read(len(MAGIC))) != MAGIC:
+            framed = ", but as a message in Confluent's framing" if begins[:1] == b"\0" else ""
+            raise DamagedFile(f"it does not begin as an Avro object file does{framed}")
         found = _map(opened)
     codec = found.get("avro.codec", b"null").decode("utf-8", "replace")
     if codec not in CODECS:

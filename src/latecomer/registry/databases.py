@@ -15,6 +15,8 @@ FORMAT = 1
 """Of the tables. What a later version wrote is refused."""
 _POSTGRES = re.compile(r"postgres(ql)?://|\$\{|.*\b(host|dbname|service)\s*=", re.IGNORECASE)
 
+_URL = re.compile("[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
 
 class StorageError(RegistryError):
     """The database refused, or cannot be reached. It may pass."""
@@ -54,6 +56,11 @@ def open_database(where: str, *, create: bool = True) -> Database:
         from latecomer.registry.postgres_store import PostgresDatabase
 
         return PostgresDatabase(where)
+    if (other := _URL.match(where)) is not None:
+        raise RegistryError(
+            f"--store names {other[0]}…, and the registry knows no such database; give the path of a file, or "
+            "postgresql://USER@HOST/DATABASE"
+        )
     from latecomer.registry.sqlite import SqliteDatabase
 
     return SqliteDatabase(Path(where), create=create)

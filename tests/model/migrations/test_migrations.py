@@ -68,7 +68,7 @@ def names(schema: str) -> list[str]:
         ({"migration": "a b"}, "is no name"),
         ({"to": {}}, "to has no field"),
         ({"to": {"fare_cents": {"type": "long"}}}, "from and to both have fare_cents"),
-        ({"from": {"fare_cents": "rand()"}}, "rand may not be called"),
+        ({"from": {"fare_cents": "rand()"}}, "the expression of fare_cents: rand may not be called"),
         ({"from": {"fare_cents": "12"}}, "nothing says how pricing.base follows|names no field"),
         ({"from": {"fare_cents": "pricing.base + pricing.tax"}}, "nothing says how pricing.surge follows"),
         ({"drift_limit": "much"}, "is no share of events"),

@@ -8,7 +8,7 @@ bounded                      a schema in which records that hold themselves have
 reading                      how what one schema wrote is read as the columns of another
 """
 
-from latecomer.model.avro.bounded import Bounded, bounded
+from latecomer.model.avro.bounds import Bounded, bounded
 from latecomer.model.avro.compatibility import Incompatibility, Rule, breaches, incompatibilities
 from latecomer.model.avro.forms import canonical_form, fingerprint, normalized, self_contained, sha256
 from latecomer.model.avro.logical import Logical, logical_type

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Literal
 
-from latecomer.model.avro.bounded import written_name
+from latecomer.model.avro.bounds import written_name
 from latecomer.model.avro.logical import Logical, logical_type
 from latecomer.model.avro.types import (
     Array,

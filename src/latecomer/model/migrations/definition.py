@@ -134,7 +134,10 @@ class Migration(Model):
         known, leaves = {*self.old, *self.new}, set(self.new)
         named = {word for sql in self.from_.values() for word in _columns(sql, known)}
         for place, sql in (*self.backward.items(), *self.forward.items()):
-            check_fix(sql, "column")
+            try:
+                check_fix(sql, "column")
+            except ValueError as error:
+                raise ValueError(f"the expression of {place}: {error}") from None
             if place not in known:
                 raise ValueError(f"{place} has an expression, and to has no such field; correct its name")
             if not _columns(sql, known - {place}):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from math import isqrt
 
 from latecomer.model.avro.types import (
     Array,
@@ -28,8 +29,11 @@ from latecomer.model.avro.types import (
 
 DEEPEST_RECORD = 100
 """Records that may be in one another, where one of them can hold itself."""
-_MOST_NESTED, _MOST_TYPES = 300, 30_000
-"""Types in one another and types in all, of a schema that is written out: Java's JSON may be nested 1,000 deep."""
+_LEAST = 10
+"""Where so few would be too much work, nothing is written out."""
+_MOST_NESTED, _MOST_WORK = 300, 500_000
+"""Of a schema that is written out: types in one another, as Java's JSON may be nested 1,000 deep; and its named types
+times all types in it, because Java goes through it once for each name, in every task."""
 _DEEP = "_lc_deep"
 """Behind the name of a type: how many are around it."""
 _DEPTH = re.compile(rf"{_DEEP}[0-9]+\Z")
@@ -42,7 +46,7 @@ _SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 
 @dataclass(frozen=True)
 class Bounded:
-    """A schema, and how many records may be in one another; none where no record leads to itself."""
+    """A schema, and how many records may be in one another; none where it says nothing of that."""
 
     schema: Schema
     deepest: int | None = None
@@ -53,13 +57,17 @@ class Bounded:
 
 
 def bounded(schema: Schema) -> Bounded:
-    """A schema in which no value is deeper than readers can bear."""
+    """A schema in which no value is deeper than readers can bear. One of so many records that lead to themselves that
+    Java would need seconds for it stays as it is."""
     endless = _endless(schema)
     if not endless:
         return Bounded(schema)
     heights, sizes = zip(*(_extent(schema.names[name], endless) for name in endless), strict=True)
-    deepest = min(DEEPEST_RECORD, _MOST_NESTED // max(heights), _MOST_TYPES // sum(sizes))
-    return Bounded(_Writer(schema, endless, max(deepest, 1)).written(), max(deepest, 1))
+    cheap = isqrt(_MOST_WORK // (len(endless) * sum(sizes)))
+    if cheap < _LEAST:
+        return Bounded(schema)
+    deepest = min(DEEPEST_RECORD, cheap, _MOST_NESTED // max(heights))
+    return Bounded(_Writer(schema, endless, deepest).written(), deepest)
 
 
 def written_name(name: str) -> str:
