@@ -28,6 +28,7 @@ from latecomer.model.strategies import Bounded
 from latecomer.store.files import read_table
 from latecomer.store.rebuilds import Rebuild
 from latecomer.store.store import open_store
+from latecomer.timeline.keeper import Stretch, TimelineKeeper
 from properties.test_options_on_spark import crowd
 from properties.test_rebuild_on_spark import require_right
 from spark_kit import PAYLOAD, Batch, Bench, as_lines, require_equal, stored_entries, stored_panes
@@ -87,6 +88,18 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Alone:
     require_equal(as_lines(stored_entries(store)), as_lines(told.ledger))
     assert store.duplicates.files()
     return bench
+
+
+def test_where_the_timeline_stood_is_known_without_its_ticks(whole: Alone) -> None:
+    store = open_store(whole.pipeline)
+    before = None
+    for batch in range(store.ledger.last_batch() + 1):
+        fresh, whole_keeper = (TimelineKeeper(store.watermarks, whole.strategy) for _ in range(2))
+        stretch = whole_keeper.stretch(batch, batch)
+        assert fresh.reached(batch) == whole_keeper.reached(batch) == stretch.end
+        assert stretch.before == before
+        before = Stretch(stretch.rows).end
+    assert before is not None
 
 
 TAMPERED = {
