@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -20,7 +21,7 @@ from latecomer.after.replay import replaying
 from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Output
 from latecomer.errors import LedgerError
-from latecomer.fast import VARIABLE
+from latecomer.fast import VARIABLE, Declined
 from latecomer.ledger.check import check_ledger
 from latecomer.log import parts
 from latecomer.model.arrivals import Arrival, Heartbeat
@@ -28,6 +29,8 @@ from latecomer.model.strategies import Bounded
 from latecomer.store.files import read_table
 from latecomer.store.rebuilds import Rebuild
 from latecomer.store.store import open_store
+from latecomer.timeline.keeper import Stretch, TimelineKeeper
+from latecomer.windowing.judge_in_process import Watermarks
 from properties.test_options_on_spark import crowd
 from properties.test_rebuild_on_spark import require_right
 from spark_kit import PAYLOAD, Batch, Bench, as_lines, require_equal, stored_entries, stored_panes
@@ -87,6 +90,33 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Alone:
     require_equal(as_lines(stored_entries(store)), as_lines(told.ledger))
     assert store.duplicates.files()
     return bench
+
+
+def test_where_the_timeline_stood_is_known_without_its_ticks(whole: Alone) -> None:
+    store = open_store(whole.pipeline)
+    before = None
+    for batch in range(store.ledger.last_batch() + 1):
+        fresh, whole_keeper = (TimelineKeeper(store.watermarks, whole.strategy) for _ in range(2))
+        stretch = whole_keeper.stretch(batch, batch)
+        assert fresh.reached(batch) == whole_keeper.reached(batch) == stretch.end
+        assert stretch.before == before
+        before = Stretch(stretch.rows).end
+    assert before is not None
+
+
+def test_ticks_that_are_far_apart_are_found_batch_by_batch() -> None:
+    far = 1 << 50
+    ticks = {(batch, far + tick): 10 * batch + tick for batch in range(5_000) for tick in range(2)}
+    events = pa.table({"batch": [4_999, 0, 7], "tick": [far + 1, far, far + 1]})
+    timeline = Watermarks.of_batches(ticks)
+    assert timeline.over(events).tolist() == [49_991, 0, 71]
+    for batch, tick in ((4_999, far + 2), (4_999, far - 1), (5_000, far), (-1, far)):
+        with pytest.raises(Declined, match="not on the timeline"):
+            timeline.over(pa.table({"batch": [batch], "tick": [tick]}))
+    with pytest.raises(Declined, match="not on the timeline"):
+        Watermarks.of_batches({}).over(events)
+    with pytest.raises(Declined, match="too far apart"):
+        Watermarks.of_batches({(0, 0): 1, **{(batch, 1 << 60): 1 for batch in range(9)}})
 
 
 TAMPERED = {
@@ -151,7 +181,10 @@ def test_spark_finds_the_same_differences(
 
 def test_a_store_is_replayed_without_spark(whole: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
     no_spark(monkeypatch)
-    assert replay(whole.pipeline).equal
+    found = replay(whole.pipeline)
+    assert found.equal
+    assert set(found.paths) == {"log", *(f"output {name}" for name in whole.outputs)}
+    assert all("steps without Spark" in said and "Spark for" not in said for said in found.paths.values())
 
 
 def test_a_store_is_computed_at_once_without_spark(whole: Alone, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,15 +6,16 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from latecomer.model.durations import to_micros
 from latecomer.model.heads import HeadColumns
 from latecomer.model.strategies import Head, Strategy
 from latecomer.model.timeline import Row, Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import Table, moments
 from latecomer.timeline.columns import FIRED_AT, FIRED_WATERMARK
 from latecomer.windowing.columns import BATCH, END, TICK, WATERMARK
@@ -43,7 +44,7 @@ class Stretch:
         """Where watermark and arrival clock stand after it."""
         return Step(self.fires_at, self.clock) if self.rows else None
 
-    @property
+    @cached_property
     def clock(self) -> int:
         """The arrival clock at the end of the stretch."""
         return max((row.at for _, row in self.rows), default=BEGIN_OF_TIME)
@@ -71,7 +72,7 @@ class Stretch:
         """Windows that end at or before this have closed by the end of the stretch."""
         return self.steps[-1].watermark if self.steps else BEGIN_OF_TIME
 
-    @property
+    @cached_property
     def steps(self) -> list[Step]:
         """Where the watermark rose, ascending."""
         steps: list[Step] = []
@@ -189,23 +190,34 @@ class TimelineKeeper:
             return Stretch([])
         found = self.table.query(
             "select batch, tick, at, watermark, settled, kind from t "
-            f"where batch between {first - 1} and {last} order by batch, tick"
+            f"where batch between {first} and {last} order by batch, tick"
         )
-        rows = [
-            (
-                row["batch"],
-                Row(row["tick"], _micros(row["at"]), _micros(row["watermark"]), _settled(row), row["kind"]),
-            )
-            for row in found.to_pylist()
-        ]
-        earlier = Stretch([(batch, row) for batch, row in rows if batch < first])
-        return Stretch([(batch, row) for batch, row in rows if batch >= first], earlier.end)
+        at, watermark = (_micros(found, name, BEGIN_OF_TIME) for name in ("at", "watermark"))
+        ticks, kinds = (found.column(name).to_pylist() for name in ("tick", "kind"))
+        rows = map(Row, ticks, at, watermark, _micros(found, "settled"), kinds)
+        whole = Stretch(
+            list(zip(found.column("batch").to_pylist(), rows, strict=True)), self.reached(first - 1)
+        )
+        if first == last and whole.rows:  # the next batch asks
+            self._reached = last, whole.end
+        return whole
 
     def reached(self, batch: int) -> Step | None:
-        """Where watermark and arrival clock stood after a batch."""
-        if self._reached is None or self._reached[0] != batch:
-            self._reached = batch, self.stretch(batch, batch).end
-        return self._reached[1]
+        """Where watermark and arrival clock stood after a batch: of many ticks, without reading each."""
+        if batch < 0 or not self.table.exists:
+            return None
+        known = self._reached
+        if known is None or known[0] != batch:
+            found = self.table.query(
+                "select count(*) as n, max(at) as at, max(watermark) as watermark, max(settled) as settled "
+                f"from t where batch = {batch}"
+            )
+            (at,), (watermark,), (settled,) = (
+                _micros(found, name, BEGIN_OF_TIME) for name in ("at", "watermark", "settled")
+            )
+            there = found.column("n")[0].as_py()
+            known = self._reached = batch, Step(max(watermark, settled), at) if there else None
+        return known[1]
 
     def _write(
         self,
@@ -304,9 +316,8 @@ def _stored(micros: int | None) -> int | None:
     return None if micros is None or micros == BEGIN_OF_TIME else micros
 
 
-def _micros(moment: object) -> int:
-    return BEGIN_OF_TIME if moment is None else to_micros(moment)  # type: ignore[arg-type]
-
-
-def _settled(row: dict[str, object]) -> int | None:
-    return None if row["settled"] is None else _micros(row["settled"])
+def _micros(found: pa.Table, name: str, nothing: int | None = None) -> list[Any]:
+    """A column of moments in microseconds, with `nothing` where there is none."""
+    micros = found.column(name).cast(TIMESTAMP).cast(pa.int64())
+    written: list[Any] = (micros if nothing is None else micros.fill_null(nothing)).to_pylist()
+    return written

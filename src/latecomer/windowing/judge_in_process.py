@@ -63,12 +63,14 @@ class Watermarks:
     @classmethod
     def of_batches(cls, ticks: Mapping[tuple[int, int], int]) -> Watermarks:
         """Of several batches: batch and tick → watermark."""
+        if not ticks:
+            return cls.of_ticks({})
         known = sorted(ticks)
         batch, tick = (np.array([each[side] for each in known], np.int64) for side in (0, 1))
         marks = np.array([ticks[each] for each in known], np.int64)
         batches = np.unique(batch)
-        first = int(tick.min(initial=0))
-        span = int(tick.max(initial=0)) - first + 1
+        first = int(tick.min())
+        span = int(tick.max()) - first + 1
         if len(batches) * span >= 1 << 62:
             raise Declined("ticks that are too far apart")
         return cls(np.searchsorted(batches, batch) * span + (tick - first), marks, batches, first, span)

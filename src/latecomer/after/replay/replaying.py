@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -70,6 +70,8 @@ class Replay:
     outputs: Mapping[str, OutputComparison]
     fates: pa.Table
     """The ledgers' totals: output, unit, fate, stored, replayed, difference."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """The log and each output: how many steps were done without Spark, and why the others were not."""
 
     @property
     def equal(self) -> bool:
@@ -147,12 +149,13 @@ def replay(
         store = ReplayStore(there, origin, last, new_timeline)
         session = _session(spark, pipeline, root)
         check_predicates(session, Store(supposed, origin.columns))
-        _compute(session, store, parts, origin, last, one_shot)
+        paths = _compute(session, store, parts, origin, last, one_shot)
         LOG.info("comparing with the store")
         sides = Side(origin, last), Side(store, last)
         exact = not changes and not one_shot
         compared = {part.name: compare_output(*sides, part.name, exact) for part in parts}
-        return Replay(store.pipeline, exact, one_shot, last + 1, compared, compare_fates(*sides, compared))
+        fates = compare_fates(*sides, compared)
+        return Replay(store.pipeline, exact, one_shot, last + 1, compared, fates, paths)
 
 
 @explained("computing results again")
@@ -195,7 +198,8 @@ def _compute(
     origin: Store,
     last: int,
     one_shot: bool,
-) -> None:
+) -> dict[str, str]:
+    """Compute it, and tell which way that went."""
     with closing(_Replayer(session, store, parts)) as replayer:
         if one_shot:
             replayer.in_one_shot(last)
@@ -203,6 +207,7 @@ def _compute(
             replayer.run(_steps(origin, last))
         for what, path in replayer.engine.paths().items():
             LOG.info("%s: %s", what, path)
+        return replayer.engine.paths()
 
 
 @dataclass(frozen=True)
