@@ -6,6 +6,7 @@ of the day; `make test-long` draws many, and new ones each time (examples_kit.py
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -46,3 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
             item.add_marker("drawn")
     yield
     items[:] = in_order(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+
+
+def pytest_collection_finish() -> None:
+    """What has been read so far stays to the end: the collector of garbage need not go through it again and again."""
+    gc.freeze()

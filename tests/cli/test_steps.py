@@ -137,7 +137,8 @@ def test_standard_output_stays_clean() -> None:
         [sys.executable, "-c", SLOW, "slow"], capture_output=True, text=True, check=True, timeout=60
     )
     assert said.stdout == "the answer\n"
-    assert said.stderr == "counting\nwarning: few of them\n"
+    # A machine that has much to do is slow to start, and then it says so.
+    assert said.stderr.removeprefix("starting\n") == "counting\nwarning: few of them\n"
 
 
 def test_on_a_terminal_the_live_line_gives_way_to_the_answer() -> None:

@@ -86,7 +86,8 @@ def compared(
 BRIDGED = steps(0, 12, 24, (3, None), 6, 18, "w60", (70, None), "w99")
 
 
-@pytest.mark.parametrize("sizes", [long((9,)), long((1,) * 9), long((4, 1, 2)), (4, 2)])
+@pytest.mark.long
+@pytest.mark.parametrize("sizes", [(9,), (1,) * 9, (4, 1, 2)])
 def test_events_that_bridge_three_sessions(
     spark: SparkSession, tmp_path: Path, sizes: tuple[int, ...]
 ) -> None:

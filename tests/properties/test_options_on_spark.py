@@ -113,8 +113,18 @@ def test_every_option_says_what_the_oracle_says(
     run_and_compare(spark, tmp_path, crowd(7, rows=80, most=2)[:3], restart=False, written=written)
 
 
-def test_every_trigger_says_what_the_oracle_says(spark: SparkSession, tmp_path: Path) -> None:
-    run_and_compare(spark, tmp_path, crowd(5, rows=90, most=3)[:5], restart=True, written=TRIGGERS)
+ON_SPARK = ("clocked", "counted", "empty", "whole")
+"""A trigger each, and empty panes, which Spark writes; all others are in tests/fast/test_without_a_jvm.py."""
+
+
+@pytest.mark.parametrize(
+    "names", [ON_SPARK, pytest.param(tuple(TRIGGERS), marks=pytest.mark.long)], ids=["soon", "all"]
+)
+def test_every_trigger_says_what_the_oracle_says(
+    spark: SparkSession, tmp_path: Path, names: Sequence[str]
+) -> None:
+    written = {name: TRIGGERS[name] for name in names}
+    run_and_compare(spark, tmp_path, crowd(5, rows=90, most=3)[:5], restart=True, written=written)
 
 
 @pytest.mark.long

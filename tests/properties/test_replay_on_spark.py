@@ -50,7 +50,8 @@ def run_and_replay(
         assert found.equal
 
 
-@given(QUIET.map(lambda batches: batches[:3]), watermarks(), OUTPUTS, st.booleans())
+@pytest.mark.long
+@given(QUIET.map(lambda batches: batches[:5]), watermarks(), OUTPUTS, st.booleans())
 @settings(on_spark, max_examples=1)
 def test_a_replay_repeats_what_happened(
     spark: SparkSession, batches: Batches, strategy: Strategy, both: tuple[Output, Output], drain: bool

@@ -28,6 +28,7 @@ from sink.sink_kit import SHAPE
 from source.kafka_source_kit import payments, pipeline_on, totals
 from tls_kit import Authority
 
+pytestmark = pytest.mark.usefixtures("spark")  # one process runs them all: they share a broker
 WORD, LOCK = "open-sesame-41", "locked-drawer-7"
 Options = dict[str, Any]
 

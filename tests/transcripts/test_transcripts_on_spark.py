@@ -42,6 +42,7 @@ SOON = {
     "the_first_of_two_with_one_id_counts",
     "the_global_window_counts_intervals_from_the_first_watermark",
     "the_ledger_balances_in_every_unit",
+    "three_sessions_become_one",
     "what_is_read_out_of_step_meets_the_watermark_in_force",
     "when_all_is_silent_the_watermark_follows_the_clock",
 }

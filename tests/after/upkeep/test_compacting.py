@@ -189,8 +189,8 @@ def test_a_year_of_sparse_days_becomes_few_files(tmp_path: Path) -> None:
     (tmp_path / "pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
     made = Days(tmp_path / "pipeline.yaml")
     made.store.pin()
-    for batch in range(30):  # three events in each, months apart
-        made.sparse(batch, batch * 12, 3, 200)
+    for batch in range(15):  # three events in each, months apart
+        made.sparse(batch, batch * 24, 3, 200)
     compact(made.pipeline)
     assert len(made.store.events.files()) == 1
 
