@@ -71,7 +71,9 @@ def pipeline_of(asked: argparse.Namespace) -> Pipeline:
         source=Source(
             files=Files(path=str(asked.source), order_by="arrival_time", max_files_per_batch=files_a_batch),
             columns={**COLUMNS, **ids},
-            unknown_fields="ignore" if ids else "keep",  # the events have ids of every kind, and a job has one
+            unknown_fields="ignore"
+            if ids
+            else "keep",  # the events have ids of every kind, and a job has one
         ),
         event=Event(time="event_time", partition="tower", id=identified),
         watermark=Bounded("30s"),
