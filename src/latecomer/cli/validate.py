@@ -120,7 +120,7 @@ def _unknown_fields(
     }
     if found:
         yield f"unknown    fields that are no columns {become[rule]}: {', '.join(found)}"
-    elif rule != "ignore":
+    elif rule != "keep":
         yield f"unknown    fields that are no columns {become[rule]}"
     if pinned and rule == "keep":
         yield from _kept(pipeline, columns)
