@@ -110,6 +110,8 @@ def _unknown_fields(
     pipeline: Pipeline, name: str, view: Pipeline, columns: Columns, pinned: bool
 ) -> Iterator[str]:
     """What becomes of fields that are no columns, and which there are: in the files, and in the log."""
+    if view.source.has_own_decoder:
+        return
     rule = view.source.unknown_fields
     known = [view.source_name(column) for column in columns.read_from(name)]
     found = _in_files(view, known) if view.source.files is not None and view.files.header else []

@@ -129,6 +129,12 @@ class Source(Model):
         named = (getattr(self, kind) for kind in (*SOURCES, "own"))
         return next((each for each in named if isinstance(each, PolledSource)), None)
 
+    @property
+    def has_own_decoder(self) -> bool:
+        """Whether only a decoder of the user's own knows which fields there are."""
+        written = self.format if self.files is None else self.files.format
+        return not isinstance(written, str | Avro | RegisteredJson)
+
     @model_validator(mode="before")
     @classmethod
     def _kind_is_the_key(cls, fields: Any) -> Any:
@@ -182,8 +188,7 @@ def _whose(source: PolledSource) -> str:
 
 def _with_known_fields(source: _AnySource) -> _AnySource:
     """Where only a decoder knows what there is, unknown fields are not looked for; refused, if that is asked for."""
-    written = source.format if source.files is None else source.files.format
-    if source.unknown_fields == "ignore" or isinstance(written, str | Avro | RegisteredJson):
+    if source.unknown_fields == "ignore" or not source.has_own_decoder:
         return source
     if "unknown_fields" in source.model_fields_set:
         raise ValueError(
