@@ -34,7 +34,9 @@ _LEAST = 10
 _MOST_NESTED, _MOST_WORK = 300, 500_000
 """Of a schema that is written out: types in one another, as Java's JSON may be nested 1,000 deep; and its named types
 times all types in it, because Java goes through it once for each name, in every task."""
-_DEPTH = re.compile(r"_lc_deep[0-9]+\Z")
+_MARK = "_lc_deep"
+"""Behind the name of a record, with the depth."""
+_DEPTH = re.compile(_MARK + r"[0-9]+\Z")
 _MOST_STEPS = 100_000
 """A tenth of a second."""
 _NOTHING = Field("deeper", Union(()))
@@ -78,7 +80,7 @@ def written_name(name: str) -> str:
 
 
 def _name(name: str, depth: int) -> str:
-    return f"{name}_lc_deep{depth}" if depth else name
+    return f"{name}{_MARK}{depth}" if depth else name
 
 
 def _endless(schema: Schema) -> set[str]:
