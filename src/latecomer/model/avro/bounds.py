@@ -62,8 +62,9 @@ def bounded(schema: Schema) -> Bounded:
     endless = _endless(schema)
     if not endless:
         return Bounded(schema)
-    heights, sizes = zip(*(_extent(schema.names[name], endless) for name in endless), strict=True)
-    cheap = isqrt(_MOST_WORK // (len(endless) * sum(sizes)))
+    repeated = _repeated(schema, endless)
+    heights, sizes = zip(*(_extent(schema.names[name], endless) for name in repeated), strict=True)
+    cheap = isqrt(_MOST_WORK // (len(repeated) * sum(sizes)))
     if cheap < _LEAST:
         return Bounded(schema)
     deepest = min(DEEPEST_RECORD, cheap, _MOST_NESTED // max(heights))
@@ -85,16 +86,25 @@ def _name(name: str, depth: int) -> str:
 
 def _endless(schema: Schema) -> set[str]:
     """The records that lead to one that leads to itself."""
-    left = {name: set(_leads_to(each)) for name, each in schema.names.items() if isinstance(each, Record)}
+    records = (each for each in schema.names.values() if isinstance(each, Record))
+    left = {each.name: _leads_to(each) for each in records}
     while ending := [name for name, to in left.items() if not to & left.keys()]:
         for name in ending:
             del left[name]
     return set(left)
 
 
-def _leads_to(record: Record) -> list[str]:
+def _repeated(schema: Schema, endless: set[str]) -> set[str]:
+    """Those of them that may be at many depths: without those to which none leads, as an envelope around them."""
+    found = endless
+    while (led := found & {to for name in found for to in _leads_to(schema.names[name])}) != found:
+        found = led
+    return found
+
+
+def _leads_to(record: Named) -> set[str]:
     """The named types that the fields of a record name."""
-    return [each.name for each, _ in _within(record) if isinstance(each, Reference | Named)]
+    return {each.name for each, _ in _within(record) if isinstance(each, Reference | Named)}
 
 
 def _within(record: Named) -> list[tuple[Type, int]]:
