@@ -34,9 +34,9 @@ _LEAST = 10
 _MOST_NESTED, _MOST_WORK = 300, 500_000
 """Of a schema that is written out: types in one another, as Java's JSON may be nested 1,000 deep; and its named types
 times all types in it, because Java goes through it once for each name, in every task."""
-_DEEP = "_lc_deep"
-"""Behind the name of a type: how many are around it."""
-_DEPTH = re.compile(rf"{_DEEP}[0-9]+\Z")
+_MARK = "_lc_deep"
+"""Behind the name of a record, with the depth."""
+_DEPTH = re.compile(_MARK + r"[0-9]+\Z")
 _MOST_STEPS = 100_000
 """A tenth of a second."""
 _NOTHING = Field("deeper", Union(()))
@@ -62,8 +62,9 @@ def bounded(schema: Schema) -> Bounded:
     endless = _endless(schema)
     if not endless:
         return Bounded(schema)
-    heights, sizes = zip(*(_extent(schema.names[name], endless) for name in endless), strict=True)
-    cheap = isqrt(_MOST_WORK // (len(endless) * sum(sizes)))
+    repeated = _repeated(schema, endless)
+    heights, sizes = zip(*(_extent(schema.names[name], endless) for name in repeated), strict=True)
+    cheap = isqrt(_MOST_WORK // (len(repeated) * sum(sizes)))
     if cheap < _LEAST:
         return Bounded(schema)
     deepest = min(DEEPEST_RECORD, cheap, _MOST_NESTED // max(heights))
@@ -80,21 +81,30 @@ def written_name(name: str) -> str:
 
 
 def _name(name: str, depth: int) -> str:
-    return f"{name}{_DEEP}{depth}" if depth else name
+    return f"{name}{_MARK}{depth}" if depth else name
 
 
 def _endless(schema: Schema) -> set[str]:
     """The records that lead to one that leads to itself."""
-    left = {name: set(_leads_to(each)) for name, each in schema.names.items() if isinstance(each, Record)}
+    records = (each for each in schema.names.values() if isinstance(each, Record))
+    left = {each.name: _leads_to(each) for each in records}
     while ending := [name for name, to in left.items() if not to & left.keys()]:
         for name in ending:
             del left[name]
     return set(left)
 
 
-def _leads_to(record: Record) -> list[str]:
+def _repeated(schema: Schema, endless: set[str]) -> set[str]:
+    """Those of them that may be at many depths: without those to which none leads, as an envelope around them."""
+    found = endless
+    while (led := found & {to for name in found for to in _leads_to(schema.names[name])}) != found:
+        found = led
+    return found
+
+
+def _leads_to(record: Named) -> set[str]:
     """The named types that the fields of a record name."""
-    return [each.name for each, _ in _within(record) if isinstance(each, Reference | Named)]
+    return {each.name for each, _ in _within(record) if isinstance(each, Reference | Named)}
 
 
 def _within(record: Named) -> list[tuple[Type, int]]:
