@@ -35,6 +35,7 @@ def _hands_out(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    gc.unfreeze()  # some extensions complain of what is not collected at the end
     if not hasattr(session.config, "workerinput") and IN_MEMORY and not exitstatus:
         shutil.rmtree(IN_MEMORY, ignore_errors=True)
 
