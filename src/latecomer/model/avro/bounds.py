@@ -29,9 +29,9 @@ from latecomer.model.avro.types import (
 
 DEEPEST_RECORD = 100
 """Records that may be in one another, where one of them can hold itself."""
-_LEAST = 10
-"""Where so few would be too much work, nothing is written out."""
-_MOST_NESTED, _MOST_WORK = 300, 500_000
+_LEAST = 20
+"""Where fewer are all that can be afforded, nothing is written out: sound data may be as deep."""
+_MOST_NESTED, _MOST_WORK = 300, 2_000_000
 """Of a schema that is written out: types in one another, as Java's JSON may be nested 1,000 deep; and its named types
 times all types in it, because Java goes through it once for each name, in every task."""
 _MARK = "_lc_deep"
