@@ -36,7 +36,7 @@ from spark_kit import running_beside
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "registry"))
 
-from registry_kit import Server, beside, environment, fresh
+from registry_kit import Server, beside, environment, fresh, serving
 
 pytestmark = pytest.mark.usefixtures("avro_jars")
 
@@ -100,11 +100,11 @@ def test_a_batch_waits_for_a_schema_that_cannot_be_had(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An id that is not known yet and a registry that is down make no dead letters; known ids need no registry."""
+    """An id that is not known yet and a registry that is killed make no dead letters; known ids need no registry."""
     monkeypatch.setattr(retrying, "LONGEST_WAIT", 0.5)
     monkeypatch.setenv(VARIABLE, way)
     topic, subject, database = kafka.create_topic(), fresh("payments"), tmp_path / "registry.db"
-    with beside(database) as registry:
+    with serving(database) as registry:
         one = registry.asking.register(subject, record(SECOND))
         port = registry.asking.port
         pipeline = avro_pipeline(tmp_path, kafka, topic, {"registry": registry.url, "subject": subject})
@@ -115,6 +115,9 @@ def test_a_batch_waits_for_a_schema_that_cannot_be_had(
         with running_beside(pipeline, spark):
             awaited(lambda: f"does not know schema {one + 1} yet; register it" in caplog.text)
             assert len(logged(pipeline, "txn")) == 1, "the batch is not in the log"
+            registry.kill()
+            awaited(lambda: f"the registry {registry.url} does not answer" in caplog.text)
+            assert len(logged(pipeline, "txn")) == 1, "the batch waits on"
         assert len(logged(pipeline, "txn")) == 1, "a stop ends the wait"
     caplog.clear()
     with running_beside(pipeline, spark):
@@ -123,8 +126,8 @@ def test_a_batch_waits_for_a_schema_that_cannot_be_had(
                 f"schema {one + 1} cannot be had: the registry {registry.url} does not answer" in caplog.text
             )
         )
-        with beside(database, port=port) as registry:
-            assert registry.asking.register(subject, record(THIRD)) == one + 1
+        with beside(database, port=port) as again:
+            assert again.asking.register(subject, record(THIRD)) == one + 1
             awaited(lambda: len(logged(pipeline, "txn")) == 3)
     kafka.produce(topic, [framed(one + 1, record(THIRD), payment(3, paise=3, shop="dosa", note=""))])
     report = run(pipeline, drain=True, spark=spark)
