@@ -39,7 +39,7 @@ def required_java() -> Java:
             "(Debian: apt install openjdk-17-jre-headless, macOS: brew install openjdk@17)"
         )
     try:
-        version_text = subprocess.run(
+        answer = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=_LONGEST, check=False
         ).stderr
     except subprocess.TimeoutExpired:
@@ -48,6 +48,8 @@ def required_java() -> Java:
         refused = refusal_of(error)
         fix = refused.fix if refused is not None else f"install Java {JAVA_AT_LEAST} or newer"
         raise MachineError(f"Java at {java} cannot be started ({error.strerror}); {fix}") from None
+    # Java also says which options it has picked up from the environment.
+    version_text = "\n".join(line for line in answer.splitlines() if "Picked up" not in line)
     found = re.search(r'version "(?:1\.)?(\d+)', version_text)
     version = int(found[1]) if found else 0
     if version < JAVA_AT_LEAST:
