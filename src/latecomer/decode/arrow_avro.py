@@ -187,8 +187,7 @@ class Plan:
         """How a field is read that is no column: plain numbers, texts and booleans, or null."""
         root = self.reader.resolve(self.reader.root)
         fields = root.fields if isinstance(root, Record) else ()
-        whole = self.reader.resolve(next(each.type for each in fields if each.name == name))
-        branches = map(self.reader.resolve, whole.branches) if isinstance(whole, Union) else [whole]
+        branches = self._branches(next(each.type for each in fields if each.name == name))
         others = [each for each in branches if each.kind != "null"]
         if len(others) != 1 or others[0].kind not in _KEPT or logical_type(others[0]) is not None:
             raise Declined("a field that Spark writes as it is kept")
@@ -211,12 +210,14 @@ class Plan:
         column = self._plain(cursor, source, target, way)
         return {} if column is None else {way: column}
 
+    def _branches(self, wanted: Type) -> list[Defined]:
+        """The types that a value may be read as."""
+        whole = self.reader.resolve(wanted)
+        return [self.reader.resolve(each) for each in whole.branches] if isinstance(whole, Union) else [whole]
+
     def _target(self, source: Defined, wanted: Type) -> Defined | None:
         """What a value of this type is read as: of a union with null, the other type."""
-        whole = self.reader.resolve(wanted)
-        branches = (
-            [self.reader.resolve(each) for each in whole.branches] if isinstance(whole, Union) else [whole]
-        )
+        branches = self._branches(wanted)
         others = [each for each in branches if each.kind != "null"]
         if source.kind == "null":
             if len(others) == len(branches):

@@ -77,9 +77,9 @@ class Watermarks:
 
     def over(self, events: pa.Table) -> Micros:
         """The watermark that judged each event."""
-        code = tick = _micros(events, "tick")
+        code = tick = micros_of(events, "tick")
         if self.batches is not None:
-            batch = _micros(events, "batch")
+            batch = micros_of(events, "batch")
             nth = np.searchsorted(self.batches, batch)
             within = (tick >= self.first) & (tick < self.first + self.span)
             if not within.all() or not _found(self.batches, nth, batch):
@@ -137,7 +137,7 @@ def judged(
     if events.num_rows > MOST_ROWS:
         raise Declined(f"more than {MOST_ROWS:,} rows")
     seen = as_seen(events, layout, output)
-    time, arrival = (_micros(events, name) for name in ("event_time", "arrival_time"))
+    time, arrival = (micros_of(events, name) for name in ("event_time", "arrival_time"))
     watermark = timeline.over(events)
     kept = _kept(seen, output)
     nth, start, end, first_end = _windows(time, output.window)
@@ -155,10 +155,11 @@ def judged(
     return Judged(columns, time, arrival, watermark, start, end, fate, leading, partly, nth)
 
 
-def _micros(events: pa.Table, name: str) -> Micros:
-    column = flat(events.column(name))
+def micros_of(rows: pa.Table, name: str) -> Micros:
+    """A column of moments or whole numbers, none of which is null."""
+    column = flat(rows.column(name))
     if column.null_count:
-        raise Declined(f"events without {name}")
+        raise Declined(f"rows without {name}")
     return np.asarray(column.cast(pa.int64()))
 
 

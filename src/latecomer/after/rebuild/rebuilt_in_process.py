@@ -26,7 +26,7 @@ from latecomer.store.layout import TIMESTAMP, arrow_type
 from latecomer.store.table import DataFile
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.judge import CODES
-from latecomer.windowing.judge_in_process import Flags, Judged, Micros, NothingLate, judged
+from latecomer.windowing.judge_in_process import Flags, Judged, Micros, NothingLate, judged, micros_of
 from latecomer.windowing.merge_in_process import ArrowMerger
 from latecomer.windowing.tally_in_process import stored_columns
 
@@ -112,16 +112,12 @@ def _told(range_: Range, files: Sequence[DataFile]) -> pa.Table:
     found, count = [schema.empty_table()], 0
     within = _between("window_start", range_.since, range_.until)
     for part in parts_of(table, files, schema.names, schema, last=range_.through, where=within):
-        start, end = (_micros(part, name) for name in ("window_start", "window_end"))
+        start, end = (micros_of(part, name) for name in ("window_start", "window_end"))
         found.append(part.filter(pa.array(_wanted(range_, start, end))))
         count += found[-1].num_rows
         if count > MOST_ROWS:
             raise Declined(f"more than {MOST_ROWS:,} panes")
     return pa.concat_tables(found)
-
-
-def _micros(rows: pa.Table, name: str) -> Micros:
-    return np.asarray(flat(rows.column(name)).cast(pa.int64()))
 
 
 @dataclass(frozen=True)
