@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from latecomer.config.models import Output
@@ -20,6 +21,11 @@ PARTITIONS = {"a": "app/a", "b": "pos/b", "c": "app"}
 NAMED = st.none() | st.dictionaries(
     st.sampled_from(("app", "app/a", "app/x", "pos", "pos/b", "web")), st.booleans()
 )
+AT_ONCE = {
+    "app": Bounded("0s", every="event"),
+    "pos": Bounded("0s", every="event"),
+    "web": Bounded("0s", every="event", idle_after="1us"),
+}
 COUNTING = Output(window={"tumbling": "1us"}, aggregates={"rows": "count(*)"})
 
 
@@ -42,6 +48,14 @@ def of_sources(batches: list[list[Arrival]]) -> list[list[Arrival]]:
     st.booleans(),
     st.integers(0, 60),
     NAMED,
+)
+@example(  # a source names itself beside a partition that was heard of before
+    batches=[[Arrival(0, 0, "a"), Arrival(0, 0, "b")], [Arrival(0, 0, "a")]],
+    names=[None, {"pos": False, "pos/b": False}],
+    strategy=BySource.of_strategies(AT_ONCE),
+    restarts=False,
+    quiet=6,
+    at_last=None,
 )
 @thorough
 def test_the_timeline_says_what_the_oracle_says(
@@ -72,6 +86,12 @@ def test_the_timeline_says_what_the_oracle_says(
 
 
 @given(out_of_step(rejects=False), st.lists(NAMED, max_size=8), by_source(), st.booleans())
+@example(  # more of a source was to come as long as only its name was known
+    batches=[[Arrival(0, 0, "a")], [Arrival(0, 0, "b"), Arrival(1, 1, "a")]],
+    said=[{"app": True}],
+    strategy=BySource.of_strategies(AT_ONCE),
+    restarts=False,
+)
 @thorough
 def test_the_oracle_itself_knows_which_sources_were_never_heard(
     batches: list[list[Arrival]], said: list[dict[str, bool] | None], strategy: BySource, restarts: bool
@@ -110,6 +130,18 @@ def test_a_source_that_was_never_heard_holds_the_watermark_until_it_is_idle() ->
     assert timeline.watermark == BEGIN_OF_TIME
     (row,) = timeline.extend([head(6, 60, "app")])
     assert row.watermark == 20
+
+
+@pytest.mark.parametrize("named", [("app", "app/0"), ("app/0", "app")])
+def test_the_name_of_a_source_stands_for_none_of_its_partitions_once_one_is_named(
+    named: tuple[str, ...],
+) -> None:
+    """In whichever order they are named."""
+    timeline = waiting(app=Bounded("0s", every="10us"))
+    timeline.extend([head(1, 10, "app/1")], dict.fromkeys(named, False))
+    assert sorted(timeline.known()) == ["app/0", "app/1"]
+    timeline.name({"app": True})
+    assert sorted(timeline.known()) == ["app/0", "app/1"], "nor once one was"
 
 
 def test_a_source_of_which_there_is_more_is_never_idle() -> None:

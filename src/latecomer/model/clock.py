@@ -84,7 +84,7 @@ class Clock:
             known = {*self.own, *self.joining, *(event.partition for event in self.in_tick)}
             heard = {partition.split("/")[0] for partition in (*known, *partitions)}
             partitions = {**dict.fromkeys(known | ({*sources} - heard), False), **partitions}
-        self.joining |= partitions.keys() - self.own.keys() | self.unread
+        self.joining |= partitions.keys() - self.own.keys() | self.unread & self.own.keys()
         self.unread = {partition for partition, more in partitions.items() if more}
 
     def batch_ends(self) -> None:
@@ -97,8 +97,9 @@ class Clock:
         which there was more to read."""
         for partition in self.joining:
             self.own.setdefault(partition, BEGIN_OF_TIME)
-            self._stands_for_itself(partition)
             self.heard_at[partition] = max(self.at, self.heard_at.get(partition, self.at))
+        for partition in list(self.own) if self.joining else ():
+            self._stands_for_itself(partition)
         self.joining = set()
 
     def _stands_for_itself(self, partition: str) -> None:

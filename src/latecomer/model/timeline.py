@@ -326,6 +326,7 @@ class Timeline:
         self.named = dict(named)
         for name in named:
             self.partitions.setdefault(name, Progress(None, at, heard=False))
+        for name in list(self.partitions):
             self._known(name)
 
     def _known(self, name: str) -> None:
