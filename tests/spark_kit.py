@@ -39,7 +39,7 @@ from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.pipeline import Engine
 from latecomer.running import run
-from latecomer.source.files import FileSlice
+from latecomer.source.found_files import FileSlice
 from latecomer.spark.session import own_session
 from latecomer.store.publication import publication_order
 from latecomer.store.store import Store, open_store

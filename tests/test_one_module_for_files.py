@@ -27,6 +27,7 @@ OTHERS = {
     "sink/": "a sink's target, and a sink's own `open`",
     "source/checkpoint.py": "Spark writes its checkpoint itself; it is synced and repaired on a disk",
     "source/files.py": "the files of a source",
+    "source/found_files.py": "likewise",
     "source/kafka_settings.py": "certificates that the user names",
     "spark/packages.py": "jars, in the cache of the user",
     "spark/archive.py": "archives of classes, likewise",

@@ -62,7 +62,7 @@ def test_the_options_of_json(tmp_path: Path) -> None:
         ),
         (
             f"{KAFKA}\n  format: {{json: {{regstry: 'http://r'}}}}",
-            "the options of json are id_header, registry",
+            "the options of json are id_header, messages, registry",
         ),
         (
             "files: {path: in, format: {json: {registry: 'http://r'}}}",

@@ -30,7 +30,7 @@ from latecomer.log.envelope import micros as spark_micros
 from latecomer.log.in_process import micros
 from latecomer.model.strategies import Bounded
 from latecomer.pipeline import Engine
-from latecomer.source.files import FileSlice
+from latecomer.source.found_files import FileSlice
 from latecomer.spark.session import own_session
 from latecomer.store.store import Store
 from latecomer.store.table import Table

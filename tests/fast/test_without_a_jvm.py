@@ -29,7 +29,7 @@ from latecomer.decode.files import SourceFile
 from latecomer.model.arrivals import Heartbeat
 from latecomer.model.strategies import Bounded
 from latecomer.pipeline import Engine
-from latecomer.source.files import FileSlice
+from latecomer.source.found_files import FileSlice
 from latecomer.spark.session import NAMED_BY_PYSPARK
 from latecomer.store.store import Store
 from properties.test_options_on_spark import SHARED, TRIGGERS, crowd

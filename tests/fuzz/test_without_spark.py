@@ -16,7 +16,8 @@ from latecomer.config.columns import infer_columns, source_warnings
 from latecomer.decode.files import SourceFile
 from latecomer.errors import SourceError
 from latecomer.fast import Choice
-from latecomer.source.files import FileSlice, FileSource
+from latecomer.source.files import FileSource
+from latecomer.source.found_files import FileSlice
 from source.source_kit import pipeline_in
 
 SCHEMA = {"txn": "string", "at": "string", "paise": "bigint"}

@@ -19,7 +19,7 @@ from latecomer.log import ids
 from latecomer.log.duplicates import EventsHere, set_aside
 from latecomer.log.hashes import Filter, filter_bits, hash_ids
 from latecomer.log.ids import IdIndex
-from latecomer.source.files import FileSlice
+from latecomer.source.found_files import FileSlice
 from latecomer.store.files import write_table
 from latecomer.store.table import Table, moments
 

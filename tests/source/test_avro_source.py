@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import subprocess
 import sys
 import threading
@@ -18,7 +16,6 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
 
 from kafka_kit import Client
-from latecomer import load_pipeline
 from latecomer.after.letters.choosing import Choice
 from latecomer.after.letters.replaying import replay_letters
 from latecomer.after.reading.reader import Reader
@@ -140,46 +137,6 @@ def test_a_batch_waits_for_a_schema_that_cannot_be_had(
     ]
     assert Reader(pipeline).dead_letters().num_rows == 0
     assert check_ledger(pipeline, spark) == []
-
-
-@pytest.mark.long
-def test_files_of_messages_by_a_source_of_ones_own(
-    spark: SparkSession, registry: Server, tmp_path: Path
-) -> None:
-    """As docs/avro.md has it: old and new writers, and one that is cut off."""
-    document = (Path(__file__).parents[2] / "docs" / "avro.md").read_text("utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", document, re.S)
-    (tmp_path / "my_messages.py").write_text(code, encoding="utf-8")
-    (tmp_path / "in").mkdir()
-    numbers = [registry.asking.register("payments-value", record(fields)) for fields in (FIRST, SECOND)]
-    old = framed(numbers[0], record(FIRST), payment(0, amount=1))
-    new = framed(numbers[1], record(SECOND), payment(1, paise=2, shop="chai"))
-    for name, message in (("0", old), ("1", new), ("2", new[:-2]), ("3", old)):
-        (tmp_path / "in" / name).write_bytes(message)
-    avro = {"registry": registry.url, "subject": "payments-value"}
-    source = {"my_messages:Messages": {"folder": str(tmp_path / "in")}, "format": {"avro": avro}}
-    (tmp_path / "pipeline.yaml").write_text(
-        json.dumps(
-            {
-                "name": "payments",
-                "store": "store",
-                "source": source,
-                "event": {"time": "at"},
-                "watermark": {"delay": "1m"},
-                "outputs": {"minutes": {"window": {"tumbling": "1m"}, "aggregates": {"paise": "sum(paise)"}}},
-            }
-        )
-    )
-    pipeline = load_pipeline(tmp_path / "pipeline.yaml")
-    run(pipeline, once=True, spark=spark)
-    assert logged(pipeline, "paise", "shop", "schema_id") == [
-        (1, "none", numbers[0]),
-        (2, "chai", numbers[1]),
-        (1, "none", numbers[0]),
-    ]
-    (letter,) = Reader(pipeline).dead_letters().to_pylist()
-    assert (letter["raw_bytes"] or letter["raw"].encode()) == new[:-2]
-    sys.modules.pop("my_messages")
 
 
 @pytest.mark.long

@@ -186,6 +186,8 @@ def _source(pipeline: Pipeline, there: int) -> str:
     read = pipeline.files
     encoded = "" if read.encoding == UTF8 else f" in {read.encoding}"
     found = f"{there or 'no'} file{'' if there == 1 else 's'} there now"
+    if pipeline.source.has_records:
+        return f"files of messages {pipeline.source_path} ({found}), {decoded}"
     own_lines = isinstance(kind, Decoder) and not isinstance(kind, Avro)
     files = f"files {decoded}" if own_lines else f"{decoded} files"
     return f"{files}{encoded} {pipeline.source_path} ({found})"

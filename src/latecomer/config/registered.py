@@ -29,6 +29,11 @@ class Registered(Decoder):
     version: Literal["latest"] | Annotated[int, Field(ge=1)] = Field(
         "latest", description="of the subject; latest is what it is when the store is made"
     )
+    messages: Literal["joined", "sized"] | None = Field(
+        None,
+        description="files: they are of messages as a topic has them, one behind another, or each behind its length in "
+        "four bytes",
+    )
     unknown_id: Literal["wait", "dead_letter"] = Field(
         "wait", description="what becomes of a message whose id the registry does not know"
     )

@@ -24,6 +24,7 @@ from latecomer.config.encodings import UTF8, known_encoding
 from latecomer.config.formats import Format, load_format
 from latecomer.config.kafka import KafkaTopics
 from latecomer.config.own import PolledSource, WrittenDecoder, WrittenSource, read_source
+from latecomer.config.registered import Registered
 from latecomer.config.registered_json import RegisteredJson
 from latecomer.config.renames import WrittenColumn
 from latecomer.config.sizes import FileSize, LineSize
@@ -130,6 +131,13 @@ class Source(Model):
         return next((each for each in named if isinstance(each, PolledSource)), None)
 
     @property
+    def has_records(self) -> bool:
+        """Whether events come one by one, as bytes that a decoder of records reads: from a topic, or in files of
+        messages. Other files are read whole."""
+        written = None if self.files is None else self.files.format
+        return self.files is None or (isinstance(written, Registered) and written.messages is not None)
+
+    @property
     def has_own_decoder(self) -> bool:
         """Whether only a decoder of the user's own knows which fields there are."""
         written = self.format if self.files is None else self.files.format
@@ -201,12 +209,14 @@ def _require_registered(source: Source) -> None:
     """Refuse avro that does not say enough, and json with a registry where no record can have an id, once their
     options are known."""
     written = source.format if source.files is None else source.files.format
+    if isinstance(written, Registered) and written.messages is not None and source.files is None:
+        raise ValueError("has messages, and that is how files hold them; leave it out")
     if isinstance(written, RegisteredJson):
         _require_ids(source, written)
     if not isinstance(written, Avro):
         return
-    if source.polled is not None:
-        written.require_for_records(_whose(source.polled))
+    if source.has_records:
+        written.require_for_records("files" if source.polled is None else _whose(source.polled))
     if source.columns is not None:
         raise ValueError("has a schema beside avro, which has one of its own; leave schema out")
 
@@ -216,10 +226,14 @@ def _require_ids(source: Source, written: RegisteredJson) -> None:
         raise ValueError(
             f"has a schema beside the subject {written.subject}, and the columns follow from one of them; leave one out"
         )
-    if source.files is not None:
+    if not source.has_records:
         raise ValueError(
-            "has json with a registry, and lines of files have no id of a schema; write format: json, or read the "
-            "records from Kafka"
+            "has json with a registry, and lines of files have no id of a schema; write format: json, or messages: "
+            "joined if the files hold messages as they were in a topic"
+        )
+    if source.files is not None and source.columns is None and written.subject is None:
+        raise ValueError(
+            "has messages of json, and nothing says their columns; write subject: payments-value, or a schema"
         )
     if source.kafka is None and written.id_header is not None:
         raise ValueError(

@@ -28,7 +28,7 @@ from latecomer.decode.arrow_kept import require_none_kept
 from latecomer.decode.base import FileDecoder, NewReader
 from latecomer.decode.columns import CORRUPT, HEAD, KEPT, RECORD, SCHEMA_ID
 from latecomer.decode.files import SourceFile, grouped, together
-from latecomer.decode.framing import HEAD_SIZE, FramedRecords, head_of, number_of
+from latecomer.decode.framing import HEAD_SIZE, End, FramedRecords, head_of, number_of
 from latecomer.decode.nested import changed_in, holds_in
 from latecomer.decode.parquet import misread
 from latecomer.decode.retrying import reading as reading_file
@@ -47,6 +47,7 @@ from latecomer.model.avro import (
     parse_schema,
     reading,
 )
+from latecomer.model.avro.ends import Ends
 from latecomer.model.avro.reading import MARK
 from latecomer.model.types import is_decimal
 from latecomer.model.unknown_fields import Known
@@ -100,6 +101,12 @@ class AvroRecords(FramedRecords):
         if self._unknown == "dead_letter":
             require_none_kept(rows)
         return rows
+
+    def ends(self, number: int) -> End:
+        self.know([number])
+        writer = self.schemas.known[number]
+        found = Ends(writer) if isinstance(writer, Schema) else None
+        return lambda data, at, _is_last: None if found is None else found.after(data, at)
 
     def _plan(self, number: int) -> Plan:
         if number not in self._plans:

@@ -20,6 +20,7 @@ from latecomer.decode.arrow_json import require_plain_columns
 from latecomer.decode.columns import CORRUPT, HEAD, INVALID, RECORD, SCHEMA_ID
 from latecomer.decode.framing import (
     HEAD_SIZE,
+    End,
     FramedRecords,
     framing_mistake,
     head_of,
@@ -111,6 +112,15 @@ class CheckedJson(FramedRecords):
             return self._rules_of(number, columns).read(texts)
 
         return framed.by_writer(read)
+
+    def ends(self, number: int) -> End:
+        """JSON has no zero byte, and the next message begins with one."""
+
+        def end(data: bytes, at: int, is_last: bool) -> int | None:
+            found = data.find(b"\0", at)
+            return found if found >= 0 else len(data) if is_last else None
+
+        return end
 
     def _rules_of(self, number: int, columns: Mapping[str, str]) -> Rules:
         if number not in self._rules:

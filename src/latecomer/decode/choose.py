@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from latecomer.config.avro import Avro
 from latecomer.config.models import Pipeline
 from latecomer.config.own import Decoder
-from latecomer.config.registered_json import RegisteredJson
+from latecomer.config.registered import Registered
 from latecomer.decode.avro import AvroFiles, AvroRecords
 from latecomer.decode.base import FileDecoder, RecordDecoder
 from latecomer.decode.checked_json import CheckedJson
 from latecomer.decode.csv import CsvFiles
 from latecomer.decode.files import SourceFile
+from latecomer.decode.framing import FramedRecords
 from latecomer.decode.json import JsonFiles, JsonRecords
 from latecomer.decode.own import OwnLines, OwnRecords
 from latecomer.decode.parquet import ParquetFiles
@@ -41,14 +42,17 @@ def file_decoder(
 
 def record_decoder(pipeline: Pipeline) -> RecordDecoder:
     """The decoder for records."""
-    match pipeline.source.format:
-        case Avro():
-            return AvroRecords(pipeline)
-        case RegisteredJson():
-            return CheckedJson(pipeline)
+    match pipeline.format:
+        case Registered():
+            return framed_decoder(pipeline)
         case Decoder() as own:
             return OwnRecords(own)
     return JsonRecords(pipeline.source.unknown_fields)
+
+
+def framed_decoder(pipeline: Pipeline) -> FramedRecords:
+    """The decoder for records that name their schema."""
+    return AvroRecords(pipeline) if isinstance(pipeline.format, Avro) else CheckedJson(pipeline)
 
 
 def decoder_settings(pipeline: Pipeline) -> dict[str, str]:

@@ -19,11 +19,10 @@ from latecomer.config.avro import Avro
 from latecomer.config.encodings import UTF8, other_encoding
 from latecomer.config.models import Pipeline
 from latecomer.config.own import Decoder
-from latecomer.config.registered_json import RegisteredJson
+from latecomer.config.registered import Registered
 from latecomer.config.sizes import format_size
-from latecomer.decode.avro import AvroRecords
-from latecomer.decode.checked_json import CheckedJson
-from latecomer.decode.framing import HEAD_SIZE, FramedRecords
+from latecomer.decode.choose import framed_decoder
+from latecomer.decode.framing import HEAD_SIZE, FramedRecords, number_of
 from latecomer.model import types
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import WHOLE_DIGITS
@@ -36,6 +35,8 @@ UNREADABLE = "unreadable"
 """The reason of a row whose raw bytes are those of the source; that of any other is told as JSON."""
 TOO_LONG = "too_long"
 """The reason of a line that is longer than allowed, of which only the first bytes are kept."""
+REST = "unreadable_rest"
+"""The reason of what follows in a file of messages where one has no end; its first bytes are kept."""
 TOMBSTONE = "tombstone"
 """Kafka's word for a record without a value."""
 INVALID_RECORD = "invalid"
@@ -62,14 +63,8 @@ class Explainer:
     @cached_property
     def _framed(self) -> FramedRecords | None:
         """What knows the schemas of records that name them."""
-        if self.as_json or self.pipeline.source.files is not None:
-            return None
-        match self.pipeline.format:
-            case Avro():
-                return AvroRecords(self.pipeline)
-            case RegisteredJson():
-                return CheckedJson(self.pipeline)
-        return None
+        has_schemas = isinstance(self.pipeline.format, Registered) and self.pipeline.source.has_records
+        return framed_decoder(self.pipeline) if has_schemas and not self.as_json else None
 
     def detail(self, reason: str, raw: str, header: Sequence[str] = ()) -> str | None:
         """What is wrong with a row, as far as its text says so; `header` is that of its CSV file."""
@@ -142,6 +137,19 @@ class Explainer:
         if self.pipeline.format == "parquet" or isinstance(self.pipeline.format, Avro):
             return f"{where} is not {UTF8}; write text as {UTF8}, or the column as binary"
         return f"{where} is not {encoding}; {other_encoding(encoding)}"
+
+    def rest(self, raw: bytes) -> str:
+        """Why a file of messages was read no further than to these bytes."""
+        written = self.pipeline.format
+        assert self._framed is not None and isinstance(written, Registered)  # noqa: S101, PT018
+        if written.messages == "sized":
+            wrong = "the length that a message should have before it goes beyond the end of the file, or is too large"
+        else:
+            wrong = (
+                self._framed.head_mistake(raw)
+                or f"no message of schema {number_of(raw)} ends in what follows"
+            )
+        return f"{wrong}; nothing is read of the file from here on: correct it, and deliver the rest under another name"
 
     def too_long(self, size: int, start: int) -> str:
         """How long a line is that was not read."""

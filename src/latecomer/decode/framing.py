@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,9 @@ from latecomer.store.schemas import KnownSchemas, not_known
 HEAD_SIZE = 5
 """Bytes before the payload."""
 LARGEST_ID = 2**31 - 1
+End = Callable[[bytes, int, bool], int | None]
+"""Finds the end of a payload that begins at a place in some bytes, which may be the last of their file; None where it
+has no end in them."""
 
 
 def head_of(number: int) -> str:
@@ -81,6 +84,10 @@ class FramedRecords(RecordDecoder):
     @abstractmethod
     def unknown_names(self, raw: bytes, known: Known) -> list[str]:
         """The fields of a record that are no columns."""
+
+    @abstractmethod
+    def ends(self, number: int) -> End:
+        """What finds the end of payloads of this id. `SchemaOutage` while that is not known."""
 
     @property
     def knows_nothing(self) -> bool:

@@ -12,7 +12,7 @@ from latecomer.config.merged import SOURCE
 from latecomer.config.models import Pipeline
 from latecomer.config.sources import Unit
 from latecomer.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
-from latecomer.decode.detail import INVALID_RECORD, TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS
+from latecomer.decode.detail import INVALID_RECORD, REST, TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS
 from latecomer.log.columns import (
     ARRIVAL,
     FIRST_TICK,
@@ -193,6 +193,7 @@ def _reason(reading: Reading, there: Sequence[str]) -> str:
     order_by, max_future = pipeline.order_by, pipeline.watermark.max_future
     cases = [
         f"when {BROKEN} = '{TOMBSTONE}' then '{TOMBSTONE}'",
+        f"when {BROKEN} = '{REST}' then '{REST}'",
         f"when {BROKEN} is not null then if({CORRUPT} is null, 'unreadable_file', '{TOO_LONG}')",
         *([f"when {INVALID} then '{INVALID_RECORD}'"] if INVALID in there else []),
         *(

@@ -12,6 +12,7 @@ from latecomer.source.base import FollowedSource
 from latecomer.source.files import FileSource
 from latecomer.source.kafka import KafkaReader
 from latecomer.source.kafka_in_process import KafkaSource
+from latecomer.source.messages import MessageFiles
 from latecomer.source.polled import Polled
 
 
@@ -27,6 +28,8 @@ def source_of(pipeline: Pipeline, columns: Mapping[str, str]) -> FollowedSource:
         return KafkaSource(pipeline, columns, kafka_reader(pipeline, source.kafka))
     if source.own is not None:
         return Polled(pipeline, columns, source.own)
+    if source.has_records:
+        return MessageFiles(pipeline, columns)
     return FileSource(pipeline, columns)
 
 

@@ -1,23 +1,15 @@
-"""Files as a source: Structured Streaming finds them, latecomer reads them.
-
-The stream carries a manifest, not the data: path, modification time and size of each new file. So a
-batch knows exactly which files it is made of, reads them with the plain batch reader (columns pruned,
-positions kept), and can set aside a file that cannot be read.
-"""
+"""Files as a source, read whole by Spark's own readers, or in this process."""
 
 from __future__ import annotations
 
 import os
-import re
-import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar
-from urllib.parse import unquote
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,22 +17,18 @@ from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.paths import SourcePath, fits, special_kind
 from latecomer.decode import lines, parquet
 from latecomer.decode.avro import forget_avro_files
 from latecomer.decode.base import FileDecoder
-from latecomer.decode.choose import decoder_settings, file_decoder
+from latecomer.decode.choose import file_decoder
 from latecomer.decode.columns import CORRUPT, KEPT, METADATA
-from latecomer.decode.decimals import number
 from latecomer.decode.files import SourceFile, grouped
-from latecomer.decode.limits import LongLine
 from latecomer.decode.parquet import forget_parquet_files
 from latecomer.decode.retrying import (
     State,
     cannot_be_opened,
     may_pass,
     patiently,
-    reading,
     require_readable,
     require_unchanged,
     states_of,
@@ -48,23 +36,17 @@ from latecomer.decode.retrying import (
 from latecomer.decode.text import forget_text_files
 from latecomer.errors import SourceOutage
 from latecomer.errors.system import refusal_of
-from latecomer.fast import MOST_READ, MOST_ROWS, Declined
-from latecomer.model.types import is_decimal, is_nested
-from latecomer.source.base import Clock, Letters, Loaded, Rows, Slice, StreamedSource, beside, together
-from latecomer.source.checkpoint import files_of_batch, repair_found, sync_found
+from latecomer.source.base import Letters, Rows, Slice
 from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN, POSITION, READ
+from latecomer.source.found_files import Aside, FoundFiles, files_of, require_present
 from latecomer.source.letters import FileLetters
-from latecomer.source.parts import parts_of, require_next
 from latecomer.spark.errors import SPARK_ERRORS, causes, in_words, root_cause
-from latecomer.store.sql import quoted, some_bytes
+from latecomer.store.sql import some_bytes
 
 _DOUBTFUL = f"{PRIVATE}doubtful"
-_FOLDER = f"{PRIVATE}folder_"
-"""Before the name of a column: what a file's folders say of it."""
 _METADATA = "_metadata"
 
 _ROW_BITS = (1 << 33) - 1
-_FOREVER = "100000d"
 _PATH = "input_file_name()"
 _LONGEST_LINE = "mapreduce.input.linerecordreader.line.maxlength"
 """Lines of so many bytes or more are passed over by Hadoop. It is right only in files that are read in one piece."""
@@ -73,48 +55,8 @@ BIG = 64 << 20
 """Beyond this many bytes a batch is written by more tasks than there are cores, so that what completes
 the batch before need not wait for a core as long."""
 
-_PLAIN_PATH = re.compile("[A-Za-z0-9._/=-]+")
-"""Paths that Spark writes as they are."""
-
 NONE: Mapping[SourceFile, str] = MappingProxyType({})
 _Written = TypeVar("_Written")
-
-
-@dataclass(frozen=True)
-class FileSlice(Slice):
-    """Some files."""
-
-    files: Sequence[SourceFile]
-
-    @classmethod
-    def of(cls, files: Sequence[SourceFile]) -> FileSlice:
-        return cls(max(file.landed for file in files), files)
-
-    @property
-    def size(self) -> int:
-        return sum(file.size for file in self.files)
-
-    def parts(self) -> Sequence[FileSlice]:
-        """A file each."""
-        return [replace(self, files=[file]) for file in self.files]
-
-    def of_parts(self, parts: Sequence[Slice]) -> FileSlice:
-        return replace(self, files=[file for part in parts for file in _files_of(part)])
-
-    def landings(self, origins: Iterable[str]) -> dict[str, int]:
-        """The log names a file by its path, or by the end of it."""
-        paths = [(file.local.parts[1:], file.landed) for file in self.files]
-        landed = {"/".join(parts[nth:]): at for parts, at in paths for nth in range(len(parts))}
-        return {origin: landed.get(_plain(origin), 0) for origin in origins}
-
-
-@dataclass(frozen=True)
-class _Aside:
-    """What is a dead letter before Spark reads anything: a file, with the reason, or a line of it."""
-
-    file: SourceFile
-    reason: str
-    line: LongLine | None = None
 
 
 @dataclass(frozen=True)
@@ -127,63 +69,21 @@ class FileRows(Rows):
 
 
 @dataclass(frozen=True)
-class FileSource(StreamedSource):
+class FileSource(FoundFiles):
     """The pipeline's files."""
 
     settings: ClassVar[Mapping[str, str]] = MappingProxyType({**lines.SETTINGS, **parquet.SETTINGS})
 
     @cached_property
-    def path(self) -> SourcePath:
-        return SourcePath(self.pipeline.source_path)
-
-    @cached_property
     def decoder(self) -> FileDecoder:
-        return file_decoder(self.pipeline, self.read_columns, self._folder_values, self.gives_landing)
-
-    def session(self) -> Mapping[str, str]:
-        return decoder_settings(self.pipeline)
-
-    def require(self) -> None:
-        self.path.require_folder()
-
-    def stream(self, spark: SparkSession) -> DataFrame:
-        """The stream that finds new files. No file is ever too old to be found; `slices` tells which
-        of them a batch reads, and in which order."""
-        self.path.require_folder()
-        self.path.require_end()
-        reader = (
-            spark.readStream.format("binaryFile")
-            .schema("path string, modificationTime timestamp, length bigint, content binary")
-            .option("maxFileAge", _FOREVER)
-            .option("recursiveFileLookup", True)
-        )
-        if self.path.name_filter is not None:
-            reader = reader.option("pathGlobFilter", self.path.name_filter)
-        return reader.load(self.path.listed).select("path")
-
-    def slices(self, checkpoint: Path, root: Path, source_batch: int) -> list[FileSlice]:
-        """The checkpoint names a batch's files, those too that have gone since; Spark's own frame would not."""
-        files, most = files_of_batch(checkpoint, source_batch), self.pipeline.files.max_files_per_batch
-        return [
-            FileSlice.of(part)
-            for part in parts_of(root, source_batch, files, self.pipeline.source_path, most)
-        ]
-
-    def repair(self, checkpoint: Path, accepted: int, logged: bool) -> None:
-        repair_found(checkpoint, accepted, logged)
-
-    def sync(self, checkpoint: Path, source_batch: int) -> None:
-        sync_found(checkpoint, source_batch)
-
-    def require_next(self, root: Path, source_batch: int, last: int, parts: int) -> None:
-        require_next(root, source_batch, last, parts)
+        return file_decoder(self.pipeline, self.read_columns, self.folder_values, self.gives_landing)
 
     def letters(self, piece: Slice) -> Letters:
-        return FileLetters(self.pipeline, self.read_columns, self.decoder, _files_of(piece))
+        return FileLetters(self.pipeline, self.read_columns, self.decoder, files_of(piece))
 
     def read(self, spark: SparkSession, piece: Slice, write: Callable[[Rows], _Written]) -> _Written:
         """A file that cannot be read to the end is set aside, and one that cannot be got at is tried again."""
-        files = _files_of(piece)
+        files = files_of(piece)
 
         def attempt() -> _Written:
             before = states_of(file.local for file in files)
@@ -204,53 +104,9 @@ class FileSource(StreamedSource):
     def require_fast(self) -> None:
         self.decoder.require_fast()
 
-    def load(self, piece: Slice) -> Loaded:
-        """Files that are plain, in folders and under names that need no escaping."""
-        self.require_fast()
-        files = _files_of(piece)
-        if not files or piece.size > MOST_READ:
-            raise Declined("a large batch, or none")
-        if not all(_PLAIN_PATH.fullmatch(str(file.local)) for file in files):
-            raise Declined("paths that have to be escaped")
-        if any(self._folder_values(file) for file in files):
-            raise Declined("folders that say something of the rows")
-        try:
-            before = {file.local: _state(file.local) for file in files}
-            parts = list(self._loaded(files))
-            after = {file.local: _state(file.local) for file in files}
-        except OSError:
-            raise Declined("a file that cannot be read") from None
-        if before != after:
-            raise Declined("a file that was changed while it was read")
-        clock = Clock.FILE if self.pipeline.order_by is None else Clock.COLUMN
-        return Loaded(together(parts), clock)
-
-    def _loaded(self, files: Sequence[SourceFile]) -> Iterator[pa.Table]:
-        left = MOST_ROWS
-        for file in files:
-            rows = self._load(file)
-            left -= rows.num_rows
-            if left < 0:
-                raise Declined("a large batch")
-            yield rows
-
-    def _load(self, file: SourceFile) -> pa.Table:
-        path, status = str(file.local), file.local.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise Declined("what is no file")
+    def load_file(self, file: SourceFile) -> tuple[pa.Table, pa.Array]:
         rows = self.decoder.load(file)
-        count, base = rows.num_rows, f"{self.path.base.rstrip('/')}/"
-        if not path.startswith(base):
-            raise Declined("a file beside the folder of the source")
-        origin = f"file://{path}" if self.path.many_folders else path[len(base) :]
-        landed = status.st_mtime_ns // 1_000_000 * 1000
-        where = {
-            ORIGIN: pa.repeat(pa.scalar(origin, pa.string()), count),
-            POSITION: pa.array(np.arange(count, dtype=np.int64)),
-            LANDED: pa.repeat(pa.scalar(landed, pa.int64()), count),
-        }
-        named = {name: rows.column(self.pipeline.source_name(name)) for name in self.columns}
-        return pa.table({**named, **where, **beside(rows)})
+        return rows, pa.array(np.arange(rows.num_rows, dtype=np.int64))
 
     def _poured(
         self,
@@ -277,7 +133,7 @@ class FileSource(StreamedSource):
         `by_line` reads text with the bytes of each line at hand.
         """
         for file in files:
-            _require_present(file)
+            require_present(file)
         readable, broken = self.sorted_out(files, aside)
         counts, parts = [], []
         by_line = by_line or self.decoder.needs_lines(readable)
@@ -287,15 +143,14 @@ class FileSource(StreamedSource):
                 counts.append(Observation())
                 counted = self._counted(part, counts[-1], by_line)
                 parts.append(self._numbered(counted, readable, by_line))
-        set_aside = [_Aside(file, reason) for file, reason in broken]
-        set_aside += [_Aside(file, "", line) for file in readable for line in self.decoder.long_lines(file)]
+        set_aside = [Aside(file, reason) for file, reason in broken]
+        set_aside += [Aside(file, "", line) for file in readable for line in self.decoder.long_lines(file)]
         if set_aside or not parts:
-            parts.append(self._unreadable(spark, set_aside))
+            parts.append(self.set_aside(spark, set_aside))
         frame = reduce(lambda left, right: left.unionByName(right), parts)
         # A line that is passed over would leave a piece of it in the next task.
         tasks = _share_out(spark, files, in_one_piece=any(each.line for each in set_aside))
-        clock = Clock.FILE if self.pipeline.order_by is None else Clock.COLUMN
-        return FileRows(frame, counts, len(set_aside), tasks if len(files) > tasks else None, clock)
+        return FileRows(frame, counts, len(set_aside), tasks if len(files) > tasks else None, self.clock)
 
     def unreadable(self, spark: SparkSession, files: Sequence[SourceFile]) -> dict[SourceFile, str]:
         """The files that Spark cannot read to the end, with the reason, found by halving.
@@ -349,40 +204,7 @@ class FileSource(StreamedSource):
             position.alias(POSITION),
             *([about.getField("file_modification_time").alias(LANDED)] if self.gives_landing else []),
         )
-        return self._with_folders(numbered, files)
-
-    def _with_folders(self, rows: DataFrame, files: Sequence[SourceFile]) -> DataFrame:
-        """Fill in what the folders of a file say (`day=2013-01-01`) where the row itself says nothing."""
-        said = {file: self._folder_values(file) for file in files}
-        keys = set().union(*said.values())
-        columns = {
-            column: key for column in self.columns if (key := self.pipeline.source_name(column)) in keys
-        }
-        if not columns:
-            return rows
-        encoded: Any = rows.sparkSession._jvm.org.apache.spark.paths.SparkPath  # type: ignore[union-attr]
-        places = {FULL_ORIGIN: pa.array([encoded.fromPathString(file.path).urlEncoded() for file in said])}
-        values = {
-            f"{_FOLDER}{column}": pa.array([each.get(key) for each in said.values()], pa.string())
-            for column, key in columns.items()
-        }
-        folders = rows.sparkSession.createDataFrame(pa.table({**places, **values}))
-        filled = {
-            column: f"coalesce({quoted(column)}, {_of_folder(quoted(_FOLDER + column), self.columns[column])})"
-            for column in columns
-        }
-        return rows.join(F.broadcast(folders), FULL_ORIGIN, "left").select(
-            *(F.expr(filled.get(name, quoted(name))).alias(name) for name in rows.columns)
-        )
-
-    def _folder_values(self, file: SourceFile) -> dict[str, str | None]:
-        return self.path.folder_values(str(file.local))
-
-    @property
-    def gives_landing(self) -> bool:
-        """Whether each row says when its file landed: as its arrival, or to order it among equals."""
-        pipeline = self.pipeline
-        return pipeline.order_by is None or pipeline.watermark.every == "event"
+        return self.with_folders(numbered, files)
 
     def sorted_out(
         self, files: Sequence[SourceFile], aside: Mapping[SourceFile, str]
@@ -400,33 +222,7 @@ class FileSource(StreamedSource):
         return readable, broken
 
     def _misfit(self, file: SourceFile) -> str | None:
-        if (kind := special_kind(file.local)) is not None:
-            return f"it is {kind}, not a file"
-        for key, value in self._folder_values(file).items():
-            if not fits(value, self.read_columns.get(key, "string")):
-                return f"its folder says {key}={value}, and {key} is {self.read_columns[key]}"
-        return self.decoder.misfit(file)
-
-    def _unreadable(self, spark: SparkSession, aside: Sequence[_Aside]) -> DataFrame:
-        """One row for each file that cannot be read, and each line that is too long, to be filed as a dead letter."""
-        columns = {
-            BROKEN: pa.array([each.reason for each in aside], pa.string()),
-            CORRUPT: pa.array([each.line and each.line.first for each in aside], pa.binary()),
-            ORIGIN: pa.array([each.file.path for each in aside], pa.string()),
-            POSITION: pa.array([each.line.start if each.line else 0 for each in aside], pa.int64()),
-            "landed": pa.array([each.file.landed for each in aside], pa.int64()),
-        }
-        reasons = spark.createDataFrame(pa.table(columns))
-        return reasons.select(
-            *(F.lit(None).cast(kind).alias(column) for column, kind in self.columns.items()),
-            F.col(CORRUPT).cast("string"),
-            *([F.lit(None).cast("string").alias(KEPT)] if self.looks_for_unknown else []),
-            BROKEN,
-            ORIGIN,
-            F.col(ORIGIN).alias(FULL_ORIGIN),
-            POSITION,
-            *([F.timestamp_micros("landed").alias(LANDED)] if self.gives_landing else []),
-        )
+        return self.misplaced(file) or self.decoder.misfit(file)
 
 
 def _why_spark_gave_up(reason: str) -> str:
@@ -439,13 +235,6 @@ def _why_spark_gave_up(reason: str) -> str:
     if "StackOverflowError" in reason:
         return "Spark cannot read it to the end: it has too many records in one another"
     return f"Spark cannot read it to the end: {reason}"
-
-
-def _of_folder(text: str, kind: str) -> str:
-    """What a folder says, in the column's type."""
-    if is_nested(kind):
-        return f"cast(null as {kind})"
-    return number(text, kind) if is_decimal(kind) else f"try_cast({text} as {kind})"
 
 
 def _reader(spark: SparkSession, longest: int | None) -> DataFrameReader:
@@ -466,14 +255,6 @@ def _below_base(files: Sequence[SourceFile], base: str) -> str:
     return f"if(startswith({_PATH}, '{start}'), {some_bytes(_PATH, len(start.encode()) + 1)}, {name})"
 
 
-def _require_present(file: SourceFile) -> None:
-    """What is damaged can be set aside; what is not there may come back, and is waited for. What is no file is not
-    opened: a pipe would keep us waiting."""
-    with reading(file.local):
-        if stat.S_ISREG(file.local.stat().st_mode):
-            os.close(os.open(file.local, os.O_RDONLY | os.O_NONBLOCK))
-
-
 def _require_format_error(file: Path, error: BaseException, before: Mapping[Path, State]) -> None:
     """See that it is the bytes of a file that Spark cannot read: that it can be got at, and is what it was."""
     forget_parquet_files()
@@ -488,15 +269,6 @@ def _require_format_error(file: Path, error: BaseException, before: Mapping[Path
         raise error
 
 
-def _state(file: Path) -> State:
-    status = file.stat()
-    return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _files_of(piece: Slice) -> Sequence[SourceFile]:
-    return piece.files if isinstance(piece, FileSlice) else ()
-
-
 def _share_out(spark: SparkSession, files: Sequence[SourceFile], in_one_piece: bool) -> int:
     """Set how much a task reads: one file, or one part of a large file, never two, so that a row's
     number within its task says where it stands in its file. Returns how many tasks there should be."""
@@ -509,8 +281,3 @@ def _share_out(spark: SparkSession, files: Sequence[SourceFile], in_one_piece: b
     spark.conf.set("spark.sql.files.openCostInBytes", share)
     least = 2 * cores if size > BIG else cores
     return max(least, size // MOST_BYTES)
-
-
-def _plain(origin: str) -> str:
-    """A path as the source has it: Spark writes paths as URLs."""
-    return unquote(origin).removeprefix("file:").lstrip("/")

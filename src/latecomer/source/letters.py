@@ -10,7 +10,7 @@ from latecomer.config.encodings import UTF8
 from latecomer.config.models import Pipeline
 from latecomer.decode.base import FileDecoder
 from latecomer.decode.csv import CsvFiles
-from latecomer.decode.detail import INVALID_RECORD, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE, Explainer
+from latecomer.decode.detail import INVALID_RECORD, REST, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE, Explainer
 from latecomer.decode.files import SourceFile
 from latecomer.decode.text import TextFiles
 from latecomer.source.base import Letters
@@ -34,6 +34,8 @@ class RecordLetters(Letters):
         encoding, header = self._written_in(origin) if as_written else (UTF8, ())
         text = raw.decode(encoding, "replace")
         same = text.encode(encoding, "replace") == raw
+        if reason == REST:
+            return text, None if same else raw, self.explainer.rest(raw)
         if reason == TOO_LONG:
             return text, None if same else raw, self._too_long(origin, position)
         if reason == UNKNOWN_FIELDS and not same:

@@ -112,7 +112,7 @@ class RecordSource(Source):
             *(name for name in (KEPT, INVALID) if name in decoded.columns),
             self._tombstone(found).alias(BROKEN),
             F.col(ORIGIN).cast("string").alias(ORIGIN),
-            F.col(ORIGIN).cast("string").alias(FULL_ORIGIN),
+            F.col(FULL_ORIGIN if FULL_ORIGIN in found.columns else ORIGIN).cast("string").alias(FULL_ORIGIN),
             F.col(POSITION).cast("bigint").alias(POSITION),
             LANDED,
             *([PARTITION] if PARTITION in found.columns else []),

@@ -194,7 +194,7 @@ class RepairedSource(Source):
 
     @property
     def _has_ids(self) -> bool:
-        return isinstance(self.pipeline.format, Registered) and self.pipeline.source.files is None
+        return isinstance(self.pipeline.format, Registered) and self.pipeline.source.has_records
 
     @property
     def _is_checked(self) -> bool:

@@ -42,7 +42,7 @@ def _id_sql(store: Store) -> str:
     named = [
         name
         for name, view in views.items()
-        if isinstance(view.format, Registered) and view.source.files is None
+        if isinstance(view.format, Registered) and view.source.has_records
     ]
     if len(named) == len(views):
         return "schema_id"

@@ -16,7 +16,7 @@ from latecomer.config.avro import Avro
 from latecomer.config.damage import DamagedFile
 from latecomer.config.own import Decoder
 from latecomer.decode.csv import CsvFiles
-from latecomer.decode.detail import INVALID_RECORD, TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
+from latecomer.decode.detail import INVALID_RECORD, REST, TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
 from latecomer.decode.files import SourceFile
 from latecomer.errors import PipelineError, Problem, SourceError, did_you_mean
 from latecomer.model.sources import split_partition
@@ -24,14 +24,15 @@ from latecomer.source.choose import source_of
 from latecomer.source.columns import NUMBER
 from latecomer.source.files import FileSource
 from latecomer.source.fixes import check_expression, check_on_spark
+from latecomer.source.found_files import FoundFiles
 from latecomer.source.repaired import JSON, LETTERS, Form
 from latecomer.store.files import Location, url, write_table
 from latecomer.store.layout import DEAD_LETTERS
 from latecomer.store.repairs import FILED_AS, standing_letters
 from latecomer.store.store import Store
 
-_OF_A_FILE = "unreadable_file"
-WITHOUT_RECORD = (_OF_A_FILE, TOO_LONG, TOMBSTONE)
+_OF_A_FILE = {"unreadable_file": "a whole file", REST: "the rest of a file"}
+WITHOUT_RECORD = (*_OF_A_FILE, TOO_LONG, TOMBSTONE)
 """The reasons of dead letters that do not hold the whole record."""
 _AS_WRITTEN = (UNREADABLE, INVALID_RECORD, UNKNOWN_FIELDS)
 """The reasons of those that hold it as the source has it."""
@@ -217,15 +218,15 @@ class _Forms:
     def __init__(self, store: Store, name: str) -> None:
         self.pipeline = store.pipeline.views[name]
         source = source_of(self.pipeline, store.columns.read_from(name))
-        self.files = source if isinstance(source, FileSource) else None
+        self.files = source if isinstance(source, FoundFiles) else None
         self.all: list[Form] = [JSON]
         self.headers: dict[str, tuple[str, ...] | str] = {}
 
     def record(self, letter: dict[str, Any], text: str | None) -> tuple[int, dict[str, str], bytes] | str:
         """Which form the record has, what the folders of its file say, and its bytes; or why there is none."""
         filed_as = letter[FILED_AS]
-        if filed_as == _OF_A_FILE:
-            return "it stands for a whole file; correct that, and deliver it under another name"
+        if filed_as in _OF_A_FILE:
+            return f"it stands for {_OF_A_FILE[filed_as]}; correct that, and deliver it under another name"
         if filed_as in WITHOUT_RECORD and text is None:
             return f"{letter['detail'] or 'not all of the record is kept'}; give a corrected text"
         content = (letter["raw"] or "").encode() if letter["raw_bytes"] is None else letter["raw_bytes"]
@@ -248,7 +249,7 @@ class _Forms:
         return self.all.index(form), folders, content
 
     def _form(self, origin: str, as_json: bool) -> Form | str:
-        of_files = self.files is not None and isinstance(self.pipeline.format, Avro)
+        of_files = not self.pipeline.source.has_records and isinstance(self.pipeline.format, Avro)
         if as_json or of_files or self.pipeline.format in ("json", "parquet"):
             return JSON
         if isinstance(self.pipeline.format, Decoder):
@@ -262,7 +263,7 @@ class _Forms:
         return self.headers[origin]
 
     def _read_header(self, origin: str) -> tuple[str, ...] | str:
-        decoder = self.files.decoder if self.files is not None else None
+        decoder = self.files.decoder if isinstance(self.files, FileSource) else None
         assert isinstance(decoder, CsvFiles)  # noqa: S101
         for path in dict.fromkeys((origin, unquote(origin))):
             try:
