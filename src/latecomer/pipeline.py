@@ -285,7 +285,7 @@ class Engine:
         """The log and each output: how many steps were done without Spark, and why the others were not."""
         choices = {"log": self.log.choice}
         choices |= {f"output {output.name}": output.choice for output in self.outputs}
-        return {what: said for what, choice in choices.items() if (said := choice.in_words()) is not None}
+        return {what: words for what, choice in choices.items() if (words := choice.in_words()) is not None}
 
     @property
     def busy(self) -> bool:

@@ -80,19 +80,19 @@ def test_a_pipeline_is_told_in_words(undeclared: Path, cli: Cli) -> None:
             "each session with gaps under 30m, cut at multiples of 8h (UTC): n",
         ),
         ("window: {calendar: month, zone: Asia/Kolkata}", "each month in Asia/Kolkata: n"),
-        ("window: {global: true}", "all of time, told in full at a drain: n"),
+        ("window: {global: true}", "all of time, published in full at a drain: n"),
         (
             "window: {tumbling: 1m}\n    trigger: {early: 1m}",
-            "open windows are told every 1m of arrival time",
+            "open windows are published every 1m of arrival time",
         ),
         (
             "window: {tumbling: 1m}\n    trigger: {early: {count: 5}}",
-            "open windows are told at every 5 events",
+            "open windows are published at every 5 events",
         ),
-        ("window: {tumbling: 1m}\n    trigger: {late: every 30s}", "late events are told every 30s"),
-        ("window: {tumbling: 1m}\n    trigger: {late: {count: 5}}", "late events are told 5 at a time"),
+        ("window: {tumbling: 1m}\n    trigger: {late: every 30s}", "late events are published every 30s"),
+        ("window: {tumbling: 1m}\n    trigger: {late: {count: 5}}", "late events are published 5 at a time"),
         ("window: {tumbling: 1m}\n    accumulation: discarding", "panes are to be added up"),
-        ("window: {tumbling: 1m}\n    emit_empty: true", "windows without events are told too"),
+        ("window: {tumbling: 1m}\n    emit_empty: true", "windows without events are published too"),
     ],
 )
 def test_windows_and_triggers_in_words(undeclared: Path, cli: Cli, written: str, said: str) -> None:

@@ -46,7 +46,7 @@ def advise(
     arrival: Annotated[
         str | None,
         typer.Option(
-            help="Raw files: the column with the arrival time; a file's modification time unless said.",
+            help="Raw files: the column with the arrival time; a file's modification time by default.",
             metavar="COLUMN",
         ),
     ] = None,
@@ -67,20 +67,18 @@ def advise(
     ] = None,
     zone: Annotated[
         str | None,
-        typer.Option(help="Raw files: the zone of times without one; UTC unless said.", metavar="ZONE"),
+        typer.Option(help="Raw files: the zone of times without one; UTC by default.", metavar="ZONE"),
     ] = None,
-    every: Annotated[
-        str | None, typer.Option(help="Raw files: the length of a tick; 1s unless said.")
-    ] = None,
+    every: Annotated[str | None, typer.Option(help="Raw files: the length of a tick; 1s by default.")] = None,
     idle_after: Annotated[
         str | None, typer.Option(help="Raw files: a partition silent for so long holds no other back.")
     ] = None,
     max_future: Annotated[
         str | None,
-        typer.Option(help="Raw files: leave out events further ahead of their arrival; 5m unless said."),
+        typer.Option(help="Raw files: leave out events further ahead of their arrival; 5m by default."),
     ] = None,
     window: Annotated[
-        str | None, typer.Option(help="Raw files: the length of the windows to suppose; 1m unless said.")
+        str | None, typer.Option(help="Raw files: the length of the windows to suppose; 1m by default.")
     ] = None,
     by: Annotated[
         list[str] | None,
@@ -96,13 +94,13 @@ def advise(
         list[str] | None, typer.Option(help="Suppose these allowed latenesses: 0s,10m.", metavar="DURATIONS")
     ] = None,
     target_completeness: Annotated[
-        float | None, typer.Option(help="The share of events that should be on time; 0.99 unless said.")
+        float | None, typer.Option(help="The share of events that should be on time; 0.99 by default.")
     ] = None,
     max_latency: Annotated[
         str | None, typer.Option(help="The longest delay to advise, such as 30s.", metavar="DURATION")
     ] = None,
     sample: Annotated[
-        float | None, typer.Option(help="Look at this share of the events, such as 0.1; all unless said.")
+        float | None, typer.Option(help="Look at this share of the events, such as 0.1; all by default.")
     ] = None,
     html: Annotated[
         Path | None, typer.Option(help="Also write a page with plots to this file.", metavar="PAGE")

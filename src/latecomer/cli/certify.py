@@ -32,7 +32,7 @@ def certify(
     output: OutputName,
     at: Annotated[
         str | None,
-        typer.Option(help="Windows closed at this watermark; the present one unless said.", metavar="W"),
+        typer.Option(help="Windows closed at this watermark; the present one by default.", metavar="W"),
     ] = None,
     to: Annotated[Path | None, typer.Option(help="Write the certificate to a file.", metavar="PATH")] = None,
     check: Annotated[
@@ -95,7 +95,7 @@ def _check(pipeline: Pipeline, output: str, path: Path, form: Format) -> None:
     certificate = read_certificate(path)
     hush_spark()
     found = check(pipeline, output, certificate)
-    told = {
+    fields = {
         "reproduced": "yes" if found.reproduced else "no",
         "watermark": written(read(certificate.watermark)) or "",
         "batches": str(certificate.batches),
@@ -113,16 +113,16 @@ def _check(pipeline: Pipeline, output: str, path: Path, form: Format) -> None:
         }
         typer.echo(json.dumps(whole, indent=1))
     else:
-        _show(told, form)
+        _show(fields, form)
     if not found.stands:
         note("the store's results of these windows are no longer those that were certified")
     if not found.reproduced:
         raise typer.Exit(1)
 
 
-def _show(told: dict[str, str], form: Format) -> None:
+def _show(fields: dict[str, str], form: Format) -> None:
     import pyarrow as pa
 
     from latecomer.cli.render import show
 
-    show(pa.table({"field": list(told), "value": list(told.values())}), form, "")
+    show(pa.table({"field": list(fields), "value": list(fields.values())}), form, "")

@@ -36,7 +36,7 @@ class Story(StrEnum):
 
 def demo(
     folder: Annotated[
-        Path | None, typer.Option(help="Where to put the scenario; a temporary folder if not said.")
+        Path | None, typer.Option(help="Where to put the scenario; a temporary folder by default.")
     ] = None,
     story: Annotated[
         Story, typer.Option(help="bookmyshow: an hour that is corrected, then rebuilt.")

@@ -219,12 +219,12 @@ def fast_path(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
 
     here = "small batches are computed without Spark"
 
-    def found(required: Callable[[], object], said: str = here) -> str:
+    def found(required: Callable[[], object], text: str = here) -> str:
         try:
             required()
         except Declined as declined:
             return f"Spark computes it: {declined}"
-        return said
+        return text
 
     if not is_on():
         yield Finding("fast path", "off (LATECOMER_FAST)")

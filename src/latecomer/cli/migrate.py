@@ -98,7 +98,7 @@ def check(
     since: Annotated[
         str | None,
         typer.Option(
-            help="Only events that arrived from here on; those of the last soak time unless said.",
+            help="Only events that arrived from here on; those of the last soak time by default.",
             metavar="T",
             show_default=False,
         ),

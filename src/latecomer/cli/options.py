@@ -41,7 +41,7 @@ Zoned = Annotated[
     str | None,
     typer.Option(
         "--zone",
-        help="Read and print times in this zone; that of the output's windows unless said, else UTC.",
+        help="Read and print times in this zone; that of the output's windows by default, else UTC.",
         metavar="ZONE",
         show_default=False,
     ),
@@ -74,7 +74,7 @@ Limit = Annotated[
         "-n",
         parser=limit_of,
         metavar="N|all",
-        help="Print the first N rows, or all. If not said, a table has some, JSON and CSV have all.",
+        help="Print the first N rows, or all. By default, a table has some, JSON and CSV have all.",
         show_default=False,
     ),
 ]

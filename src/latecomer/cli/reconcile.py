@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from latecomer.after.reconcile.gaps import Reconciliation
 
 LARGEST = 10
-"""So many differences are shown unless said otherwise."""
+"""So many differences are shown unless given otherwise."""
 
 
 def reconcile(
@@ -136,8 +136,8 @@ def _print_text(found: Reconciliation, limit: int) -> None:
     if any(gap.gap is not None for gap in found.gaps):
         print_table(found.totals, short_decimals=True)
     if found.rows.num_rows:
-        said = "explained" if found.explained else "not explained"
-        typer.echo(f"\nthe gap is {said}; windows and keys that differ, the largest gap first")
+        state = "explained" if found.explained else "not explained"
+        typer.echo(f"\nthe gap is {state}; windows and keys that differ, the largest gap first")
         show(found.rows, Format.TABLE, "", limit, short_decimals=True)
 
 

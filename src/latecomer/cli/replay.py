@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from latecomer.after.replay.replaying import Replay
 
 LARGEST = 10
-"""So many differences of an output are shown unless said otherwise."""
+"""So many differences of an output are shown unless given otherwise."""
 
 
 def replay(

@@ -15,11 +15,11 @@ def serving(
     output: OutputName,
     sql: Annotated[Engine, typer.Option("--sql", help="Whose SQL to write.", show_default=False)],
     view: Annotated[
-        str | None, typer.Option(help="The view's name; OUTPUT_serving if not said.", metavar="NAME")
+        str | None, typer.Option(help="The view's name; OUTPUT_serving by default.", metavar="NAME")
     ] = None,
     table: Annotated[
         str | None,
-        typer.Option(help="postgres: the table that holds the results; OUTPUT if not said.", metavar="NAME"),
+        typer.Option(help="postgres: the table that holds the results; OUTPUT by default.", metavar="NAME"),
     ] = None,
 ) -> None:
     """Print a view that shows each number with its base and its correction, to be run elsewhere."""

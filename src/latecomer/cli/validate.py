@@ -299,7 +299,7 @@ def _window(window: AnyWindow) -> str:
         case Calendar():
             text = f"each {window.calendar}"
         case Global():
-            text = "all of time, told in full at a drain"
+            text = "all of time, published in full at a drain"
         case _:
             assert_never(window)
     if zone_of(window) != "UTC":
@@ -314,13 +314,13 @@ def _firings(output: Output) -> str:
     early, late, text = output.trigger.early, output.trigger.late, ""
     if isinstance(early, Every):
         clock = "event time" if early.clock == "event" else "arrival time"
-        text += f"; open windows are told every {format_duration(early.every)} of {clock}"
+        text += f"; open windows are published every {format_duration(early.every)} of {clock}"
     elif early is not None:
-        text += f"; open windows are told at every {early.count} events"
+        text += f"; open windows are published at every {early.count} events"
     if isinstance(late, Every):
-        text += f"; late events are told every {format_duration(late.every)}"
+        text += f"; late events are published every {format_duration(late.every)}"
     elif isinstance(late, Count):
-        text += f"; late events are told {late.count} at a time"
+        text += f"; late events are published {late.count} at a time"
     if output.accumulation is Accumulation.DISCARDING:
         text += "; panes are to be added up"
     if output.closes_silently:
@@ -328,7 +328,7 @@ def _firings(output: Output) -> str:
     if output.trigger.closing:
         text += "; a last pane is published when nothing more can come"
     if output.emit_empty:
-        text += "; windows without events are told too"
+        text += "; windows without events are published too"
     return text
 
 

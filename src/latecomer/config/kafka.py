@@ -84,7 +84,7 @@ class KafkaTopics(PolledSource):
     max_rows_per_batch: Annotated[int, Field(ge=1)] = 100_000
     arrival: Literal["broker", "read"] | None = Field(
         None,
-        description="when a row came: by the broker's clock, or when it was read; unless said, by the broker's where "
+        description="when a row came: by the broker's clock, or when it was read; the broker's is the default where "
         "the topic says LogAppendTime",
     )
     on_data_loss: Literal["stop", "continue"] = Field(

@@ -170,7 +170,7 @@ _SQLITE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class SqliteSink(FileSink):
-    """A table in a SQLite file, upserted by window and key; named as the output unless said."""
+    """A table in a SQLite file, upserted by window and key; named as the output by default."""
 
     kind: ClassVar[str] = "sqlite"
     table: str | None = Field(None, json_schema_extra={"pattern": f"^{_SQLITE_NAME.pattern}$"})
@@ -221,7 +221,7 @@ _PostgresName = Annotated[str, Field(min_length=1), AfterValidator(_postgres_nam
 
 
 class PostgresSink(Sink):
-    """A table in a Postgres database, upserted by window and key; named as the output unless said."""
+    """A table in a Postgres database, upserted by window and key; named as the output by default."""
 
     kind: ClassVar[str] = "postgres"
     takes_rows: ClassVar[bool] = True
@@ -230,7 +230,7 @@ class PostgresSink(Sink):
         description="postgresql://user@host/database, or host=… dbname=…; secrets as ${env:NAME} or ${file:PATH}",
     )
     schema_name: _PostgresName = Field("public", alias="schema", description="made if it is not there")
-    table: _PostgresName | None = Field(None, description="the output's name if not said")
+    table: _PostgresName | None = Field(None, description="the output's name by default")
     serving: bool = Field(
         False, description="keep corrections, and a view of base and corrections, beside the table"
     )
@@ -257,13 +257,13 @@ class KafkaSink(Sink):
     topic: str | None = Field(
         None,
         json_schema_extra={"pattern": f"^{TOPIC.pattern}$"},
-        description="named as the output unless said; it is created where there is none",
+        description="named as the output by default; it is created where there is none",
     )
     compacted: bool = Field(
         False, description="the standing value of each window and key, in a compacted topic"
     )
     partitions: int | None = Field(
-        None, ge=1, description="of a topic that is created; as the broker does unless said"
+        None, ge=1, description="of a topic that is created; as the broker does by default"
     )
     options: dict[str, str | int | float | bool] = Field(
         {},

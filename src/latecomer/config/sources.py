@@ -49,7 +49,7 @@ class Files(Model):
     order_by: str | None = Field(
         None, description="the column with the arrival time; without it, the file's modification time"
     )
-    unit: Unit | None = Field(None, description="the unit of a numeric order_by; event.unit if not said")
+    unit: Unit | None = Field(None, description="the unit of a numeric order_by; event.unit by default")
     partition: str | None = Field(None, description="the source-partition column (as event.partition)")
     max_files_per_batch: int = Field(1000, ge=1)
     header: bool = Field(True, description="csv: the first line names the columns")
@@ -250,7 +250,7 @@ class NamedSource(Source):
         description="new name: this source's column, in backticks where its name is no plain word",
     )
     watermark: Annotated[AnyStrategy | None, WrapValidator(any_strategy)] = Field(
-        None, description="the watermark of this source; as the pipeline's, if not said"
+        None, description="the watermark of this source; as the pipeline's by default"
     )
     zone: Zone | None = Field(None, description="the zone of its times written without one; else event.zone")
     unit: Unit | None = Field(None, description="the unit of its times written as numbers; else event.unit")

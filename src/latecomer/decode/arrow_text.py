@@ -139,9 +139,9 @@ def moments(texts: pa.Array, zone: str = "UTC", bare: bool = False) -> pa.Array:
         raise Declined("times that are written in another way")
     if zone == "UTC" and not bare:
         return _in_utc(texts, usual)
-    said = pc.ends_with(texts, "Z") if usual else pc.match_substring_regex(texts, _ZONED)
-    some = pc.any(said, min_count=0).as_py()
-    if some and (bare or not pc.all(said, min_count=0).as_py()):
+    zoned = pc.ends_with(texts, "Z") if usual else pc.match_substring_regex(texts, _ZONED)
+    some = pc.any(zoned, min_count=0).as_py()
+    if some and (bare or not pc.all(zoned, min_count=0).as_py()):
         raise Declined("times with a zone" if bare else "times with a zone among others without")
     found = _in_utc(texts, usual)
     return found if some or zone == "UTC" else at_wall_clock(found, zone)
@@ -173,6 +173,6 @@ def _other_moments(texts: pa.Array) -> pa.Array:
     micros = pc.replace_substring_regex(texts, _BEYOND_MICROS, r"\1")
     of_days = pc.match_substring_regex(micros, f"^{_DATE}$")
     timed = pc.if_else(of_days, pc.binary_join_element_wise(micros, "T00:00", ""), micros)
-    said = pc.match_substring_regex(timed, _ZONED)
-    zoned = pc.if_else(said, timed, pc.binary_join_element_wise(timed, "Z", ""))
+    has_zone = pc.match_substring_regex(timed, _ZONED)
+    zoned = pc.if_else(has_zone, timed, pc.binary_join_element_wise(timed, "Z", ""))
     return zoned.cast(pa.timestamp("us", "UTC")).cast(pa.int64())

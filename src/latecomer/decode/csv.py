@@ -122,8 +122,8 @@ class CsvFiles(TextFiles):
 
     def _headless(self, file: SourceFile) -> tuple[str, ...]:
         """The columns of a file without a header: those that its folders do not say, as declared."""
-        said = self.folders(file)
-        return tuple(column for column in self.columns if column not in said)
+        in_folders = self.folders(file)
+        return tuple(column for column in self.columns if column not in in_folders)
 
     def _misled(self, file: SourceFile) -> str | None:
         """Why a file's header cannot be followed."""

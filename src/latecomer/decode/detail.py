@@ -32,7 +32,7 @@ from latecomer.model.written_numbers import LONGEST as LONGEST_NUMBER
 from latecomer.model.written_numbers import fits, written_number
 
 UNREADABLE = "unreadable"
-"""The reason of a row whose raw bytes are those of the source; that of any other is told as JSON."""
+"""The reason of a row whose raw bytes are those of the source; that of any other is JSON."""
 TOO_LONG = "too_long"
 """The reason of a line that is longer than allowed, of which only the first bytes are kept."""
 REST = "unreadable_rest"
@@ -90,19 +90,19 @@ class Explainer:
                 return f"{_shown(order_by, _fields(raw).get(order_by))} is not a time; {_A_TIME}"
             case "too_far_ahead":
                 allowed = format_duration(self.pipeline.watermark.max_future or 0)
-                said = _shown(event, _fields(raw).get(event))
-                return f"{said} is more than {allowed} ahead of its arrival (watermark.max_future)"
+                shown = _shown(event, _fields(raw).get(event))
+                return f"{shown} is more than {allowed} ahead of its arrival (watermark.max_future)"
             case "beyond_the_ledger":
                 return self._beyond_the_ledger(_fields(raw))
         return None
 
     def _beyond_the_ledger(self, row: Mapping[str, Any]) -> str:
-        said = [
+        beyond = [
             _shown(name, row.get(name))
             for name in map(self.pipeline.source_name, self.pipeline.ledger)
             if not _fits_decimal(str(row.get(name) or 0), f"decimal({WHOLE_DIGITS},0)")
         ]
-        return f"{'; '.join(said)} has more than the {WHOLE_DIGITS} digits before the point that the ledger adds up"
+        return f"{'; '.join(beyond)} has more than the {WHOLE_DIGITS} digits before the point that the ledger adds up"
 
     def _unknown(self, raw: str, header: Sequence[str]) -> str:
         known, names = known_fields(self.columns), [name for name in header if name not in self.columns]
@@ -111,9 +111,11 @@ class Explainer:
         elif not names:
             names = unknown_names(raw, known)
         more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
-        said = f"{_short(', '.join(names[:MOST]))}{more}" if names else "a field"
+        listed = f"{_short(', '.join(names[:MOST]))}{more}" if names else "a field"
         where = "the schema that is read with" if isinstance(self.pipeline.format, Avro) else "source.schema"
-        return f"no column is declared for {said}; declare it in {where}, or set source.unknown_fields: keep"
+        return (
+            f"no column is declared for {listed}; declare it in {where}, or set source.unknown_fields: keep"
+        )
 
     def _framed_mistake(self, raw: bytes) -> str | None:
         """What is wrong with a record that names its schema: with its schema, or, of JSON, with its columns."""
@@ -201,8 +203,8 @@ class Explainer:
         except csv.Error as error:
             return f"not CSV: {error}"
         if len(fields) != len(header):
-            told = f"{len(fields)} field{'' if len(fields) == 1 else 's'}"
-            return f"{told}, and the file has {len(header)} columns: {_short(', '.join(header))}"
+            found = f"{len(fields)} field{'' if len(fields) == 1 else 's'}"
+            return f"{found}, and the file has {len(header)} columns: {_short(', '.join(header))}"
         return self._misfits(dict(zip(header, fields, strict=True)), _fits_text)
 
     def _misfits(self, row: Mapping[str, Any], fits: Callable[[Any, str], bool]) -> str | None:

@@ -42,8 +42,10 @@ class OwnRecords(RecordDecoder):
         try:
             fields = self.decoder.decode(F.col(RECORD), dict(columns))
         except Exception as error:
-            told = f"{type(error).__name__}: {first_line(error)}"
-            raise SourceError(f"decoder {self.decoder.kind} failed with {told}; correct the class") from error
+            raised = f"{type(error).__name__}: {first_line(error)}"
+            raise SourceError(
+                f"decoder {self.decoder.kind} failed with {raised}; correct the class"
+            ) from error
         if not isinstance(fields, Column):
             raise SourceError(
                 f"decoder {self.decoder.kind}: decode() returned a {type(fields).__name__}; return a Spark column"

@@ -238,5 +238,5 @@ def _raw(reading: Reading, keeps: bool) -> str:
     if keeps:
         more = f"concat(substring({whole}, 1, length({whole}) - 1), ',', substring(ltrim({KEPT}), 2))"
         whole = f"if({KEPT} is null, {whole}, {more})"
-    said = f"coalesce({CORRUPT}, nullif({BROKEN}, '{TOMBSTONE}'), {whole})"
-    return f"case when {REASON} is not null then cast({said} as binary) end"
+    raw = f"coalesce({CORRUPT}, nullif({BROKEN}, '{TOMBSTONE}'), {whole})"
+    return f"case when {REASON} is not null then cast({raw} as binary) end"

@@ -95,10 +95,10 @@ def fill(spark: SparkSession, store: Store) -> Filled:
     before = _columns_before(store)
     names = sorted(
         {
-            said
+            field
             for name, columns in new.items()
             for column, kind in columns.items()
-            for said in (
+            for field in (
                 new_fields(column, before[name][column], kind) if column in before[name] else [column]
             )
         }

@@ -284,9 +284,9 @@ def _opened(path: Location) -> tuple[Segment, bytes] | None:
     try:
         first, _, last = path.stem.split("-")[0].partition(_TO)
         reader = open_arrow(path)
-        told = reader.schema.metadata
+        metadata = reader.schema.metadata
         batches = [reader.get_batch(nth) for nth in range(reader.num_record_batches)]
-        return Segment(path, int(first), int(last), int(told[_FLOOR]), batches), told[_OF]
+        return Segment(path, int(first), int(last), int(metadata[_FLOOR]), batches), metadata[_OF]
     except (pa.ArrowInvalid, OSError, ValueError, KeyError, TypeError):
         return None
 

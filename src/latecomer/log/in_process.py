@@ -91,7 +91,7 @@ def enveloped(rows: pa.Table, reading: Reading, batch: int, first_tick: int = 0)
     tick = first_tick + _in_order(arrival, rows) if every == "event" else np.asarray(arrival) // every
     ids = {"event_id": _id(rows, event.id_columns, kinds)} if event.id_columns else {}
     named = {"producer": event.producer, "producer_seq": event.producer_seq}
-    said = {name: _text(rows, column, kinds) for name, column in named.items() if column is not None}
+    texts = {name: _text(rows, column, kinds) for name, column in named.items() if column is not None}
     payload = {
         stored: rows.column(column) if column in kinds else pa.nulls(count, log.schema.field(stored).type)
         for column, stored in log.payload.items()
@@ -103,7 +103,7 @@ def enveloped(rows: pa.Table, reading: Reading, batch: int, first_tick: int = 0)
         "origin": rows.column(ORIGIN),
         "position": rows.column(POSITION),
         **ids,
-        **said,
+        **texts,
         "schema_id": rows.column(SCHEMA_ID)
         if SCHEMA_ID in rows.column_names
         else pa.array(np.ones(count, np.int32)),

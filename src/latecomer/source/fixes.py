@@ -64,7 +64,7 @@ class Fix:
         return asdict(self)
 
     def mistakes(self, pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
-        """What cannot be used of it, as far as that can be told without Spark."""
+        """What cannot be used of it, as far as that can be seen without Spark."""
         if self.time_unit is not None and self.time_unit not in UNITS:
             yield Problem("unit", "is not a unit of time", self.time_unit, f"write one of {', '.join(UNITS)}")
         if self.time_format is not None and not self.time_format.strip():
@@ -144,7 +144,7 @@ class Fix:
 
     def misfit(self, pipeline: Pipeline, columns: Mapping[str, str], rows: DataFrame) -> Column:
         """Which column does not take what the fix makes for it, in words; null where all do."""
-        told = [
+        wrong = [
             F.expr(
                 f"case when ({expression}) is not null and ({self.value(column, columns[column])}) is null then "
                 f"concat('column ', {_literal(column)}, ': the fix makes \"', "
@@ -160,12 +160,12 @@ class Fix:
             words = F.concat(
                 F.lit(f'column {time}: "'), F.left(text, F.lit(60)), F.lit('" is not a time as the fix says')
             )
-            told.append(F.when(unread, words))
-        return F.coalesce(*told) if told else F.lit(None).cast("string")
+            wrong.append(F.when(unread, words))
+        return F.coalesce(*wrong) if wrong else F.lit(None).cast("string")
 
 
 def _quoted(expression: str) -> str:
-    """An expression with its names that have dots in backticks; what cannot be read is told by `mistakes`."""
+    """An expression with its names that have dots in backticks; what cannot be read is named by `mistakes`."""
     try:
         return with_paths_quoted(expression)
     except (ValueError, TypeError):

@@ -187,17 +187,19 @@ class FoundFiles(StreamedSource):
 
     def with_folders(self, rows: DataFrame, files: Sequence[SourceFile]) -> DataFrame:
         """Fill in what the folders of a file say (`day=2013-01-01`) where the row itself says nothing."""
-        said = {file: self.folder_values(file) for file in files}
-        keys = set().union(*said.values())
+        of_files = {file: self.folder_values(file) for file in files}
+        keys = set().union(*of_files.values())
         columns = {
             column: key for column in self.columns if (key := self.pipeline.source_name(column)) in keys
         }
         if not columns:
             return rows
         encoded: Any = rows.sparkSession._jvm.org.apache.spark.paths.SparkPath  # type: ignore[union-attr]
-        places = {FULL_ORIGIN: pa.array([encoded.fromPathString(file.path).urlEncoded() for file in said])}
+        places = {
+            FULL_ORIGIN: pa.array([encoded.fromPathString(file.path).urlEncoded() for file in of_files])
+        }
         values = {
-            f"{_FOLDER}{column}": pa.array([each.get(key) for each in said.values()], pa.string())
+            f"{_FOLDER}{column}": pa.array([each.get(key) for each in of_files.values()], pa.string())
             for column, key in columns.items()
         }
         folders = rows.sparkSession.createDataFrame(pa.table({**places, **values}))

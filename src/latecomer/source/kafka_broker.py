@@ -73,9 +73,9 @@ class Broker:
         """An error of Kafka's: an outage, unless only people can help."""
         from confluent_kafka import KafkaError
 
-        said = next((each for each in [error, *self._noted] if each.code() in _lasting()), None)
-        if said is not None:
-            return SourceError(f"kafka source: {_shown(said)}; {_lasting()[said.code()]}")
+        lasting = next((each for each in [error, *self._noted] if each.code() in _lasting()), None)
+        if lasting is not None:
+            return SourceError(f"kafka source: {_shown(lasting)}; {_lasting()[lasting.code()]}")
         refusal = refusal_of(self.settings(), [error, *self._noted])
         if refusal is not None and not refusal.lasting:
             return SourceOutage(f"{refusal.reason}; {refusal.fix}")

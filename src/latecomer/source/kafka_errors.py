@@ -46,8 +46,8 @@ def refusal_of(settings: Mapping[str, Any], errors: Iterable[Any]) -> Refusal | 
     from confluent_kafka import KafkaError
 
     met = [error for error in errors if error is not None]
-    for said, refusal in _SAID.items():
-        if any(re.search(said, error.str()) for error in met):
+    for pattern, refusal in _SAID.items():
+        if any(re.search(pattern, error.str()) for error in met):
             return refusal
     silent = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
     if any(

@@ -33,9 +33,9 @@ class KafkaSource(Polled):
     reader: KafkaReader
 
     def require_fast(self) -> None:
-        if other := next((what for what in self._said.values() if what not in _READ_HERE), None):
+        if other := next((what for what in self._of_kafka.values() if what not in _READ_HERE), None):
             raise Declined(f"a column with the {other} of a record")
-        if any(self.read_columns[name] != METADATA[what] for name, what in self._said.items()):
+        if any(self.read_columns[name] != METADATA[what] for name, what in self._of_kafka.items()):
             raise Declined("a column of another type than Kafka has")
         if self.reader.id_header is not None:
             raise Declined("ids in headers")
@@ -66,14 +66,14 @@ class KafkaSource(Polled):
         else:
             landed, stamped = np.where(by_broker, stamps * 1000, piece.newest), by_broker
         where = _where(found)
-        said = {
+        by_name = {
             "topic": where["topic"],
             "partition": where["partition"],
             "offset": where[POSITION],
             "timestamp_type": pa.array(np.where(by_broker, "LogAppendTime", "CreateTime"), pa.string()),
         }
         named = {
-            name: said[self._said[read]] if read in self._said else rows.column(read)
+            name: by_name[self._of_kafka[read]] if read in self._of_kafka else rows.column(read)
             for name in self.columns
             for read in [self.pipeline.source_name(name)]
         }
@@ -90,13 +90,13 @@ class KafkaSource(Polled):
         self.reader.fetcher.close()
 
     @property
-    def _said(self) -> dict[str, str]:
+    def _of_kafka(self) -> dict[str, str]:
         """The columns that Kafka says, not the value of a record, under the names that the source has for them."""
         return {name: what for name, what in self.reader.topics.metadata.items() if name in self.read_columns}
 
     @property
     def _columns_within(self) -> Mapping[str, str]:
-        return {name: kind for name, kind in self.read_columns.items() if name not in self._said}
+        return {name: kind for name, kind in self.read_columns.items() if name not in self._of_kafka}
 
 
 @contextmanager
@@ -117,8 +117,8 @@ def _stamps(records: Sequence[Any]) -> tuple[Any, Any]:
     """Whether the broker's clock has stamped each record, and the stamps, in milliseconds."""
     from confluent_kafka import Message
 
-    said = chain.from_iterable(map(Message.timestamp, records))
-    stamps = np.fromiter(said, np.int64, 2 * len(records)).reshape(-1, 2)
+    pairs = chain.from_iterable(map(Message.timestamp, records))
+    stamps = np.fromiter(pairs, np.int64, 2 * len(records)).reshape(-1, 2)
     return stamps[:, 0] == _BY_BROKER, stamps[:, 1]
 
 

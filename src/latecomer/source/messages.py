@@ -150,8 +150,8 @@ def _in_tables(
     starts, records, size = list[int](), list[bytes](), 0
 
     def handed_on() -> None:
-        said = {name: pa.repeat(pa.scalar(value), len(starts)) for name, value in place.items()}
-        columns = {**said, POSITION: pa.array(starts, pa.int64()), RECORD: pa.array(records, pa.binary())}
+        repeated = {name: pa.repeat(pa.scalar(value), len(starts)) for name, value in place.items()}
+        columns = {**repeated, POSITION: pa.array(starts, pa.int64()), RECORD: pa.array(records, pa.binary())}
         write(pa.table({field.name: columns[field.name].cast(field.type) for field in _FOUND}))
 
     for message in messages:

@@ -47,7 +47,7 @@ class Range(Slice):
 
 @dataclass
 class _Asked:
-    """When the source was asked last, and whether it could not be: that is told once."""
+    """When the source was asked last, and whether it could not be: that is logged once."""
 
     at: float = -math.inf
     down: bool = False
@@ -201,5 +201,5 @@ class Polled(RecordSource, FollowedSource):
         except (LatecomerError, *SPARK_ERRORS):
             raise
         except Exception as error:
-            told = f"{type(error).__name__}: {without_secrets(first_line(error))}"
-            raise SourceError(f"{self.named}: {method}() failed with {told}; correct the class") from error
+            raised = f"{type(error).__name__}: {without_secrets(first_line(error))}"
+            raise SourceError(f"{self.named}: {method}() failed with {raised}; correct the class") from error

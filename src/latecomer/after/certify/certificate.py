@@ -78,7 +78,7 @@ class Checked:
 
 
 def certify(pipeline: Pipeline, output: str, at: datetime | None = None) -> Certificate:
-    """Certify the results of the windows closed at a watermark, the present one unless said."""
+    """Certify the results of the windows closed at a watermark, the present one by default."""
     rows, batches = _settled(pipeline, output)
     store = open_store(pipeline)
     reached = _watermark(store, batches)
@@ -179,8 +179,8 @@ def _refused(field: str, message: str, value: object, fix: str) -> PipelineError
 
 def _require_same(pipeline: Pipeline, output: str, certificate: Certificate) -> None:
     """The certificate must be of this pipeline's output, as it is defined now."""
-    said = {"pipeline": pipeline.name, "output": output}
-    for field, name in said.items():
+    expected = {"pipeline": pipeline.name, "output": output}
+    for field, name in expected.items():
         if getattr(certificate, field) != name:
             raise _refused(
                 field,

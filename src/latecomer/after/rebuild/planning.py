@@ -64,7 +64,7 @@ def planned(
     """A plan for the windows of an output that start in [since, until), by the log up to a batch.
 
     `definition` is what the output means from here on, where that changes; the logic has it already. `rebuilds`
-    is where the plan is kept: in the store, unless said.
+    is where the plan is kept: in the store, by default.
     """
     store, spark = logic.store, logic.spark
     reached = TimelineKeeper(store.watermarks, store.pipeline.watermark).reached(through)
@@ -76,7 +76,7 @@ def planned(
         require_range(store, logic.name, first)
     read = range_.files(store.events.files())
     panes = logic.tables.panes
-    told = range_.panes(panes.files()) if panes.exists else []
+    published = range_.panes(panes.files()) if panes.exists else []
     rebuilds = rebuilds or Rebuilds(store.root, logic.name)
     draft = rebuilds.draft()
     with (
@@ -86,12 +86,15 @@ def planned(
         changes = draft / "changes"
 
         def on_spark() -> None:
-            truth, paths = computed(range_, (log or EventLog(spark, store)).of_files(read)), panes.paths(told)
+            truth, paths = (
+                computed(range_, (log or EventLog(spark, store)).of_files(read)),
+                panes.paths(published),
+            )
             write_changes(range_, truth, paths, changes)
             if range_.redefined:
                 write_open(range_, truth, paths, draft / "partials")
 
-        logic.choice.take("rebuild", lambda: write_changes_here(range_, read, told, changes), on_spark)
+        logic.choice.take("rebuild", lambda: write_changes_here(range_, read, published, changes), on_spark)
         LOG.info("computed windows anew: %s", logic.choice.in_words())
         write_panes(range_, changes, draft / "panes")
         record = _recorded(range_, changes, read, definition, draft)

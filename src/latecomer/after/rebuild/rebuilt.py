@@ -175,10 +175,10 @@ def write_open(range_: Range, truth: DataFrame, panes: Sequence[str], folder: Lo
     open_ = truth.where(f"{END} > {range_.watermark}L")
     sequence = "cast(null as bigint)"
     if panes:
-        told = logic.spark.read.schema(logic.merger.ddl()).parquet(*panes)
-        told = told.where(f"batch <= {range_.through}")
+        published = logic.spark.read.schema(logic.merger.ddl()).parquet(*panes)
+        published = published.where(f"batch <= {range_.through}")
         keys = [F.col(quoted(key)).alias(f"{PRIVATE}of_{key}") for key in logic.layout.keys]
-        last = told.groupBy(
+        last = published.groupBy(
             F.unix_micros("window_start").alias(f"{PRIVATE}of_{START}"),
             F.unix_micros("window_end").alias(f"{PRIVATE}of_{END}"),
             *keys,
@@ -248,14 +248,14 @@ def _added_up(logic: OutputLogic, panes: DataFrame) -> DataFrame:
     whole = F.struct(*map(quoted, (field.name for field in logic.merger.schema)))
     inserts = F.collect_list(F.when(F.col("op") == Op.INSERT.value, whole)).alias(PRIOR)
     back = F.collect_set(F.when(F.col("op") == Op.RETRACT.value, F.col("sequence"))).alias(_RETRACTED)
-    told = panes.groupBy(*_place(logic)).agg(inserts, back, (F.max("sequence") + 1).alias(SEQUENCE))
-    told = told.withColumn(
+    published = panes.groupBy(*_place(logic)).agg(inserts, back, (F.max("sequence") + 1).alias(SEQUENCE))
+    published = published.withColumn(
         PRIOR, F.expr(f"filter({PRIOR}, p -> not array_contains({_RETRACTED}, p.sequence))")
     ).drop(_RETRACTED)
-    parts = told.selectExpr(f"explode({PRIOR}) as {PRIOR}").select(f"{PRIOR}.*")
+    parts = published.selectExpr(f"explode({PRIOR}) as {PRIOR}").select(f"{PRIOR}.*")
     added = logic.merger.merge(logic.merger.of_states(parts, Fate.ON_TIME))
     stated = (f"{quoted(name)} as {quoted(_BEFORE + name)}" for name in _stated_names(logic))
-    return told.unionByName(
+    return published.unionByName(
         added.selectExpr(*_place(logic), f"true as {_WAS}", *stated), allowMissingColumns=True
     )
 
@@ -309,7 +309,7 @@ def _chosen(range_: Range, both: DataFrame) -> DataFrame:
 
 
 def _kept_empty(range_: Range, differing: DataFrame) -> DataFrame:
-    """A key that has been told of keeps its windows: without events, they say so."""
+    """A key that has been published keeps its windows: without events, they say so."""
     logic = range_.logic
     place = _place(logic)
     gone = differing.where(f"{AFTER} is null and {BEFORE}.{EVENTS} > 0")

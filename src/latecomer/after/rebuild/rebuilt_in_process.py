@@ -46,7 +46,7 @@ def write_changes_here(
         raise Declined("panes that add up")
     arrow = ArrowMerger(range_.logic.merger)
     truth = _computed(range_, arrow, read)
-    found = _Beside.of(range_, truth, _told(range_, panes))
+    found = _Beside.of(range_, truth, _published(range_, panes))
     write_table(found.changes(), folder / "changes.parquet")
 
 
@@ -106,7 +106,7 @@ def _between(column: str, low: int, high: int) -> pc.Expression:
     return found
 
 
-def _told(range_: Range, files: Sequence[DataFile]) -> pa.Table:
+def _published(range_: Range, files: Sequence[DataFile]) -> pa.Table:
     """Every pane of the windows of the range, so far."""
     schema, table = range_.logic.merger.schema, range_.logic.tables.panes
     found, count = [schema.empty_table()], 0

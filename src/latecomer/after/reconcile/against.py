@@ -32,7 +32,7 @@ class Against:
     """Column of the source → column of the output."""
 
     @property
-    def told(self) -> str:
+    def shown(self) -> str:
         """The source, without the password."""
         return redacted(self.source)
 
@@ -45,12 +45,12 @@ class Against:
         database = self.source.startswith(SQLITE) or is_postgres(self.source)
         if database and not (self.query or "").strip():
             fix = "say which rows: --query 'select window_start, …'"
-            raise refused("query", "is missing: a database has many tables", self.told, fix)
+            raise refused("query", "is missing: a database has many tables", self.shown, fix)
         if self.query is not None and not database:
             raise refused("query", "is for databases alone", self.query, "leave it out")
         if self.names and self.is_log:
-            told = ", ".join(f"{theirs}={ours}" for theirs, ours in self.names.items())
-            raise refused("map", "is for other sources; the log has the output's columns", told)
+            pairs = ", ".join(f"{theirs}={ours}" for theirs, ours in self.names.items())
+            raise refused("map", "is for other sources; the log has the output's columns", pairs)
 
     def rows(self) -> pa.Table:
         """Every row of the source, under the names that the output's columns have."""
@@ -64,14 +64,14 @@ class Against:
             return ask_postgres(self.source, self.query or "")
         path = Path(self.source).expanduser()
         if not path.exists():
-            raise refused("against", "there is no such file or folder", self.told, f"name {_KINDS}")
+            raise refused("against", "there is no such file or folder", self.shown, f"name {_KINDS}")
         try:
             found = _read_path(path)
             found.validate(full=True)  # a file may call text what is not UTF-8
             return found
         except (pa.ArrowException, DeltaError, OSError) as error:
             reason = str(error).strip().splitlines()[0]
-            raise refused("against", f"cannot be read: {reason}", self.told, f"name {_KINDS}") from None
+            raise refused("against", f"cannot be read: {reason}", self.shown, f"name {_KINDS}") from None
 
 
 def _read_path(path: Path) -> pa.Table:

@@ -65,7 +65,7 @@ def reconcile(
     """Hold an output's results against another account of them.
 
     `since` and `until` keep the windows that start from the one on and before the other. Dates of the
-    source, and moments without an offset, are times of `zone`: that of the output's windows unless said, and
+    source, and moments without an offset, are times of `zone`: that of the output's windows by default, and
     UTC where they have none. Only `log` may need Spark: yours, or a local one is started.
     """
     against.require_sense()
@@ -82,8 +82,8 @@ def reconcile(
     if against.is_log:
         from latecomer.after.reconcile.truth import truth
 
-        told = truth(accounts, last, spark)
-        theirs, dropped = told.rows, told.dropped
+        by_log = truth(accounts, last, spark)
+        theirs, dropped = by_log.rows, by_log.dropped
     else:
         theirs = against.rows()
         loose = accounts.dropped_in_ledger()
@@ -156,7 +156,7 @@ class _Sides:
             table.append(0, union)
             self._require_once(table, place)
             found = _Found(self, table, place, values, additive)
-            return found.told(dropped, dead, notes)
+            return found.result(dropped, dead, notes)
 
     def _values(self, theirs: pa.Table, notes: list[str]) -> list[str]:
         """The aggregates that both sides have."""
@@ -168,7 +168,7 @@ class _Sides:
         for name in ("window_start", *self.keys):
             if name not in there and not (name == "window_start" and output.window.endless):
                 fix = f"give it, or say which column it is: --map COLUMN={name}; {_listing(there)}"
-                raise refused("against", f"has no column {name}", self.against.told, fix)
+                raise refused("against", f"has no column {name}", self.against.shown, fix)
         randomised = (
             {name for name, each in output.aggregates.items() if each.function in RANDOMISED}
             if self.against.is_log
@@ -177,7 +177,7 @@ class _Sides:
         values = [name for name in output.aggregates if name in there and name not in randomised]
         if not values:
             fix = f"map one: --map COLUMN={next(iter(output.aggregates))}; {_listing(there)}"
-            raise refused("against", "has none of the output's aggregates", self.against.told, fix)
+            raise refused("against", "has none of the output's aggregates", self.against.shown, fix)
         if left_out := [name for name in output.aggregates if name not in values]:
             reason = "drawn by lot" if set(left_out) <= randomised else "the source does not have it"
             notes.append(f"not compared: {', '.join(left_out)} ({reason})")
@@ -221,7 +221,7 @@ class _Found:
     values: Sequence[str]
     additive: Sequence[str]
 
-    def told(self, dropped: Loose, dead: Loose, notes: list[str]) -> Reconciliation:
+    def result(self, dropped: Loose, dead: Loose, notes: list[str]) -> Reconciliation:
         rows = self._different()
         judged = [self._judged(row) for row in _each(rows)]
         changes = [change for change, _ in judged]
@@ -242,7 +242,7 @@ class _Found:
         settled = not open_rows or self._closed(gaps)
         explained = not shown.num_rows or (bool(self.additive) and placed and settled)
         return Reconciliation(
-            self.sides.accounts.name, self.sides.against.told, counts, shown, gaps, explained, tuple(notes)
+            self.sides.accounts.name, self.sides.against.shown, counts, shown, gaps, explained, tuple(notes)
         )
 
     def _closed(self, gaps: Sequence[Gap]) -> bool:
@@ -332,14 +332,14 @@ class _Found:
     def _gaps(self, rows: pa.Table, changes: Sequence[str]) -> list[Gap]:
         """Both totals of each aggregate, and of the accounts what belongs to rows that are not equal."""
         totals = self._totals()
-        told = rows.filter(pa.array([change != EQUAL for change in changes], pa.bool_()))
+        unequal = rows.filter(pa.array([change != EQUAL for change in changes], pa.bool_()))
         gaps = []
         for name in self.values:
             if name not in self.additive:
                 gaps.append(Gap(name, None, None))
                 continue
-            known = {kind: total(told[_account(kind, name)].to_pylist()) for kind in _PLACED}
-            if self.sides.sessions and told.num_rows:
+            known = {kind: total(unequal[_account(kind, name)].to_pylist()) for kind in _PLACED}
+            if self.sides.sessions and unequal.num_rows:
                 known = {kind: totals[side][name] for side, kind in enumerate(_PLACED, _FIRST_ACCOUNT)}
             known["dead_letter"] = Decimal(0)
             gaps.append(Gap(name, totals[_RESULTS][name], totals[_SOURCE][name], known))
@@ -359,7 +359,7 @@ class _Found:
         pairs = [name for value in self.values for name in (value, value + THEIRS)]
         columns = {name: rows[name] for name in self.place}
         columns[CHANGE] = pa.array([change for change, _ in judged], pa.string())
-        columns[EXPLAINED] = pa.array([told for _, told in judged], pa.bool_())
+        columns[EXPLAINED] = pa.array([ok for _, ok in judged], pa.bool_())
         columns |= {name: rows[name] for name in pairs}
         shown = pa.table(columns)
         return shown.filter(pc.not_equal(shown[CHANGE], EQUAL)) if shown.num_rows else shown

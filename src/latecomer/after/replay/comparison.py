@@ -103,11 +103,11 @@ def _compare_panes(
     """Every pane, and the numbers that stand."""
     values = [name for name, kind in before.values.items() if after.values.get(name) == kind]
     place = ["window_start", "window_end", *dict.fromkeys([*before.keys, *after.keys])]
-    told = [*place, "sequence", "op"] + (["batch"] if exact else [])
-    when = [name for name in before.published.names if name not in (*told, *before.keys, *before.values)]
+    identity = [*place, "sequence", "op"] + (["batch"] if exact else [])
+    when = [name for name in before.published.names if name not in (*identity, *before.keys, *before.values)]
     randomised = [name for name in values if before.output.aggregates[name].function in RANDOMISED]
     panes = replace(panes, apart=list(before.keys) != list(after.keys), shown=randomised if exact else ())
-    every = panes.over(told, [*values, *(when if exact else ["timing"])])
+    every = panes.over(identity, [*values, *(when if exact else ["timing"])])
     added_up = _added_up(before.output, values), _added_up(after.output, values)
     return every, replace(panes, standing=place, added_up=added_up).over(place, values)
 

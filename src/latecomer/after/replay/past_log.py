@@ -34,8 +34,8 @@ class PastLog(EventLog):
         self.ticks_before: dict[int, int] = {}
         self.removed = removed_until(store, DEAD_LETTERS)
         self.amounts = removed_amounts(store, DEAD_LETTERS)
-        said = store.past_watermarks.query("select batch, max(arrival_by) as clocks from t group by batch")
-        self.clocks = {row["batch"]: Clock.of_words(row["clocks"]) for row in said.to_pylist()}
+        clocks = store.past_watermarks.query("select batch, max(arrival_by) as clocks from t group by batch")
+        self.clocks = {row["batch"]: Clock.of_words(row["clocks"]) for row in clocks.to_pylist()}
 
     def write(self, batch: int, piece: Slice, timeline: Timeline) -> Received:
         """It is written already: the engine is told what there is."""

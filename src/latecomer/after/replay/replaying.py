@@ -77,8 +77,8 @@ class Replay:
     def equal(self) -> bool:
         """Whether the replay says what the store says. In one shot there are fewer EARLY and LATE panes
         than batch by batch, so there only results, late rows and ledger count."""
-        said = COMPARED if not self.one_shot else [what for what in COMPARED if what != "panes"]
-        return all(getattr(output, what).equal for output in self.outputs.values() for what in said)
+        compared = COMPARED if not self.one_shot else [what for what in COMPARED if what != "panes"]
+        return all(getattr(output, what).equal for output in self.outputs.values() for what in compared)
 
     @property
     def summary(self) -> pa.Table:
@@ -104,7 +104,7 @@ def replay(
     """Compute from the log again, and compare with what is stored.
 
     `changes` maps fields of the pipeline file to other values: `{"watermark.delay": "2m"}`. `outputs`
-    are those to replay, all unless said. `to` is a new folder in which the replay is kept. `one_shot`
+    are those to replay, all by default. `to` is a new folder in which the replay is kept. `one_shot`
     takes all events as one batch instead of batch by batch: verdicts, ON_TIME panes and the numbers that
     stand must be the same.
     """
