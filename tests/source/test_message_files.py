@@ -153,6 +153,29 @@ def test_the_rest_of_a_damaged_file_is_one_dead_letter(
 
 
 @pytest.mark.usefixtures("avro_jars")
+def test_a_damaged_message_with_its_length_is_a_dead_letter_by_itself(
+    spark: SparkSession, registry: Server, tmp_path: Path
+) -> None:
+    """And can be corrected: by JSON, as those of a topic."""
+    one = registry.asking.register(SUBJECT, record(SECOND))
+    deliver(tmp_path, "a", sized([new(one, 0), new(one, 1)[:-3], b"", new(one, 2)]))
+    options = {"registry": registry.url, "subject": SUBJECT, "messages": "sized"}
+    pipeline = pipeline_on(tmp_path, "avro", options)
+    run(pipeline, once=True, spark=spark)
+    letters = Reader(pipeline).dead_letters().to_pylist()
+    assert [(each["reason"], each["detail"].partition(",")[0]) for each in letters] == [
+        ("unreadable", f"the {len(new(one, 1)) - 8} bytes after its id are no whole record of schema {one}"),
+        ("unreadable", "it has no bytes"),
+    ]
+    text = json.dumps({"txn": "t1", "at": "2026-04-25T12:00:01Z", "paise": 1, "shop": "chai"})
+    where = "raw != ''"
+    found = replay_letters(pipeline, Choice(where=where, raw=f"'{text}'"), Fix(), spark=spark)
+    assert (found.picked, found.events) == (1, 1)
+    run(pipeline, drain=True, spark=spark)
+    assert totals(pipeline) == (3, 3)
+
+
+@pytest.mark.usefixtures("avro_jars")
 @BOTH
 def test_a_file_waits_for_a_schema_that_is_not_known_yet(
     way: str,

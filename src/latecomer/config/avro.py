@@ -35,11 +35,15 @@ class Avro(Registered):
                 f"avro records of {whose} name their schemas by ids; write format: {{avro: {{registry: "
                 "http://127.0.0.1:8081, subject: payments-value}}"
             )
-        if self.subject is None and self.schema_file is None:
+        if not self.names_schema:
             raise ValueError(
                 "avro does not say which schema the columns follow from; add subject: payments-value, or schema_file: "
                 "payments.avsc"
             )
+
+    @property
+    def names_schema(self) -> bool:
+        return self.subject is not None or self.schema_file is not None
 
     @property
     def pinned_as(self) -> str:

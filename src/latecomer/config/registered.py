@@ -49,6 +49,11 @@ class Registered(Decoder):
         return self
 
     @property
+    def names_schema(self) -> bool:
+        """Whether it names the schema that the columns follow from."""
+        return self.subject is not None
+
+    @property
     def registry_folder(self) -> str:
         """What a store calls the schemas of this registry: the ids of another are others."""
         return hashlib.sha256((self.registry or "").encode()).hexdigest()[:12]

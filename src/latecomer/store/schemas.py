@@ -89,7 +89,7 @@ def reading_of(view: Pipeline, readers: Mapping[str, Any]) -> Reading:
 def key_of(view: Pipeline) -> str:
     """What a store calls the schema of a source."""
     avro = _avro(view)
-    if avro.subject is None and avro.schema_file is None:
+    if not avro.names_schema:
         return json.dumps(["files", view.files.path])
     return avro.pinned_as
 

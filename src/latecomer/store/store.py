@@ -36,6 +36,7 @@ from latecomer.config.merged import Columns, merged
 from latecomer.config.models import Output, Pipeline
 from latecomer.config.own import Decoder, PolledSource
 from latecomer.config.paths import folder_columns, list_files
+from latecomer.config.registered import Registered
 from latecomer.config.registered_json import RegisteredJson
 from latecomer.config.renames import parse_column, seen_columns
 from latecomer.config.views import place_in
@@ -409,7 +410,7 @@ def columns_known(pipeline: Pipeline) -> bool:
     return read_pins(pipeline.store_path) is not None or all(
         view.source.columns is not None
         or view.source.polled
-        or (isinstance(view.format, Avro) and (view.format.subject or view.format.schema_file))
+        or (isinstance(view.format, Registered) and view.format.names_schema)
         or list_files(view.source_path)
         for view in pipeline.views.values()
     )
