@@ -13,9 +13,9 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from avro_data import number, text
+from avro_data import leading_to_each_other, number, text
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
 from latecomer.decode.avro import AvroRecords
@@ -365,6 +365,33 @@ def test_records_that_are_deep_in_one_another_are_dead_letters(spark: SparkSessi
         by.mistake(messages[1][:-3])
         == f"the {len(messages[1]) - 8} bytes after its id are no whole record of schema 1"
     )
+
+
+def test_data_of_a_schema_that_is_too_large_to_be_written_out_is_checked(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """In one pass with that of others, of which nothing is checked."""
+    reader, large = (json.dumps(leading_to_each_other(count, txn="string")) for count in (1, 60))
+    by, other = decoder(tmp_path, reader, {1: reader}), framed(1, reader, {"txn": "a", "to0": None})
+    records = pa.table({RECORD: pa.array([other], pa.binary())})
+    assert "UDF" not in plan_of(by.decoded(own_session(spark).createDataFrame(records), {"txn": "string"}))
+    by.schemas.known[2] = parse_schema(large)
+    messages = [
+        struct.pack(">bI", 0, 2) + b"\x02" + (b"%d" % nth) + b"\x02\x02x" * times + bytes(60 + 59 * times)
+        for nth, times in enumerate((0, 3, 99, 100, 20_000))
+    ]
+    hidden = messages[1][:8] + number(2**40)
+    found = decoded(spark, by, [*messages, other, hidden])
+    assert [each["txn"] for each in found] == ["0", "1", "2", None, None, "a", None]
+    assert [each[CORRUPT] for each in found] == [*[None] * 3, *messages[3:], None, hidden]
+    told = "the 5 bytes after its id are no whole record of schema 2"
+    deep = "it has more than 100 records of schema 2 in one another"
+    assert [by.mistake(each) for each in (*messages[3:], hidden[:10])] == [deep, deep, told]
+
+
+def plan_of(rows: DataFrame) -> str:
+    plan: Any = rows._jdf.queryExecution()
+    return plan.toString()
 
 
 @pytest.mark.long

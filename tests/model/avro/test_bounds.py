@@ -11,9 +11,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from avro_data import DataMaker, number
+from avro_data import DataMaker, SizedBlocks, leading_to_each_other, number
 from avro_kit import schemas
-from latecomer.model.avro import bounded, canonical_form, reading, schema_of
+from latecomer.model.avro import Bounded, bounded, canonical_form, reading, schema_of
 from latecomer.model.avro.bounds import DEEPEST_RECORD, written_name
 from latecomer.model.avro.types import Record, Schema
 
@@ -147,17 +147,69 @@ def test_what_is_written_out_is_bounded() -> None:
     nulls = bounded(
         schema_of(record("Many", nulls={"type": "array", "items": "null"}, more=["null", "Many"]))
     )
-    assert not nulls.is_exceeded(number(2**62) + b"\0")
+    assert nulls.is_exceeded(number(2**62) + b"\0") is None
 
 
-def test_a_schema_of_very_many_such_records_stays_as_it_is() -> None:
-    first = record("R0", R0=["null", "R0"])
-    for name in (f"R{nth}" for nth in range(1, 60)):
-        within = record(name, **{each: ["null", each] for each in ("R0", name)})
-        first["fields"].append({"name": name, "type": ["null", within]})
-    schema = schema_of(first)
-    assert bounded(schema).schema is schema
-    assert bounded(schema).deepest is None
+MANY = 60
+"""Records that lead to one another: too many to be written out."""
+
+
+def in_itself(times: int) -> bytes:
+    """The first of them in itself, so many times: a byte says that it is there, the others are not."""
+    return b"\x02" * times + bytes(MANY + times * (MANY - 1))
+
+
+def test_data_of_a_schema_that_is_too_large_to_be_written_out_is_checked() -> None:
+    schema = schema_of(leading_to_each_other(MANY))
+    found = bounded(schema)
+    assert found.schema is schema
+    assert (found.is_checked, found.deepest) == (True, DEEPEST_RECORD)
+    assert found.walked(in_itself(DEEPEST_RECORD - 1)) == "whole"
+    assert found.walked(in_itself(DEEPEST_RECORD)) == "deeper"
+    assert found.is_exceeded(in_itself(1_000_000))
+    assert found.walked(in_itself(3)[:-1]) == "damaged"
+    assert not found.is_exceeded(in_itself(3)[:-1])
+
+
+def test_fewer_records_may_be_in_one_another_where_more_lies_between_them() -> None:
+    lists: Any = "R0"
+    for _ in range(20):
+        lists = {"type": "array", "items": lists}
+    found = bounded(schema_of(leading_to_each_other(MANY, lists=lists)))
+    assert (found.is_checked, found.deepest) == (True, 300 // 21)
+
+
+@given(schemas(), st.integers(0, 1000), st.sampled_from([DataMaker, SizedBlocks]))
+def test_what_is_not_too_deep_is_whole(written: Any, seed: int, kind: type[DataMaker]) -> None:
+    schema = schema_of(record("Loop", body=written, again=["null", "Loop"], more=_many("Loop")))
+    maker = kind(schema, seed, deepest=6)
+    assume(maker.is_possible())
+    data = maker.datum()
+    assert Bounded(schema, DEEPEST_RECORD, is_checked=True).walked(data) == "whole"
+    assert bounded(schema).walked(data) == "whole"
+
+
+def test_readers_that_pass_over_a_block_and_those_that_do_not_see_the_same() -> None:
+    """A block that says another size than it has could hide what is deep."""
+    found = Bounded(schema_of(TREE), DEEPEST_RECORD, is_checked=True)
+
+    def around(inner: bytes, size: int) -> bytes:
+        return b"\x02a" + number(-1) + number(size) + inner + b"\0"
+
+    one = b"\x02a\0"
+    assert found.walked(around(one, len(one))) == "whole"
+    hidden = deep(*DEEP["a list"][1:], 200)
+    assert found.walked(around(hidden, len(hidden))) == "deeper"
+    for size in (0, len(one) - 1, len(one) + 1, -1, 2**62):
+        assert found.walked(around(one, size)) == "damaged"
+
+
+def test_what_takes_too_long_to_find_out_is_neither() -> None:
+    found = Bounded(schema_of(TREE), DEEPEST_RECORD, is_checked=True)
+    wide = b"\x02a" + number(100_000) + b"\x02a\0" * 100_000
+    assert found.walked(wide + b"\0") == "longer"
+    assert found.is_exceeded(wide) is None
+    assert bounded(found.schema).is_exceeded(wide) is None
 
 
 def test_a_record_of_no_data_is_no_trouble() -> None:
