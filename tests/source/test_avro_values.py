@@ -335,6 +335,14 @@ def deep(times: int, before: bytes, innermost: bytes = b"\0", after: bytes = b""
     return (one + before) * times + one + innermost + after * times
 
 
+def object_file(schema: str, rows: list[bytes]) -> bytes:
+    body, sync = b"".join(rows), bytes(range(1, 17))
+    head = {"avro.schema": schema.encode(), "avro.codec": b"null"}
+    meta = number(len(head)) + b"".join(text(key.encode()) + text(each) for key, each in head.items())
+    block = number(len(rows)) + number(len(body)) + body
+    return b"Obj\x01" + meta + b"\0" + sync + block + sync
+
+
 def test_records_that_are_deep_in_one_another_are_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
     """Java goes through a record as deep as it is, and its stack has an end. Others of the batch are read."""
     reader = record([{"name": "txn", "type": "string"}])
@@ -394,6 +402,66 @@ def plan_of(rows: DataFrame) -> str:
     return plan.toString()
 
 
+def two_of_one_name(kind: str) -> str:
+    """A schema with two types of one short name: one has a namespace, and the other none."""
+    first: dict[str, Any] = {"name": "a.b.Money", "type": kind}
+    second: dict[str, Any] = {"name": "Money", "namespace": "", "type": kind}
+    if kind == "record":
+        first["fields"] = [{"name": "paise", "type": "long"}]
+        second["fields"] = [{"name": "rupees", "type": "string"}]
+    elif kind == "enum":
+        first["symbols"], second["symbols"] = ["LOW", "HIGH"], ["FEW", "MANY"]
+    else:
+        first["size"], second["size"] = 2, 3
+    fields = [
+        {"name": "txn", "type": "string"},
+        {"name": "one", "type": first},
+        {"name": "other", "type": second},
+        {"name": "either", "type": ["null", "a.b.Money"]},
+    ]
+    return json.dumps({"type": "record", "name": "Order", "namespace": "a.b", "fields": fields})
+
+
+TWO: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    # what is written as one and the other, and the columns
+    "record": ({"paise": 7}, {"rupees": "₹8"}, {"one.paise": 7, "other.rupees": "₹8", "either.paise": 7}),
+    "enum": ("HIGH", "MANY", {"one": "HIGH", "other": "MANY", "either": "HIGH"}),
+    "fixed": (b"ab", b"cde", {"one": b"ab", "other": b"cde", "either": b"ab"}),
+}
+
+
+@pytest.mark.parametrize("kind", TWO)
+def test_two_types_of_one_short_name(kind: str, spark: SparkSession, tmp_path: Path) -> None:
+    """In messages, by Spark and in this process, and in files."""
+    schema, (one, other, expected) = two_of_one_name(kind), TWO[kind]
+    row = {"txn": "t1", "one": one, "other": other, "either": one}
+    by, message = decoder(tmp_path, schema, {1: schema}), framed(1, schema, row)
+    (found,) = decoded(spark, by, [message])
+    assert found == {"txn": "t1", **expected, CORRUPT: None, SCHEMA_ID: 1, KEPT: None}
+    if kind != "fixed":  # of which there are no columns without Spark
+        (here,) = by.load([message], reading(by.reader).columns).to_pylist()
+        assert here == {"txn": "t1", **expected, SCHEMA_ID: 1}
+    file = tmp_path / "a.avro"
+    file.write_bytes(object_file(schema, [message[5:]]))
+    read = own_session(spark).read.format("avro").option("avroSchema", reading(by.reader, by.reader).text)
+    (there,) = read.load(str(file)).toArrow().to_pylist()
+    assert {each: there[each] for each in row} == row
+
+
+def test_two_types_of_one_short_name_in_records_that_hold_themselves(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """They are named again at every depth."""
+    reader = two_of_one_name("enum")
+    described = json.loads(reader)
+    described["fields"].append({"name": "more", "type": ["null", "a.b.Order"]})
+    writer = json.dumps(described)
+    row = {"txn": "t1", "one": "HIGH", "other": "MANY", "either": "LOW", "more": None}
+    message = framed(1, writer, {**row, "more": row})
+    (found,) = decoded(spark, decoder(tmp_path, reader, {1: writer}), [message])
+    assert found == {"txn": "t1", **TWO["enum"][2], "either": "LOW", CORRUPT: None, SCHEMA_ID: 1, KEPT: None}
+
+
 @pytest.mark.long
 def test_a_file_with_records_that_are_deep_in_one_another_is_a_dead_letter(
     spark: SparkSession, tmp_path: Path
@@ -401,11 +469,9 @@ def test_a_file_with_records_that_are_deep_in_one_another_is_a_dead_letter(
     (tmp_path / "in").mkdir()
     writer = holding_itself(["null", "shop.Payment"])
     for name, times in (("a", (0, 3)), ("b", (1, 20_000)), ("c", (2,))):
-        body, sync = b"".join(deep(each, b"\x02") for each in times), bytes(range(1, 17))
-        head = {"avro.schema": writer.encode(), "avro.codec": b"null"}
-        meta = number(len(head)) + b"".join(text(key.encode()) + text(each) for key, each in head.items())
-        block = number(len(times)) + number(len(body)) + body
-        (tmp_path / "in" / f"{name}.avro").write_bytes(b"Obj\x01" + meta + b"\0" + sync + block + sync)
+        (tmp_path / "in" / f"{name}.avro").write_bytes(
+            object_file(writer, [deep(each, b"\x02") for each in times])
+        )
     pipeline = pipeline_for(tmp_path, {"files": {"path": "in/*.avro", "format": "avro"}})
     run(pipeline, once=True, spark=spark)
     assert sorted(logged(pipeline, "txn")) == ["t0", "t2", "t3"]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from math import isqrt
 from typing import Literal
 
+from latecomer.model.avro.namespaces import NOWHERE, in_namespaces
 from latecomer.model.avro.types import (
     Array,
     Enum,
@@ -39,7 +40,7 @@ _MOST_NESTED, _MOST_WORK = 300, 2_000_000
 times all types in it, because Java goes through it once for each name, in every task."""
 _MARK = "_lc_deep"
 """Behind the name of a record, with the depth."""
-_DEPTH = re.compile(_MARK + r"[0-9]+\Z")
+_ADDED = re.compile(rf"\A{re.escape(NOWHERE)}|{_MARK}[0-9]+\Z")
 _MOST_STEPS = 100_000
 """A tenth of a second."""
 _NOTHING = Field("deeper", Union(()))
@@ -75,8 +76,9 @@ class Bounded:
 
 
 def bounded(schema: Schema) -> Bounded:
-    """A schema in which no value is deeper than readers can bear. One of so many records that lead to themselves that
-    Java would need seconds for it stays as it is, and data is checked."""
+    """A schema in which no value is deeper than readers can bear, and whose canonical form has all its names. One of so
+    many records that lead to themselves that Java would need seconds for it is not written out, and data is checked."""
+    schema = in_namespaces(schema)
     endless = _endless(schema)
     if not endless:
         return Bounded(schema)
@@ -93,10 +95,10 @@ def bounded(schema: Schema) -> Bounded:
 def written_name(name: str) -> str:
     """The name that a type has in the schema that was written out.
 
-    >>> written_name("shop.Order_lc_deep7"), written_name("shop.Order")
-    ('shop.Order', 'shop.Order')
+    >>> written_name("shop.Order_lc_deep7"), written_name("shop.Order"), written_name("_lc_nowhere.Tax")
+    ('shop.Order', 'shop.Order', 'Tax')
     """
-    return _DEPTH.sub("", name)
+    return _ADDED.sub("", name)
 
 
 def _name(name: str, depth: int) -> str:
