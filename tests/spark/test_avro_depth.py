@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyspark
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -14,6 +20,7 @@ from avro_kit import schemas
 from latecomer.model.avro import Bounded, bounded, canonical_form, schema_of
 from latecomer.model.avro.namespaces import in_namespaces
 from latecomer.spark.avro_depth import depth_check
+from spark_kit import quick_start
 
 
 def loop(**fields: Any) -> dict[str, Any]:
@@ -61,3 +68,30 @@ def test_a_large_schema_is_gone_through_as_deep_as_the_data_is(spark: SparkSessi
     check = depth_check(spark.sparkContext, canonical_form(schema), bounded(schema).deepest or 0)
     for times, expected in ((0, True), (99, True), (100, False), (5_000, False)):
         assert check.call(b"\x02" * times + bytes(60 + 59 * times)) == expected
+
+
+CLUSTER = """
+import pyarrow as pa
+from latecomer.spark.avro_depth import is_shallow
+from latecomer.spark.session import build_session, own_session
+
+spark = own_session(build_session("cluster"))
+assert spark.sparkContext.master.startswith("local-cluster")
+rows = spark.createDataFrame(pa.table({"data": pa.array([b"\\x02" * n + b"\\0" for n in (1, 2, 3)])})).repartition(1)
+schema = '{"type": "record", "name": "R", "fields": [{"name": "more", "type": ["null", "R"]}]}'
+found = rows.select(rows["data"], is_shallow(spark, rows["data"], schema, 3).alias("fine")).toArrow().to_pylist()
+assert sorted((len(row["data"]), row["fine"]) for row in found) == [(2, True), (3, True), (4, False)], found
+"""
+
+
+@pytest.mark.long
+def test_executors_of_their_own_get_the_class(tmp_path: Path) -> None:
+    """In other processes than the driver's, without any Python."""
+    for each in Path(pyspark.__file__).parent.iterdir():  # they write into the folder of Spark
+        (tmp_path / each.name).symlink_to(each)
+    cluster = {"LATECOMER_MASTER": "local-cluster[1,1,1024]", "SPARK_HOME": str(tmp_path)}
+    environment = {**os.environ, **quick_start(), **cluster}
+    ended = subprocess.run(
+        [sys.executable, "-c", CLUSTER], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert ended.returncode == 0, ended.stderr[-2000:]

@@ -47,15 +47,16 @@ public class AvroDepth implements UDF1 {
     }
 
     static class Walk {
-        private static final int ENTRY = -1, END = -2;
+        private static final int ENTRY = 1, END = 2;
+        private static final Schema NOTHING = Schema.create(Schema.Type.NULL);
 
         private final byte[] data;
         private final int most;
         private int at = 0;
-        private boolean isDamaged = false;
+        private boolean isRefused = false;
 
-        // What comes next, the last first: a type, how many values of it, and how many records they are in. Below
-        // zero, that number says that it is the entries of a map, or where a block has to end.
+        // What comes next, the last first: a type, how many values of it, how many records they are in, and a mark:
+        // it is the entries of a map, or there is a block that has to end at this count of bytes.
         private Schema[] types = new Schema[64];
         private long[] counts = new long[64];
         private int[] depths = new int[64];
@@ -70,42 +71,55 @@ public class AvroDepth implements UDF1 {
         boolean isShallow(Schema root) {
             long left = STEPS + STEPS_A_BYTE * data.length;
             push(root, 1, 0, 0);
-            while (size > 0 && !isDamaged) {
+            while (size > 0 && !isRefused) {
                 if (left-- == 0) {
                     return false;
                 }
                 int top = size - 1;
                 Schema type = types[top];
                 int depth = depths[top];
-                if (marks[top] == END) {
-                    isDamaged = counts[top] != at;
+                int mark = marks[top];
+                if (mark == END) {
+                    isRefused = counts[top] != at;
                     size--;
                     continue;
                 }
-                int mark = marks[top];
                 if (--counts[top] == 0) {
                     size--;
                 }
                 if (mark == ENTRY) {
-                    push(type, 1, depth, 0);
                     skip(number());
-                } else if (type.getType() == Schema.Type.RECORD) {
-                    if (depth == most) {
-                        return false;
-                    }
+                }
+                value(type.getType() == Schema.Type.UNION ? branch(type) : type, depth);
+            }
+            return !isRefused;
+        }
+
+        private Schema branch(Schema union) {
+            List branches = union.getTypes();
+            long nth = number();
+            if (isRefused || nth < 0 || nth >= branches.size()) {
+                isRefused = true;
+                return NOTHING;
+            }
+            return (Schema) branches.get((int) nth);
+        }
+
+        private void value(Schema type, int depth) {
+            switch (type.getType()) {
+                case RECORD:
+                    isRefused = isRefused || depth == most;
                     List fields = type.getFields();
                     for (int nth = fields.size() - 1; nth >= 0; nth--) {
                         push(((Schema.Field) fields.get(nth)).schema(), 1, depth + 1, 0);
                     }
-                } else {
-                    other(type, depth);
-                }
-            }
-            return !isDamaged;
-        }
-
-        private void other(Schema type, int depth) {
-            switch (type.getType()) {
+                    break;
+                case ARRAY:
+                    block(type, type.getElementType(), depth, 0);
+                    break;
+                case MAP:
+                    block(type, type.getValueType(), depth, ENTRY);
+                    break;
                 case FIXED:
                     skip(type.getFixedSize());
                     break;
@@ -127,20 +141,6 @@ public class AvroDepth implements UDF1 {
                 case DOUBLE:
                     skip(8);
                     break;
-                case UNION:
-                    long nth = number();
-                    if (nth < 0 || nth >= type.getTypes().size()) {
-                        isDamaged = true;
-                    } else {
-                        push((Schema) type.getTypes().get((int) nth), 1, depth, 0);
-                    }
-                    break;
-                case ARRAY:
-                    block(type, type.getElementType(), depth, 0);
-                    break;
-                case MAP:
-                    block(type, type.getValueType(), depth, ENTRY);
-                    break;
                 default:
             }
         }
@@ -155,7 +155,7 @@ public class AvroDepth implements UDF1 {
                 push(type, number() + at, depth, END);
                 count = -count;
             }
-            isDamaged = isDamaged || count < 0;
+            isRefused = isRefused || count < 0;
             push(item, count, depth, mark);
         }
 
@@ -181,13 +181,13 @@ public class AvroDepth implements UDF1 {
                     return (found >>> 1) ^ -(found & 1);
                 }
             }
-            isDamaged = true;
+            isRefused = true;
             return 0;
         }
 
         private void skip(long length) {
             if (length < 0 || length > data.length - at) {
-                isDamaged = true;
+                isRefused = true;
             } else {
                 at += (int) length;
             }
