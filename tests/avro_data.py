@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from random import Random
+from typing import Any
 
 from latecomer.model.avro import Schema
 from latecomer.model.avro.types import Array, Defined, Enum, Fixed, Map, Named, Primitive, Record, Type, Union
@@ -93,6 +94,31 @@ class DataMaker:
             case "double":
                 return struct.pack("<d", self.random.choice((0.0, -1.5)))
         return text(self.random.choice((b"", b"late", "€".encode())))
+
+
+class SizedBlocks(DataMaker):
+    """Makes data in which each block says how many bytes it has, for readers that pass over it."""
+
+    def block(self, items: list[bytes]) -> bytes:
+        whole = b"".join(items)
+        return number(-len(items)) + number(len(whole)) + whole + b"\0" if items else b"\0"
+
+
+def leading_to_each_other(count: int, **fields: Any) -> dict[str, Any]:
+    """A schema of so many records: `R0` may hold itself and each of the others, and those `R0` and themselves. `R0` has
+    some more fields, before these."""
+    others = [
+        {
+            "type": "record",
+            "name": name,
+            "fields": [{"name": to, "type": ["null", to]} for to in ("R0", name)],
+        }
+        for name in (f"R{nth}" for nth in range(1, count))
+    ]
+    holds: list[Any] = ["R0", *others]
+    named = {**fields, **{f"to{nth}": ["null", each] for nth, each in enumerate(holds)}}
+    own = [{"name": name, "type": kind} for name, kind in named.items()]
+    return {"type": "record", "name": "R0", "fields": own}
 
 
 def number(value: int) -> bytes:

@@ -29,6 +29,7 @@ OTHERS = {
     "source/files.py": "the files of a source",
     "source/found_files.py": "likewise",
     "source/kafka_settings.py": "certificates that the user names",
+    "spark/avro_depth.py": "a class that comes with the package, and the jar of it, on the machine where it runs",
     "spark/packages.py": "jars, in the cache of the user",
     "spark/archive.py": "archives of classes, likewise",
     "spark/java.py": "the Java that is installed",

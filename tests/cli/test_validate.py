@@ -10,7 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from cli_kit import NOON, PIPELINE, Cli, Lake
 
+from latecomer import load_pipeline
 from latecomer.errors import StoreMismatch
+from latecomer.store.store import Store, source_columns
 
 UNDECLARED = """
 name: upi
@@ -117,6 +119,38 @@ def test_a_column_that_is_not_there_is_told_with_its_line(undeclared: Path, cli:
         in said.err
     )
     assert "did you mean merchants?" in said.err
+
+
+TIMES = """
+name: upi
+store: ./lake
+source:
+  files: {path: arrivals, order_by: arrived}
+  schema: {at: timestamp, arrived: timestamp_ntz, due: date, n: long}
+event: {time: happened, zone: Asia/Kolkata}
+columns: {happened: at}
+watermark: {delay: 30s}
+outputs: {counts: {window: {tumbling: 1m}, aggregates: {n: sum(n)}}}
+"""
+
+
+def test_times_are_shown_as_declared_and_as_they_are_read(tmp_path: Path, cli: Cli) -> None:
+    """As text, so that the zone applies to them; in Parquet as what they are."""
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(TIMES, encoding="utf-8")
+    (tmp_path / "arrivals").mkdir()
+    columns = (
+        "happened timestamp (read as string), arrived timestamp_ntz (read as string), due date, n bigint"
+    )
+    assert f"columns    {columns} (declared)" in cli("validate", file).out
+    pipeline = load_pipeline(file)
+    Store(pipeline, source_columns(pipeline)).pin()
+    assert f"columns    {columns} (pinned by the store)" in cli("validate", file).out
+    file.write_text(
+        TIMES.replace("order_by", "format: parquet, order_by").replace("./lake", "./other"), encoding="utf-8"
+    )
+    columns = "happened timestamp, arrived timestamp_ntz, due date, n bigint"
+    assert f"columns    {columns} (declared)" in cli("validate", file).out
 
 
 def test_declared_and_pinned_columns(unrun: Lake, cli: Cli) -> None:

@@ -15,6 +15,7 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
 
+from avro_data import leading_to_each_other
 from kafka_kit import Client
 from latecomer.after.letters.choosing import Choice
 from latecomer.after.letters.replaying import replay_letters
@@ -184,6 +185,39 @@ def test_a_message_that_is_too_deep_is_a_dead_letter(
     assert (letter["raw_bytes"] or letter["raw"].encode()) == messages[3]
     assert letter["reason"] == "unreadable"
     assert letter["detail"] == f"it has more than 100 records of schema {one} in one another"
+    assert check_ledger(pipeline, spark) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", ["on", "off"])
+def test_a_message_that_is_too_deep_for_a_large_schema_is_a_dead_letter(
+    way: str,
+    spark: SparkSession,
+    kafka: Client,
+    registry: Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its records lead to one another, and are too many to be written out for each depth."""
+    monkeypatch.setenv(VARIABLE, way)
+    topic, subject = kafka.create_topic(), fresh("payments")
+    schema = leading_to_each_other(60, **{field["name"]: field["type"] for field in SECOND})
+    one = registry.asking.register(subject, json.dumps(schema))
+    messages = []
+    for nth, times in enumerate((0, 3, 60, 99, 100, 8_000, 1)):
+        first = framed(one, record(SECOND), payment(nth, paise=nth, shop="chai"))
+        messages.append(first + (b"\x02" + first[HEAD_SIZE:]) * times + bytes(60 + 59 * times))
+    cut = messages[1][:-7]
+    kafka.produce(topic, [*messages, cut])
+    pipeline = avro_pipeline(tmp_path, kafka, topic, {"registry": registry.url, "subject": subject})
+    run(pipeline, once=True, spark=spark)
+    assert logged(pipeline, "txn") == ["t0", "t1", "t2", "t3", "t6"]
+    letters = Reader(pipeline).dead_letters().to_pylist()
+    assert [each["raw_bytes"] or each["raw"].encode() for each in letters] == [*messages[4:6], cut]
+    assert {each["reason"] for each in letters} == {"unreadable"}
+    deep = f"it has more than 100 records of schema {one} in one another"
+    short = f"the {len(cut) - HEAD_SIZE} bytes after its id are no whole record of schema {one}"
+    assert [each["detail"] for each in letters] == [deep, deep, short]
     assert check_ledger(pipeline, spark) == []
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from avro_data import number, text
+from avro_data import leading_to_each_other, number, text
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
 from latecomer.decode.avro import AvroRecords
@@ -335,6 +335,14 @@ def deep(times: int, before: bytes, innermost: bytes = b"\0", after: bytes = b""
     return (one + before) * times + one + innermost + after * times
 
 
+def object_file(schema: str, rows: list[bytes]) -> bytes:
+    body, sync = b"".join(rows), bytes(range(1, 17))
+    head = {"avro.schema": schema.encode(), "avro.codec": b"null"}
+    meta = number(len(head)) + b"".join(text(key.encode()) + text(each) for key, each in head.items())
+    block = number(len(rows)) + number(len(body)) + body
+    return b"Obj\x01" + meta + b"\0" + sync + block + sync
+
+
 def test_records_that_are_deep_in_one_another_are_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
     """Java goes through a record as deep as it is, and its stack has an end. Others of the batch are read."""
     reader = record([{"name": "txn", "type": "string"}])
@@ -367,6 +375,93 @@ def test_records_that_are_deep_in_one_another_are_dead_letters(spark: SparkSessi
     )
 
 
+def test_data_of_a_schema_that_is_too_large_to_be_written_out_is_checked(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """In one pass with that of others, of which nothing is checked."""
+    reader, large = (json.dumps(leading_to_each_other(count, txn="string")) for count in (1, 60))
+    by, other = decoder(tmp_path, reader, {1: reader}), framed(1, reader, {"txn": "a", "to0": None})
+    records = pa.table({RECORD: pa.array([other], pa.binary())})
+    assert "UDF" not in plan_of(by.decoded(own_session(spark).createDataFrame(records), {"txn": "string"}))
+    by.schemas.known[2] = parse_schema(large)
+    messages = [
+        struct.pack(">bI", 0, 2) + b"\x02" + (b"%d" % nth) + b"\x02\x02x" * times + bytes(60 + 59 * times)
+        for nth, times in enumerate((0, 3, 99, 100, 20_000))
+    ]
+    hidden = messages[1][:8] + number(2**40)
+    found = decoded(spark, by, [*messages, other, hidden])
+    assert [each["txn"] for each in found] == ["0", "1", "2", None, None, "a", None]
+    assert [each[CORRUPT] for each in found] == [*[None] * 3, *messages[3:], None, hidden]
+    told = "the 5 bytes after its id are no whole record of schema 2"
+    deep = "it has more than 100 records of schema 2 in one another"
+    assert [by.mistake(each) for each in (*messages[3:], hidden[:10])] == [deep, deep, told]
+
+
+def plan_of(rows: DataFrame) -> str:
+    plan: Any = rows._jdf.queryExecution()
+    return plan.toString()
+
+
+def two_of_one_name(kind: str) -> str:
+    """A schema with two types of one short name: one has a namespace, and the other none."""
+    first: dict[str, Any] = {"name": "a.b.Money", "type": kind}
+    second: dict[str, Any] = {"name": "Money", "namespace": "", "type": kind}
+    if kind == "record":
+        first["fields"] = [{"name": "paise", "type": "long"}]
+        second["fields"] = [{"name": "rupees", "type": "string"}]
+    elif kind == "enum":
+        first["symbols"], second["symbols"] = ["LOW", "HIGH"], ["FEW", "MANY"]
+    else:
+        first["size"], second["size"] = 2, 3
+    fields = [
+        {"name": "txn", "type": "string"},
+        {"name": "one", "type": first},
+        {"name": "other", "type": second},
+        {"name": "either", "type": ["null", "a.b.Money"]},
+    ]
+    return json.dumps({"type": "record", "name": "Order", "namespace": "a.b", "fields": fields})
+
+
+TWO: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    # what is written as one and the other, and the columns
+    "record": ({"paise": 7}, {"rupees": "₹8"}, {"one.paise": 7, "other.rupees": "₹8", "either.paise": 7}),
+    "enum": ("HIGH", "MANY", {"one": "HIGH", "other": "MANY", "either": "HIGH"}),
+    "fixed": (b"ab", b"cde", {"one": b"ab", "other": b"cde", "either": b"ab"}),
+}
+
+
+@pytest.mark.parametrize("kind", TWO)
+def test_two_types_of_one_short_name(kind: str, spark: SparkSession, tmp_path: Path) -> None:
+    """In messages, by Spark and in this process, and in files."""
+    schema, (one, other, expected) = two_of_one_name(kind), TWO[kind]
+    row = {"txn": "t1", "one": one, "other": other, "either": one}
+    by, message = decoder(tmp_path, schema, {1: schema}), framed(1, schema, row)
+    (found,) = decoded(spark, by, [message])
+    assert found == {"txn": "t1", **expected, CORRUPT: None, SCHEMA_ID: 1, KEPT: None}
+    if kind != "fixed":  # of which there are no columns without Spark
+        (here,) = by.load([message], reading(by.reader).columns).to_pylist()
+        assert here == {"txn": "t1", **expected, SCHEMA_ID: 1}
+    file = tmp_path / "a.avro"
+    file.write_bytes(object_file(schema, [message[5:]]))
+    read = own_session(spark).read.format("avro").option("avroSchema", reading(by.reader, by.reader).text)
+    (there,) = read.load(str(file)).toArrow().to_pylist()
+    assert {each: there[each] for each in row} == row
+
+
+def test_two_types_of_one_short_name_in_records_that_hold_themselves(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """They are named again at every depth."""
+    reader = two_of_one_name("enum")
+    described = json.loads(reader)
+    described["fields"].append({"name": "more", "type": ["null", "a.b.Order"]})
+    writer = json.dumps(described)
+    row = {"txn": "t1", "one": "HIGH", "other": "MANY", "either": "LOW", "more": None}
+    message = framed(1, writer, {**row, "more": row})
+    (found,) = decoded(spark, decoder(tmp_path, reader, {1: writer}), [message])
+    assert found == {"txn": "t1", **TWO["enum"][2], "either": "LOW", CORRUPT: None, SCHEMA_ID: 1, KEPT: None}
+
+
 @pytest.mark.long
 def test_a_file_with_records_that_are_deep_in_one_another_is_a_dead_letter(
     spark: SparkSession, tmp_path: Path
@@ -374,11 +469,9 @@ def test_a_file_with_records_that_are_deep_in_one_another_is_a_dead_letter(
     (tmp_path / "in").mkdir()
     writer = holding_itself(["null", "shop.Payment"])
     for name, times in (("a", (0, 3)), ("b", (1, 20_000)), ("c", (2,))):
-        body, sync = b"".join(deep(each, b"\x02") for each in times), bytes(range(1, 17))
-        head = {"avro.schema": writer.encode(), "avro.codec": b"null"}
-        meta = number(len(head)) + b"".join(text(key.encode()) + text(each) for key, each in head.items())
-        block = number(len(times)) + number(len(body)) + body
-        (tmp_path / "in" / f"{name}.avro").write_bytes(b"Obj\x01" + meta + b"\0" + sync + block + sync)
+        (tmp_path / "in" / f"{name}.avro").write_bytes(
+            object_file(writer, [deep(each, b"\x02") for each in times])
+        )
     pipeline = pipeline_for(tmp_path, {"files": {"path": "in/*.avro", "format": "avro"}})
     run(pipeline, once=True, spark=spark)
     assert sorted(logged(pipeline, "txn")) == ["t0", "t2", "t3"]

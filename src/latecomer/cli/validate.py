@@ -71,8 +71,7 @@ def _described(
             schema = place_in(name, "source.schema")
             yield f"columns    could not be checked yet: there is no file, and {schema} is not declared"
         else:
-            listed = ", ".join(f"{column} {kind}" for column, kind in columns.read_from(name).items())
-            yield f"columns    {listed} ({_origin(view, files[name], pinned)})"
+            yield f"columns    {_types(view, columns.read_from(name))} ({_origin(view, files[name], pinned)})"
             yield from _of_schema(view, columns)
             yield from _unknown_fields(pipeline, name, view, columns, pinned)
             for new, made_from in view.renames.items():
@@ -104,6 +103,17 @@ def _described(
     marks = [view.watermark.needs.where for view in pipeline.views.values()]
     if any(marks) or any(output.where for output in pipeline.outputs.values()):
         yield "where      predicates are checked by Spark when the pipeline runs"
+
+
+def _types(view: Pipeline, read: Mapping[str, str]) -> str:
+    """The columns of a source as they are declared, and what they are read as where that is another type."""
+    declared = view.declared_columns or {}
+    return ", ".join(
+        f"{column} {kind}"
+        if (written := declared.get(column, kind)) == kind
+        else f"{column} {written} (read as {kind})"
+        for column, kind in read.items()
+    )
 
 
 def _unknown_fields(

@@ -51,6 +51,7 @@ from latecomer.model.avro.ends import Ends
 from latecomer.model.avro.reading import MARK
 from latecomer.model.types import is_decimal
 from latecomer.model.unknown_fields import Known
+from latecomer.spark.avro_depth import is_shallow
 from latecomer.spark.avro_limits import limit_avro
 from latecomer.spark.packages import avro_reader
 from latecomer.store.schemas import WriterSchemas, reader_of
@@ -119,11 +120,9 @@ class AvroRecords(FramedRecords):
     def decoded(self, records: DataFrame, columns: Mapping[str, str]) -> DataFrame:
         require_spark_avro(records.sparkSession)
         readings = dict(self._readings())
-        payload, head = F.expr(f"substring({RECORD}, {HEAD_SIZE + 1})"), F.substring(RECORD, 1, HEAD_SIZE)
+        head = F.substring(RECORD, 1, HEAD_SIZE)
         parsed = {
-            f"{_PARSED}{number}": F.when(
-                F.col(HEAD) == F.expr(head_of(number)), _from_avro(payload, writer, found)
-            )
+            f"{_PARSED}{number}": self._parsed(records.sparkSession, number, writer, found)
             for number, (writer, found) in readings.items()
         }
         number = _case([(f"{HEAD} = {head_of(each)}", str(each)) for each in readings], "null")
@@ -150,6 +149,14 @@ class AvroRecords(FramedRecords):
             *others,
         )
 
+    def _parsed(self, spark: SparkSession, number: int, writer: str, found: Reading) -> Column:
+        """What is read of the messages of one id; null for those that Java cannot be handed."""
+        payload = F.expr(f"substring({RECORD}, {HEAD_SIZE + 1})")
+        is_its, ends = F.col(HEAD) == F.expr(head_of(number)), self._bounds[number]
+        if ends.is_checked and ends.deepest is not None:
+            is_its &= is_shallow(spark, payload, writer, ends.deepest)
+        return F.when(is_its, _from_avro(payload, writer, found))
+
     @property
     def _unknown(self) -> UnknownFields:
         return self.pipeline.source.unknown_fields
@@ -169,7 +176,8 @@ class AvroRecords(FramedRecords):
         return {}
 
     def _bounded(self, number: int) -> Bounded | None:
-        """The schema of a writer as Spark is handed it: one in which no message can be too deep for Java."""
+        """The schema of a writer as Spark is handed it: one in which no message can be too deep for Java, or one of
+        which messages are checked."""
         writer = self.schemas.known[number]
         if not isinstance(writer, Schema):
             return None
@@ -190,10 +198,14 @@ class AvroRecords(FramedRecords):
         with contextlib.suppress(SchemaError):  # it takes too many steps to compare
             for problem in incompatibilities(self.reader, writer) if isinstance(writer, Schema) else ():
                 return f"what schema {number} wrote cannot be read as the pipeline's schema: {problem}"
+        damaged = f"the {len(raw) - HEAD_SIZE} bytes after its id are no whole record of schema {number}"
         ends = self._bounded(number)
-        if ends is not None and ends.is_exceeded(raw[HEAD_SIZE:]):
+        exceeded = ends is not None and ends.is_exceeded(raw[HEAD_SIZE:])
+        if ends is None or exceeded is False:
+            return damaged
+        if exceeded:
             return f"it has more than {ends.deepest} records of schema {number} in one another"
-        return f"the {len(raw) - HEAD_SIZE} bytes after its id are no whole record of schema {number}"
+        return f"{damaged}, or more than {ends.deepest} of them in one another"
 
 
 def _kept(cases: Sequence[tuple[str, str, Reading]]) -> Column:

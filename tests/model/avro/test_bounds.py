@@ -11,10 +11,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from avro_data import DataMaker, number
+from avro_data import DataMaker, SizedBlocks, leading_to_each_other, number
 from avro_kit import schemas
-from latecomer.model.avro import bounded, canonical_form, reading, schema_of
+from latecomer.model.avro import Bounded, bounded, canonical_form, reading, schema_of
 from latecomer.model.avro.bounds import DEEPEST_RECORD, written_name
+from latecomer.model.avro.namespaces import in_namespaces
 from latecomer.model.avro.types import Record, Schema
 
 
@@ -98,15 +99,19 @@ def test_a_type_is_known_by_its_name_however_deep_it_is() -> None:
     assert "a.Item" not in found.text
 
 
+def test_types_of_one_short_name_are_told_apart() -> None:
+    """One of them has no namespace. Neither the canonical form nor what is read with takes one for the other."""
+    two = [record("a.b.Money", paise="long"), {**record("Money", rupees="string"), "namespace": ""}]
+    writer = bounded(schema_of(record("a.b.Order", txn="string", either=["null", *two]))).schema
+    assert set(writer.names) == {"a.b.Order", "a.b.Money", "_lc_nowhere.Money"}
+    assert schema_of(json.loads(canonical_form(writer))).names.keys() == writer.names.keys()
+    found = reading(schema_of(record("a.b.Order", txn="string")), writer, unknown=True)
+    assert found.unknown == ("either",)
+    assert schema_of(json.loads(found.text)).names.keys() == writer.names.keys()
+
+
 def _many(kind: str) -> dict[str, Any]:
     return {"type": "map", "values": {"type": "array", "items": kind}}
-
-
-def _is_ambiguous(schema: Schema) -> bool:
-    """Whether names with and without a namespace are mixed, which the canonical form cannot tell apart."""
-    return any("." in name for name in schema.names if name != "Loop") and any(
-        "." not in name for name in schema.names if name != "Loop"
-    )
 
 
 def _has_ends(schema: Schema) -> bool:
@@ -118,12 +123,13 @@ def _has_ends(schema: Schema) -> bool:
 def test_what_is_not_too_deep_is_read_as_before(written: Any, seed: int) -> None:
     schema = schema_of(record("Loop", body=written, again=["null", "Loop"], more=_many("Loop")))
     maker = DataMaker(schema, seed, deepest=6)
-    assume(maker.is_possible() and not _is_ambiguous(schema))
+    assume(maker.is_possible())
     data, found = maker.datum(), bounded(schema)
     assert not found.is_exceeded(data)
     assert _has_ends(found.schema)
+    assert len({"." in name for name in found.schema.names}) == 1
     assert {written_name(name) for name in found.schema.names} >= set(schema.names)
-    assert _read(found.schema, data) == _read(schema, data)
+    assert _read(found.schema, data) == _read(in_namespaces(schema), data)
 
 
 def _read(schema: Schema, data: bytes) -> tuple[Any, int]:
@@ -147,17 +153,69 @@ def test_what_is_written_out_is_bounded() -> None:
     nulls = bounded(
         schema_of(record("Many", nulls={"type": "array", "items": "null"}, more=["null", "Many"]))
     )
-    assert not nulls.is_exceeded(number(2**62) + b"\0")
+    assert nulls.is_exceeded(number(2**62) + b"\0") is None
 
 
-def test_a_schema_of_very_many_such_records_stays_as_it_is() -> None:
-    first = record("R0", R0=["null", "R0"])
-    for name in (f"R{nth}" for nth in range(1, 60)):
-        within = record(name, **{each: ["null", each] for each in ("R0", name)})
-        first["fields"].append({"name": name, "type": ["null", within]})
-    schema = schema_of(first)
-    assert bounded(schema).schema is schema
-    assert bounded(schema).deepest is None
+MANY = 60
+"""Records that lead to one another: too many to be written out."""
+
+
+def in_itself(times: int) -> bytes:
+    """The first of them in itself, so many times: a byte says that it is there, the others are not."""
+    return b"\x02" * times + bytes(MANY + times * (MANY - 1))
+
+
+def test_data_of_a_schema_that_is_too_large_to_be_written_out_is_checked() -> None:
+    schema = schema_of(leading_to_each_other(MANY))
+    found = bounded(schema)
+    assert found.schema is schema
+    assert (found.is_checked, found.deepest) == (True, DEEPEST_RECORD)
+    assert found.walked(in_itself(DEEPEST_RECORD - 1)) == "whole"
+    assert found.walked(in_itself(DEEPEST_RECORD)) == "deeper"
+    assert found.is_exceeded(in_itself(1_000_000))
+    assert found.walked(in_itself(3)[:-1]) == "damaged"
+    assert not found.is_exceeded(in_itself(3)[:-1])
+
+
+def test_fewer_records_may_be_in_one_another_where_more_lies_between_them() -> None:
+    lists: Any = "R0"
+    for _ in range(20):
+        lists = {"type": "array", "items": lists}
+    found = bounded(schema_of(leading_to_each_other(MANY, lists=lists)))
+    assert (found.is_checked, found.deepest) == (True, 300 // 21)
+
+
+@given(schemas(), st.integers(0, 1000), st.sampled_from([DataMaker, SizedBlocks]))
+def test_what_is_not_too_deep_is_whole(written: Any, seed: int, kind: type[DataMaker]) -> None:
+    schema = schema_of(record("Loop", body=written, again=["null", "Loop"], more=_many("Loop")))
+    maker = kind(schema, seed, deepest=6)
+    assume(maker.is_possible())
+    data = maker.datum()
+    assert Bounded(schema, DEEPEST_RECORD, is_checked=True).walked(data) == "whole"
+    assert bounded(schema).walked(data) == "whole"
+
+
+def test_readers_that_pass_over_a_block_and_those_that_do_not_see_the_same() -> None:
+    """A block that says another size than it has could hide what is deep."""
+    found = Bounded(schema_of(TREE), DEEPEST_RECORD, is_checked=True)
+
+    def around(inner: bytes, size: int) -> bytes:
+        return b"\x02a" + number(-1) + number(size) + inner + b"\0"
+
+    one = b"\x02a\0"
+    assert found.walked(around(one, len(one))) == "whole"
+    hidden = deep(*DEEP["a list"][1:], 200)
+    assert found.walked(around(hidden, len(hidden))) == "deeper"
+    for size in (0, len(one) - 1, len(one) + 1, -1, 2**62):
+        assert found.walked(around(one, size)) == "damaged"
+
+
+def test_what_takes_too_long_to_find_out_is_neither() -> None:
+    found = Bounded(schema_of(TREE), DEEPEST_RECORD, is_checked=True)
+    wide = b"\x02a" + number(100_000) + b"\x02a\0" * 100_000
+    assert found.walked(wide + b"\0") == "longer"
+    assert found.is_exceeded(wide) is None
+    assert bounded(found.schema).is_exceeded(wide) is None
 
 
 def test_a_record_of_no_data_is_no_trouble() -> None:

@@ -3,6 +3,8 @@
 A reader goes through a value as deep as it is nested, and Java ends a task whose stack is full. Where a schema says how
 deep a value may be, no value can be deeper: each record that leads to itself becomes one record for each depth, and at
 the last depth something that has no values. What is less deep has the same bytes in both schemas.
+
+A schema that would become too large stays as it is. Then the data has to be gone through before it is read.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from math import isqrt
+from typing import Literal
 
+from latecomer.model.avro.namespaces import NOWHERE, in_namespaces
 from latecomer.model.avro.types import (
     Array,
     Enum,
@@ -36,48 +40,65 @@ _MOST_NESTED, _MOST_WORK = 300, 2_000_000
 times all types in it, because Java goes through it once for each name, in every task."""
 _MARK = "_lc_deep"
 """Behind the name of a record, with the depth."""
-_DEPTH = re.compile(_MARK + r"[0-9]+\Z")
+_ADDED = re.compile(rf"\A{re.escape(NOWHERE)}|{_MARK}[0-9]+\Z")
 _MOST_STEPS = 100_000
 """A tenth of a second."""
 _NOTHING = Field("deeper", Union(()))
 """Of a union without branches there is no value."""
+_WORD = 2**64 - 1
 _SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+
+
+Walked = Literal["whole", "deeper", "damaged", "longer"]
+"""What is found of data: a whole record, too many of them in one another, no such record, or more values than are gone
+through."""
 
 
 @dataclass(frozen=True)
 class Bounded:
-    """A schema, and how many records may be in one another; none where it says nothing of that."""
+    """A schema, and how many records may be in one another; none where no record leads to itself."""
 
     schema: Schema
     deepest: int | None = None
+    is_checked: bool = False
+    """Whether the schema allows for more all the same, and data has to be checked before it is read."""
 
-    def is_exceeded(self, data: bytes) -> bool:
-        """Whether some data has more records in one another."""
-        return self.deepest is not None and _Walk(self.schema, data).meets_the_end()
+    def walked(self, data: bytes) -> Walked:
+        """What some data is, found without reading it."""
+        return _Walk(self.schema, data, self.deepest if self.is_checked else None).walked()
+
+    def is_exceeded(self, data: bytes) -> bool | None:
+        """Whether some data has more records in one another; none where that takes too long to find out."""
+        if self.deepest is None:
+            return False
+        found = self.walked(data)
+        return None if found == "longer" else found == "deeper"
 
 
 def bounded(schema: Schema) -> Bounded:
-    """A schema in which no value is deeper than readers can bear. One of so many records that lead to themselves that
-    Java would need seconds for it stays as it is."""
+    """A schema in which no value is deeper than readers can bear, and whose canonical form has all its names. One of so
+    many records that lead to themselves that Java would need seconds for it is not written out, and data is checked."""
+    schema = in_namespaces(schema)
     endless = _endless(schema)
     if not endless:
         return Bounded(schema)
     repeated = _repeated(schema, endless)
     heights, sizes = zip(*(_extent(schema.names[name], endless) for name in repeated), strict=True)
     cheap = isqrt(_MOST_WORK // (len(repeated) * sum(sizes)))
+    safe = min(DEEPEST_RECORD, _MOST_NESTED // max(heights))
     if cheap < _LEAST:
-        return Bounded(schema)
-    deepest = min(DEEPEST_RECORD, cheap, _MOST_NESTED // max(heights))
+        return Bounded(schema, safe, is_checked=True)
+    deepest = min(safe, cheap)
     return Bounded(_Writer(schema, endless, deepest).written(), deepest)
 
 
 def written_name(name: str) -> str:
     """The name that a type has in the schema that was written out.
 
-    >>> written_name("shop.Order_lc_deep7"), written_name("shop.Order")
-    ('shop.Order', 'shop.Order')
+    >>> written_name("shop.Order_lc_deep7"), written_name("shop.Order"), written_name("_lc_nowhere.Tax")
+    ('shop.Order', 'shop.Order', 'Tax')
     """
-    return _DEPTH.sub("", name)
+    return _ADDED.sub("", name)
 
 
 def _name(name: str, depth: int) -> str:
@@ -165,38 +186,52 @@ class _Writer:
         return replace(found, name=_name(found.name, depth), fields=fields)
 
 
-class _Damaged(Exception):
-    """The data is not of the schema, or takes too long to go through."""
+class _Ended(Exception):
+    """There is nothing more to find out."""
+
+    def __init__(self, found: Walked) -> None:
+        self.found = found
 
 
-def _entry(found: Map) -> Record:
-    return Record("", (Field("key", Primitive("string")), Field("value", found.values)))
+@dataclass(frozen=True)
+class _Entry:
+    """A key of a map, and its value."""
+
+    value: Type
+
+
+@dataclass(frozen=True)
+class _End:
+    """Where the items of a block end, as its size said before them."""
+
+    at: int
 
 
 class _Walk:
-    """Goes through data without reading it."""
+    """Goes through data without reading it, and without recursion. `AvroDepth.java` does the same where Spark reads it.
 
-    def __init__(self, schema: Schema, data: bytes) -> None:
-        self.schema, self.data, self.at, self.steps = schema, data, 0, 0
-        self.left: list[tuple[Type, int]] = [(schema.root, 1)]
-        """What comes next, the last first: a type, and how many values of it."""
+    The size of a block is for those who pass over it. Others go by its items, so both have to agree.
+    """
 
-    def meets_the_end(self) -> bool:
+    def __init__(self, schema: Schema, data: bytes, most: int | None) -> None:
+        self.schema, self.data, self.at, self.steps, self.most = schema, data, 0, 0, most
+        self.left: list[tuple[Type | _Entry | _End, int, int]] = [(schema.root, 1, 0)]
+        """What comes next, the last first: a type, how many values of it, and how many records they are in."""
+
+    def walked(self) -> Walked:
         try:
             while self.left:
-                if self._next():
-                    return True
-        except _Damaged:
-            pass
-        return False
+                self._next(*self.left.pop())
+        except _Ended as ended:
+            return ended.found
+        return "whole"
 
-    def _next(self) -> bool:
-        kind, count = self.left.pop()
-        found = self.schema.resolve(kind)
+    def _next(self, kind: Type | _Entry | _End, count: int, depth: int) -> None:
+        found = kind if isinstance(kind, _Entry | _End) else self.schema.resolve(kind)
         self.steps += 1
-        self._require(self.steps <= _MOST_STEPS)
+        self._require(self.steps <= _MOST_STEPS, "longer")
         if count > 1:
-            self.left.append((kind, count - 1))
+            self.left.append((kind, count - 1, depth))
         match found:
             case Fixed(size=size):
                 self._skip(size)
@@ -209,23 +244,27 @@ class _Walk:
             case Union():
                 nth = self._number()
                 self._require(0 <= nth < len(found.branches))
-                self.left.append((found.branches[nth], 1))
-            case Record(fields=(only,)) if only is _NOTHING:
-                return True
+                self.left.append((found.branches[nth], 1, depth))
             case Record():
-                self.left.extend((field.type, 1) for field in reversed(found.fields))
+                self._require(found.fields[:1] != (_NOTHING,) and depth != self.most, "deeper")
+                self.left.extend((field.type, 1, depth + 1) for field in reversed(found.fields))
             case Array() | Map():
-                self._block(found)
-        return False
+                self._block(found, depth)
+            case _Entry():
+                self.left += [(found.value, 1, depth), (Primitive("string"), 1, depth)]
+            case _End():
+                self._require(found.at == self.at)
 
-    def _block(self, found: Array | Map) -> None:
+    def _block(self, found: Array | Map, depth: int) -> None:
         count = self._number()
-        if count:
-            self.left.append((found, 1))
-        if count < 0:  # of which the size is said, for those who pass over it
-            self._skip(self._number())
-        elif count:
-            self.left.append((found.items if isinstance(found, Array) else _entry(found), count))
+        if not count:
+            return
+        self.left.append((found, 1, depth))
+        if count < 0:
+            size = self._number()
+            self.left.append((_End(self.at + size), 1, depth))
+        item = found.items if isinstance(found, Array) else _Entry(found.values)
+        self.left.append((item, abs(count), depth))
 
     def _number(self) -> int:
         found = shift = 0
@@ -236,12 +275,13 @@ class _Walk:
             found |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
+                found &= _WORD
                 return (found >> 1) ^ -(found & 1)
 
     def _skip(self, size: int) -> None:
         self._require(0 <= size <= len(self.data) - self.at)
         self.at += size
 
-    def _require(self, holds: bool) -> None:
+    def _require(self, holds: bool, otherwise: Walked = "damaged") -> None:
         if not holds:
-            raise _Damaged
+            raise _Ended(otherwise)

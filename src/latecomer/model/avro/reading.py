@@ -186,10 +186,11 @@ class _Maker:
         if not isinstance(found, Named):
             return alike[0] if alike else None
         named = [each for each in alike if isinstance(each, Named)]
+        own = written_name(found.name)
         tests = (
-            lambda name: name == found.name,
+            lambda name: name == own,
             lambda name: name in found.aliases,
-            lambda name: name.rpartition(".")[2] == found.name.rpartition(".")[2],
+            lambda name: name.rpartition(".")[2] == own.rpartition(".")[2],
         )
         for test in tests:
             for each in named:
