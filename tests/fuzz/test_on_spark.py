@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import os
-import resource
 from itertools import product
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from fuzz.mutants import AT, ROWS, claiming, mutants, one_page, parquet_files, text_files
 from latecomer.ledger.check import check_ledger
+from memory_kit import Grown
 from source.source_kit import pipeline_in, rows_of, run_once, write_text
 
 SCHEMA = {"txn": "string", "at": "string", "paise": "bigint", "note": "string"}
@@ -65,13 +65,15 @@ def test_some_mutants_in_a_run(spark: SparkSession, tmp_path: Path, form: str) -
 @pytest.mark.long
 @pytest.mark.parametrize("form", FORMS)
 def test_many_mutants_in_a_run(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    own = Grown()
     found = run_over(spark, tmp_path, form, seed=5, count=MANY)
-    print(f"{form}: {MANY} mutants, {found}, {require_little_memory(spark)}")
+    print(f"{form}: {MANY} mutants, {found}, {require_little_memory(spark, own)}")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("form", ["json", "csv"])
 def test_a_line_of_a_gigabyte_and_bombs(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    own = Grown()
     row = f'{{"txn": "a", "at": "{AT}"}}\n'.encode() if form == "json" else f"a,{AT}\n".encode()
     head = b"" if form == "json" else b"txn,at\n"
     pipeline = pipeline_in(
@@ -95,11 +97,12 @@ def test_a_line_of_a_gigabyte_and_bombs(spark: SparkSession, tmp_path: Path, for
     assert rows_of(store.events, "select count(*) as n from t")[0]["n"] == 6
     told = rows_of(store.dead_letters, "select reason, count(*) as n from t group by reason order by reason")
     assert told == [{"reason": "too_long", "n": 3}, {"reason": "unreadable_file", "n": 2}]
-    print(f"{form}: lines of a gigabyte, {require_little_memory(spark)}")
+    print(f"{form}: lines of a gigabyte, {require_little_memory(spark, own)}")
 
 
 @pytest.mark.long
 def test_pages_that_claim_any_size(spark: SparkSession, tmp_path: Path) -> None:
+    own = Grown()
     files = {"format": "parquet"}
     pipeline = pipeline_in(tmp_path, files=files, schema={"txn": "string"}, event={"time": "txn"})
     ways = [
@@ -122,11 +125,12 @@ def test_pages_that_claim_any_size(spark: SparkSession, tmp_path: Path) -> None:
     assert rows_of(store.events, good)[0]["n"] == 20
     assert rows_of(store.dead_letters, "select count(*) as n from t")[0]["n"] > len(lies) // 2
     assert check_ledger(pipeline, spark) == []
-    print(f"{len(lies)} pages that claim any size, {require_little_memory(spark)}")
+    print(f"{len(lies)} pages that claim any size, {require_little_memory(spark, own)}")
 
 
 @pytest.mark.long
 def test_rows_of_many_megabytes_are_events(spark: SparkSession, tmp_path: Path) -> None:
+    own = Grown()
     pipeline = pipeline_in(tmp_path, schema={"at": "string", "note": "string"})
     with open(tmp_path / "in" / "a.json", "wb") as lines:
         for nth in range(40):
@@ -136,14 +140,13 @@ def test_rows_of_many_megabytes_are_events(spark: SparkSession, tmp_path: Path) 
     read = rows_of(store.events, "select count(*) as n, sum(length(note)) as size from t")
     assert [(row["n"], int(row["size"])) for row in read] == [(40, 40 * 15_000_000)]
     assert rows_of(store.dead_letters, "select count(*) as n from t")[0]["n"] == 10
-    print(f"rows of 15 MB, {require_little_memory(spark)}")
+    print(f"rows of 15 MB, {require_little_memory(spark, own)}")
 
 
-def require_little_memory(spark: SparkSession) -> str:
+def require_little_memory(spark: SparkSession, own: Grown) -> str:
     """The memory of both processes, which is bounded whatever they have read."""
     jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
     memory = psutil.Process(jvm).memory_info().rss >> 20
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     assert memory < 3_000  # its heap is 1,500 MiB
-    assert own < 1_500
-    return f"JVM {memory} MiB, Python {own} MiB"
+    assert own.peak() < 1_100
+    return f"JVM {memory} MiB, Python {own.peak()} MiB more"

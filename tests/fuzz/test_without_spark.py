@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
@@ -18,11 +17,12 @@ from latecomer.errors import SourceError
 from latecomer.fast import Choice
 from latecomer.source.files import FileSource
 from latecomer.source.found_files import FileSlice
+from memory_kit import Grown
 from source.source_kit import pipeline_in
 
 SCHEMA = {"txn": "string", "at": "string", "paise": "bigint"}
 TOGETHER = 100
-GROWTH = 300 << 10
+GROWTH = 300
 """By how many KiB the process may grow, whatever it has read."""
 
 
@@ -77,10 +77,10 @@ def test_some_mutants_are_answered_or_set_aside(
 def test_many_mutants_are_answered_or_set_aside(
     tmp_path: Path, form: str, footers: bool, encoding: str
 ) -> None:
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    memory = Grown()
     count = 50_000 if footers else 10_000
     readable, aside = look_into(tmp_path, form, mutants(form, 11, count, footers, encoding), encoding)
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    print(f"{form} {encoding}: {readable} readable, {aside} set aside, {grown >> 10} MiB more")
+    grown = memory.peak()
+    print(f"{form} {encoding}: {readable} readable, {aside} set aside, {grown} MiB more")
     assert readable + aside == count
     assert grown < GROWTH
