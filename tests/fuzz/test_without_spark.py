@@ -23,7 +23,7 @@ from source.source_kit import pipeline_in
 SCHEMA = {"txn": "string", "at": "string", "paise": "bigint"}
 TOGETHER = 100
 GROWTH = 300
-"""By how many KiB the process may grow, whatever it has read."""
+"""By how many MiB the process may grow, whatever it has read."""
 
 
 def look_into(folder: Path, form: str, found: Iterable[Mutant], encoding: str = "utf-8") -> tuple[int, int]:
