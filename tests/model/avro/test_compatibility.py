@@ -178,6 +178,14 @@ def test_what_cannot_be_read_is_told_with_its_place_its_rule_and_what_would_pass
     assert told(reader, writer) == expected
 
 
+def test_an_alias_is_proposed_only_where_it_would_pass() -> None:
+    """Within a namespace it cannot name a type that has none."""
+    (problem,) = told(record(name="shop.Trip"), record())
+    assert problem.endswith("keep the name Ride")
+    assert told(record(name="shop.Trip", aliases=["Ride"]), record())
+    assert "the alias b.Ride" in told(record(name="shop.Trip"), record(name="b.Ride"))[0]
+
+
 def test_aliases_are_the_readers() -> None:
     assert told(record(), record(name="Trip", aliases=["Ride"]))
     assert told(record(field("int", "new")), record(field("int", aliases=["new"])))
