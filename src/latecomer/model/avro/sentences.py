@@ -51,7 +51,9 @@ def type_mismatch(reader: Defined, writer: Defined) -> Words:
 
 def name_mismatch(reader: Named, writer: Named) -> Words:
     fix = f"keep the name {simple_name(writer.name)}"
-    if "." in writer.name or "." not in reader.name:  # an alias is in the namespace of its type, if it says none
+    if (
+        "." in writer.name or "." not in reader.name
+    ):  # an alias is in the namespace of its type, if it says none
         fix += f", or give the reader's {reader.kind} the alias {writer.name}"
     return f"{named(writer)} is written, and {named(reader)} is read", fix
 
