@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
 from pathlib import Path
@@ -23,7 +24,9 @@ from latecomer.source.choose import source_of
 from latecomer.source.polled import Polled
 from latecomer.store import failpoints
 from latecomer.store.answers import Answers
-from source.kafka_source_kit import SCHEMA, logged, payments, pipeline_on, totals
+from latecomer.store.pins import PINS
+from latecomer.store.store import source_columns
+from source.kafka_source_kit import NOON, SCHEMA, logged, payments, pipeline_on, totals
 
 
 def test_a_topic_is_read_to_its_end_and_from_there_on(
@@ -182,6 +185,28 @@ def test_what_kafka_says_of_a_record_may_be_a_column(
     (dead,) = Reader(pipeline).dead_letters().to_pylist()
     assert (dead["reason"], dead["position"], json.loads(dead["raw"])["shop"]) == ("tombstone", 1, "dosa")
     assert check_ledger(pipeline, spark) == []
+
+
+@pytest.mark.parametrize("way", ["on", pytest.param("off", marks=pytest.mark.long)])
+def test_a_time_without_a_zone_is_one_of_the_zone_that_is_declared(
+    way: str, spark: SparkSession, kafka: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in files. What Kafka says of a record is a moment, and a store that was made before goes on as it was."""
+    monkeypatch.setenv(VARIABLE, way)
+    topic = kafka.create_topic()
+    kafka.produce(topic, [{"at": "2026-04-25T17:30:00", "txn": "t0", "paise": 1}])
+    event, schema = {"time": "at", "id": "txn", "zone": "Asia/Kolkata"}, {**SCHEMA, "at": "timestamp"}
+    pipeline = pipeline_on(tmp_path, kafka, topic, event=event, schema=schema)
+    run(pipeline, once=True, spark=spark)
+    assert logged(pipeline, "event_time") == [NOON]
+    assert source_columns(pipeline).read_from("")["at"] == "string"
+    pins = tmp_path / "store" / PINS
+    pins.write_text(re.sub('"at": ?"string"', '"at": "timestamp"', pins.read_text()))
+    assert source_columns(pipeline).read_from("")["at"] == "timestamp"
+    of_kafka = pipeline_on(
+        tmp_path / "other", kafka, topic, metadata={"at": "timestamp"}, event=event, schema=schema
+    )
+    assert source_columns(of_kafka).read_from("")["at"] == "timestamp"
 
 
 @pytest.mark.parametrize(

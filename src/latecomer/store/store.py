@@ -555,15 +555,23 @@ def _columns_of_own(name: str, own: PolledSource) -> dict[str, str]:
 
 
 def _as_read(pipeline: Pipeline, columns: dict[str, str]) -> dict[str, str]:
-    """The columns as they are read. In a text file a time that is declared is read as text, so that
-    `event.zone` can apply to it."""
-    if pipeline.source.columns is None or pipeline.source.files is None or pipeline.format == "parquet":
+    """The columns as they are read. In a text file and in JSON of a topic a time that is declared is read as text, so
+    that `event.zone` can apply to it."""
+    source = pipeline.source
+    is_text = pipeline.format != "parquet" if source.kafka is None else _is_json(pipeline)
+    if source.columns is None or source.own is not None or not is_text:
         return columns
-    times = (pipeline.event.time, pipeline.order_by)
+    given = source.kafka.metadata if source.kafka is not None else ()
+    wanted = (pipeline.event.time, pipeline.order_by)
+    times = {column for column in wanted if column is not None and pipeline.source_name(column) not in given}
     return {
         column: "string" if column in times and kind in ("timestamp", "timestamp_ntz", "date") else kind
         for column, kind in columns.items()
     }
+
+
+def _is_json(pipeline: Pipeline) -> bool:
+    return pipeline.format == "json" or isinstance(pipeline.format, RegisteredJson)
 
 
 def definition_of(output: Output) -> dict[str, Any]:
