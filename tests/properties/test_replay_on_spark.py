@@ -81,9 +81,14 @@ def in_one_shot(
         bench.run(batches, drain=True)
         found = replay(bench.pipeline, one_shot=True, to=Path(folder, "shot"), spark=spark)
         for name, output in found.outputs.items():
-            for difference in (output.results, output.late, output.ledger):
-                assert difference.rows.to_pylist() == []
             rules = named[name]
+            for difference in (output.late, output.ledger):
+                assert difference.rows.to_pylist() == []
+            results = output.results.rows.to_pylist()
+            if rules.emit_empty and strategy.idle_after is not None and strategy.on_idle == "advance":
+                # Silence had closed windows that no event came for, and is not in the log.
+                results = [row for row in results if row["change"] != "missing" or row["rows"]]
+            assert results == []
             # Where an early pane may stand for the ON_TIME one, it depends on the cuts which of them there is.
             depends = rules.accumulation is Accumulation.DISCARDING or rules.closes_silently
             if not depends and not isinstance(rules.window, Session):

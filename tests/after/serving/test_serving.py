@@ -150,7 +150,8 @@ def test_what_cannot_be_added_is_merged_from_the_states_of_both_sides(drawn: lis
                 "position": position,
             }
             events.append({**event, **place})
-        publish(lake, "stated", 0, [event for event in events if event["batch"] == 0])
+        in_order = sorted(events, key=lambda event: (event["event_time"], event["position"]))
+        publish(lake, "stated", 0, [event for event in in_order if event["batch"] == 0])
         for batch in (1, 2, 3):
             came = [
                 {name: value for name, value in event.items() if name != "batch"}
@@ -160,7 +161,6 @@ def test_what_cannot_be_added_is_merged_from_the_states_of_both_sides(drawn: lis
             lake.late("stated", batch, came)
             if batch != 2:
                 correct(reader(lake), "stated")
-        in_order = sorted(events, key=lambda event: (event["event_time"], event["position"]))
         expected = {
             ((start - NOON) // MINUTE, merchant): as_published(values)
             for (start, merchant), values in grouped(lake, "stated", in_order).items()
