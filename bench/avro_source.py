@@ -1,5 +1,5 @@
-"""The same events as files of JSON, and from topics as JSON, as JSON with its schema and as Avro: `python -m
-bench.avro_source`.
+"""The same events as files of JSON and of Avro messages, and from topics as JSON, as JSON with its schema and as Avro:
+`python -m bench.avro_source`.
 
 Each is read three times, in turn, in one session that is warm by then; the best of the last two counts.
 """
@@ -106,8 +106,11 @@ def measured(count: int, work: Path) -> dict[str, tuple[float, float]]:
     broker = Broker(work / "kafka", java=JAVA).start()
     topics = {kind: broker.create_topic(partitions=PARTITIONS) for kind in ("json", "checked", "avro")}
     schema, folder = fastavro.parse_schema(SCHEMA), work / "in"
+    messages = work / "messages"
     folder.mkdir()
+    messages.mkdir()
     texts: list[list[bytes]] = [[] for _ in range(FILES)]
+    copied: list[list[bytes]] = [[] for _ in range(FILES)]
     producer = Producer({**broker.settings, "linger.ms": 50, "compression.type": "lz4"})
     with beside(work / "registry.db") as registry:
         number = registry.asking.register("payments-value", json.dumps(SCHEMA))
@@ -117,10 +120,13 @@ def measured(count: int, work: Path) -> dict[str, tuple[float, float]]:
             texts[nth * FILES // count].append(text)
             send(producer, topics["json"], text, nth % PARTITIONS)
             send(producer, topics["checked"], head(rules) + text, nth % PARTITIONS)
-            send(producer, topics["avro"], as_avro(row, number, schema), nth % PARTITIONS)
+            message = as_avro(row, number, schema)
+            copied[nth * FILES // count].append(message)
+            send(producer, topics["avro"], message, nth % PARTITIONS)
         producer.flush()
         for nth, lines in enumerate(texts):
             (folder / f"part-{nth}.json").write_bytes(b"\n".join(lines) + b"\n")
+            (messages / f"part-{nth}.bin").write_bytes(b"".join(copied[nth]))
         kafka = {kind: {"servers": broker.servers, "topics": [topic]} for kind, topic in topics.items()}
         avro = {"registry": registry.url, "subject": "payments-value"}
         sources = {
@@ -130,6 +136,9 @@ def measured(count: int, work: Path) -> dict[str, tuple[float, float]]:
                 "kafka": kafka["checked"],
                 "format": {"json": {"registry": registry.url}},
                 "schema": COLUMNS,
+            },
+            "files of avro messages": {
+                "files": {"path": str(messages), "format": {"avro": {**avro, "messages": "joined"}}}
             },
             "avro topic": {"kafka": kafka["avro"], "format": {"avro": avro}},
         }
