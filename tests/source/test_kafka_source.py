@@ -6,6 +6,8 @@ import json
 import re
 import time
 import uuid
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from latecomer.fast import VARIABLE
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.source.choose import source_of
+from latecomer.source.kafka_broker import Broker
 from latecomer.source.polled import Polled
 from latecomer.store import failpoints
 from latecomer.store.answers import Answers
@@ -185,6 +188,31 @@ def test_what_kafka_says_of_a_record_may_be_a_column(
     (dead,) = Reader(pipeline).dead_letters().to_pylist()
     assert (dead["reason"], dead["position"], json.loads(dead["raw"])["shop"]) == ("tombstone", 1, "dosa")
     assert check_ledger(pipeline, spark) == []
+
+
+@dataclass
+class Forgetful:
+    """A client that does not notice its first answers."""
+
+    client: Any
+    misses: int
+
+    def list_offsets(self, wanted: dict[Any, Any], **options: Any) -> dict[Any, Future[Any]]:
+        self.misses -= 1
+        answers: dict[Any, Future[Any]] = self.client.list_offsets(wanted, **options)
+        return dict.fromkeys(wanted, Future()) if self.misses >= 0 else answers
+
+
+def test_offsets_are_asked_for_again_where_no_answer_comes(kafka: Client, tmp_path: Path) -> None:
+    """The client looks for who leads a partition every three seconds, where it has not noticed that it knows."""
+    topic = kafka.create_topic(partitions=2)
+    kafka.produce(topic, payments(0, 3), partition=1)
+    broker = Broker(pipeline_on(tmp_path, kafka, topic).source.kafka, tmp_path)
+    began = time.monotonic()
+    with broker.asked() as questions:
+        forgetful = replace(questions, client=Forgetful(questions.client, 1))
+        assert forgetful.begins([(topic, 0), (topic, 1)]) == {(topic, 0): 0, (topic, 1): 0}
+    assert 0.2 < time.monotonic() - began < 2.5
 
 
 @pytest.mark.parametrize("way", ["on", pytest.param("off", marks=pytest.mark.long)])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from latecomer.source.kafka_ranges import Topic
 
 ANSWER_SECONDS = 10.0
 """How long a broker may take to answer a question."""
+PATIENCE = (0.25, 1.0, ANSWER_SECONDS)
+"""Seconds after which offsets are asked for again; after the last, they are waited for."""
 Place = tuple[str, int]
 """A topic and the number of a partition."""
 
@@ -188,14 +191,23 @@ class Questions:
         return {place: end[place] if offset < 0 else offset for place, offset in found.items()}
 
     def _offsets(self, places: list[Place], spec: Any) -> dict[Place, int]:
+        """One offset of each partition. The client may not notice that it has learned who leads them, and would look
+        again after three seconds: so it is asked again sooner."""
+        for patience in PATIENCE:
+            answers = self._asked_for_offsets(places, spec)
+            if not wait(answers.values(), patience).not_done:
+                break
+        return {(at.topic, at.partition): future.result().offset for at, future in answers.items()}
+
+    def _asked_for_offsets(self, places: list[Place], spec: Any) -> dict[Any, Future[Any]]:
         from confluent_kafka import IsolationLevel, TopicPartition
 
-        answers = self.client.list_offsets(
+        found: dict[Any, Future[Any]] = self.client.list_offsets(
             {TopicPartition(*place): spec for place in places},
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=ANSWER_SECONDS,
         )
-        return {(at.topic, at.partition): future.result().offset for at, future in answers.items()}
+        return found
 
 
 def _lasting() -> dict[int, str]:
