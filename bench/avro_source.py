@@ -101,7 +101,7 @@ def pipeline(work: Path, source: dict[str, Any]) -> Pipeline:
     )
 
 
-def measured(count: int, work: Path) -> dict[str, tuple[float, float]]:
+def measured(count: int, work: Path, batch: int) -> dict[str, tuple[float, float]]:
     """Seconds by the clock, and of the processor without the broker's."""
     broker = Broker(work / "kafka", java=JAVA).start()
     topics = {kind: broker.create_topic(partitions=PARTITIONS) for kind in ("json", "checked", "avro")}
@@ -127,7 +127,10 @@ def measured(count: int, work: Path) -> dict[str, tuple[float, float]]:
         for nth, lines in enumerate(texts):
             (folder / f"part-{nth}.json").write_bytes(b"\n".join(lines) + b"\n")
             (messages / f"part-{nth}.bin").write_bytes(b"".join(copied[nth]))
-        kafka = {kind: {"servers": broker.servers, "topics": [topic]} for kind, topic in topics.items()}
+        kafka = {
+            kind: {"servers": broker.servers, "topics": [topic], "max_rows_per_batch": batch}
+            for kind, topic in topics.items()
+        }
         avro = {"registry": registry.url, "subject": "payments-value"}
         sources = {
             "json files": {"files": {"path": str(folder)}, "schema": COLUMNS},
@@ -160,10 +163,11 @@ def measured(count: int, work: Path) -> dict[str, tuple[float, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.avro_source", description=__doc__)
     parser.add_argument("--events", type=int, default=300_000)
+    parser.add_argument("--rows", type=int, default=100_000, help="of a topic in a batch; files are one")
     parser.add_argument("--work", type=Path, required=True)
     asked = parser.parse_args()
     asked.work.mkdir(parents=True)
-    seconds = measured(asked.events, asked.work)
+    seconds = measured(asked.events, asked.work, asked.rows)
     clock, worked = ({kind: each[nth] for kind, each in seconds.items()} for nth in (0, 1))
     for kind in seconds:
         ratios = [round(of["json files"] / of[kind], 2) for of in (clock, worked)]
