@@ -27,7 +27,7 @@ from latecomer.source import kafka_fetch
 from latecomer.source.base import Clock
 from latecomer.source.choose import source_of
 from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN, POSITION
-from latecomer.source.kafka_fetch import Fetcher
+from latecomer.source.kafka_fetch import Fetched, Fetcher
 from latecomer.source.kafka_in_process import KafkaSource, collecting_later
 from latecomer.source.polled import Range
 from source.kafka_source_kit import SCHEMA, logged, payments, pipeline_on
@@ -78,8 +78,10 @@ def fetcher(kafka: Client) -> Iterator[Fetcher]:
     made.close()
 
 
-def offsets(found: dict[Any, list[Any]]) -> dict[int, list[int]]:
-    return {number: [record.offset() for record in each] for (_, number), each in found.items()}
+def offsets(found: dict[Any, Fetched]) -> dict[int, list[int]]:
+    for each in found.values():
+        assert each.offsets.tolist() == [record.offset() for record in each.records]
+    return {number: each.offsets.tolist() for (_, number), each in found.items()}
 
 
 def loaded_from(pipeline: Pipeline, *ranges: tuple[int, int], columns: dict[str, str] | None = None) -> Any:
@@ -154,7 +156,7 @@ def test_a_large_batch_is_left_to_spark(
     monkeypatch.setattr(kafka_fetch, "MOST_FETCHED", 2000)
     with pytest.raises(Declined, match="a large batch"):
         fetcher.records(named(topic, (0, 100)))
-    assert len(fetcher.records(named(topic, (0, 10)))[topic, 0]) == 10
+    assert len(fetcher.records(named(topic, (0, 10)))[topic, 0].records) == 10
     with pytest.raises(Declined, match="a large batch"):
         fetcher.records(named(topic, (10, 100)))
     assert fetcher._stream is None, "and it is known beforehand"
@@ -172,7 +174,7 @@ def test_what_comes_ahead_of_a_batch_does_not_make_it_large(
         kafka.produce(topic, [(None, row) for row in rows], partition=partition)
     monkeypatch.setattr(kafka_fetch, "MOST_FETCHED", size * 6 // 10)
     found = fetcher.records(named(topic, *[(0, 10)] * 3, (2_990, 3_000)))
-    assert [len(each) for each in found.values()] == [10] * 4
+    assert [len(each.records) for each in found.values()] == [10] * 4
     stream = fetcher._stream
     assert stream is not None
     assert stream.ahead > 0

@@ -23,7 +23,7 @@ from latecomer.config.load import load_pipeline
 from latecomer.errors import LatecomerError
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
-from latecomer.source import files
+from latecomer.source import found_files
 
 STREAM = ("repair_found", "sync_found")
 """Before Spark begins its checkpoint, and before a batch of the stream is cut."""
@@ -41,7 +41,7 @@ def test_the_disk_is_full_at_one_step_after_the_other(
     with small_disk(tmp_path / "small", 8) as disk:
         file = write_pipeline(disk.root / "pipeline")
         steps = Steps(disk.fill, chosen)
-        steps.listen(monkeypatch, files, STREAM)
+        steps.listen(monkeypatch, found_files, STREAM)
         told = _run_until_undisturbed(file, spark, steps, disk)
         assert set(chosen or (*STREAM, *BOUNDARIES)) - {"sinks.applied"} <= set(told)
         for step, sentence in told.items():

@@ -8,12 +8,14 @@ transactions that were not committed, and the marks of transactions.
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby, repeat
-from operator import is_, lt
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise, repeat
+from operator import is_, ne
+from typing import Any, NamedTuple
 from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
 
 from latecomer.errors import LatecomerError
 from latecomer.fast import MOST_ROWS, Declined
@@ -45,6 +47,16 @@ _SETTINGS = {
 is queued of each partition: else one of them is read to its end before the next begins."""
 
 
+Offsets = npt.NDArray[np.int64]
+
+
+class Fetched(NamedTuple):
+    """Records of a partition, and their offsets."""
+
+    records: list[Any]
+    offsets: Offsets
+
+
 class Fetcher:
     """Reads the ranges of answers, one after the other, from the cluster with these `settings`."""
 
@@ -54,7 +66,7 @@ class Fetcher:
         self._bytes_a_record = 0.0
         self._not_before = 0.0
 
-    def records(self, answer: Answer) -> dict[Place, list[Any]]:
+    def records(self, answer: Answer) -> dict[Place, Fetched]:
         """The records of an answer, partition by partition, in the order of offsets; `Declined` if they are too many,
         or if any may be missing."""
         from confluent_kafka import KafkaException
@@ -73,7 +85,7 @@ class Fetcher:
         if stream is not None:
             stream.consumer.close()
 
-    def _records(self, answer: Answer) -> dict[Place, list[Any]]:
+    def _records(self, answer: Answer) -> dict[Place, Fetched]:
         ranges = {
             (name, number): range_ for name, of in ranges_of(answer).items() for number, range_ in of.items()
         }
@@ -135,7 +147,7 @@ class _Stream:
             self._taken.get(place) == start for place, (start, _) in ranges.items()
         )
 
-    def take(self, ranges: Mapping[Place, tuple[int, int]]) -> dict[Place, list[Any]]:
+    def take(self, ranges: Mapping[Place, tuple[int, int]]) -> dict[Place, Fetched]:
         """The records of the ranges; `TimeoutError` where they do not come."""
         size = count = 0
         offsets = sum(to - start for start, to in ranges.values())
@@ -164,18 +176,26 @@ class _Stream:
         errors = list(map(Message.error, come))
         whole = all(map(is_, errors, repeat(None)))  # an error cannot be compared with anything but its like
         records = come if whole else [each for each, error in zip(come, errors, strict=True) if error is None]
-        offsets = list(map(Message.offset, records))
-        begin = 0
-        for place, group in groupby(
-            zip(map(Message.topic, records), map(Message.partition, records), strict=True)
-        ):
-            end = begin + len(list(group))
+        offsets = np.fromiter(map(Message.offset, records), np.int64, len(records))
+        for place, begin, end in self._runs(records):
             self._ahead[place].add(records[begin:end], offsets[begin:end], self._read[place])
-            self._read[place] = offsets[end - 1] + 1
-            begin = end
+            self._read[place] = int(offsets[end - 1]) + 1
         for message, error in () if whole else zip(come, errors, strict=True):
             if error is not None:
                 self._note_error(message, error, ranges)
+
+    def _runs(self, records: Sequence[Any]) -> Iterator[tuple[Place, int, int]]:
+        """Where records of one partition begin and end, one behind the other."""
+        from confluent_kafka import Message
+
+        numbers = np.fromiter(map(Message.partition, records), np.int64, len(records))
+        changes = numbers[1:] != numbers[:-1]
+        if len({name for name, _ in self._taken}) > 1:
+            topics = list(map(Message.topic, records))
+            changes |= np.fromiter(map(ne, topics[1:], topics), np.bool_, len(changes))
+        bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), len(records)] if len(records) else []
+        for begin, end in pairwise(bounds):
+            yield (records[begin].topic(), records[begin].partition()), begin, end
 
     def _note_error(self, message: Any, error: Any, ranges: Mapping[Place, tuple[int, int]]) -> None:
         """What is no record: the end of a partition, or an error."""
@@ -195,18 +215,19 @@ class _Ahead:
 
     def __init__(self) -> None:
         self.records: list[Any] = []
-        self.offsets: list[int] = []
+        self.offsets: Offsets = np.empty(0, np.int64)
 
-    def add(self, records: Sequence[Any], offsets: Sequence[int], beyond: int) -> None:
+    def add(self, records: Sequence[Any], offsets: Offsets, beyond: int) -> None:
         """Records that lie `beyond` all before, one behind the other."""
-        if offsets[0] < beyond or not all(map(lt, offsets, offsets[1:])):
+        if offsets[0] < beyond or not (offsets[1:] > offsets[:-1]).all():
             raise Declined("records that come twice")
         self.records += records
-        self.offsets += offsets
+        self.offsets = np.concatenate([self.offsets, offsets])
 
-    def taken(self, to: int) -> list[Any]:
+    def taken(self, to: int) -> Fetched:
         """Those before an offset, which are handed out now."""
-        count = bisect_left(self.offsets, to)
-        found = self.records[:count]
-        del self.records[:count], self.offsets[:count]
+        count = int(np.searchsorted(self.offsets, to))
+        found = Fetched(self.records[:count], self.offsets[:count])
+        del self.records[:count]
+        self.offsets = self.offsets[count:]
         return found

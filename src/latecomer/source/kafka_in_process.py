@@ -18,6 +18,7 @@ from latecomer.source.base import NO_CLOCK, Clock, Loaded, Slice, beside
 from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.source.kafka import KafkaReader
 from latecomer.source.kafka_broker import Place
+from latecomer.source.kafka_fetch import Fetched
 from latecomer.source.polled import Polled, Range
 
 _BY_BROKER = 2
@@ -53,7 +54,7 @@ class KafkaSource(Polled):
         from confluent_kafka import Message
 
         found = sorted(self.reader.fetcher.records(piece.until).items())
-        records = [record for _, each in found for record in each]
+        records = [record for _, each in found for record in each.records]
         values = list(map(Message.value, records))
         if not values:
             raise Declined("a batch without a record")
@@ -122,18 +123,14 @@ def _stamps(records: Sequence[Any]) -> tuple[Any, Any]:
     return stamps[:, 0] == _BY_BROKER, stamps[:, 1]
 
 
-def _where(found: Sequence[tuple[Place, Sequence[Any]]]) -> dict[str, pa.Array]:
+def _where(found: Sequence[tuple[Place, Fetched]]) -> dict[str, pa.Array]:
     """Where each record stands."""
-    from confluent_kafka import Message
-
-    nth = pa.array(np.repeat(np.arange(len(found), dtype=np.int32), [len(each) for _, each in found]))
+    nth = pa.array(np.repeat(np.arange(len(found), dtype=np.int32), [len(each.records) for _, each in found]))
     topics, numbers = zip(*(place for place, _ in found), strict=True)
     origins = [f"{topic}/{number}" for topic, number in zip(topics, numbers, strict=True)]
-    records = chain.from_iterable(each for _, each in found)
-    offsets = np.fromiter(map(Message.offset, records), np.int64)
     return {
         "topic": pa.array(topics, pa.string()).take(nth),
         "partition": pa.array(numbers, pa.int32()).take(nth),
         ORIGIN: pa.array(origins, pa.string()).take(nth),
-        POSITION: pa.array(offsets),
+        POSITION: pa.array(np.concatenate([each.offsets for _, each in found])),
     }
