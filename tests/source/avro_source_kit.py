@@ -14,6 +14,7 @@ import fastavro
 
 from kafka_kit import Client
 from latecomer.config.models import Pipeline
+from source.kafka_source_kit import payments_from
 
 NOON = datetime(2026, 4, 25, 12, tzinfo=UTC)
 MILLIS, MICROS = ({"type": "long", "logicalType": f"timestamp-{unit}"} for unit in ("millis", "micros"))
@@ -56,25 +57,5 @@ def payment(nth: int, **more: Any) -> dict[str, Any]:
 def avro_pipeline(
     folder: Path, broker: Client, topic: str, avro: Mapping[str, Any], **changes: Any
 ) -> Pipeline:
-    return Pipeline.model_validate(
-        {
-            "name": "payments",
-            "base": folder,
-            "store": str(folder / "store"),
-            "source": {
-                "kafka": {"servers": broker.servers, "topics": [topic], **changes.pop("kafka", {})},
-                "format": {"avro": dict(avro)},
-            },
-            "event": {"time": "at", "id": "txn"},
-            "watermark": {"delay": "1m", "max_future": None},
-            "outputs": {
-                "minutes": {
-                    "window": {"tumbling": "1m"},
-                    "aggregates": {"payments": "count(*)", "paise": "sum(paise)"},
-                    "allowed_lateness": "1h",
-                    "late": "update",
-                }
-            },
-            **changes,
-        }
-    )
+    kafka = {"servers": broker.servers, "topics": [topic], **changes.pop("kafka", {})}
+    return payments_from(folder, {"kafka": kafka, "format": {"avro": dict(avro)}}, **changes)

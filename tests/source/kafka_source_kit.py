@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,33 +18,38 @@ SCHEMA = {"at": "string", "txn": "string", "paise": "bigint"}
 NOON = datetime(2026, 4, 25, 12, tzinfo=UTC)
 
 
+MINUTES = {
+    "window": {"tumbling": "1m"},
+    "aggregates": {"payments": "count(*)", "paise": "sum(paise)"},
+    "allowed_lateness": "1h",
+    "late": "update",
+}
+
+
+def payments_from(folder: Path, source: Mapping[str, Any], **changes: Any) -> Pipeline:
+    """Payments a minute, from any source."""
+    return Pipeline.model_validate(
+        {
+            "name": "payments",
+            "base": folder,
+            "store": str(folder / "store"),
+            "source": source,
+            "event": {"time": "at", "id": "txn"},
+            "watermark": {"delay": "1m", "max_future": None},
+            "outputs": {"minutes": MINUTES},
+            **changes,
+        }
+    )
+
+
 def pipeline_on(folder: Path, broker: Client, *topics: str, **changes: Any) -> Pipeline:
     """Payments a minute, from topics; `changes` to the section kafka, and `watermark`, `schema`, `event`."""
     others = {
         name: changes.pop(name) for name in ("schema", "event", "watermark", "outputs") if name in changes
     }
     kafka = {"servers": broker.servers, **({"topics": topics} if topics else {}), **changes}
-    return Pipeline.model_validate(
-        {
-            "name": "payments",
-            "base": folder,
-            "store": str(folder / "store"),
-            "source": {"kafka": kafka, "schema": others.get("schema", SCHEMA)},
-            "event": others.get("event", {"time": "at", "id": "txn"}),
-            "watermark": others.get("watermark", {"delay": "1m", "max_future": None}),
-            "outputs": others.get(
-                "outputs",
-                {
-                    "minutes": {
-                        "window": {"tumbling": "1m"},
-                        "aggregates": {"payments": "count(*)", "paise": "sum(paise)"},
-                        "allowed_lateness": "1h",
-                        "late": "update",
-                    }
-                },
-            ),
-        }
-    )
+    source = {"kafka": kafka, "schema": others.pop("schema", SCHEMA)}
+    return payments_from(folder, source, **others)
 
 
 def payments(first: int, count: int, behind: int = 0) -> list[dict[str, Any]]:

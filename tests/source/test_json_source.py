@@ -29,7 +29,7 @@ from latecomer.running import run
 from latecomer.source.fixes import Fix
 from latecomer.store.store import Store, source_columns
 from source import avro_source_kit as avro_kit
-from source.kafka_source_kit import SCHEMA, awaited, logged, payments, totals
+from source.kafka_source_kit import SCHEMA, awaited, logged, payments, payments_from, totals
 from spark_kit import running_beside
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "registry"))
@@ -65,29 +65,9 @@ def registry(tmp_path: Path) -> Iterator[Server]:
 def json_pipeline(
     folder: Path, broker: Client, topic: str, options: Mapping[str, Any], **more: Any
 ) -> Pipeline:
-    return Pipeline.model_validate(
-        {
-            "name": "payments",
-            "base": folder,
-            "store": str(folder / "store"),
-            "source": {
-                "kafka": {"servers": broker.servers, "topics": [topic]},
-                "format": {"json": dict(options)},
-                "schema": SCHEMA,
-                **more,
-            },
-            "event": {"time": "at", "id": "txn"},
-            "watermark": {"delay": "1m", "max_future": None},
-            "outputs": {
-                "minutes": {
-                    "window": {"tumbling": "1m"},
-                    "aggregates": {"payments": "count(*)", "paise": "sum(paise)"},
-                    "allowed_lateness": "1h",
-                    "late": "update",
-                }
-            },
-        }
-    )
+    kafka = {"servers": broker.servers, "topics": [topic]}
+    source = {"kafka": kafka, "format": {"json": dict(options)}, "schema": SCHEMA, **more}
+    return payments_from(folder, source)
 
 
 def test_columns_follow_from_a_subject(registry: Server, tmp_path: Path) -> None:

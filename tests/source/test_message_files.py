@@ -24,7 +24,7 @@ from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.source.fixes import Fix
 from source.avro_source_kit import FIRST, SECOND, THIRD, framed, payment, record
-from source.kafka_source_kit import SCHEMA, awaited, logged, totals
+from source.kafka_source_kit import SCHEMA, awaited, logged, payments_from, totals
 from source.test_avro_values import decoder
 from spark_kit import running_beside
 
@@ -45,25 +45,7 @@ def registry(tmp_path: Path) -> Iterator[Server]:
 
 def pipeline_on(folder: Path, kind: str, options: dict[str, Any], **changes: Any) -> Pipeline:
     source = {"files": {"path": "in", "format": {kind: options}}, **changes.pop("source", {})}
-    return Pipeline.model_validate(
-        {
-            "name": "payments",
-            "base": folder,
-            "store": str(folder / "store"),
-            "source": source,
-            "event": {"time": "at", "id": "txn"},
-            "watermark": {"delay": "1m", "max_future": None},
-            "outputs": {
-                "minutes": {
-                    "window": {"tumbling": "1m"},
-                    "aggregates": {"payments": "count(*)", "paise": "sum(paise)"},
-                    "allowed_lateness": "1h",
-                    "late": "update",
-                }
-            },
-            **changes,
-        }
-    )
+    return payments_from(folder, source, **changes)
 
 
 def deliver(folder: Path, name: str, content: bytes) -> None:

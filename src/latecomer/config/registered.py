@@ -12,6 +12,9 @@ from latecomer.config.own import Decoder
 from latecomer.config.secrets import resolved
 from latecomer.errors.redacting import conceal
 
+Layout = Literal["joined", "sized"]
+"""How files hold messages: one behind another, or each behind its length."""
+
 
 class Registered(Decoder):
     """Records that name the schema that they were written with by its id."""
@@ -29,7 +32,7 @@ class Registered(Decoder):
     version: Literal["latest"] | Annotated[int, Field(ge=1)] = Field(
         "latest", description="of the subject; latest is what it is when the store is made"
     )
-    messages: Literal["joined", "sized"] | None = Field(
+    messages: Layout | None = Field(
         None,
         description="files: they are of messages as a topic has them, one behind another, or each behind its length in "
         "four bytes",

@@ -106,8 +106,10 @@ class AvroRecords(FramedRecords):
     def ends(self, number: int) -> End:
         self.know([number])
         writer = self.schemas.known[number]
-        found = Ends(writer) if isinstance(writer, Schema) else None
-        return lambda data, at, _is_last: None if found is None else found.after(data, at)
+        if not isinstance(writer, Schema):
+            return lambda *_: None
+        found = Ends(writer)
+        return lambda data, at, _is_last: found.after(data, at)
 
     def _plan(self, number: int) -> Plan:
         if number not in self._plans:

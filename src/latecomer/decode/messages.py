@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
+from latecomer.config.registered import Layout
 from latecomer.decode.framing import HEAD_SIZE, End, FramedRecords, framing_mistake, number_of
 from latecomer.decode.retrying import reading
 
-Layout = Literal["joined", "sized"]
 LARGEST_MESSAGE = 64 << 20
 """Bytes. What is larger is taken for damage."""
 MOST_KEPT = 1 << 20

@@ -194,10 +194,7 @@ class FoundFiles(StreamedSource):
         }
         if not columns:
             return rows
-        encoded: Any = rows.sparkSession._jvm.org.apache.spark.paths.SparkPath  # type: ignore[union-attr]
-        places = {
-            FULL_ORIGIN: pa.array([encoded.fromPathString(file.path).urlEncoded() for file in of_files])
-        }
+        places = {FULL_ORIGIN: pa.array([encoded_path(rows.sparkSession, file) for file in of_files])}
         values = {
             f"{_FOLDER}{column}": pa.array([each.get(key) for each in of_files.values()], pa.string())
             for column, key in columns.items()
@@ -264,6 +261,12 @@ def require_present(file: SourceFile) -> None:
     with reading(file.local):
         if stat.S_ISREG(file.local.stat().st_mode):
             os.close(os.open(file.local, os.O_RDONLY | os.O_NONBLOCK))
+
+
+def encoded_path(spark: SparkSession, file: SourceFile) -> str:
+    """The path of a file as Spark writes it in rows."""
+    paths: Any = spark._jvm.org.apache.spark.paths.SparkPath  # type: ignore[union-attr]
+    return str(paths.fromPathString(file.path).urlEncoded())
 
 
 def files_of(piece: Slice) -> Sequence[SourceFile]:

@@ -10,19 +10,26 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from latecomer.config.registered import Registered
+from latecomer.config.registered import Layout, Registered
 from latecomer.decode.choose import framed_decoder
 from latecomer.decode.columns import RECORD
 from latecomer.decode.detail import REST
 from latecomer.decode.files import SourceFile
 from latecomer.decode.framing import FramedRecords
 from latecomer.decode.limits import LongLine
-from latecomer.decode.messages import Layout, Message, messages_of
+from latecomer.decode.messages import Message, messages_of
 from latecomer.decode.retrying import patiently, require_unchanged, states_of
 from latecomer.fast import MOST_ROWS, Declined
 from latecomer.source.base import Rows, Slice
 from latecomer.source.columns import FULL_ORIGIN, LANDED, ORIGIN, POSITION
-from latecomer.source.found_files import Aside, FileSlice, FoundFiles, files_of, require_present
+from latecomer.source.found_files import (
+    Aside,
+    FileSlice,
+    FoundFiles,
+    encoded_path,
+    files_of,
+    require_present,
+)
 from latecomer.source.records import RecordSource
 from latecomer.store.files import Location, new_parquet, scratch, url
 from latecomer.store.sql import ddl
@@ -127,7 +134,7 @@ class MessageFiles(FoundFiles, RecordSource):
             if (wrong := self.misplaced(file)) is not None:
                 yield Aside(file, wrong)
                 continue
-            full = _encoded(spark, file)
+            full = encoded_path(spark, file)
             place = {ORIGIN: self._origin(file, full), FULL_ORIGIN: full, LANDED: file.landed}
             with new_parquet(folder / f"{nth}.parquet", _FOUND) as written:
                 for message in _in_tables(self._messages(file), place, written.write_table):
@@ -171,9 +178,3 @@ def _divided(piece: Slice) -> _DividedSlice:
     if not isinstance(piece, _DividedSlice):
         raise TypeError(f"a {type(piece).__name__} has no messages")
     return piece
-
-
-def _encoded(spark: SparkSession, file: SourceFile) -> str:
-    """The path of a file as Spark writes it in rows."""
-    paths: Any = spark._jvm.org.apache.spark.paths.SparkPath  # type: ignore[union-attr]
-    return str(paths.fromPathString(file.path).urlEncoded())

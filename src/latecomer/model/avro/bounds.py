@@ -16,6 +16,7 @@ from typing import Literal
 
 from latecomer.model.avro.namespaces import NOWHERE, in_namespaces
 from latecomer.model.avro.types import (
+    SIZES,
     Array,
     Enum,
     Field,
@@ -46,7 +47,6 @@ _MOST_STEPS = 100_000
 _NOTHING = Field("deeper", Union(()))
 """Of a union without branches there is no value."""
 _WORD = 2**64 - 1
-_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 
 
 Walked = Literal["whole", "deeper", "damaged", "longer"]
@@ -240,7 +240,7 @@ class _Walk:
             case Primitive(kind="string" | "bytes"):
                 self._skip(self._number())
             case Primitive():
-                self._skip(_SIZES[found.kind])
+                self._skip(SIZES[found.kind])
             case Union():
                 nth = self._number()
                 self._require(0 <= nth < len(found.branches))

@@ -10,6 +10,7 @@ from itertools import chain, repeat
 from typing import Any
 
 from latecomer.model.avro.types import (
+    SIZES,
     Array,
     Enum,
     Fixed,
@@ -23,7 +24,6 @@ from latecomer.model.avro.types import (
 
 _SKIP, _NUMBER, _TEXT, _UNION, _NAMED, _BLOCKS = range(6)
 """Steps over a value: so many bytes, a number, a text with its length, one of several branches, a record, items."""
-_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _MOST_INLINED = 16
 """A record of more steps is written down once."""
 _DEEPEST = 100_000
@@ -107,7 +107,7 @@ class Ends:
             case Primitive(kind="string" | "bytes"):
                 return ((_TEXT, None),)
             case Primitive():
-                size = _SIZES[found.kind]
+                size = SIZES[found.kind]
                 return ((_SKIP, size),) if size else ()
             case Union():
                 return ((_UNION, tuple(map(self._steps, found.branches))),)

@@ -17,6 +17,10 @@ from latecomer.model.schemas.mistakes import Step
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 
+SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+"""Of primitives whose values all have so many bytes."""
+
+
 @dataclass(frozen=True)
 class Json:
     """A JSON value. Two are equal if they are written alike: 1, 1.0 and true differ, the order of keys does not."""
