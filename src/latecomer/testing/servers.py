@@ -9,6 +9,7 @@ started from binaries that are on the machine. Both are made to start quickly an
 
 from __future__ import annotations
 
+import atexit
 import base64
 import contextlib
 import os
@@ -252,12 +253,30 @@ def running_postgres(binaries: Path | None = None, durable: bool = False) -> Ite
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, and that no connection is given by chance while a server is down."""
-    with contextlib.ExitStack() as stack:
-        found: list[int] = []
-        while len(found) < count:
-            port = random.randrange(10_000, 16_000)  # noqa: S311
-            with contextlib.suppress(OSError):
-                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
-                found.append(port)
-        return found
+    """Ports that nobody listens on, that no connection is given by chance while a server is down, and that nobody else
+    is given until this process ends."""
+    found: list[int] = []
+    while len(found) < count:
+        port = random.randrange(10_000, 16_000)  # noqa: S311
+        if _is_claimed(port):
+            found.append(port)
+    return found
+
+
+_claims = contextlib.ExitStack()
+atexit.register(_claims.close)
+
+
+def _is_claimed(port: int) -> bool:
+    """Whether the port is ours from now on: servers need that of TCP, so that of UDP is the claim."""
+    here = ("127.0.0.1", port)
+    claim = socket.socket(type=socket.SOCK_DGRAM)
+    try:
+        claim.bind(here)
+        with socket.socket() as server:
+            server.bind(here)
+    except OSError:
+        claim.close()
+        return False
+    _claims.enter_context(claim)
+    return True
