@@ -28,11 +28,9 @@ from latecomer.spark.packages import avro_reader, kafka_connector, with_jars
 from latecomer.spark.session import build_session
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "registry"))
-
-from registry_kit import beside
 
 from kafka_kit import Broker
+from registry.registry_kit import beside
 
 PARTITIONS, FILES = 8, 8
 COLUMNS = {"at": "timestamp", "tower": "string", "merchant": "string", "paise": "bigint", "status": "string"}

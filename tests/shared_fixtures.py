@@ -32,6 +32,7 @@ from latecomer.spark.packages import avro_reader, jars, joined, kafka_connector,
 from latecomer.spark.session import build_session
 from latecomer.store import failpoints
 from postgres_kit import Postgres, required_binaries, running
+from registry.registry_kit import Server, beside
 
 # Latecomer starts no Python workers: Spark would take them from whatever python3 is on the PATH.
 os.environ["PYSPARK_PYTHON"] = "/no/python/worker/is/needed"
@@ -151,6 +152,13 @@ def kafka(kafka_jars: None, tmp_path_factory: pytest.TempPathFactory) -> kafka_k
     """A broker for tests with topics of their own, shared by all test processes of a run."""
     base = tmp_path_factory.getbasetemp()
     return kafka_kit.shared_broker((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kafka")
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[Server]:
+    """A registry of the test's own, without tokens."""
+    with beside(tmp_path / "registry.db") as running:
+        yield running
 
 
 @pytest.fixture

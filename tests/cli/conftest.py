@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from cli_kit import PIPELINE, Cli, Lake, calling, pane
+from cli.cli_kit import PIPELINE, Cli, Lake, calling, pane
 
 
 @pytest.fixture

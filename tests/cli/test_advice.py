@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import typer
-from cli_kit import Cli, Lake, pane
 
 import latecomer
+from cli.cli_kit import Cli, Lake, pane
 from latecomer.after.rebuild.rebuilding import _opened
 from latecomer.cli import app
 from latecomer.errors import LatecomerError, PipelineError, StoreMismatch

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_kit import Cli, Lake, rows_of
 
 from after.advise.advise_kit import SECOND, rows, written
+from cli.cli_kit import Cli, Lake, rows_of
 from latecomer import load_pipeline
 
 EVIL = "boo\x1b]0;title\x07\x9b6n\u202e[red]!"

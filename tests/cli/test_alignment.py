@@ -6,8 +6,8 @@ import json
 from datetime import timedelta
 
 import pyarrow as pa
-from cli_kit import MINUTE, NOON, Cli, Lake
 
+from cli.cli_kit import MINUTE, NOON, Cli, Lake
 from latecomer.after.reading.reader import Reader
 from latecomer.model.strategies import Bounded, Head
 from latecomer.store.layout import WATERMARKS

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cli.cli_kit import calling
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "registry"))
-
-from registry_kit import Server, beside
+from registry.registry_kit import Server
 
 FIELDS = [
     {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
@@ -32,11 +27,9 @@ outputs: {{minutes: {{window: {{tumbling: 1m}}, aggregates: {{paise: sum(paise)}
 
 
 @pytest.fixture
-def registry(tmp_path: Path) -> Iterator[Server]:
-    pytest.importorskip("fastapi")
-    with beside(tmp_path / "registry.db") as running:
-        running.asking.register("payments-value", SCHEMA)
-        yield running
+def registry(registry: Server) -> Server:
+    registry.asking.register("payments-value", SCHEMA)
+    return registry
 
 
 def written(folder: Path, avro: str) -> str:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from cli_kit import ON_SPARK, VERBS, Cli, Lake, words
 
+from cli.cli_kit import ON_SPARK, VERBS, Cli, Lake, words
 from latecomer.errors import StoreError
 from latecomer.store.recovery import require_unbroken
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from cli_kit import MINUTE, NOON, Cli, Lake, pane
+
+from cli.cli_kit import MINUTE, NOON, Cli, Lake, pane
 
 
 def late(minute: int, paise: int, merchant: str = "a") -> dict[str, object]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cli_kit import Cli, Lake, pane
 from pyspark.sql import SparkSession
 
+from cli.cli_kit import Cli, Lake, pane
 from latecomer.config.load import load_pipeline
 from latecomer.running import run
 

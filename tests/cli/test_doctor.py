@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_kit import PIPELINE, Cli, Lake, pane
 
+from cli.cli_kit import PIPELINE, Cli, Lake, pane
 from kafka_kit import Client
 from latecomer.cli import doctor
 from latecomer.fast import VARIABLE

@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import yaml
-from cli_kit import MINUTE, NOON, PIPELINE, Cli, Lake, at, rows_of
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import latecomer
+from cli.cli_kit import MINUTE, NOON, PIPELINE, Cli, Lake, at, rows_of
 from examples_kit import drawn
 from latecomer import NoStore, PipelineError, Reader
 from latecomer.store.coverage import EVENTS, REMOVALS, kind_of_removal, removals

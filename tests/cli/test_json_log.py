@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_kit import Cli
 from pyspark.sql import SparkSession
 
+from cli.cli_kit import Cli
 from latecomer.cli.json_log import JsonDisplay
 from latecomer.cli.steps import current, reporting
 from latecomer.errors.redacting import conceal

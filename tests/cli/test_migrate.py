@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import sys
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -13,35 +11,28 @@ from typing import Any
 
 import pytest
 import yaml
-from cli_kit import Cli
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "registry"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "model" / "migrations"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "after" / "migrate"))
-
-from migration_kit import RIDE, avro, pricing, text
-from registry_kit import Server, beside
-from rides_kit import MIXED, NOON, log, ride, rides
-
+from after.migrate.rides_kit import MIXED, NOON, log, ride, rides
+from cli.cli_kit import Cli
 from latecomer.config.load import load_pipeline
 from latecomer.model.durations import to_micros
 from latecomer.registry.client import Client
 from latecomer.registry.tokens import Scope, add_token, new_token
 from latecomer.sink.keeper import check_sinks
 from latecomer.store.store import Store, open_store
+from model.migrations.migration_kit import RIDE, avro, pricing, text
+from registry.registry_kit import Server, beside
 
-pytest.importorskip("fastapi")
 AT_ONCE = {"expand": "0s", "dual_write": "0s", "migrate": "0s"}
 NEVER = "2099-01-01T00:00:00Z"
 
 
 @pytest.fixture
-def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def registry(registry: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     for name in ("LATECOMER_REGISTRY_URL", "LATECOMER_REGISTRY_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    with beside(tmp_path / "registry.db") as running:
-        running.asking.register("rides-value", text(RIDE))
-        yield running
+    registry.asking.register("rides-value", text(RIDE))
+    return registry
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from cli_kit import ON_SPARK, VERBS, Cli, Lake, words
 
+from cli.cli_kit import ON_SPARK, VERBS, Cli, Lake, words
 from latecomer.store.store import definition_of
 
 EVIL = "reflect('java.lang.System', 'exit', 1) is null"

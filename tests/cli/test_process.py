@@ -8,9 +8,9 @@ import sys
 from typing import Any
 
 import pytest
-from cli_kit import Lake, pane
 
 from after.advise.advise_kit import written
+from cli.cli_kit import Lake, pane
 
 PROGRAM = "import sys; from latecomer.cli import main; main()"
 

@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from cli_kit import MINUTE, NOON
 
+from cli.cli_kit import MINUTE, NOON
 from latecomer.cli.options import Format
 from latecomer.cli.progress import (
     Totals,

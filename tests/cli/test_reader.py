@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_kit import MINUTE, NOON, PIPELINE, Lake, at, pane
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake, at, pane
 from examples_kit import drawn
 from latecomer.after.reading.reader import Reader
 from latecomer.errors import NoStore, PipelineError, StoreMismatch

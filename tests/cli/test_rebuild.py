@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_kit import NOON, Cli, Lake
 
+from cli.cli_kit import NOON, Cli, Lake
 from latecomer.store.rebuilds import Rebuilds, Record
 
 SCHEDULE = "schedule:\n  minute_totals: {every: 15m, last: 4h}\n  by_shop: {cron: '30 3 * * *', last: 2d}\n"

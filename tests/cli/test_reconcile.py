@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_kit import MINUTE, NOON, Cli, Lake, pane
+
+from cli.cli_kit import MINUTE, NOON, Cli, Lake, pane
 
 HEAD = "window_start,merchant,paise,payments"
 START = "2026-04-25T12:0{}:00Z"

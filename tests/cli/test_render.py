@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from cli_kit import NOON
 
+from cli.cli_kit import NOON
 from latecomer.cli.options import ALL, Format
 from latecomer.cli.render import moment_in_words, show
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_kit import Cli, Lake
+
+from cli.cli_kit import Cli, Lake
 
 WRONG = {
     "watermark.dely=2m": ("watermark.dely: unknown key", "did you mean delay?"),

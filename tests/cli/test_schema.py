@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
-from cli_kit import PIPELINE, Cli
 
+from cli.cli_kit import PIPELINE, Cli
 from latecomer.config.jsonschema import DIALECT, pipeline_schema
 from latecomer.config.load import parse_pipeline
 from latecomer.errors import PipelineError
@@ -115,7 +115,7 @@ MINUTES = "outputs.minute_totals"
         ("watermark", {"strategy": "adaptive", "completeness": 1, "at_least": "5s", "at_most": "1h"}),
         ("watermark", {"strategy": "punctuated", "where": "paise = 0", "delay": "1s"}),
         ("watermark", {"strategy": "punctuated", "marker": "event_time"}),
-        ("watermark", {"strategy": "cli_kit_rules:Own", "options": {"patience": 3}, "idle_after": "2m"}),
+        ("watermark", {"strategy": "cli.cli_kit_rules:Own", "options": {"patience": 3}, "idle_after": "2m"}),
         (f"{MINUTES}.window", {"tumbling": "1d", "offset": "-6h", "zone": "Asia/Kolkata"}),
         (f"{MINUTES}.window", {"tumbling": "1m", "offset": 0}),
         (f"{MINUTES}.allowed_lateness", 0),
@@ -145,7 +145,7 @@ MINUTES = "outputs.minute_totals"
         ("dead_letters_to", [{"sqlite": "x.db"}, {"parquet": {"path": "p", "on_outage": "stop"}}]),
         (
             f"{MINUTES}.sinks",
-            [{"cli_kit_rules:Board": "x"}, {"delta": {"path": "d", "on_outage": "stop", "max_behind": 1}}],
+            [{"cli.cli_kit_rules:Board": "x"}, {"delta": {"path": "d", "on_outage": "stop", "max_behind": 1}}],
         ),
         (f"{MINUTES}.window", {"sliding": "5m", "every": "1m", "offset": "30s"}),
         (f"{MINUTES}.window", {"session": "30m"}),
@@ -205,8 +205,8 @@ def test_what_the_loader_takes_the_schema_takes(path: str, value: Any) -> None:
         ("watermark", {"strategy": "adaptive", "completeness": 0}),
         ("watermark", {"strategy": "adaptive", "resolution": "0s"}),
         ("watermark", {"strategy": "punctuated", "mark": "paise"}),
-        ("watermark", {"strategy": "cli_kit_rules:Own", "patience": 3}),
-        ("watermark", {"strategy": "cli_kit_rules:"}),
+        ("watermark", {"strategy": "cli.cli_kit_rules:Own", "patience": 3}),
+        ("watermark", {"strategy": "cli.cli_kit_rules:"}),
         (f"{MINUTES}.window", {"tumbling": "0s"}),
         (f"{MINUTES}.window", {"tumbling": 60}),
         (f"{MINUTES}.window", "1m"),

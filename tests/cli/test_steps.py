@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli_kit import Lake, pane
 
+from cli.cli_kit import Lake, pane
 from latecomer.cli import steps
 from latecomer.cli.steps import reporting
 

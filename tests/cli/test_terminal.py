@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_kit import PIPELINE, VERBS, Cli, Lake, pane, rows_of, words
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli.cli_kit import PIPELINE, VERBS, Cli, Lake, pane, rows_of, words
 from latecomer.cli.terminal import csv_cell, escape_formulas, harmless, harmless_lines
 
 ORDERS = ["\x1b]0;title\x07", "\x9b6n", "\x1bPq", "\u202e", "\u2066", "\u200f", "\x7f", "\x08"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_kit import Cli
+
+from cli.cli_kit import Cli
 
 PIPELINE = """\
 name: upi

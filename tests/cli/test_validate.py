@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cli_kit import NOON, PIPELINE, Cli, Lake
 
+from cli.cli_kit import NOON, PIPELINE, Cli, Lake
 from latecomer import load_pipeline
 from latecomer.errors import StoreMismatch
 from latecomer.store.store import Store, source_columns
@@ -189,7 +189,7 @@ def test_a_file_that_is_not_there(tmp_path: Path, cli: Cli) -> None:
             "the newest event time where paise = 0 less 1s",
         ),
         ("{strategy: punctuated, marker: tower}", "the newest mark in tower"),
-        ("{strategy: 'cli_kit_rules:Own'}", "as cli_kit_rules:Own decides"),
+        ("{strategy: 'cli.cli_kit_rules:Own'}", "as cli.cli_kit_rules:Own decides"),
     ],
 )
 def test_every_strategy_is_told_in_words(undeclared: Path, cli: Cli, watermark: str, words: str) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-import cli_kit
 import pytest
 import typer
 
 import latecomer.cli
+from cli import cli_kit
 from latecomer.cli import app
 from latecomer.cli.verbs import VERBS
 

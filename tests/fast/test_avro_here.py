@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import struct
-import sys
 from collections import Counter
 from contextlib import suppress
 from decimal import Decimal
@@ -33,13 +32,10 @@ from latecomer.fast import VARIABLE, Declined
 from latecomer.model.avro import Reading, Value, parse_schema, reading
 from latecomer.model.types import is_decimal, scale_of
 from latecomer.running import run
+from registry.registry_kit import beside
 from source.avro_source_kit import FIRST, THIRD, avro_pipeline, framed, payment, record
 from source.kafka_source_kit import logged, totals
 from source.test_avro_values import decoded, decoder
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "registry"))
-
-from registry_kit import beside
 
 WRITERS = 4
 HEAD = struct.pack(">bI", 0, 7)
@@ -368,7 +364,6 @@ def test_both_ways_leave_the_same_log(
 ) -> None:
     """Of writers with another unit, another name, records within, and a dead letter in one batch of three."""
     topic = kafka.create_topic(partitions=2)
-    pytest.importorskip("fastapi")
     with beside(tmp_path / "registry.db") as registry:
         one, two = (registry.asking.register(f"s{nth}", record(each)) for nth, each in enumerate((OLD, NEW)))
         rows = [

@@ -17,7 +17,6 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
-from registry_kit import fresh, record
 
 from kafka_kit import Client as Kafka
 from latecomer.after.reading.reader import Reader
@@ -29,6 +28,7 @@ from latecomer.registry.records import Definition, Reference
 from latecomer.running import run
 from latecomer.spark.cache import cache_folder
 from latecomer.testing.servers import free_ports
+from registry.registry_kit import fresh, record
 from source import avro_source_kit as kit
 from source.kafka_source_kit import logged
 

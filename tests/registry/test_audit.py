@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from registry_kit import Asking, Server, beside, record
 
 from latecomer.registry.tokens import Scope, add_token, new_token
+from registry.registry_kit import Asking, Server, beside, record
 
 ONE, TWO = record("id:long"), record("id:long", "x:int=0")
 
@@ -19,8 +19,8 @@ def told(entries: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return [(e["action"], e["subject"], e["version"], e["before"], e["after"]) for e in entries]
 
 
-def test_every_change_is_told(own: Server) -> None:
-    ask = own.asking
+def test_every_change_is_told(registry: Server) -> None:
+    ask = registry.asking
     ask.register("a", ONE)
     ask.register("a", ONE)
     ask.refused("POST", "/subjects/a/versions", {"schema": record("id:string")})
@@ -73,8 +73,8 @@ def test_it_names_the_token(tmp_path: Path) -> None:
     assert secret.encode() not in stored
 
 
-def test_it_is_only_added_to(own: Server, tmp_path: Path) -> None:
-    own.asking.register("a", ONE)
+def test_it_is_only_added_to(registry: Server, tmp_path: Path) -> None:
+    registry.asking.register("a", ONE)
     with sqlite3.connect(tmp_path / "registry.db") as database:
         for statement in ("UPDATE registry_audit SET who = 'bo'", "DELETE FROM registry_audit"):
             with pytest.raises(sqlite3.IntegrityError, match="only added to"):
@@ -82,14 +82,14 @@ def test_it_is_only_added_to(own: Server, tmp_path: Path) -> None:
     database.close()
 
 
-def test_a_change_and_its_entry_are_one(own: Server, tmp_path: Path) -> None:
+def test_a_change_and_its_entry_are_one(registry: Server, tmp_path: Path) -> None:
     """Where the entry cannot be written, nothing is changed."""
-    own.asking.register("a", ONE)
+    registry.asking.register("a", ONE)
     with sqlite3.connect(tmp_path / "registry.db") as database:
         database.execute(
             "CREATE TRIGGER full BEFORE INSERT ON registry_audit BEGIN SELECT RAISE(ABORT, 'no room'); END"
         )
     database.close()
-    refused = own.asking.refused("POST", "/subjects/a/versions", {"schema": TWO})
+    refused = registry.asking.refused("POST", "/subjects/a/versions", {"schema": TWO})
     assert (refused.status, refused.code) == (500, 50001)
-    assert own.asking.get("/subjects/a/versions") == [1]
+    assert registry.asking.get("/subjects/a/versions") == [1]

@@ -7,17 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from registry_kit import Server, beside, fresh, record
-
-pytest.importorskip("fastavro")
-pytest.importorskip("cachetools")
-
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from latecomer.registry.tokens import Scope, add_token, new_token
+from registry.registry_kit import Server, beside, fresh, record
 
 ONE, TWO = record("id:long"), record("id:long", 'note:string=""')
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from registry_kit import Asking, Server, record
+from registry.registry_kit import Asking, Server, record
 
 ONE, TWO, OTHER = record("id:long"), record("id:long", "note:string?"), record("id:string")
 
@@ -62,8 +62,8 @@ def test_a_subject_is_deleted_with_its_level_and_mode(ask: Asking, subject: str)
     assert subject not in ask.get("/subjects?deleted=true")
 
 
-def test_an_id_means_one_schema_for_ever(own: Server) -> None:
-    ask = own.asking
+def test_an_id_means_one_schema_for_ever(registry: Server) -> None:
+    ask = registry.asking
     number = ask.register("a", ONE)
     for query in ("", "?permanent=true"):
         ask("DELETE", f"/subjects/a{query}")
@@ -73,8 +73,8 @@ def test_an_id_means_one_schema_for_ever(own: Server) -> None:
     assert ask.get("/subjects/a/versions") == [1]
 
 
-def test_a_name_that_came_to_mean_another_schema_makes_another_id(own: Server) -> None:
-    ask = own.asking
+def test_a_name_that_came_to_mean_another_schema_makes_another_id(registry: Server) -> None:
+    ask = registry.asking
     ask.register("coin", record("paise:long", name="Coin"))
     order = record("paid:Coin")
     references = [{"name": "Coin", "subject": "coin", "version": 1}]

@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from registry_kit import SENT, Asking, Server, beside, environment, record, serving
 
 from latecomer.cli import main
+from registry.registry_kit import SENT, Asking, Server, beside, environment, record, serving
 
 ONE = record("id:long")
 
@@ -33,32 +33,32 @@ def numbered(number: int) -> str:
     return record("id:long", f"f{number}:int=0", name=f"R{number}")
 
 
-def test_a_hundred_registrations_of_one_schema_are_one(own: Server) -> None:
+def test_a_hundred_registrations_of_one_schema_are_one(registry: Server) -> None:
     start = threading.Barrier(100)
 
     def register(number: int) -> int:
         start.wait(30)
-        return own.asking.register("parallel", ONE)
+        return registry.asking.register("parallel", ONE)
 
     with ThreadPoolExecutor(100) as pool:
         ids = list(pool.map(register, range(100)))
     assert set(ids) == {1}
-    assert own.asking.get("/subjects/parallel/versions") == [1]
-    assert len(own.asking.get("/audit")) == 1
+    assert registry.asking.get("/subjects/parallel/versions") == [1]
+    assert len(registry.asking.get("/audit")) == 1
 
 
-def test_parallel_registrations_of_many_schemas_have_numbers_of_their_own(own: Server) -> None:
+def test_parallel_registrations_of_many_schemas_have_numbers_of_their_own(registry: Server) -> None:
     def register(number: int) -> tuple[int, int]:
-        return number, own.asking.register(f"s{number % 7}", numbered(number // 7))
+        return number, registry.asking.register(f"s{number % 7}", numbered(number // 7))
 
-    own.asking("PUT", "/config", {"compatibility": "NONE"})
+    registry.asking("PUT", "/config", {"compatibility": "NONE"})
     with ThreadPoolExecutor(100) as pool:
         found = dict(pool.map(register, [*range(70), *range(70)]))
     ids = {number // 7: found[number] for number in found}
     assert len(set(ids.values())) == 10
     assert sorted(set(ids.values())) == list(range(1, 11))
     for subject in range(7):
-        assert own.asking.get(f"/subjects/s{subject}/versions") == list(range(1, 11))
+        assert registry.asking.get(f"/subjects/s{subject}/versions") == list(range(1, 11))
 
 
 def test_two_processes_share_a_file(tmp_path: Path) -> None:
@@ -128,10 +128,10 @@ def test_asked_to_stop_it_stops(tmp_path: Path) -> None:
 # Starting
 
 
-def test_a_port_in_use(own: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, said = refused_start(capsys, "--store", tmp_path / "other.db", "--port", own.asking.port)
+def test_a_port_in_use(registry: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, said = refused_start(capsys, "--store", tmp_path / "other.db", "--port", registry.asking.port)
     assert status == 1
-    assert f"port {own.asking.port} of 127.0.0.1 is in use" in said
+    assert f"port {registry.asking.port} of 127.0.0.1 is in use" in said
     assert "--port" in said
 
 
@@ -191,16 +191,16 @@ def test_a_later_version_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "later version" in refused_start(capsys, "--port", 0, "--store", tmp_path / "r.db")[1]
 
 
-def test_a_file_that_is_gone_takes_nothing_with_it(own: Server, tmp_path: Path) -> None:
+def test_a_file_that_is_gone_takes_nothing_with_it(registry: Server, tmp_path: Path) -> None:
     """What would be written to a file without a name is not acknowledged."""
-    own.asking.register("a", ONE)
+    registry.asking.register("a", ONE)
     (tmp_path / "registry.db").rename(tmp_path / "moved.db")
-    refused = own.asking.refused("POST", "/subjects/b/versions", {"schema": ONE})
+    refused = registry.asking.refused("POST", "/subjects/b/versions", {"schema": ONE})
     assert (refused.status, refused.code) == (500, 50001)
     assert str(tmp_path) not in refused.message
-    assert own.asking("GET", "/health").status == 503
+    assert registry.asking("GET", "/health").status == 503
     (tmp_path / "moved.db").rename(tmp_path / "registry.db")
-    assert own.asking.get("/subjects") == ["a"]
+    assert registry.asking.get("/subjects") == ["a"]
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
@@ -216,9 +216,9 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     assert "pip install 'latecomer[registry]'" in done.stderr
 
 
-def test_somebody_who_goes_away_in_the_middle(own: Server) -> None:
+def test_somebody_who_goes_away_in_the_middle(registry: Server) -> None:
     for _ in range(20):
-        with socket.create_connection((own.asking.host, own.asking.port), timeout=10) as line:
+        with socket.create_connection((registry.asking.host, registry.asking.port), timeout=10) as line:
             head = f"POST /subjects/a/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: {SENT}\r\n"
             line.sendall(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
-    assert own.asking.get("/subjects") == []
+    assert registry.asking.get("/subjects") == []

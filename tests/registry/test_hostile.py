@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from registry_kit import SENT, Asking, record
+
+from registry.registry_kit import SENT, Asking, record
 
 ONE = record("id:long")
 RECURSIVE = json.dumps(

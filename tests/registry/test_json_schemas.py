@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
-from registry_kit import Asking, Server, fresh
+
+from registry.registry_kit import Asking, Server, fresh
 
 ORDER = {
     "type": "object",

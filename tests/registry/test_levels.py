@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from registry_kit import Asking, record
 
 from latecomer.model.avro import Level
+from registry.registry_kit import Asking, record
 
 PLAIN = record("id:long")
 WITH_DEFAULT = record("id:long", 'note:string=""')

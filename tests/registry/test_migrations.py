@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,11 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from registry_kit import Server, beside, fresh
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "model" / "migrations"))
-
-from migration_kit import DAY, NOW, RIDE, USER, made, pricing, rename, text
 
 from latecomer.errors import RegistryError
 from latecomer.model.durations import to_moment
@@ -30,6 +24,8 @@ from latecomer.registry.migrating import Change
 from latecomer.registry.records import Actor, Definition, Deleted, Mode
 from latecomer.registry.refusals import Refused
 from latecomer.registry.tokens import Scope, add_token, new_token
+from model.migrations.migration_kit import DAY, NOW, RIDE, USER, made, pricing, rename, text
+from registry.registry_kit import Server, beside, fresh
 
 ANA = Actor("ana", "10.0.0.1")
 

@@ -9,13 +9,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from registry_kit import Asking, Server, beside, fresh, record
 
 from latecomer.errors import RegistryError, RegistryOutage
 from latecomer.model.avro import Level
 from latecomer.registry.client import Client
 from latecomer.registry.records import Definition, Deleted, Reference
 from latecomer.registry.tokens import Scope, add_token, new_token
+from registry.registry_kit import Asking, Server, beside, fresh, record
 
 ONE, TWO = record("id:long"), record("id:long", "x:int=0")
 

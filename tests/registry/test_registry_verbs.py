@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from registry_kit import Asking, Server, beside, fresh, record
 
 from latecomer.cli import main
 from latecomer.registry.tokens import Tokens
+from registry.registry_kit import Asking, Server, beside, fresh, record
 
 ONE, TWO, OTHER = record("id:long"), record("id:long", "x:int=0"), record("id:string")
 
@@ -85,11 +85,11 @@ def test_files_may_refer_to_each_other(cli: Cli, server: Server, tmp_path: Path)
     assert "Nowhere" in out
 
 
-def test_naming_rules_are_checked(cli: Cli, own: Server, tmp_path: Path) -> None:
-    own.asking("PUT", "/naming", {"rules": [{"subjects": "pay.*"}], "others": "refuse"})
+def test_naming_rules_are_checked(cli: Cli, registry: Server, tmp_path: Path) -> None:
+    registry.asking("PUT", "/naming", {"rules": [{"subjects": "pay.*"}], "others": "refuse"})
     (tmp_path / "other.avsc").write_text(ONE)
     (tmp_path / "pay.orders.avsc").write_text(ONE)
-    status, out, _ = cli("check", tmp_path, "--url", own.url)
+    status, out, _ = cli("check", tmp_path, "--url", registry.url)
     assert status == 1
     assert "fits no naming rule" in out
     assert len(out.splitlines()) == 1
@@ -131,15 +131,15 @@ def test_a_folder_without_schemas(cli: Cli, server: Server, tmp_path: Path) -> N
 # dry-run
 
 
-def test_what_a_stricter_level_would_have_refused(cli: Cli, own: Server, tmp_path: Path) -> None:
-    ask = own.asking
+def test_what_a_stricter_level_would_have_refused(cli: Cli, registry: Server, tmp_path: Path) -> None:
+    ask = registry.asking
     ask("PUT", "/config", {"compatibility": "NONE"})
     for each in (ONE, TWO, OTHER):
         ask.register("a", each)
     ask.register("b", ONE)
     ask.register("b", TWO)
     ask("DELETE", "/subjects/a/versions/3")
-    for options in (("--url", own.url), ("--store", tmp_path / "registry.db")):
+    for options in (("--url", registry.url), ("--store", tmp_path / "registry.db")):
         status, out, err = cli("dry-run", "--level", "full", *options)
         assert status == 1
         assert len(out.splitlines()) == 2
@@ -155,10 +155,10 @@ def test_what_a_stricter_level_would_have_refused(cli: Cli, own: Server, tmp_pat
 # audit and tokens
 
 
-def test_the_audit_is_printed(cli: Cli, own: Server, tmp_path: Path) -> None:
-    own.asking.register("a", ONE)
-    own.asking("PUT", "/config/b", {"compatibility": "NONE"})
-    for options in (("--url", own.url), ("--store", tmp_path / "registry.db")):
+def test_the_audit_is_printed(cli: Cli, registry: Server, tmp_path: Path) -> None:
+    registry.asking.register("a", ONE)
+    registry.asking("PUT", "/config/b", {"compatibility": "NONE"})
+    for options in (("--url", registry.url), ("--store", tmp_path / "registry.db")):
         status, out, _ = cli("audit", *options)
         assert status == 0
         assert "anonymous" in out

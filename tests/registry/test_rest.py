@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from registry_kit import SENT, Asking, fresh, record
+
+from registry.registry_kit import SENT, Asking, Server, fresh, record
 
 ONE, TWO = record("id:long"), record("id:long", "note:string?")
 
@@ -268,8 +269,8 @@ def test_compatibility_sees_through_references(ask: Asking, subject: str) -> Non
     assert "long is written, and string is read" in found.message
 
 
-def test_references_do_not_lead_on_for_ever(own: Any) -> None:
-    ask = own.asking
+def test_references_do_not_lead_on_for_ever(registry: Server) -> None:
+    ask = registry.asking
     ask.register("s0", record("x:int", name="R0"))
     for number in range(1, 60):
         references = [{"name": f"R{number - 1}", "subject": f"s{number - 1}", "version": 1}]

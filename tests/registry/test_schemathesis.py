@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from registry_kit import Server, environment
 
-pytest.importorskip("schemathesis")
+from registry.registry_kit import Server, environment
+
 CHECKS = (
     "not_a_server_error",
     "status_code_conformance",
@@ -19,11 +19,11 @@ CHECKS = (
 
 
 @pytest.mark.long
-def test_the_whole_api_under_schemathesis(own: Server, tmp_path: Path) -> None:
+def test_the_whole_api_under_schemathesis(registry: Server, tmp_path: Path) -> None:
     done = subprocess.run(
         [
             *(sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()"),
-            *("run", f"{own.url}/openapi.json", "--checks", ",".join(CHECKS)),
+            *("run", f"{registry.url}/openapi.json", "--checks", ",".join(CHECKS)),
             *("--phases", "examples,coverage,fuzzing", "--max-examples", "30", "--continue-on-failure"),
         ],
         capture_output=True,
@@ -33,4 +33,4 @@ def test_the_whole_api_under_schemathesis(own: Server, tmp_path: Path) -> None:
         timeout=900,
     )
     assert done.returncode == 0, done.stdout[-5000:]
-    assert own.asking.get("/health") == {"status": "ok"}
+    assert registry.asking.get("/health") == {"status": "ok"}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from registry_kit import Asking, Server, record
+
+from registry.registry_kit import Asking, Server, record
 
 ONE, OTHER = record("id:long"), record("id:string")
 
 
-def test_levels_of_the_registry_and_of_a_subject(own: Server) -> None:
-    ask = own.asking
+def test_levels_of_the_registry_and_of_a_subject(registry: Server) -> None:
+    ask = registry.asking
     assert ask.get("/config") == {"compatibilityLevel": "BACKWARD"}
     assert ask("PUT", "/config", {"compatibility": "none"}).body == {"compatibility": "NONE"}
     assert ask.get("/config") == {"compatibilityLevel": "NONE"}
@@ -75,8 +76,8 @@ def test_readonly(ask: Asking, subject: str) -> None:
     assert ask("DELETE", f"/subjects/{subject}").body == [1]
 
 
-def test_modes_of_the_registry(own: Server) -> None:
-    ask = own.asking
+def test_modes_of_the_registry(registry: Server) -> None:
+    ask = registry.asking
     ask.register("a", ONE)
     assert ask.get("/mode") == {"mode": "READWRITE"}
     ask("PUT", "/mode", {"mode": "READONLY"})
@@ -90,8 +91,8 @@ def test_modes_of_the_registry(own: Server) -> None:
     assert ask.get("/mode") == {"mode": "READWRITE"}
 
 
-def test_import_keeps_the_ids_of_elsewhere(own: Server) -> None:
-    ask = own.asking
+def test_import_keeps_the_ids_of_elsewhere(registry: Server) -> None:
+    ask = registry.asking
     ask.register("there", ONE)
     assert ask.refused("PUT", "/mode", {"mode": "IMPORT"}).code == 42205
     assert ask.refused("PUT", "/mode/there", {"mode": "IMPORT"}).code == 42205
@@ -141,8 +142,8 @@ def test_who_owns_a_subject(ask: Asking, subject: str) -> None:
     assert ask.refused("PUT", f"/about/{subject}", {"metadata": {"a": 1}}).status == 422
 
 
-def test_naming_rules(own: Server) -> None:
-    ask = own.asking
+def test_naming_rules(registry: Server) -> None:
+    ask = registry.asking
     ask.register("old", ONE)
     rules = [{"subjects": "pay.*-value", "owner": "pay@shop.example"}, {"subjects": "*-key"}]
     naming = {"rules": rules, "others": "refuse"}

@@ -9,7 +9,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from registry_kit import record, serving
 
 from latecomer.errors import RegistryError
 from latecomer.model.avro import Level
@@ -21,6 +20,7 @@ from latecomer.registry.names import Naming, NamingRule
 from latecomer.registry.records import Actor, Definition, Deleted, Mode, Reference
 from latecomer.registry.refusals import Refused
 from postgres_kit import PASSWORD, Postgres
+from registry.registry_kit import record, serving
 
 ANA = Actor("ana", "10.0.0.1")
 NUMBERS = count()

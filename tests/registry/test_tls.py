@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from registry_kit import record, serving
 
 from latecomer.errors import RegistryError, RegistryOutage
 from latecomer.registry.client import Client
 from latecomer.registry.records import Definition
 from latecomer.registry.serving import require_certificate
+from registry.registry_kit import record, serving
 from tls_kit import Authority
 
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from registry_kit import Asking, Server, beside, record, serving
 
 from latecomer.cli import main
 from latecomer.errors import RegistryError
 from latecomer.registry.serving import require_safe
 from latecomer.registry.tokens import ENVIRONMENT, Scope, Token, Tokens, add_token, new_token, read_tokens
+from registry.registry_kit import Asking, Server, beside, record, serving
 
 ONE, TWO = record("id:long"), record("id:long", "x:int=0")
 SECRETS = {scope: new_token(f"token-{scope.word}", scope) for scope in Scope}

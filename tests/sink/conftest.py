@@ -1,16 +1,12 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from sink_kit import TARGET, Place, let_go, rows_of_delta, rows_of_postgres, rows_of_sqlite
-
 from postgres_kit import Postgres
+from sink.sink_kit import TARGET, Place, let_go, rows_of_delta, rows_of_postgres, rows_of_sqlite
 
 
 @pytest.fixture(autouse=True)

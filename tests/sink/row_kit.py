@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from sink_kit import lines_of, rows_of_delta, rows_of_sqlite
 
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
 from latecomer.values import json_rows
+from sink.sink_kit import lines_of, rows_of_delta, rows_of_sqlite
 
 
 def of_reader(pipeline: Pipeline, which: str) -> pa.Table:

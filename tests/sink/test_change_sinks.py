@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sink_kit import SHAPE, apply, crashing, insert, lines_of, opened, retract, shape_of, table_of
 
 from latecomer.errors import SinkError
+from sink.sink_kit import SHAPE, apply, crashing, insert, lines_of, opened, retract, shape_of, table_of
 
 KINDS = pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from sink_kit import SHAPE, apply, insert, opened, retract, rows_of_delta, shape_of
 
 from latecomer.errors import SinkError
 from latecomer.model.panes import Pane
+from sink.sink_kit import SHAPE, apply, insert, opened, retract, rows_of_delta, shape_of
 
 
 def history(path: Path) -> list[str]:

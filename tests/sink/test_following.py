@@ -11,15 +11,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from feeding_kit import COLUMNS, Fed
-from row_kit import found_in, of_reader, wanted_in
-from sink_kit import OPENED, TARGET, Place, apply, insert, opened, rows_of_postgres, schema_at, shape_of
 
 from latecomer.config.sinks import PostgresSink
 from latecomer.errors import SinkError
 from latecomer.sink import RowShape, open_sink
 from latecomer.sink.keeper import SinkKeeper, check_sinks
 from postgres_kit import Postgres
+from sink.feeding_kit import COLUMNS, Fed
+from sink.row_kit import found_in, of_reader, wanted_in
+from sink.sink_kit import OPENED, TARGET, Place, apply, insert, opened, rows_of_postgres, schema_at, shape_of
 
 KEY = {"till": pa.int32()}
 NARROW = shape_of(KEY, {"paise": pa.decimal128(12, 0), "least": pa.int32()})

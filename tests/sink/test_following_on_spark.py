@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
-from sink_kit import rows_of_delta, rows_of_sqlite
 
 from latecomer import load_pipeline, run
 from latecomer.after.rebuild import rebuilding
 from latecomer.model.durations import to_micros
+from sink.sink_kit import rows_of_delta, rows_of_sqlite
 
 NOON = datetime(2026, 4, 25, 12, tzinfo=UTC)
 PIPELINE = """\

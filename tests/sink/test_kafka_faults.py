@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
-from feeding_kit import Fed, HandClock, eventually
 
 from kafka_kit import Broker, Client, free_ports
 from latecomer.config.sinks import KafkaSink
@@ -23,8 +22,9 @@ from latecomer.sink import kafka as kafka_sink
 from latecomer.sink import kafka_client
 from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
 from latecomer.sink.status import NOTES
+from sink.feeding_kit import Fed, HandClock, eventually
 
-HERE = str(Path(__file__).parent)
+TESTS = str(Path(__file__).parents[1])
 STEPS = ("begun", "sent", "written", "committed")
 SCRIPT = """
 import sys; sys.path.insert(0, sys.argv[2])
@@ -84,7 +84,7 @@ def test_a_writer_that_is_killed_between_any_two_steps(
     fed = fed_with(tmp_path, topic, kafka.servers)
     for nth, step in enumerate(STEPS):
         killed = subprocess.run(
-            [sys.executable, "-c", SCRIPT, str(fed.file), HERE],
+            [sys.executable, "-c", SCRIPT, str(fed.file), TESTS],
             env={**os.environ, "LATECOMER_FAILPOINT": f"sink.kafka.{step}@{min(nth, 3)}"},
             capture_output=True,
             check=False,

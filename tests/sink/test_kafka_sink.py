@@ -11,9 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from feeding_kit import Fed
-from row_kit import of_reader
-from sink_kit import BY_TWO, SHAPE, Crash, apply, insert, retract, table_of
 
 from kafka_kit import Client
 from latecomer.config.load import load_pipeline
@@ -24,6 +21,9 @@ from latecomer.sink import kafka as kafka_sink_module
 from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
 from latecomer.testing import check_sink
 from latecomer.values import json_rows
+from sink.feeding_kit import Fed
+from sink.row_kit import of_reader
+from sink.sink_kit import BY_TWO, SHAPE, Crash, apply, insert, retract, table_of
 from source.kafka_source_kit import awaited
 
 HERE = Path(".")

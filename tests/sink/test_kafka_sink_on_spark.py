@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from sink_kit import lines_of, rows_of_sqlite
 
 from faults.faults_kit import run_and_die, write_pipeline
 from kafka_kit import Client
@@ -16,6 +15,7 @@ from latecomer.config.load import load_pipeline
 from latecomer.running import run
 from latecomer.sink.keeper import sink_status
 from latecomer.store.store import open_store
+from sink.sink_kit import lines_of, rows_of_sqlite
 from spark_kit import quick_start
 
 

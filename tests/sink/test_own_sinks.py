@@ -13,8 +13,6 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from feeding_kit import Fed, HandClock, eventually
-from sink_kit import lines_of, rows_of_delta, rows_of_sqlite
 
 from latecomer import PipelineError, Sink, SinkError, SinkLogic, SinkOutage, load_pipeline
 from latecomer.config.contract import Shape
@@ -22,6 +20,8 @@ from latecomer.config.sinks import SINKS, FileSink
 from latecomer.sink import LOGICS
 from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
 from latecomer.testing import check_sink
+from sink.feeding_kit import Fed, HandClock, eventually
+from sink.sink_kit import lines_of, rows_of_delta, rows_of_sqlite
 
 BLOCKS = re.findall(
     r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs" / "sinks.md").read_text("utf-8"), re.S

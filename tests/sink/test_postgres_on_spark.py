@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from sink_kit import TARGET
 
 import latecomer
 from faults.faults_kit import publication_times, run_and_die, without_clock, write_pipeline
@@ -19,6 +18,7 @@ from latecomer.config.load import load_pipeline
 from latecomer.errors import PipelineError, SinkError
 from latecomer.running import run
 from postgres_kit import PASSWORD, Postgres, required_binaries, running
+from sink.sink_kit import TARGET
 from spark_kit import quick_start
 
 PIPELINE = """\

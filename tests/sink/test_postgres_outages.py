@@ -16,8 +16,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from feeding_kit import Fed, HandClock, eventually
-from sink_kit import TARGET, apply, insert, opened, retract, rows_of_postgres, schema_at
 
 from faults.disk_kit import small_disk
 from latecomer.errors import SinkError, SinkOutage
@@ -27,6 +25,8 @@ from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
 from latecomer.sink.waiting import LONGEST_SECONDS
 from latecomer.store.store import open_store
 from postgres_kit import PASSWORD, Postgres, required_binaries, running
+from sink.feeding_kit import Fed, HandClock, eventually
+from sink.sink_kit import TARGET, apply, insert, opened, retract, rows_of_postgres, schema_at
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,14 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 import pytest
-from sink_kit import (
+
+from latecomer.config.sinks import PostgresSink
+from latecomer.errors import SinkError, SinkOutage
+from latecomer.sink import RowShape, open_sink
+from latecomer.sink.postgres_rows import pieces, place_digests
+from latecomer.testing import check_sink
+from postgres_kit import PASSWORD, Postgres
+from sink.sink_kit import (
     SHAPE,
     apply,
     insert,
@@ -24,13 +31,6 @@ from sink_kit import (
     schema_at,
     shape_of,
 )
-
-from latecomer.config.sinks import PostgresSink
-from latecomer.errors import SinkError, SinkOutage
-from latecomer.sink import RowShape, open_sink
-from latecomer.sink.postgres_rows import pieces, place_digests
-from latecomer.testing import check_sink
-from postgres_kit import PASSWORD, Postgres
 
 NUMBERS = count()
 

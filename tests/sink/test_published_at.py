@@ -12,8 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from feeding_kit import Fed, HandClock, published
-from sink_kit import (
+
+from latecomer.config.contract import PaneShape, SinkLogic
+from latecomer.model.durations import to_moment
+from latecomer.sink.keeper import SinkKeeper
+from sink.feeding_kit import Fed, HandClock, published
+from sink.sink_kit import (
     FIRED,
     SHAPE,
     Place,
@@ -24,10 +28,6 @@ from sink_kit import (
     rows_of_sqlite,
     table_of,
 )
-
-from latecomer.config.contract import PaneShape, SinkLogic
-from latecomer.model.durations import to_moment
-from latecomer.sink.keeper import SinkKeeper
 
 PUBLISHED = FIRED + 3_723_000_000
 WITH_CLOCK = PaneShape(

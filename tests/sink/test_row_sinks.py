@@ -12,9 +12,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from feeding_kit import Fed, HandClock, eventually
-from row_kit import found_in, of_reader, wanted_in
-from sink_kit import crashing
 
 from latecomer.cli import main
 from latecomer.config.load import load_pipeline
@@ -25,6 +22,9 @@ from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status, still_wa
 from latecomer.sink.published import feed_of
 from latecomer.sink.status import NOTES
 from latecomer.store.store import open_store
+from sink.feeding_kit import Fed, HandClock, eventually
+from sink.row_kit import found_in, of_reader, wanted_in
+from sink.sink_kit import crashing
 
 KINDS = ("sqlite", "delta", "jsonl", "parquet")
 LATE = "[{sqlite: both.db}, {delta: late}, {jsonl: late_lines}, {parquet: late_files}]"

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from row_kit import found_in, of_reader, wanted_in
 
 from faults.faults_kit import run_and_die, write_pipeline
 from latecomer.after.reading.reader import Reader
@@ -20,6 +19,7 @@ from latecomer.errors import SinkError
 from latecomer.running import run
 from latecomer.sink.keeper import sink_status
 from latecomer.store.store import open_store
+from sink.row_kit import found_in, of_reader, wanted_in
 from spark_kit import quick_start
 
 PIPELINE = """\

@@ -11,7 +11,10 @@ from typing import Any
 
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from sink_kit import (
+
+from examples_kit import drawn
+from latecomer.model.panes import Op, Pane, surviving
+from sink.sink_kit import (
     Place,
     apply,
     crashing,
@@ -24,9 +27,6 @@ from sink_kit import (
     rows_of_postgres,
     rows_of_sqlite,
 )
-
-from examples_kit import drawn
-from latecomer.model.panes import Op, Pane, surviving
 
 PLACES = st.tuples(st.integers(0, 2), st.sampled_from([None, "", "chai"]))
 Step = tuple[int, list[Pane], bool, int]

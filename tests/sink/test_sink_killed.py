@@ -9,13 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from sink_kit import apply, insert, opened, rows_of_postgres
 
+from sink.sink_kit import apply, insert, opened, rows_of_postgres
+
+TESTS = str(Path(__file__).parents[1])
 SCRIPT = """
 import sys
 from pathlib import Path
-sys.path[:0] = [sys.argv[3], str(Path(sys.argv[3]).parent)]
-from sink_kit import apply, insert, opened
+sys.path.insert(0, sys.argv[3])
+from sink.sink_kit import apply, insert, opened
 sink = opened(sys.argv[1], Path(sys.argv[2]))
 apply(sink, 0, insert(0, "chai", 0))
 apply(sink, 1, insert(0, "chai", 1), insert(1, "chai", 0))
@@ -26,7 +28,7 @@ apply(sink, 1, insert(0, "chai", 1), insert(1, "chai", 0))
 def test_a_killed_batch_is_applied_by_the_next_run(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "sink"
     killed = subprocess.run(
-        [sys.executable, "-c", SCRIPT, kind, str(path), str(Path(__file__).parent)],
+        [sys.executable, "-c", SCRIPT, kind, str(path), TESTS],
         env={"LATECOMER_FAILPOINT": f"sink.{kind}.written@1"},
         capture_output=True,
         check=False,
@@ -44,7 +46,7 @@ def test_a_writer_that_is_killed_at_any_step_leaves_a_batch_in_postgres_whole_or
 ) -> None:
     path = tmp_path / "sink"
     killed = subprocess.run(
-        [sys.executable, "-c", SCRIPT, "postgres", str(path), str(Path(__file__).parent)],
+        [sys.executable, "-c", SCRIPT, "postgres", str(path), TESTS],
         env={**os.environ, "LATECOMER_FAILPOINT": f"sink.postgres.{step}@1"},
         capture_output=True,
         check=False,

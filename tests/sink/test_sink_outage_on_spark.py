@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from sink_kit import lines_of, rows_of_delta, rows_of_sqlite
 
 from latecomer.after.reading.reader import Reader
 from latecomer.cli import main
 from latecomer.config.load import load_pipeline
+from sink.sink_kit import lines_of, rows_of_delta, rows_of_sqlite
 from spark_kit import running_beside
 
 PIPELINE = """\

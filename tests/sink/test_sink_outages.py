@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from feeding_kit import Fed, HandClock, eventually
-from sink_kit import lines_of, rows_of_delta, rows_of_sqlite
 
 from latecomer.errors import SinkError
 from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
@@ -20,6 +18,8 @@ from latecomer.sink.waiting import LONGEST_SECONDS
 from latecomer.sink.worker import SinkWorker
 from latecomer.store.lock import exclusive
 from latecomer.store.store import open_store
+from sink.feeding_kit import Fed, HandClock, eventually
+from sink.sink_kit import lines_of, rows_of_delta, rows_of_sqlite
 
 THREE = "[{sqlite: results.db}, {delta: results}, {jsonl: changes}]"
 SQLITE = "[{sqlite: results.db}]"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from sink_kit import BY_TWO, SHAPE, Place, apply, crashing, insert, opened, retract, shape_of, table_of
+
+from sink.sink_kit import BY_TWO, SHAPE, Place, apply, crashing, insert, opened, retract, shape_of, table_of
 
 AT = "2026-04-25T14:00:00Z"
 NEXT = "2026-04-25T14:01:00Z"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from feeding_kit import START, Fed, HandClock
 
 from latecomer.cli import main
 from latecomer.model.strategies import Head
@@ -17,6 +16,7 @@ from latecomer.sink.keeper import SinkKeeper, sink_status
 from latecomer.sink.status import NOTES
 from latecomer.store.layout import WATERMARKS
 from latecomer.store.store import open_store
+from sink.feeding_kit import START, Fed, HandClock
 
 FOUR = "[{sqlite: results.db}, {delta: results}, {jsonl: changes}, {parquet: {path: files, on_outage: stop}}]"
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from sink_kit import SHAPE, Place, apply, insert, opened, retract, rows_of_sqlite, shape_of
 
 from latecomer.errors import SinkError
 from latecomer.sink import SinkLogic
+from sink.sink_kit import SHAPE, Place, apply, insert, opened, retract, rows_of_sqlite, shape_of
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,22 +29,12 @@ from latecomer.fast import VARIABLE
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.source.fixes import Fix
+from registry.registry_kit import Server, beside, environment, fresh, serving
 from source.avro_source_kit import FIRST, SECOND, THIRD, avro_pipeline, framed, payment, record
 from source.kafka_source_kit import awaited, logged, totals
 from spark_kit import running_beside
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "registry"))
-
-from registry_kit import Server, beside, environment, fresh, serving
-
 pytestmark = pytest.mark.usefixtures("avro_jars")
-
-
-@pytest.fixture
-def registry(tmp_path: Path) -> Iterator[Server]:
-    pytest.importorskip("fastapi")
-    with beside(tmp_path / "registry.db") as running:
-        yield running
 
 
 def writer(registry: Server, topic: str, fields: list[dict[str, Any]]) -> Callable[[dict[str, Any]], bytes]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -28,13 +27,10 @@ from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.source.fixes import Fix
 from latecomer.store.store import Store, source_columns
+from registry.registry_kit import Server, beside, fresh
 from source import avro_source_kit as avro_kit
 from source.kafka_source_kit import SCHEMA, awaited, logged, payments, payments_from, totals
 from spark_kit import running_beside
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "registry"))
-
-from registry_kit import Server, beside, fresh
 
 pytestmark = pytest.mark.usefixtures("kafka_jars")
 
@@ -53,13 +49,6 @@ SECOND = {
     "properties": {**FIRST["properties"], "shop": {"enum": ["chai", "dosa"]}},  # type: ignore[dict-item]
     "additionalProperties": False,
 }
-
-
-@pytest.fixture
-def registry(tmp_path: Path) -> Iterator[Server]:
-    pytest.importorskip("fastapi")
-    with beside(tmp_path / "registry.db") as running:
-        yield running
 
 
 def json_pipeline(

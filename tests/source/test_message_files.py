@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +21,14 @@ from latecomer.fast import VARIABLE
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.source.fixes import Fix
+from registry.registry_kit import Server
 from source.avro_source_kit import FIRST, SECOND, THIRD, framed, payment, record
 from source.kafka_source_kit import SCHEMA, awaited, logged, payments_from, totals
 from source.test_avro_values import decoder
 from spark_kit import running_beside
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "registry"))
-
-from registry_kit import Server, beside
-
 BOTH = pytest.mark.parametrize("way", ["on", pytest.param("off", marks=pytest.mark.long)])
 SUBJECT = "payments-value"
-
-
-@pytest.fixture
-def registry(tmp_path: Path) -> Iterator[Server]:
-    pytest.importorskip("fastapi")
-    with beside(tmp_path / "registry.db") as running:
-        yield running
 
 
 def pipeline_on(folder: Path, kind: str, options: dict[str, Any], **changes: Any) -> Pipeline:

@@ -172,10 +172,9 @@ class FoundFiles(StreamedSource):
         if not stat.S_ISREG(status.st_mode):
             raise Declined("what is no file")
         rows, positions = self.load_file(file)
-        count, base = rows.num_rows, f"{self.path.base.rstrip('/')}/"
-        if not path.startswith(base):
+        if not path.startswith(f"{self.path.base.rstrip('/')}/"):
             raise Declined("a file beside the folder of the source")
-        origin = f"file://{path}" if self.path.many_folders else path[len(base) :]
+        count, origin = rows.num_rows, self.origin(file, f"file://{path}")
         landed = status.st_mtime_ns // 1_000_000 * 1000
         where = {
             ORIGIN: pa.repeat(pa.scalar(origin, pa.string()), count),
@@ -184,6 +183,16 @@ class FoundFiles(StreamedSource):
         }
         named = {name: rows.column(self.pipeline.source_name(name)) for name in self.columns}
         return pa.table({**named, **where, **beside(rows)})
+
+    def origin(self, file: SourceFile, full: str) -> str:
+        """The name that the log has for a file, of its path as Spark writes it: what follows the folder of the source.
+        What is called otherwise is known by its own name if it lies in that folder, and by the whole path if not."""
+        start = f"file://{self.path.base.rstrip('/')}/"
+        if self.path.many_folders:
+            return full
+        if full.startswith(start):
+            return full[len(start) :]
+        return full.rpartition("/")[2] if str(file.local.parent) == self.path.base else full
 
     def with_folders(self, rows: DataFrame, files: Sequence[SourceFile]) -> DataFrame:
         """Fill in what the folders of a file say (`day=2013-01-01`) where the row itself says nothing."""

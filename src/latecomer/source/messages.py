@@ -32,17 +32,9 @@ from latecomer.source.found_files import (
 )
 from latecomer.source.records import RecordSource
 from latecomer.store.files import Location, new_parquet, scratch, url
+from latecomer.store.layout import arrow_type
 from latecomer.store.sql import ddl
 
-_FOUND = pa.schema(
-    [
-        (ORIGIN, pa.string()),
-        (FULL_ORIGIN, pa.string()),
-        (POSITION, pa.int64()),
-        (LANDED, pa.timestamp("us", "UTC")),
-        (RECORD, pa.binary()),
-    ]
-)
 _COLUMNS = {
     ORIGIN: "string",
     FULL_ORIGIN: "string",
@@ -50,6 +42,7 @@ _COLUMNS = {
     LANDED: "timestamp",
     RECORD: "binary",
 }
+_SCHEMA = pa.schema([(name, arrow_type(kind)) for name, kind in _COLUMNS.items()])
 _MOST_AT_ONCE = 32 << 20
 """Bytes of messages that are written in one go."""
 _Written = TypeVar("_Written")
@@ -135,19 +128,10 @@ class MessageFiles(FoundFiles, RecordSource):
                 yield Aside(file, wrong)
                 continue
             full = encoded_path(spark, file)
-            place = {ORIGIN: self._origin(file, full), FULL_ORIGIN: full, LANDED: file.landed}
-            with new_parquet(folder / f"{nth}.parquet", _FOUND) as written:
+            place = {ORIGIN: self.origin(file, full), FULL_ORIGIN: full, LANDED: file.landed}
+            with new_parquet(folder / f"{nth}.parquet", _SCHEMA) as written:
                 for message in _in_tables(self._messages(file), place, written.write_table):
                     yield Aside(file, REST, LongLine(message.start, len(message.record), message.record))
-
-    def _origin(self, file: SourceFile, full: str) -> str:
-        """A file as the log names it: by its path below the folder of the source."""
-        start = f"file://{self.path.base.rstrip('/')}/"
-        if self.path.many_folders:
-            return full
-        if full.startswith(start):
-            return full[len(start) :]
-        return full.rpartition("/")[2] if str(file.local.parent) == self.path.base else full
 
 
 def _in_tables(
@@ -159,7 +143,7 @@ def _in_tables(
     def handed_on() -> None:
         repeated = {name: pa.repeat(pa.scalar(value), len(starts)) for name, value in place.items()}
         columns = {**repeated, POSITION: pa.array(starts, pa.int64()), RECORD: pa.array(records, pa.binary())}
-        write(pa.table({field.name: columns[field.name].cast(field.type) for field in _FOUND}))
+        write(pa.table({field.name: columns[field.name].cast(field.type) for field in _SCHEMA}))
 
     for message in messages:
         if message.is_rest:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,11 +16,8 @@ from latecomer.after.inventory import seen
 from latecomer.after.inventory.seen import Inventory, schema_of, shape_of
 from latecomer.config.models import Pipeline
 from latecomer.store.store import Store
+from registry.registry_kit import Server
 from source.avro_source_kit import FIRST, record
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "registry"))
-
-from registry_kit import Server, beside
 
 AT = datetime(2026, 11, 8, 14, tzinfo=UTC)
 
@@ -58,13 +53,6 @@ def test_shapes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         (7, 1),
     ]
     assert found.seen[-1].first is None
-
-
-@pytest.fixture
-def registry(tmp_path: Path) -> Iterator[Server]:
-    pytest.importorskip("fastapi")
-    with beside(tmp_path / "registry.db") as running:
-        yield running
 
 
 def pipeline_file(folder: Path, source: dict[str, Any]) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -10,15 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[2] / "model" / "migrations"))
-
-from migration_kit import made, pricing, rename
-from rides_kit import MIXED, NOON, log, ride, rides
-
+from after.migrate.rides_kit import MIXED, NOON, log, ride, rides
 from latecomer.after.migrate.drift import Drift, measure_drift
 from latecomer.errors import LatecomerError
 from latecomer.model.migrations import Migration
+from model.migrations.migration_kit import made, pricing, rename
 
 SECOND = 1_000_000
 

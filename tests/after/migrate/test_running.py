@@ -7,9 +7,8 @@ and in Postgres, are those of the true values; and nothing that stood before a s
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,24 +19,18 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "registry"))
-sys.path.insert(0, str(Path(__file__).parents[2] / "model" / "migrations"))
-sys.path.insert(0, str(Path(__file__).parents[2] / "cli"))
-
-from cli_kit import Cli, calling
-from migration_kit import RIDE, USER, avro, pricing, rename, text
-from registry_kit import Server, beside
-
+from cli.cli_kit import Cli, calling
 from latecomer import load_pipeline, run
 from latecomer.after.reading.reader import Reader
 from latecomer.after.rebuild import rebuilding
 from latecomer.ledger.check import check_ledger
 from latecomer.model.durations import to_micros
 from latecomer.model.migrations import Phase
+from model.migrations.migration_kit import RIDE, USER, avro, pricing, rename, text
 from postgres_kit import Postgres
+from registry.registry_kit import Server
 from spark_kit import running_beside
 
-pytest.importorskip("fastapi")
 START = datetime(2020, 1, 1, tzinfo=UTC)
 AFTER = timedelta(days=79 * 365)
 """Events that arrive so much later come after every phase has begun, by the clock of the registry."""
@@ -238,10 +231,9 @@ def days(story: Story) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture
-def registry(tmp_path: Path) -> Iterator[Server]:
+def registry(registry: Server, tmp_path: Path) -> Server:
     (tmp_path / "in").mkdir()
-    with beside(tmp_path / "registry.db") as running:
-        yield running
+    return registry
 
 
 PARTS = {"base": "bigint", "surge": "bigint", "tax": "bigint"}

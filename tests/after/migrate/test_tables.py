@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,17 +11,13 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "sink"))
-sys.path.insert(0, str(Path(__file__).parents[2] / "model" / "migrations"))
-
-from feeding_kit import COLUMNS, Fed
-from migration_kit import made, pricing, rename
-
 from latecomer.after.migrate.tables import SinkTable, sink_tables
 from latecomer.errors import LatecomerError, SinkError
 from latecomer.model.migrations import Migration, Phase, State
 from latecomer.sink.keeper import SinkKeeper, check_sinks
+from model.migrations.migration_kit import made, pricing, rename
 from postgres_kit import Postgres
+from sink.feeding_kit import COLUMNS, Fed
 
 FIRST = COLUMNS.replace("}", ", fare_cents: bigint, signup_date: string}")
 PARTS = ("pricing.base", "pricing.surge", "pricing.tax")

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from migration_kit import HOUR, NOW, PRICING, RIDE, USER, avro, made, pricing, rename, text
 
 from latecomer.errors import LatecomerError
 from latecomer.model.avro import incompatibilities, parse_schema
@@ -34,6 +28,7 @@ from latecomer.model.migrations import (
     obstacles,
 )
 from latecomer.model.migrations.phases import is_step
+from model.migrations.migration_kit import HOUR, NOW, PRICING, RIDE, USER, avro, made, pricing, rename, text
 
 TYPES = {
     "fare_cents": "bigint",
