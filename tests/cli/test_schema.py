@@ -145,7 +145,10 @@ MINUTES = "outputs.minute_totals"
         ("dead_letters_to", [{"sqlite": "x.db"}, {"parquet": {"path": "p", "on_outage": "stop"}}]),
         (
             f"{MINUTES}.sinks",
-            [{"cli.cli_kit_rules:Board": "x"}, {"delta": {"path": "d", "on_outage": "stop", "max_behind": 1}}],
+            [
+                {"cli.cli_kit_rules:Board": "x"},
+                {"delta": {"path": "d", "on_outage": "stop", "max_behind": 1}},
+            ],
         ),
         (f"{MINUTES}.window", {"sliding": "5m", "every": "1m", "offset": "30s"}),
         (f"{MINUTES}.window", {"session": "30m"}),
