@@ -23,6 +23,7 @@ from latecomer.running import run
 from latecomer.store.commits import LOG, commit_file, set_aside
 from latecomer.store.pins import read_pins
 from latecomer.store.recovery import held_for_run, require_unbroken, set_aside_torn
+from latecomer.store.short_log import CHECKPOINT_EVERY
 from latecomer.store.store import open_store
 from latecomer.store.table import Table, moments
 
@@ -183,10 +184,10 @@ def test_other_damage_is_not_taken_for_a_power_cut(tmp_path: Path, written: byte
 
 
 def test_a_torn_checkpoint_of_a_table_is_named_and_removed(tmp_path: Path) -> None:
-    """delta-rs sums up every hundred commits, and would not open a table whose summary is torn."""
+    """delta-rs sums commits up, and would not open a table whose summary is torn."""
     root = tmp_path / "store" / "events"
     table = Table(root, TABLE)
-    for batch in range(100):
+    for batch in range(CHECKPOINT_EVERY):
         table.append(batch, pa.table({"batch": [batch]}))
     log = root / "_delta_log"
     (checkpoint,) = log.glob("*.checkpoint.parquet")
@@ -197,8 +198,8 @@ def test_a_torn_checkpoint_of_a_table_is_named_and_removed(tmp_path: Path) -> No
         with pytest.raises(TornCheckpoint, match="run the pipeline"):
             Table(root, TABLE).last_batch()
         assert set_aside_torn(tmp_path / "store") == []
-        assert Table(root, TABLE).last_batch() == 99
-    Table(root, TABLE).append(100, pa.table({"batch": [100]}))
+        assert Table(root, TABLE).last_batch() == CHECKPOINT_EVERY - 1
+    Table(root, TABLE).append(CHECKPOINT_EVERY, pa.table({"batch": [100]}))
 
 
 def test_what_others_write_to_a_shared_table_is_not_taken_for_torn(tmp_path: Path) -> None:

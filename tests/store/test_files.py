@@ -80,7 +80,7 @@ def test_an_arrow_file_gets_its_name_when_it_is_whole(tmp_path: Path) -> None:
 
 
 def test_a_table_is_opened_as_it_was(tmp_path: Path) -> None:
-    made = files.create_delta(tmp_path / "t", ROWS.schema)
+    made = files.create_delta(tmp_path / "t", ROWS.schema, {})
     made.alter.set_table_properties({"delta.appendOnly": "true"})
     assert files.open_delta(tmp_path / "t").version() == 1
     assert files.open_delta(tmp_path / "t", 0).version() == 0

@@ -39,15 +39,19 @@ def sync_added(root: Location, versions: Iterable[int]) -> None:
     sync_files((file for file in added if files.exists(file)), root)
 
 
-def sync_commits(root: Location, versions: Iterable[int]) -> None:
-    """Bring commits to the disk, and the checkpoint that delta-rs writes after some of them."""
+def sync_commits(root: Location, versions: Iterable[int]) -> bool:
+    """Bring commits to the disk, and the checkpoint that delta-rs writes after some of them. Gives whether there was
+    one."""
+    checkpoints = 0
     for version in versions:
         sync(commit_file(root, version))
         checkpoint = root / LOG / f"{version:020d}.checkpoint.parquet"
         if files.exists(checkpoint):
             sync(checkpoint)
             sync(root / LOG / "_last_checkpoint")
+            checkpoints += 1
     sync_folder(root / LOG)
+    return checkpoints > 0
 
 
 class Commit(NamedTuple):

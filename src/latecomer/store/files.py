@@ -19,7 +19,7 @@ import shutil
 import stat
 import tempfile
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import TypeAlias
@@ -257,8 +257,10 @@ def open_delta(table: Location, version: int | None = None) -> DeltaTable:
     return DeltaTable(url(table), version=version, storage_options=storage_options(table))
 
 
-def create_delta(table: Location, schema: pa.Schema) -> DeltaTable:
-    return DeltaTable.create(url(table), schema, storage_options=storage_options(table))
+def create_delta(table: Location, schema: pa.Schema, settings: Mapping[str, str]) -> DeltaTable:
+    """A new Delta table, with its properties."""
+    options = storage_options(table)
+    return DeltaTable.create(url(table), schema, configuration={**settings}, storage_options=options)
 
 
 def write_delta(table: Location, rows: pa.Table) -> DeltaTable:

@@ -23,7 +23,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transaction
+from deltalake import (
+    CommitProperties,
+    DeltaTable,
+    PostCommitHookProperties,
+    QueryBuilder,
+    Schema,
+    Transaction,
+)
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -41,6 +48,7 @@ from latecomer.store.commits import (
     torn_commits,
 )
 from latecomer.store.files import Location, make_folder, sync_files
+from latecomer.store.short_log import SETTINGS, last_transaction, shorten
 from latecomer.store.sql import double_quoted
 
 LOG = logging.getLogger(__name__)
@@ -51,6 +59,8 @@ _COUNTED = (int, datetime, date)
 _NUMBERED = frozenset({"INT32", "INT64", "INT96"})
 _LEVELS = 3
 """A table is at most this deep in its store: outputs/NAME/panes."""
+_AFTER_COMMIT = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+"""What delta-rs does then. For commits that are too old it would look through all of them, every time."""
 _TO = "to"
 """Between the first and the last batch, in the name of a folder of merged files."""
 
@@ -179,8 +189,17 @@ class Table:
                 self._known = version, {}
             known = self._known[1]
             if application not in known:
-                known[application] = _reached(delta, application)
+                known[application] = self._last_of(delta, application)
             return known[application]
+
+    def _last_of(self, delta: DeltaTable, application: str) -> int:
+        try:
+            return _reached(delta, application)
+        except DeltaError:  # it has been open for so long that the commits it needs have been moved away
+            found = last_transaction(self.root, application, delta.version())
+            if found is None:
+                raise
+            return found
 
     def reached_by(self, name: str) -> int:
         """The last batch that another table had, or how far something was counted, when this one was last committed, as
@@ -241,6 +260,7 @@ class Table:
                         Transaction(application, batch),  # the last line: with it the commit is whole
                     ],
                 ),
+                post_commithook_properties=_AFTER_COMMIT,
             )
         return described
 
@@ -261,7 +281,10 @@ class Table:
         described = self._described(files)
         with self._durably(delta):
             delta.create_write_transaction(
-                _actions(described, remove, data_change=False), "append", self.stored_schema
+                _actions(described, remove, data_change=False),
+                "append",
+                self.stored_schema,
+                post_commithook_properties=_AFTER_COMMIT,
             )
         return described
 
@@ -410,7 +433,8 @@ class Table:
         with self.explained():
             yield
             delta.update_incremental()
-            sync_commits(self.root, range(before + 1, delta.version() + 1))
+            if sync_commits(self.root, range(before + 1, delta.version() + 1)):
+                shorten(self.root)
 
     def missing_file(self) -> DataFile | None:
         """A file that the table is made of and that is not there, or not as long as it was; none if all is well."""
@@ -472,7 +496,7 @@ class Table:
         if delta is None:
             with self.explained():
                 make_folder(self.root)
-                self._delta = delta = fs.create_delta(self.root, self.schema)
+                self._delta = delta = fs.create_delta(self.root, self.schema, SETTINGS)
                 # Spark may have made the folder before: whoever did, every folder above it must know its name.
                 sync_files([commit_file(self.root, 0)], self.root.parents[_LEVELS - 1])
         return delta

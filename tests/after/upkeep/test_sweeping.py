@@ -9,6 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from latecomer.after.upkeep.sweeping import Safe, swept
+from latecomer.store.commits import LOG, commit_file
+from latecomer.store.files import write_table
+from latecomer.store.short_log import CHECKPOINT_EVERY
 from latecomer.store.table import Table
 
 
@@ -28,3 +31,24 @@ def test_a_link_in_a_store_does_not_lead_to_other_files(tmp_path: Path) -> None:
     for file in (mine / "letter.txt", dead / "part.parquet"):
         os.utime(file, (long_ago, long_ago))
     assert swept(table, Safe(before=time.time() - 100)) == [dead / "part.parquet"]
+
+
+def test_what_was_replaced_lately_stays_though_the_log_has_been_shortened(tmp_path: Path) -> None:
+    """The commit that took it out is no longer in the log, but among the old ones."""
+    table = Table(tmp_path / "table", pa.schema([("batch", pa.int64())]))
+    table.append(0, pa.table({"batch": [0]}))
+    replaced = table.files()
+    merged = write_table(pa.table({"batch": [0]}), table.merged_folder(0, 0, "token") / "part.parquet")
+    table.rearrange([merged], replaced)
+    taken_out = commit_file(table.root, 2)
+    for batch in range(1, 2 * CHECKPOINT_EVERY):
+        table.append(batch, pa.table({"batch": [batch]}))
+        for checkpoint in (table.root / LOG).glob("*.checkpoint.parquet"):
+            os.utime(checkpoint, (time.time() - 7200,) * 2)
+    assert not taken_out.exists()
+    now, file = time.time(), table.location(replaced[0])
+    os.utime(file, (now - 1000,) * 2)
+    assert swept(table, Safe(before=now - 500)) == []
+    (moved,) = table.root.rglob(taken_out.name)
+    os.utime(moved, (now - 800,) * 2)
+    assert swept(table, Safe(before=now - 500)) == [file]

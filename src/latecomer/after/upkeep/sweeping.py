@@ -8,18 +8,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from latecomer.store.commits import LOG
 from latecomer.store.files import (
     Location,
     files_below,
     is_folder,
     is_link,
     names,
-    read_text,
     remove,
     remove_empty,
     written_at,
 )
+from latecomer.store.short_log import commits_since
 from latecomer.store.table import DataFile, Table
 
 _FOLDER = re.compile(r"(\d{10})(?:to(\d{10}))?-")
@@ -88,11 +87,8 @@ def _written_before(file: Location, before: float) -> bool:
 def _taken_out_since(table: Table, moment: float) -> set[str]:
     """The files that commits since a moment took out: who opened the table before may be reading them."""
     found: set[str] = set()
-    log = table.root / LOG
-    for commit in (log / name for name in names(log) if name.endswith(".json")):
-        if _written_before(commit, moment):
-            continue
-        for line in read_text(commit).splitlines():
+    for commit in commits_since(table.root, moment):
+        for line in commit.splitlines():
             if '"remove"' in line and (taken_out := json.loads(line).get("remove")):
                 found |= {taken_out["path"], unquote(taken_out["path"])}
     return found
