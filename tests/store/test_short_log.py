@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -81,6 +82,23 @@ def test_what_came_before_the_checkpoint_of_an_hour_ago_leaves_the_log(table: Ta
     assert (
         DeltaTable(table.root, version=THIRD - 1).version() == THIRD - 1
     )  # an interrupted batch begins there
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_log_that_was_shortened_in_part_is_as_good(table: Table, seed: int) -> None:
+    """A power cut leaves any of the files where they were."""
+    commit(table, SECOND)
+    before = {file: file.read_bytes() for file in (table.root / LOG).iterdir()}
+    hours_pass(table)
+    commit(table, THIRD)
+    gone = sorted(file for file in before if not file.exists())
+    assert len(gone) == SECOND + 1  # the commits before the second checkpoint, and the first one
+    for file in random.Random(seed).sample(gone, len(gone) // 2):
+        file.write_bytes(before[file])
+    again = Table(table.root, SCHEMA)
+    assert (again.last_batch(), rows(again)) == (THIRD - 1, THIRD)
+    commit(again, 4 * CHECKPOINT_EVERY - 1)
+    assert rows(again) == 4 * CHECKPOINT_EVERY - 1
 
 
 def test_whoever_has_a_table_open_reads_on(table: Table) -> None:
