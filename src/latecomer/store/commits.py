@@ -35,7 +35,7 @@ def last_version(root: Location) -> int:
 
 def sync_added(root: Location, versions: Iterable[int]) -> None:
     """Bring the files that commits have added to the disk, where delta-rs has written them itself."""
-    added = {file for version in versions for file, _ in _added(root, _actions(root, version))}
+    added = {file for version in versions for file, _ in _added(root, actions_of(commit_file(root, version)))}
     sync_files((file for file in added if files.exists(file)), root)
 
 
@@ -67,7 +67,7 @@ def commits_of(root: Location) -> Iterator[Commit]:
     read."""
     for version, _ in reversed(list(_sizes(root))):
         try:
-            actions = _actions(root, version)
+            actions = actions_of(commit_file(root, version))
         except (ValueError, FileNotFoundError):  # whoever needs the commit itself says what is wrong with it
             continue
         info: Mapping[str, Any] = next(
@@ -166,7 +166,7 @@ def _whole(root: Location, version: int, shared: bool) -> bool:
     """Whether every line of a commit can be read, and its transaction, the last line, is there; in a shared
     table, whose files are synced after the commit, whether the files that it adds are there."""
     try:
-        actions = _actions(root, version)
+        actions = actions_of(commit_file(root, version))
     except (ValueError, FileNotFoundError):
         return False
     added = [action["add"] for action in actions if "add" in action]
@@ -182,8 +182,8 @@ def _closes(action: Mapping[str, Any]) -> bool:
     return "txn" in action and not action["txn"]["appId"].startswith(REACHED)
 
 
-def _actions(root: Location, version: int) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in files.read_bytes(commit_file(root, version)).splitlines()]
+def actions_of(commit: Location) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in files.read_bytes(commit).splitlines()]
 
 
 def _added(root: Location, actions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Location, int]]:

@@ -7,14 +7,13 @@ needs any more to open the table leaves the folder: older checkpoints are delete
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from latecomer.store import files
-from latecomer.store.commits import LOG
+from latecomer.store.commits import LOG, actions_of
 from latecomer.store.files import Location
 
 CHECKPOINT_EVERY = 25
@@ -37,8 +36,9 @@ def shorten(root: Location) -> None:
         old = [number for number, file in checkpoints.items() if files.written_at(file) < now - _READ_SECONDS]
         for number in old[:-1]:
             files.remove(checkpoints[number])
+        first = old[-1] if old else 0
         for number, file in _versions(root / LOG, _COMMIT).items():
-            if old and number < old[-1]:
+            if number < first:
                 files.move(file, root / OLD / _day(files.written_at(file)) / file.name)
     for day in files.names(root / OLD):
         if day < _day(now - _KEPT_SECONDS):
@@ -68,10 +68,9 @@ def last_transaction(root: Location, application: str, version: int) -> int | No
     found = {number: file for folder in folders for number, file in _versions(folder, _COMMIT).items()}
     for number in sorted(found, reverse=True):
         if number <= version:
-            for line in files.read_text(found[number]).splitlines():
-                named = json.loads(line).get("txn", {})
-                if named.get("appId") == application:
-                    return int(named["version"])
+            for action in actions_of(found[number]):
+                if action.get("txn", {}).get("appId") == application:
+                    return int(action["txn"]["version"])
     return None
 
 

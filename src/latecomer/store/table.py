@@ -196,7 +196,10 @@ class Table:
         try:
             return _reached(delta, application)
         except DeltaError:  # it has been open for so long that the commits it needs have been moved away
-            found = last_transaction(self.root, application, delta.version())
+            try:
+                found = last_transaction(self.root, application, delta.version())
+            except (ValueError, FileNotFoundError):
+                found = None
             if found is None:
                 raise
             return found

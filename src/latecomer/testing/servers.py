@@ -258,7 +258,7 @@ def free_ports(count: int) -> list[int]:
     found: list[int] = []
     while len(found) < count:
         port = random.randrange(10_000, 16_000)  # noqa: S311
-        if _is_claimed(port):
+        if _claim(port):
             found.append(port)
     return found
 
@@ -267,8 +267,9 @@ _claims = contextlib.ExitStack()
 atexit.register(_claims.close)
 
 
-def _is_claimed(port: int) -> bool:
-    """Whether the port is ours from now on: servers need that of TCP, so that of UDP is the claim."""
+def _claim(port: int) -> bool:
+    """Have a port until this process ends, and say whether it could be had: servers need that of TCP, so that of UDP is
+    the claim."""
     here = ("127.0.0.1", port)
     claim = socket.socket(type=socket.SOCK_DGRAM)
     try:
