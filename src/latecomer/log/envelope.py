@@ -1,34 +1,27 @@
-"""Rows → events in their envelope, or dead letters with a reason. One pass, native Spark SQL."""
+"""Rows of a source → events in their envelope, or dead letters with a reason. A kernel: Arrow in, Arrow out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.window import Window
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from latecomer.config.merged import SOURCE
-from latecomer.config.models import Pipeline
-from latecomer.config.sources import Unit
 from latecomer.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
 from latecomer.decode.detail import INVALID_RECORD, REST, TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS
-from latecomer.log.columns import (
-    ARRIVAL,
-    FIRST_TICK,
-    NEWEST,
-    RAW,
-    REASON,
-    THIS_BATCH,
-    TIME,
-    WATERMARK_BEFORE,
-    Lane,
-)
+from latecomer.log.columns import RAW, REASON
+from latecomer.log.moments import micros
 from latecomer.model import types
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ids import BEGIN, BETWEEN, END, ESCAPES
 from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.sources import BETWEEN as BETWEEN_SOURCE
+from latecomer.model.value_text import row_json, value_text
 from latecomer.source.columns import (
     BROKEN,
     FIRST_ARRIVAL,
@@ -39,180 +32,226 @@ from latecomer.source.columns import (
     PARTITION,
     POSITION,
 )
-from latecomer.store.columns import LANE
-from latecomer.store.layout import Reading
-from latecomer.store.sql import quoted, some_bytes
+from latecomer.store.layout import TIMESTAMP, Reading
 
-_MICROS: dict[Unit, int] = {"s": 1_000_000, "ms": 1_000, "us": 1}
-_NO_ZONE = "^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ][0-9:.]*)? *$"
-"""A date, perhaps a time of day, and nothing after it. Spark would eat a backslash."""
+Flags = npt.NDArray[np.bool_]
+Micros = npt.NDArray[np.int64]
+Column = pa.Array
 
 
-def micros(column: str, kind: str, unit: Unit | None, zone: str) -> str:
-    """A written time in microseconds; null where it cannot be read. Each text is parsed once."""
-    name = quoted(column)
-    if kind == "string":
-        # A cast alone would take `2026` for a year and `12:30` for today. The session runs in UTC, so a
-        # final Z says nothing new, and without it Spark need not look the zone up.
-        bare = f"if(endswith({name}, 'Z'), {some_bytes(name, 1, f'octet_length({name}) - 1')}, {name})"
-        dated = f"octet_length({name}) >= 10 and instr({name}, '-') = 5"
-        parsed = f"case when {dated} then try_cast({bare} as timestamp) end"
-        if zone != "UTC":
-            parsed = f"if({name} rlike '{_NO_ZONE}', to_utc_timestamp({parsed}, '{zone}'), {parsed})"
-        return f"unix_micros({parsed})"
-    if kind == "timestamp":
-        return f"unix_micros({name})"
-    if kind in ("timestamp_ntz", "date"):
-        return f"unix_micros(to_utc_timestamp(cast({name} as timestamp), '{zone}'))"
-    return _from_number(name, kind, unit or "s")
+@dataclass(frozen=True)
+class Given:
+    """What every row of a batch is given."""
+
+    batch: int
+    watermark: int
+    """The watermark before the batch."""
+    first_tick: int = 0
+    """The last tick before the batch, where each event is one."""
+    newest: int = 0
+    """When the newest of the batch landed, for rows that do not say when they did."""
 
 
-def _from_number(name: str, kind: str, unit: Unit) -> str:
-    if unit == "ns":
-        if kind in types.INTEGERS:
-            return f"(try_subtract({name}, pmod({name}, 1000)) div 1000)"
-        return f"try_cast(floor(try_divide({name}, 1000)) as bigint)"
-    if kind in types.INTEGERS:
-        return f"try_multiply(cast({name} as bigint), {_MICROS[unit]}L)"
-    return f"try_cast(round(try_multiply({name}, {_MICROS[unit]})) as bigint)"
+@dataclass(frozen=True)
+class Enveloped:
+    """The rows of a source, sorted out."""
+
+    events: pa.Table
+    """As the log has them."""
+    behind: Flags
+    """Which of them are behind the watermark so far: they are kept in files of their own."""
+    letters: pa.Table
+    """Dead letters: REASON, RAW and what the table of dead letters has of their place."""
 
 
-def decoded(rows: DataFrame, reading: Reading, params: DataFrame, keep: Sequence[str] = ()) -> DataFrame:
-    """Rows of the source → the columns of the event log, plus REASON, RAW and LANE.
+def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column in one chunk."""
+    if isinstance(column, pa.ChunkedArray):
+        return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    return column
 
-    `params` is one row: THIS_BATCH, FIRST_TICK (for `every: event`), WATERMARK_BEFORE and NEWEST. Columns to
-    `keep` stay beside these.
-    """
-    pipeline, columns, layout = reading.pipeline, reading.columns, reading.log
-    if reading.source:
-        rows = rows.withColumn(SOURCE, F.lit(reading.source))
-    if LANDED not in rows.columns:
-        params = params.withColumn(LANDED, F.timestamp_micros(NEWEST))
+
+def enveloped(rows: pa.Table, reading: Reading, given: Given, keep: Sequence[str] = ()) -> Enveloped:
+    """Rows with the source's columns and those of `source/columns.py` → events and dead letters, which have the columns
+    to `keep` beside theirs."""
+    pipeline, kinds = reading.pipeline, reading.columns
     event, order_by = pipeline.event, pipeline.order_by
-    arrival = f"unix_micros({LANDED})"
-    again = FIRST_ARRIVAL in rows.columns
+    if reading.source:
+        named = pa.repeat(pa.scalar(reading.source, pa.string()), rows.num_rows)
+        rows = rows.append_column(SOURCE, named)
+    again = FIRST_ARRIVAL in rows.column_names
+    time = micros(flat(rows.column(event.time)), kinds[event.time], event.unit, event.zone)
+    if again:
+        time = pc.coalesce(flat(rows.column(GIVEN_TIME)), time)
+    landed = flat(rows.column(LANDED)) if LANDED in rows.column_names else _constant(given.newest, rows)
+    arrival = landed
     if order_by is not None and not again:
-        arrival = micros(order_by, columns[order_by], pipeline.arrival_unit, event.zone)
-    time = micros(event.time, columns[event.time], event.unit, event.zone)
-    timed = rows.withColumns(
-        {
-            TIME: F.expr(f"coalesce({GIVEN_TIME}, {time})" if again else time),
-            ARRIVAL: F.expr(arrival),
-        }
-    ).withColumn(REASON, F.expr(_reason(reading, rows.columns)))
-    placed = timed.crossJoin(F.broadcast(params))
-    return placed.select(
-        F.expr(f"timestamp_micros({_possible(TIME)})").alias("event_time"),
-        F.expr(f"coalesce(timestamp_micros({_possible(ARRIVAL)}), {LANDED})").alias("arrival_time"),
-        _partition(rows, reading).alias("source_partition"),
-        F.expr(f"if({REASON} is null, {ORIGIN}, {FULL_ORIGIN})").alias("origin"),
-        F.col(POSITION).alias("position"),
-        *([_id(event.id_columns, columns).alias("event_id")] if event.id_columns else []),
-        *(
-            _text(column, columns).alias(name)
-            for name, column in (
-                ("producer", event.producer),
-                ("producer_seq", event.producer_seq),
-            )
-            if column is not None
-        ),
-        (F.col(SCHEMA_ID) if SCHEMA_ID in rows.columns else F.lit(1)).alias("schema_id"),
-        F.col(THIS_BATCH).alias("batch"),
-        _tick(pipeline).alias("tick"),
-        *([F.col(FIRST_ARRIVAL).alias(layout.first_arrival)] if again else []),
-        *([F.col(KEPT).alias(layout.unknown_fields)] if KEPT in rows.columns else []),
-        *(
-            payload_value(column, columns.get(column), layout.types[column]).alias(stored)
-            for column, stored in layout.payload.items()
-        ),
-        F.col(REASON),
-        F.expr(_raw(reading, KEPT in rows.columns)).alias(RAW),
-        F.expr(
-            f"case when {REASON} is not null then '{Lane.DEAD_LETTERS}' "
-            f"when {TIME} < {WATERMARK_BEFORE} then '{Lane.BEHIND}' else '{Lane.EVENTS}' end"
-        ).alias(LANE),
-        F.col(LANDED),
-        *keep,
+        arrival = micros(flat(rows.column(order_by)), kinds[order_by], pipeline.arrival_unit, event.zone)
+    reason = _reasons(rows, reading, time, arrival)
+    if reason is None:
+        events, letters = rows, rows.slice(0, 0)
+        event_time, event_arrival = time, arrival
+        letter_time, letter_arrival = time.slice(0, 0), arrival.slice(0, 0)
+    else:
+        dead = np.not_equal(reason, None)
+        alive, gone = pa.array(~dead), pa.array(dead)
+        events, letters = rows.filter(alive), rows.filter(gone)
+        event_time, event_arrival = time.filter(alive), arrival.filter(alive)
+        letter_time = _possible(time.filter(gone))
+        letter_arrival = pc.coalesce(_possible(arrival.filter(gone)), landed.filter(gone))
+        reason = reason[dead]
+    logged = _logged(events, reading, given, event_time, event_arrival)
+    behind = np.asarray(event_time, np.int64) < given.watermark
+    return Enveloped(
+        logged, behind, _letters(letters, reading, given, letter_time, letter_arrival, reason, keep)
     )
 
 
-def _possible(column: str) -> str:
-    """Microseconds within the calendar, null beyond it."""
-    return f"if({column} between {EARLIEST} and {LATEST}, {column}, null)"
+def _constant(value: int, rows: pa.Table) -> pa.Array:
+    return pa.array(np.full(rows.num_rows, value, np.int64))
 
 
-def _partition(rows: DataFrame, reading: Reading) -> Column:
-    """The source partition: what a column says, or the source itself; of several sources, as `model.sources` has it."""
+# Events
+
+
+def _logged(rows: pa.Table, reading: Reading, given: Given, time: Column, arrival: Column) -> pa.Table:
+    pipeline, kinds, log = reading.pipeline, reading.columns, reading.log
+    event, every, count = pipeline.event, pipeline.watermark.every, rows.num_rows
+    tick = (
+        given.first_tick + _in_order(arrival, rows, given)
+        if every == "event"
+        else np.asarray(arrival, np.int64) // every
+    )
+    ids = {"event_id": _id(rows, event.id_columns, kinds)} if event.id_columns else {}
+    named = {"producer": event.producer, "producer_seq": event.producer_seq}
+    made = {
+        "event_time": time,
+        "arrival_time": arrival,
+        "source_partition": _partition(rows, reading),
+        "origin": rows.column(ORIGIN),
+        "position": rows.column(POSITION),
+        **ids,
+        **{name: _text(rows, column, kinds) for name, column in named.items() if column is not None},
+        "schema_id": rows.column(SCHEMA_ID)
+        if SCHEMA_ID in rows.column_names
+        else pa.array(np.ones(count, np.int32)),
+        "batch": pa.array(np.full(count, given.batch, np.int64)),
+        "tick": pa.array(np.asarray(tick, np.int64)),
+        **({log.first_arrival: rows.column(FIRST_ARRIVAL)} if FIRST_ARRIVAL in rows.column_names else {}),
+        **({log.unknown_fields: rows.column(KEPT)} if KEPT in rows.column_names else {}),
+        **{
+            stored: rows.column(column) if column in kinds else pa.nulls(count, log.schema.field(stored).type)
+            for column, stored in log.payload.items()
+        },
+    }
+    schema = pa.schema([log.schema.field(name) for name in made])
+    return pa.table({name: column.cast(schema.field(name).type) for name, column in made.items()}, schema)
+
+
+def _in_order(arrival: Column, rows: pa.Table, given: Given) -> Micros:
+    """Which event each is, counted from 1 in the order of arrival."""
+    _, nth = np.unique(np.asarray(rows.column(ORIGIN).cast(pa.binary())), return_inverse=True)
+    landed = rows.column(LANDED) if LANDED in rows.column_names else _constant(given.newest, rows)
+    order = np.lexsort(
+        (
+            np.asarray(flat(rows.column(POSITION))),
+            nth,
+            np.asarray(flat(landed)),
+            np.asarray(arrival),
+        )
+    )
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(1, len(order) + 1)
+    return places
+
+
+def _partition(rows: pa.Table, reading: Reading) -> Column:
+    """The source partition: what a column says, or the source itself; of several sources it begins with the source."""
     named = reading.pipeline.partition_column
-    given = named is None and PARTITION in rows.columns
-    own = F.col(PARTITION) if given else _text(named, reading.columns)
+    given = named is None and PARTITION in rows.column_names
+    own = flat(rows.column(PARTITION)) if given else _text(rows, named, reading.columns)
     if not reading.source:
         return own
-    return F.concat_ws(BETWEEN_SOURCE, F.lit(reading.source), F.nullif(own, F.lit("")))
+    joined = pc.binary_join_element_wise(reading.source, own, BETWEEN_SOURCE, null_handling="skip")
+    return pc.if_else(pc.fill_null(pc.equal(own, ""), False), reading.source, joined)
 
 
-def _text(column: str | None, columns: Mapping[str, str]) -> Column:
-    if column is None:
-        return F.lit(None).cast("string")
-    if (
-        columns[column] == "binary"
-    ):  # bytes need not be UTF-8: a character for each, so that none are confused
-        return F.decode(F.col(quoted(column)), "ISO-8859-1")
-    return F.col(quoted(column)).cast("string")
-
-
-def _id(parts: Sequence[str], columns: Mapping[str, str]) -> Column:
-    """As `model.ids.event_id`: the text of a column, or those of several as one. Bytes stay as they are."""
-    texts = [_text(column, columns) for column in parts]
+def _id(rows: pa.Table, parts: Sequence[str], kinds: Mapping[str, str]) -> Column:
+    """As `model.ids.event_id`: the text of a column, or those of several as one."""
+    texts = [_text(rows, column, kinds) for column in parts]
     if len(texts) == 1:
         return texts[0]
     for character, escaped in ESCAPES.items():
-        texts = [F.replace(text, F.lit(character), F.lit(escaped)) for text in texts]
-    between = [each for text in texts for each in (F.lit(BETWEEN), text)][1:]
-    return F.concat(F.lit(BEGIN), *between, F.lit(END))
+        texts = [pc.replace_substring(text, character, escaped) for text in texts]
+    inside = pc.binary_join_element_wise(*texts, BETWEEN)
+    return pc.binary_join_element_wise(BEGIN, inside, END, "")
 
 
-def payload_value(column: str, kind: str | None, stored: str) -> Column:
-    """A column as it is stored; null where the source does not have it."""
-    if kind is None:
-        return F.lit(None).cast(stored)
-    return F.col(quoted(column)).cast("timestamp" if kind == "timestamp_ntz" else kind)
+def _text(rows: pa.Table, column: str | None, kinds: Mapping[str, str]) -> Column:
+    """A column as text, as Spark casts it."""
+    if column is None:
+        return pa.nulls(rows.num_rows, pa.string())
+    kind, values = kinds[column], flat(rows.column(column))
+    if kind == "string" or kind in types.INTEGERS:
+        return values.cast(pa.string())
+    texts = [None if value is None else value_text(value, kind) for value in values.to_pylist()]
+    return pa.array(texts, pa.string())
 
 
-def _tick(pipeline: Pipeline) -> Column:
-    every = pipeline.watermark.every
-    if every == "event":
-        in_order = Window.orderBy(ARRIVAL, LANDED, ORIGIN, POSITION)
-        return F.row_number().over(in_order).cast("bigint") + F.col(FIRST_TICK)
-    arrival = f"coalesce({_possible(ARRIVAL)}, unix_micros({LANDED}))"
-    return F.expr(f"({arrival} - pmod({arrival}, {every}L)) div {every}L")
+# Dead letters
 
 
-def _reason(reading: Reading, there: Sequence[str]) -> str:
-    pipeline = reading.pipeline
-    order_by, max_future = pipeline.order_by, pipeline.watermark.max_future
-    cases = [
-        f"when {BROKEN} = '{TOMBSTONE}' then '{TOMBSTONE}'",
-        f"when {BROKEN} = '{REST}' then '{REST}'",
-        f"when {BROKEN} is not null then if({CORRUPT} is null, 'unreadable_file', '{TOO_LONG}')",
-        *([f"when {INVALID} then '{INVALID_RECORD}'"] if INVALID in there else []),
-        *(
-            [f"when {CORRUPT} is not null and {KEPT} is not null then '{UNKNOWN_FIELDS}'"]
-            if KEPT in there
-            else []
-        ),
-        f"when {CORRUPT} is not null then 'unreadable'",
-        _unreadable(TIME, pipeline.event.time, "event_time"),
-    ]
-    if order_by is not None:
-        cases.append(_unreadable(ARRIVAL, order_by, "arrival_time"))
-    if max_future is not None:
-        cases.append(f"when {TIME} - {ARRIVAL} > {max_future}L then 'too_far_ahead'")
-    cases += [
-        f"when abs({quoted(measure)}) >= {10**WHOLE_DIGITS}BD then 'beyond_the_ledger'"
-        for measure in beyond_the_ledger(reading.columns, pipeline.ledger)
-    ]
-    return f"case {' '.join(cases)} end"
+def _reasons(
+    rows: pa.Table, reading: Reading, time: Column, arrival: Column
+) -> npt.NDArray[np.object_] | None:
+    """Why each row is a dead letter, None for those that are none; None where no row is."""
+    wrong = [(name, which) for name, which in _wrong(rows, reading, time, arrival) if which.any()]
+    if not wrong:
+        return None
+    reasons = np.full(rows.num_rows, None, object)
+    for name, which in reversed(wrong):  # of several reasons, the first counts
+        reasons[which] = name
+    return reasons
+
+
+def _wrong(rows: pa.Table, reading: Reading, time: Column, arrival: Column) -> Iterator[tuple[str, Flags]]:
+    """What can be wrong with a row, in the order in which it is looked for, and of which rows it is so."""
+    pipeline, there = reading.pipeline, set(rows.column_names)
+    corrupt = _valid(rows, CORRUPT)
+    if BROKEN in there and rows.column(BROKEN).null_count < rows.num_rows:
+        broken, why = _valid(rows, BROKEN), flat(rows.column(BROKEN))
+        for name in (TOMBSTONE, REST):
+            yield name, _true(pc.equal(why, name))
+        yield TOO_LONG, broken & corrupt
+        yield "unreadable_file", broken
+    if INVALID in there:
+        yield INVALID_RECORD, _true(flat(rows.column(INVALID)))
+    if corrupt.any():
+        yield UNKNOWN_FIELDS, corrupt & _valid(rows, KEPT)
+        yield "unreadable", corrupt
+    yield from _no_moment(rows, time, pipeline.event.time, "event_time")
+    if pipeline.order_by is not None:
+        yield from _no_moment(rows, arrival, pipeline.order_by, "arrival_time")
+    if pipeline.watermark.max_future is not None:
+        ahead = pc.subtract(_possible(time), _possible(arrival))
+        yield "too_far_ahead", _true(pc.greater(ahead, pipeline.watermark.max_future))
+    for measure in beyond_the_ledger(reading.columns, pipeline.ledger):
+        most = 10**WHOLE_DIGITS
+        sizes = [each is not None and abs(each) >= most for each in rows.column(measure).to_pylist()]
+        yield "beyond_the_ledger", np.array(sizes, bool)
+
+
+def _no_moment(rows: pa.Table, moments: Column, column: str, what: str) -> Iterator[tuple[str, Flags]]:
+    bounds = pc.min_max(moments).as_py()
+    inside = len(moments) == 0 or (
+        bounds["min"] is not None and EARLIEST <= bounds["min"] <= bounds["max"] <= LATEST
+    )
+    if not moments.null_count and inside:
+        return
+    missing = np.asarray(_possible(moments).is_null())
+    written = _valid(rows, column)
+    yield f"no_{what}", missing & ~written
+    yield f"unreadable_{what}", missing & written
 
 
 def beyond_the_ledger(columns: Mapping[str, str], measures: Sequence[str]) -> list[str]:
@@ -221,22 +260,66 @@ def beyond_the_ledger(columns: Mapping[str, str], measures: Sequence[str]) -> li
     return [name for name, kind in kinds.items() if types.whole_digits(kind) > WHOLE_DIGITS]
 
 
-def _unreadable(micros_column: str, column: str, what: str) -> str:
-    return (
-        f"when {_possible(micros_column)} is null "
-        f"then if({quoted(column)} is null, 'no_{what}', 'unreadable_{what}')"
+def _possible(moments: Column) -> Column:
+    """Microseconds within the calendar, null beyond it."""
+    within = pc.and_(pc.greater_equal(moments, EARLIEST), pc.less_equal(moments, LATEST))
+    return pc.if_else(within, moments, pa.scalar(None, pa.int64()))
+
+
+def _valid(rows: pa.Table, name: str) -> Flags:
+    if name not in rows.column_names:
+        return np.zeros(rows.num_rows, bool)
+    return np.asarray(flat(rows.column(name)).is_valid())
+
+
+def _true(column: pa.Array) -> Flags:
+    return np.asarray(column.fill_null(False), bool)
+
+
+def _letters(
+    rows: pa.Table,
+    reading: Reading,
+    given: Given,
+    time: Column,
+    arrival: Column,
+    reason: npt.NDArray[np.object_] | None,
+    keep: Sequence[str],
+) -> pa.Table:
+    count = rows.num_rows
+    return pa.table(
+        {
+            "batch": pa.array(np.full(count, given.batch, np.int64)),
+            REASON: pa.array([] if reason is None else reason, pa.string()),
+            "origin": rows.column(FULL_ORIGIN if FULL_ORIGIN in rows.column_names else ORIGIN),
+            "position": rows.column(POSITION),
+            "event_time": time.cast(TIMESTAMP),
+            "arrival_time": arrival.cast(TIMESTAMP),
+            "source_partition": _partition(rows, reading),
+            RAW: pa.array(_raw(rows, reading) if count else [], pa.binary()),
+            **{name: rows.column(name) for name in keep},
+        }
     )
 
 
-def _raw(reading: Reading, keeps: bool) -> str:
-    """The bytes of the row: as it stood in the file where it could not be parsed, else as JSON, under the source's
-    own names, with what is kept of unknown fields."""
+def _raw(rows: pa.Table, reading: Reading) -> list[bytes]:
+    """The bytes of each row: as it stood in the file where it could not be parsed, else as JSON under the source's own
+    names, with what is kept of unknown fields."""
     read = [column for column in reading.columns if not (reading.source and column == SOURCE)]
-    named = {reading.pipeline.source_name(column): column for column in read}
-    fields = ", ".join(f"{quoted(column)} as {quoted(name)}" for name, column in named.items())
-    whole = f"to_json(struct({fields}), map('ignoreNullFields', 'false'))"
-    if keeps:
-        more = f"concat(substring({whole}, 1, length({whole}) - 1), ',', substring(ltrim({KEPT}), 2))"
-        whole = f"if({KEPT} is null, {whole}, {more})"
-    raw = f"coalesce({CORRUPT}, nullif({BROKEN}, '{TOMBSTONE}'), {whole})"
-    return f"case when {REASON} is not null then cast({raw} as binary) end"
+    names = {column: reading.pipeline.source_name(column) for column in read}
+    kinds = {names[column]: reading.columns[column] for column in read}
+    there = [name for name in (CORRUPT, BROKEN, KEPT) if name in rows.column_names]
+    return [
+        _row_bytes({names[column]: row[column] for column in read}, kinds, row)
+        for row in rows.select([*read, *there]).to_pylist(maps_as_pydicts="lossy")
+    ]
+
+
+def _row_bytes(values: Mapping[str, Any], kinds: Mapping[str, str], row: Mapping[str, Any]) -> bytes:
+    if (corrupt := row.get(CORRUPT)) is not None:
+        return bytes(corrupt)
+    if (broken := row.get(BROKEN)) is not None and broken != TOMBSTONE:
+        return str(broken).encode()
+    whole = row_json(values, kinds)
+    if (kept := row.get(KEPT)) is not None:
+        whole = f"{whole[:-1]},{kept.lstrip()[1:]}"
+    return whole.encode()

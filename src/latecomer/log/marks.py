@@ -1,41 +1,60 @@
-"""The marks of a punctuated watermark: SQL over the source's own columns, native to Spark."""
+"""The marks of a punctuated watermark: the moment that an event marks, where it marks one. A kernel."""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from latecomer.log.columns import LOGGED, MARK
-from latecomer.log.envelope import micros
+from latecomer.log.envelope import flat
+from latecomer.log.moments import micros
 from latecomer.model.durations import EARLIEST, LATEST
+from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.model.strategies import Needs
 from latecomer.store.layout import Reading
-from latecomer.store.sql import holds, quoted
-
-_TIME, _ARRIVAL = f"unix_micros({LOGGED}event_time)", f"unix_micros({LOGGED}arrival_time)"
 
 
-def with_marks(events: DataFrame, reading: Reading, needs: Needs) -> DataFrame:
-    """The log with MARK: the moment that an event marks, in microseconds; null where it is no mark."""
-    layout = reading.log
-    seen = events.selectExpr(
-        *(f"{quoted(stored)} as {quoted(column)}" for column, stored in layout.view.items()),
-        *(f"{quoted(stored)} as {quoted(LOGGED + stored)}" for stored in layout.stored),
-    )
+def needs_spark(reading: Reading, needs: Needs) -> bool:
+    """Whether only Spark can evaluate the condition that says which events are marks."""
+    if needs.where is None:
+        return False
+    try:
+        predicate(needs.where, reading.log.types)
+    except NeedsSpark:
+        return True
+    return False
+
+
+def marked_moments(events: pa.Table, reading: Reading, needs: Needs) -> pa.Array:
+    """The moment that each event of the log marks, in microseconds; null where it is no mark, and for all of them where
+    only Spark can tell."""
+    time = flat(events.column("event_time")).cast(pa.int64())
+    none = pa.scalar(None, pa.int64())
     if needs.marker is not None:
-        mark = _marker(needs.marker, reading)
-    else:
-        mark = f"case when {holds(str(needs.where), f'{LOGGED}batch')} then {_TIME} end"
-    return seen.selectExpr(
-        *(f"{quoted(LOGGED + stored)} as {quoted(stored)}" for stored in layout.stored), f"{mark} as {MARK}"
-    )
+        return _of_marker(events, reading, needs.marker, time)
+    if needs_spark(reading, needs):
+        return pa.nulls(events.num_rows, pa.int64())
+    view, where = reading.log.view, str(needs.where)
+    holds = predicate(where, reading.log.types)
+    named = {name: flat(events.column(view[name])).to_pylist() for name in view if name in where}
+    rows = zip(*named.values(), strict=True) if named else iter([()] * events.num_rows)
+    marks = np.array([holds(dict(zip(named, row, strict=True))) is True for row in rows], bool)
+    return pc.if_else(pa.array(marks), time, none)
 
 
-def _marker(marker: str, reading: Reading) -> str:
-    kind, event = reading.columns[marker], reading.pipeline.event
+def _of_marker(events: pa.Table, reading: Reading, marker: str, time: pa.Array) -> pa.Array:
+    kind, event, stored = reading.columns[marker], reading.pipeline.event, reading.log.view[marker]
+    column, none = flat(events.column(stored)), pa.scalar(None, pa.int64())
     if kind == "boolean":
-        return f"case when {quoted(marker)} then {_TIME} end"
-    in_envelope = reading.log.view[marker] in ("event_time", "arrival_time")
-    read = micros(marker, "timestamp" if in_envelope else kind, event.unit, event.zone)
-    possible = f"(case when {read} between {EARLIEST} and {LATEST} then {read} end)"
+        return pc.if_else(column.fill_null(False), time, none)
+    in_envelope = stored in ("event_time", "arrival_time")
+    # A wall-clock time is stored as if it were UTC.
+    if kind == "timestamp_ntz" and not in_envelope:
+        column = column.cast(pa.int64()).cast(pa.timestamp("us"))
+    read = micros(column, "timestamp" if in_envelope else kind, event.unit, event.zone)
+    possible = pc.and_(pc.greater_equal(read, EARLIEST), pc.less_equal(read, LATEST))
     ahead = reading.pipeline.watermark.max_future
-    return possible if ahead is None else f"case when {possible} - {_ARRIVAL} <= {ahead}L then {possible} end"
+    if ahead is not None:
+        arrival = flat(events.column("arrival_time")).cast(pa.int64())
+        possible = pc.and_(possible, pc.less_equal(pc.subtract(read, arrival), ahead))
+    return pc.if_else(possible, read, none)

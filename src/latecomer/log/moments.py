@@ -1,0 +1,141 @@
+"""Written times as microseconds, a column at a time; null where a value is no time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.model import types
+from latecomer.model.written_times import written_moment
+from latecomer.model.zones import to_utc
+
+Flags = npt.NDArray[np.bool_]
+_MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
+_MONTH = r"[0-9]{4}-(0[1-9]|1[0-2])"
+_USUAL = rf"^{_MONTH}-(0[1-9]|[12][0-9]|3[01])[T ]{_CLOCK}Z?$"
+"""Moments as nearly everybody writes them, which Arrow reads as they are meant."""
+_SURE = rf"^{_MONTH}-(0[1-9]|1[0-9]|2[0-8])[T ]{_CLOCK}Z?$"
+"""Those of days that every month has."""
+_FIRST = int(np.datetime64("1900", "us").astype(np.int64))
+"""From here on Arrow and Python are of one mind about the clocks of zones."""
+_LAST = int(np.datetime64("2037", "us").astype(np.int64))
+"""Arrow knows the changes of clocks that are listed one by one, and not the rules that go on after them."""
+_WIDE = Context(prec=80)
+_LONG = 1 << 63
+
+
+def micros(column: pa.Array, kind: str, unit: str | None, zone: str) -> pa.Array:
+    """Written times in microseconds; null where one is missing, or cannot be read."""
+    if kind in types.INTEGERS:
+        return _of_integers(column.cast(pa.int64()), unit or "s")
+    if kind == "string":
+        return of_texts(column, zone)
+    if kind == "timestamp":
+        return column.cast(pa.int64())
+    if kind in ("timestamp_ntz", "date"):
+        return of_wall_clock(column.cast(pa.timestamp("us")).cast(pa.int64()), zone)
+    return _of_fractions(column, unit or "s")
+
+
+def of_texts(texts: pa.Array, zone: str) -> pa.Array:
+    """Those of texts. Each must begin with a date: a cast would take `2026` for a year and `12:30` for today."""
+    try:
+        return _of_texts(texts, zone, _USUAL)
+    except pa.ArrowInvalid:  # one of them is a day that its month does not have: Arrow does not say which
+        return _of_texts(texts, zone, _SURE)
+
+
+def _of_texts(texts: pa.Array, zone: str, pattern: str) -> pa.Array:
+    usual = _flags(pc.match_substring_regex(texts, pattern))
+    if usual.all():
+        return _usual(texts, zone)
+    found, read = np.zeros(len(texts), np.int64), usual.copy()
+    found[usual] = np.asarray(_usual(texts.filter(pa.array(usual)), zone))
+    odd = np.flatnonzero(~usual & _flags(texts.is_valid()))
+    for nth, text in zip(odd, texts.take(pa.array(odd)).to_pylist(), strict=True):
+        moment = written_moment(text, zone) if len(text.encode()) >= 10 and text.find("-") == 4 else None
+        if moment is not None:
+            found[nth], read[nth] = moment, True
+    return pa.array(found, mask=~read)
+
+
+def _usual(texts: pa.Array, zone: str) -> pa.Array:
+    shown = pc.utf8_rtrim(texts, "Z").cast(pa.timestamp("us")).cast(pa.int64())
+    if zone == "UTC":
+        return shown
+    zoned = _flags(pc.ends_with(texts, "Z"))
+    if zoned.all():
+        return shown
+    return pc.if_else(pa.array(zoned), shown, of_wall_clock(shown, zone))
+
+
+def of_wall_clock(local: pa.Array, zone: str) -> pa.Array:
+    """The instants at which the clock of a zone shows these times, the earlier of two; all in microseconds."""
+    if zone == "UTC" or not len(local):
+        return local
+    shown = np.asarray(local.fill_null(0))
+    valid = _flags(local.is_valid())
+    listed = (shown >= _FIRST) & (shown < _LAST)
+    if listed[valid].all():
+        try:
+            moments = pc.assume_timezone(
+                local.cast(pa.timestamp("us")), zone, ambiguous="earliest", nonexistent="raise"
+            )
+            return moments.cast(pa.int64())
+        except pa.ArrowInvalid:  # the clock leaves out one of them: Arrow does not say which
+            pass
+    different, nth = np.unique(shown[valid], return_inverse=True)
+    found = np.zeros(len(shown), np.int64)
+    found[valid] = np.array([to_utc(int(each), zone) for each in different], np.int64)[nth]
+    return pa.array(found, mask=~valid)
+
+
+def _of_integers(numbers: pa.Array, unit: str) -> pa.Array:
+    if unit == "ns":
+        return _made(numbers, np.floor_divide(np.asarray(numbers.fill_null(0)), 1000))
+    most = (_LONG - 1) // _MICROS[unit]
+    within = pc.and_(pc.less_equal(numbers, most), pc.greater_equal(numbers, -most))
+    return pc.multiply(pc.if_else(within, numbers, pa.scalar(None, pa.int64())), _MICROS[unit])
+
+
+def _of_fractions(column: pa.Array, unit: str) -> pa.Array:
+    """Those of decimals and floating point numbers: rounded to the microsecond, or of nanoseconds cut to it."""
+    read: Callable[[Any], int | None] = (
+        _nanoseconds if unit == "ns" else lambda each: _rounded(each, _MICROS[unit])
+    )
+    values: Sequence[int | None] = [None if each is None else read(each) for each in column.to_pylist()]
+    return pa.array(values, pa.int64())
+
+
+def _nanoseconds(number: Decimal | float) -> int | None:
+    return _whole(number, lambda exact: _WIDE.divide(exact, Decimal(1000)), ROUND_FLOOR)
+
+
+def _rounded(number: Decimal | float, times: int) -> int | None:
+    if isinstance(number, float):  # multiplied as a double, as Spark does
+        number *= times
+        return _whole(number, lambda exact: exact, ROUND_HALF_UP)
+    return _whole(number, lambda exact: _WIDE.multiply(exact, Decimal(times)), ROUND_HALF_UP)
+
+
+def _whole(number: Decimal | float, made: Callable[[Decimal], Decimal], rounding: str) -> int | None:
+    exact = Decimal(repr(number)) if isinstance(number, float) else number
+    if not exact.is_finite():
+        return None
+    whole = int(made(exact).to_integral_value(rounding))
+    return whole if -_LONG <= whole < _LONG else None
+
+
+def _made(column: pa.Array, found: npt.NDArray[np.int64]) -> pa.Array:
+    return pa.array(found, mask=~_flags(column.is_valid()))
+
+
+def _flags(column: pa.Array) -> Flags:
+    return np.asarray(column.fill_null(False), bool)

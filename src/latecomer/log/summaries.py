@@ -1,0 +1,158 @@
+"""What the ticks of a split brought, and what its events come to: small tables for the driver. A kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.log.envelope import flat
+from latecomer.log.marks import marked_moments
+from latecomer.model import types
+from latecomer.model.durations import to_micros
+from latecomer.model.heads import HeadColumns
+from latecomer.model.strategies import PLAIN, REACH, Head, Needs
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.store.layout import Reading
+
+_BAR, _MARKED = "bar", "marked"
+_FOLDS = {"events": "sum", "latest": "max", "earliest": "min", "arrived": "max", _MARKED: "max"}
+
+
+@dataclass(frozen=True)
+class TickSummaries:
+    """What the ticks of a batch brought, per partition; and the sums that the ledger starts from."""
+
+    heads: Sequence[Head]
+    earliest: int
+    latest: int
+    measures: dict[str, Decimal]
+
+
+def tick_table(events: pa.Table, reading: Reading | None = None, needs: Needs = PLAIN) -> pa.Table:
+    """What each tick brought from each partition: a row for each; where the strategy asks for a histogram, for each of
+    its bars."""
+    columns = {
+        "tick": events.column("tick"),
+        "source_partition": pc.fill_null(events.column("source_partition"), ""),
+        "time": events.column("event_time"),
+        "arrived": events.column("arrival_time"),
+    }
+    by = ["tick", "source_partition"]
+    folds = [("time", "count"), ("time", "max"), ("time", "min"), ("arrived", "max")]
+    names = [*by, "events", "latest", "earliest", "arrived"]
+    if reading is not None and (bars := _bars(events, reading, needs)) is not None:
+        columns[_BAR] = bars
+        by, names = [*by, _BAR], [*by, _BAR, *names[2:]]
+    if reading is not None and needs.marks:
+        columns[_MARKED] = marked_moments(events, reading, needs)
+        folds, names = [*folds, (_MARKED, "max")], [*names, _MARKED]
+    found = pa.table(columns).group_by(by, use_threads=False).aggregate(folds)
+    return found.rename_columns(names)
+
+
+def _bars(events: pa.Table, reading: Reading, needs: Needs) -> pa.Array | None:
+    """The bar of the histogram that an event belongs to; a tick of one event needs no histogram."""
+    every = reading.pipeline.watermark.every
+    if needs.resolution is None or every == "event":
+        return None
+    step = needs.resolution
+    time, at = (np.asarray(flat(events.column(name)).cast(pa.int64())) for name in ("event_time", "tick"))
+    return pa.array(np.maximum(time // step, at * every // step - REACH) * step)
+
+
+def joined_ticks(parts: Iterable[pa.Table]) -> pa.Table | None:
+    """The ticks of several splits as one table; None where there are none."""
+    tables = [each for each in parts if each.num_rows]
+    if len(tables) < 2:
+        return tables[0] if tables else None
+    every = pa.concat_tables(tables)
+    by = [name for name in every.column_names if name not in _FOLDS]
+    folded = [name for name in every.column_names if name in _FOLDS]
+    found = every.group_by(by, use_threads=False).aggregate([(name, _FOLDS[name]) for name in folded])
+    return found.rename_columns([*by, *folded])
+
+
+def summarised(
+    found: pa.Table | None, needs: Needs, every: int | Literal["event"], sums: dict[str, Decimal]
+) -> TickSummaries:
+    """The ticks of a batch as strategies take them; where they are plain, in columns."""
+    if found is None:
+        return TickSummaries([], END_OF_TIME, BEGIN_OF_TIME, sums)
+    earliest, latest = (found.column(name).cast(pa.int64()) for name in ("earliest", "latest"))
+    heads: Sequence[Head]
+    if needs == PLAIN and every != "event":
+        heads = _in_columns(found, every)
+    else:
+        heads = _one_by_one(found.to_pylist(), needs, every)
+    return TickSummaries(heads, pc.min(earliest).as_py(), pc.max(latest).as_py(), sums)
+
+
+def _in_columns(found: pa.Table, every: int) -> HeadColumns:
+    partitions = flat(found.column("source_partition")).dictionary_encode()
+    whole = {
+        name: np.asarray(flat(found.column(name)).cast(pa.int64())) for name in ("tick", "events", "latest")
+    }
+    nth = np.asarray(partitions.indices.cast(pa.int64()))
+    return HeadColumns.of(every, partitions.dictionary.to_pylist(), nth=nth, **whole)
+
+
+def _one_by_one(found: Sequence[dict[str, Any]], needs: Needs, every: int | Literal["event"]) -> list[Head]:
+    heads = [
+        Head(
+            row["tick"],
+            to_micros(row["arrived"]) if every == "event" else row["tick"] * every,
+            row["source_partition"],
+            row["events"],
+            to_micros(row["latest"]),
+        )
+        for row in found
+    ]
+    if needs == PLAIN:
+        return heads
+    asked = [_as_asked(head, row, needs, every) for head, row in zip(heads, found, strict=True)]
+    by_place = attrgetter("tick", "at", "partition")
+    return [
+        Head.joined(tick, at, list(group))
+        for (tick, at, _), group in groupby(sorted(asked, key=by_place), by_place)
+    ]
+
+
+def _as_asked(head: Head, row: dict[str, Any], needs: Needs, every: int | str) -> Head:
+    times = {}
+    if needs.resolution is not None:
+        times = {head.max_event_time if every == "event" else row[_BAR]: head.events}
+    return replace(head, marked=row[_MARKED] if needs.marks else None, times=times)
+
+
+# Measures of the ledger
+
+
+def sums_of(rows: pa.Table, columns: Mapping[str, str], measures: Mapping[str, str]) -> dict[str, Decimal]:
+    """The exact sum of each measure; `columns` maps it to its column."""
+    return {name: exact_sum(rows.column(columns[name]), kind) for name, kind in measures.items()}
+
+
+def exact_sum(column: pa.ChunkedArray, kind: str) -> Decimal:
+    """The exact sum of a measure: whole numbers are added up in two halves, which no sum of theirs outgrows."""
+    if types.is_decimal(kind):
+        return Decimal(pc.sum(column.cast(pa.decimal128(38, types.scale_of(kind)))).as_py() or 0)
+    numbers = column.cast(pa.int64())
+    low, high = pc.bit_wise_and(numbers, (1 << 32) - 1), pc.shift_right(numbers, 32)
+    return Decimal(((pc.sum(high).as_py() or 0) << 32) + (pc.sum(low).as_py() or 0))
+
+
+def added(sums: Iterable[Mapping[str, Decimal]], measures: Iterable[str]) -> dict[str, Decimal]:
+    """The sums of several splits together."""
+    total = dict.fromkeys(measures, Decimal(0))
+    for each in sums:
+        for name, amount in each.items():
+            total[name] += amount
+    return total

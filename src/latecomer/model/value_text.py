@@ -1,0 +1,95 @@
+"""A value as text and as JSON, by the type of its column: letter for letter as Spark casts and writes it."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from latecomer.model import types
+from latecomer.model.json_text import json_text
+
+
+def value_text(value: Any, kind: str) -> str:
+    """A value as Spark's cast to a string has it. Bytes need not be UTF-8: they have a character each.
+
+    >>> value_text(True, "boolean"), value_text(Decimal("1E+2"), "decimal(5,0)"), value_text(1e7, "double")
+    ('true', '100', '1.0E7')
+    """
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case bytes():
+            return value.decode("iso-8859-1")
+        case Decimal():
+            return f"{value:f}"
+        case float():
+            return float_text(np.float32(value) if kind == "float" else np.float64(value))
+        case datetime():
+            return moment_text(value)
+    return str(value)
+
+
+def moment_text(moment: datetime) -> str:
+    """A moment as Spark's cast writes it.
+
+    >>> moment_text(datetime(2026, 1, 5, 14, 0, 0, 120_000))
+    '2026-01-05 14:00:00.12'
+    """
+    seconds = moment.replace(tzinfo=None).isoformat(" ", "seconds")
+    return f"{seconds}.{moment.microsecond:06}".rstrip("0").rstrip(".") if moment.microsecond else seconds
+
+
+def float_text(value: np.floating[Any]) -> str:
+    """A floating point number as Java writes it, in as few digits as tell it from its neighbours.
+
+    >>> [float_text(np.float64(value)) for value in (0.1, 100, 1e7, -1.5e-4, -0.0)]
+    ['0.1', '100.0', '1.0E7', '-1.5E-4', '-0.0']
+    """
+    if np.isnan(value):
+        return "NaN"
+    if np.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return np.format_float_positional(value, unique=True, trim="0")
+    mantissa, _, exponent = np.format_float_scientific(value, unique=True, trim="0").partition("e")
+    return f"{mantissa}E{int(exponent)}"
+
+
+def row_json(values: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
+    """A row as a JSON object, nulls and all, as `to_json` writes it.
+
+    >>> from datetime import UTC
+    >>> row_json({"at": datetime(2026, 1, 5, tzinfo=UTC), "n": None}, {"at": "timestamp", "n": "int"})
+    '{"at":"2026-01-05T00:00:00.000Z","n":null}'
+    """
+    fields = (f"{json_text(name)}:{_as_json(value, kinds[name])}" for name, value in values.items())
+    return "{" + ",".join(fields) + "}"
+
+
+def _as_json(value: Any, kind: str) -> str:
+    if value is None:
+        return "null"
+    match types.nested_type(kind):
+        case "array", {"element": element}:
+            return "[" + ",".join(_as_json(each, element) for each in value) + "]"
+        case "map", {"value": held}:
+            pairs = value.items() if isinstance(value, Mapping) else value
+            return "{" + ",".join(f"{json_text(name)}:{_as_json(each, held)}" for name, each in pairs) + "}"
+        case "struct", fields:
+            return row_json({name: value[name] for name in fields}, fields)
+    match value:
+        case datetime():
+            written = value.strftime("%Y-%m-%dT%H:%M:%S").zfill(19) + f".{value.microsecond // 1000:03}"
+            return f'"{written}{"" if value.tzinfo is None else "Z"}"'
+        case date():
+            return f'"{value.isoformat()}"'
+        case bytes():
+            return f'"{b64encode(value).decode()}"'
+        case float() if kind == "float" and np.isfinite(value):
+            return float_text(np.float32(value))
+    return json_text(value)
