@@ -17,6 +17,7 @@ from latecomer.decode.detail import INVALID_RECORD, REST, TOMBSTONE, TOO_LONG, U
 from latecomer.log.columns import RAW, REASON
 from latecomer.log.moments import micros
 from latecomer.model import types
+from latecomer.model.arrays import flat
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ids import BEGIN, BETWEEN, END, ESCAPES
 from latecomer.model.ledger import WHOLE_DIGITS
@@ -62,13 +63,6 @@ class Enveloped:
     """Which of them are behind the watermark so far: they are kept in files of their own."""
     letters: pa.Table
     """Dead letters: REASON, RAW and what the table of dead letters has of their place."""
-
-
-def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column in one chunk."""
-    if isinstance(column, pa.ChunkedArray):
-        return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    return column
 
 
 def enveloped(rows: pa.Table, reading: Reading, given: Given, keep: Sequence[str] = ()) -> Enveloped:

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.log.envelope import flat
 from latecomer.log.moments import micros
+from latecomer.model.arrays import flat
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.model.strategies import Needs

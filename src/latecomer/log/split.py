@@ -78,26 +78,23 @@ class SplitSummary:
 
 def log_split(splits: Sequence[Split], plan: LogPlan, given: Given, lanes: LaneWriter) -> SplitSummary:
     """Log some splits of a source; the lanes take the rows."""
-    parts = [_logged(chunk, letters, plan, given, lanes) for chunk, letters in _chunks(splits, plan)]
+    parts = [_logged(chunk, plan, given, lanes) for chunk in _chunks(splits, plan)]
     return SplitSummary.joined(parts, plan.measures)
 
 
-def _chunks(splits: Sequence[Split], plan: LogPlan) -> Iterator[tuple[Chunk, Letters]]:
+def _chunks(splits: Sequence[Split], plan: LogPlan) -> Iterator[Chunk]:
     """The rows of splits; all at once where ticks are counted through the batch."""
-    found = ((chunk, plan.source.letters(split)) for split in splits for chunk in plan.source.read(split))
+    found = plan.source.read(splits)
     if plan.reading.pipeline.watermark.every != "event":
         yield from found
-        return
-    every = list(found)
-    if every:
-        chunks, letters = zip(*every, strict=True)
-        yield Chunk.joined(chunks), letters[0]
+    elif every := list(found):
+        yield Chunk.joined(every)
 
 
-def _logged(chunk: Chunk, letters: Letters, plan: LogPlan, given: Given, lanes: LaneWriter) -> SplitSummary:
+def _logged(chunk: Chunk, plan: LogPlan, given: Given, lanes: LaneWriter) -> SplitSummary:
     reading, measures = plan.reading, plan.measures
     found = enveloped(chunk.rows, reading, given)
-    events, dead = found.events, filed(found.letters, letters)
+    events, dead = found.events, filed(found.letters, chunk.letters)
     behind = pa.array(found.behind)
     counts = {Lane.EVENTS: int(np.count_nonzero(~found.behind)), Lane.BEHIND: int(found.behind.sum())}
     for lane, count in counts.items():

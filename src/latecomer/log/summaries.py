@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.log.envelope import flat
 from latecomer.log.marks import marked_moments
 from latecomer.model import types
+from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros
 from latecomer.model.heads import HeadColumns
 from latecomer.model.strategies import PLAIN, REACH, Head, Needs

@@ -7,25 +7,23 @@ source's columns, under the names that the pipeline has for them, and those of `
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntFlag
 from functools import cached_property, reduce
 from operator import or_
 from pathlib import Path
-from types import MappingProxyType
-from typing import ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Observation, SparkSession
 
 from latecomer.config.models import Pipeline
-from latecomer.decode.columns import KEPT, SCHEMA_ID
 from latecomer.errors import StoreError
-from latecomer.fast import Declined
-from latecomer.source.columns import READ, SKIPPED, STAMPED, UNKNOWN
 
-_Written = TypeVar("_Written")
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from latecomer.source.staging import Staging
 
 
 @dataclass(frozen=True)
@@ -42,23 +40,9 @@ class Slice:
     source: str = field(default="", kw_only=True)
     """The source that it is of, where there are several."""
 
-    @property
-    def size(self) -> int:
-        """How many bytes it has, where that is known before it is read; else 0."""
-        return 0
-
     def landings(self, origins: Iterable[str]) -> dict[str, int]:
         """When each of the origins landed: of rows with one arrival time, the first to land goes first."""
         return dict.fromkeys(origins, 0)
-
-    def parts(self) -> Sequence[Slice]:
-        """Slices that can be read one by one, and together have the same rows."""
-        return [self]
-
-    def of_parts(self, parts: Sequence[Slice]) -> Slice:
-        """Some of its parts as one slice."""
-        (only,) = parts
-        return only
 
 
 class Clock(IntFlag):
@@ -96,92 +80,38 @@ class Clock(IntFlag):
 NO_CLOCK = Clock(0)
 
 
-class Read(Protocol):
-    """What is known of the rows of a slice once they have been read."""
+class Split(ABC):
+    """A part of a slice that one task reads. It is small, and can be sent to another process."""
 
-    def counted(self) -> int:
-        """How many rows there were."""
-
-    def clocks(self) -> Clock:
-        """What said when they came."""
-
-    def skipped(self) -> int:
-        """How many more there were that the source leaves out."""
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """About how many bytes it has."""
 
 
 @dataclass(frozen=True)
-class ReadApart:
-    """What is known of rows that were read in parts."""
-
-    parts: Sequence[Read]
-
-    def counted(self) -> int:
-        return sum(part.counted() for part in self.parts)
-
-    def clocks(self) -> Clock:
-        return reduce(or_, (part.clocks() for part in self.parts), NO_CLOCK)
-
-    def skipped(self) -> int:
-        return sum(part.skipped() for part in self.parts)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a slice, and how many were read: counted where they come in, before anything is done."""
-
-    frame: DataFrame
-    counts: Sequence[Observation]
-    aside: int = 0
-    """Rows that were not read but made: each stands for a file or a line that could not be read."""
-    tasks: int | None = None
-    """How many tasks should write them, where there would be more."""
-    clock: Clock = Clock.READ
-    """What says when they came; of rows that it says nothing of, they came when they were read."""
-
-    def counted(self) -> int:
-        return self.aside + sum(int(count.get[READ]) for count in self.counts)
-
-    def clocks(self) -> Clock:
-        stamped = sum(int(count.get.get(STAMPED, count.get[READ])) for count in self.counts) + self.aside
-        by_it = self.clock if stamped else NO_CLOCK
-        return by_it | (Clock.READ if stamped < self.counted() else NO_CLOCK)
-
-    def unknown(self) -> int:
-        """How many of them could not be decoded for want of what can be learned."""
-        return sum(int(count.get.get(UNKNOWN, 0)) for count in self.counts)
-
-    def skipped(self) -> int:
-        return sum(int(count.get.get(SKIPPED, 0)) for count in self.counts)
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """The rows of a slice in this process, none of which is a dead letter so far."""
+class Chunk:
+    """Some rows of a split."""
 
     rows: pa.Table
-    """The source's columns, ORIGIN, POSITION, in microseconds LANDED and, where the source says them, PARTITION,
-    SCHEMA_ID and KEPT."""
+    """The source's columns under the pipeline's names, ORIGIN, POSITION and, where they are known, the other columns of
+    `source/columns.py` and `decode/columns.py`. LANDED is in microseconds."""
     clock: Clock
     """What said when they came."""
+    letters: Letters
+    """How dead letters among them are filed."""
+    skipped: int = 0
+    """How many records were left out, and are only counted."""
 
-    def counted(self) -> int:
-        return int(self.rows.num_rows)
-
-    def clocks(self) -> Clock:
-        return self.clock
-
-    def skipped(self) -> int:
-        return 0
-
-
-def together(parts: Iterable[pa.Table]) -> pa.Table:
-    """Rows one behind the other; null where some have a column, such as KEPT, and others do not."""
-    return pa.concat_tables(parts, promote_options="default")
-
-
-def beside(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
-    """What decoded rows have beside the source's columns: SCHEMA_ID and KEPT, where they do."""
-    return {name: rows.column(name) for name in (SCHEMA_ID, KEPT) if name in rows.column_names}
+    @classmethod
+    def joined(cls, chunks: Sequence[Chunk]) -> Chunk:
+        """Several as one. A column that some of them lack is null there."""
+        return cls(
+            pa.concat_tables([each.rows for each in chunks], promote_options="default"),
+            reduce(or_, (each.clock for each in chunks), NO_CLOCK),
+            chunks[0].letters,
+            sum(each.skipped for each in chunks),
+        )
 
 
 class Letters(ABC):
@@ -200,8 +130,6 @@ class Source(ABC):
 
     pipeline: Pipeline
     columns: Mapping[str, str]
-    settings: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """What the session that reads needs."""
 
     @cached_property
     def read_columns(self) -> dict[str, str]:
@@ -214,22 +142,13 @@ class Source(ABC):
         return self.pipeline.source.unknown_fields != "ignore"
 
     @abstractmethod
-    def read(self, spark: SparkSession, piece: Slice, write: Callable[[Rows], _Written]) -> _Written:
-        """What `write` makes of the rows of a slice. It may be called again, with all of the rows, where the first
-        attempt did not read them right; only what the last call returns counts."""
+    def splits(self, piece: Slice, staging: Staging) -> Sequence[Split]:
+        """The parts of a slice that can be read apart; together they have the same rows, whenever it is asked. What
+        only Spark can compute of them is computed by then, and staged."""
 
     @abstractmethod
-    def letters(self, piece: Slice) -> Letters:
-        """How the dead letters of a slice are told."""
-
-    def require_fast(self) -> None:
-        """`Declined` where Spark has to read this source, whatever it holds."""
-        raise Declined("a source that only Spark reads")
-
-    def load(self, piece: Slice) -> Loaded:
-        """The rows of a slice in this process; `Declined` where Spark has to read them."""
-        self.require_fast()
-        raise NotImplementedError
+    def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
+        """The rows of some splits, a chunk at a time. It is called in a task."""
 
     def close(self) -> None:  # noqa: B027
         """Let go of what is kept open between slices; it may be read on."""

@@ -11,7 +11,7 @@ from latecomer.config.registered_json import RegisteredJson
 from latecomer.source.base import FollowedSource
 from latecomer.source.files import FileSource
 from latecomer.source.kafka import KafkaReader
-from latecomer.source.kafka_in_process import KafkaSource
+from latecomer.source.kafka_source import KafkaSource
 from latecomer.source.messages import MessageFiles
 from latecomer.source.polled import Polled
 

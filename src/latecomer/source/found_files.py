@@ -8,41 +8,42 @@ positions kept), and can set aside a file that cannot be read.
 from __future__ import annotations
 
 import os
-import re
 import stat
-from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.paths import SourcePath, fits, special_kind
 from latecomer.decode.choose import decoder_settings
-from latecomer.decode.columns import CORRUPT, KEPT
-from latecomer.decode.decimals import number
 from latecomer.decode.files import SourceFile
-from latecomer.decode.limits import LongLine
-from latecomer.decode.retrying import State, reading
-from latecomer.fast import MOST_READ, MOST_ROWS, Declined
+from latecomer.decode.retrying import reading
+from latecomer.errors import SourceError
+from latecomer.model import types
 from latecomer.model.types import is_decimal, is_nested
-from latecomer.source.base import Clock, Loaded, Slice, StreamedSource, beside, together
+from latecomer.model.written_numbers import fits as fits_decimal
+from latecomer.model.written_numbers import written_number
+from latecomer.source.base import Clock, Slice, StreamedSource
 from latecomer.source.checkpoint import files_of_batch, repair_found, sync_found
-from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN, POSITION
+from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN
 from latecomer.source.parts import parts_of, require_next
-from latecomer.store.sql import quoted
 
-_FOLDER = f"{PRIVATE}folder_"
-"""Before the name of a column: what a file's folders say of it."""
 _FOREVER = "100000d"
-_PLAIN_PATH = re.compile("[A-Za-z0-9._/=-]+")
-"""Paths that Spark writes as they are."""
+
+
+class UnreadableFile(SourceError):
+    """A file that cannot be read to its end: it becomes one dead letter, and none of its rows an event."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
 
 
 @dataclass(frozen=True)
@@ -50,36 +51,18 @@ class FileSlice(Slice):
     """Some files."""
 
     files: Sequence[SourceFile]
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """The files of which none is read, by their paths, and why."""
 
     @classmethod
     def of(cls, files: Sequence[SourceFile]) -> FileSlice:
         return cls(max(file.landed for file in files), files)
-
-    @property
-    def size(self) -> int:
-        return sum(file.size for file in self.files)
-
-    def parts(self) -> Sequence[FileSlice]:
-        """A file each."""
-        return [replace(self, files=[file]) for file in self.files]
-
-    def of_parts(self, parts: Sequence[Slice]) -> FileSlice:
-        return replace(self, files=[file for part in parts for file in files_of(part)])
 
     def landings(self, origins: Iterable[str]) -> dict[str, int]:
         """The log names a file by its path, or by the end of it."""
         paths = [(file.local.parts[1:], file.landed) for file in self.files]
         landed = {"/".join(parts[nth:]): at for parts, at in paths for nth in range(len(parts))}
         return {origin: landed.get(_plain(origin), 0) for origin in origins}
-
-
-@dataclass(frozen=True)
-class Aside:
-    """What is a dead letter before Spark reads anything: a file, with the reason, or a line of it."""
-
-    file: SourceFile
-    reason: str
-    line: LongLine | None = None
 
 
 @dataclass(frozen=True)
@@ -133,56 +116,24 @@ class FoundFiles(StreamedSource):
         """What says when a row came."""
         return Clock.FILE if self.pipeline.order_by is None else Clock.COLUMN
 
-    @abstractmethod
-    def load_file(self, file: SourceFile) -> tuple[pa.Table, pa.Array]:
-        """The source's columns in this process, with SCHEMA_ID and KEPT where there are any, and the position of each
-        row; `Declined` where Spark has to read the file."""
-
-    def load(self, piece: Slice) -> Loaded:
-        """Files that are plain, in folders and under names that need no escaping."""
-        self.require_fast()
-        files = files_of(piece)
-        if not files or piece.size > MOST_READ:
-            raise Declined("a large batch, or none")
-        if not all(_PLAIN_PATH.fullmatch(str(file.local)) for file in files):
-            raise Declined("paths that have to be escaped")
-        if any(self.folder_values(file) for file in files):
-            raise Declined("folders that say something of the rows")
-        try:
-            before = {file.local: _state(file.local) for file in files}
-            parts = list(self._loaded(files))
-            after = {file.local: _state(file.local) for file in files}
-        except OSError:
-            raise Declined("a file that cannot be read") from None
-        if before != after:
-            raise Declined("a file that was changed while it was read")
-        return Loaded(together(parts), self.clock)
-
-    def _loaded(self, files: Sequence[SourceFile]) -> Iterator[pa.Table]:
-        left = MOST_ROWS
-        for file in files:
-            rows = self._load(file)
-            left -= rows.num_rows
-            if left < 0:
-                raise Declined("a large batch")
-            yield rows
-
-    def _load(self, file: SourceFile) -> pa.Table:
-        path, status = str(file.local), file.local.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise Declined("what is no file")
-        rows, positions = self.load_file(file)
-        if not path.startswith(f"{self.path.base.rstrip('/')}/"):
-            raise Declined("a file beside the folder of the source")
-        count, origin = rows.num_rows, self.origin(file, f"file://{path}")
-        landed = status.st_mtime_ns // 1_000_000 * 1000
-        where = {
-            ORIGIN: pa.repeat(pa.scalar(origin, pa.string()), count),
-            POSITION: positions,
-            LANDED: pa.repeat(pa.scalar(landed, pa.int64()), count),
-        }
-        named = {name: rows.column(self.pipeline.source_name(name)) for name in self.columns}
-        return pa.table({**named, **where, **beside(rows)})
+    def placed(self, rows: pa.Table, file: SourceFile) -> pa.Table:
+        """Decoded rows of a file under the pipeline's names, with what its folders say of them and where they stand."""
+        full = encoded_path(file.path)
+        where = {ORIGIN: self.origin(file, full), FULL_ORIGIN: full}
+        said = {key: value for key, value in self.folder_values(file).items() if value is not None}
+        named = {}
+        for name, kind in self.columns.items():
+            key = self.pipeline.source_name(name)
+            column = rows.column(key)
+            if key in said and not is_nested(kind):
+                column = pc.coalesce(column, _of_folder(said[key], kind, column.type))
+            named[name] = column
+        others = {name: rows.column(name) for name in rows.column_names if name.startswith(PRIVATE)}
+        texts = {name: pa.repeat(pa.scalar(text, pa.string()), rows.num_rows) for name, text in where.items()}
+        if BROKEN in others:  # what stands for a file, or a part of it, has its path as it is
+            texts[FULL_ORIGIN] = pc.if_else(others[BROKEN].is_valid(), file.path, texts[FULL_ORIGIN])
+        landed = {LANDED: pa.repeat(pa.scalar(file.landed, pa.int64()), rows.num_rows)}
+        return pa.table({**named, **others, **texts, **landed})
 
     def origin(self, file: SourceFile, full: str) -> str:
         """The name that the log has for a file, of its path as Spark writes it: what follows the folder of the source.
@@ -194,37 +145,8 @@ class FoundFiles(StreamedSource):
             return full[len(start) :]
         return full.rpartition("/")[2] if str(file.local.parent) == self.path.base else full
 
-    def with_folders(self, rows: DataFrame, files: Sequence[SourceFile]) -> DataFrame:
-        """Fill in what the folders of a file say (`day=2013-01-01`) where the row itself says nothing."""
-        of_files = {file: self.folder_values(file) for file in files}
-        keys = set().union(*of_files.values())
-        columns = {
-            column: key for column in self.columns if (key := self.pipeline.source_name(column)) in keys
-        }
-        if not columns:
-            return rows
-        places = {FULL_ORIGIN: pa.array([encoded_path(rows.sparkSession, file) for file in of_files])}
-        values = {
-            f"{_FOLDER}{column}": pa.array([each.get(key) for each in of_files.values()], pa.string())
-            for column, key in columns.items()
-        }
-        folders = rows.sparkSession.createDataFrame(pa.table({**places, **values}))
-        filled = {
-            column: f"coalesce({quoted(column)}, {_of_folder(quoted(_FOLDER + column), self.columns[column])})"
-            for column in columns
-        }
-        return rows.join(F.broadcast(folders), FULL_ORIGIN, "left").select(
-            *(F.expr(filled.get(name, quoted(name))).alias(name) for name in rows.columns)
-        )
-
     def folder_values(self, file: SourceFile) -> dict[str, str | None]:
         return self.path.folder_values(str(file.local))
-
-    @property
-    def gives_landing(self) -> bool:
-        """Whether each row says when its file landed: as its arrival, or to order it among equals."""
-        pipeline = self.pipeline
-        return pipeline.order_by is None or pipeline.watermark.every == "event"
 
     def misplaced(self, file: SourceFile) -> str | None:
         """Why a file cannot be read, as far as that can be seen without opening it."""
@@ -235,33 +157,19 @@ class FoundFiles(StreamedSource):
                 return f"its folder says {key}={value}, and {key} is {self.read_columns[key]}"
         return None
 
-    def set_aside(self, spark: SparkSession, aside: Sequence[Aside]) -> DataFrame:
-        """One row for each file that cannot be read, and each line that is too long, to be filed as a dead letter."""
-        columns = {
-            BROKEN: pa.array([each.reason for each in aside], pa.string()),
-            CORRUPT: pa.array([each.line and each.line.first for each in aside], pa.binary()),
-            ORIGIN: pa.array([each.file.path for each in aside], pa.string()),
-            POSITION: pa.array([each.line.start if each.line else 0 for each in aside], pa.int64()),
-            "landed": pa.array([each.file.landed for each in aside], pa.int64()),
-        }
-        reasons = spark.createDataFrame(pa.table(columns))
-        return reasons.select(
-            *(F.lit(None).cast(kind).alias(column) for column, kind in self.columns.items()),
-            F.col(CORRUPT).cast("string"),
-            *([F.lit(None).cast("string").alias(KEPT)] if self.looks_for_unknown else []),
-            BROKEN,
-            ORIGIN,
-            F.col(ORIGIN).alias(FULL_ORIGIN),
-            POSITION,
-            *([F.timestamp_micros("landed").alias(LANDED)] if self.gives_landing else []),
+
+def _of_folder(text: str, kind: str, stored: pa.DataType) -> pa.Scalar:
+    """What a folder says, in the column's type; null where it is none of it."""
+    if is_decimal(kind):
+        number = written_number(text)
+        fits_in = number is not None and fits_decimal(number, types.whole_digits(kind))
+        return pa.scalar(
+            round(number, types.scale_of(kind)) if number is not None and fits_in else None, stored
         )
-
-
-def _of_folder(text: str, kind: str) -> str:
-    """What a folder says, in the column's type."""
-    if is_nested(kind):
-        return f"cast(null as {kind})"
-    return number(text, kind) if is_decimal(kind) else f"try_cast({text} as {kind})"
+    try:
+        return pa.scalar(text, pa.string()).cast(stored)
+    except pa.ArrowInvalid:
+        return pa.scalar(None, stored)
 
 
 def require_present(file: SourceFile) -> None:
@@ -272,19 +180,23 @@ def require_present(file: SourceFile) -> None:
             os.close(os.open(file.local, os.O_RDONLY | os.O_NONBLOCK))
 
 
-def encoded_path(spark: SparkSession, file: SourceFile) -> str:
-    """The path of a file as Spark writes it in rows."""
-    paths: Any = spark._jvm.org.apache.spark.paths.SparkPath  # type: ignore[union-attr]
-    return str(paths.fromPathString(file.path).urlEncoded())
+def encoded_path(path: str) -> str:
+    """The path of a file as Spark writes it: what may not stand in a URL is escaped.
+
+    >>> encoded_path("file:///a b/c%20é.json")
+    'file:///a%20b/c%2520é.json'
+    """
+    return "".join(each if _may_stand(each) else quote(each) for each in path)
+
+
+def _may_stand(character: str) -> bool:
+    if character.isascii():
+        return character.isalnum() or character in "_-!.~'()*,;:$&+=/@"
+    return not (character.isspace() or unicodedata.category(character) in ("Cc", "Zs", "Zl", "Zp"))
 
 
 def files_of(piece: Slice) -> Sequence[SourceFile]:
     return piece.files if isinstance(piece, FileSlice) else ()
-
-
-def _state(file: Path) -> State:
-    status = file.stat()
-    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _plain(origin: str) -> str:

@@ -10,28 +10,33 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from latecomer.config.own import PolledSource
+from latecomer.decode.base import other_columns
 from latecomer.decode.choose import decoder_settings
+from latecomer.decode.columns import RECORD
 from latecomer.errors import LatecomerError, SourceError, SourceOutage, StoreError, first_line
 from latecomer.errors.redacting import without_secrets
-from latecomer.source.base import Clock, FollowedSource, Rows, Slice
+from latecomer.source.base import Chunk, Clock, FollowedSource, Slice, Split
+from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.source.records import RecordSource
+from latecomer.source.staging import StagedSplit, Staging, staged_rows
 from latecomer.spark.errors import SPARK_ERRORS
 from latecomer.spark.packages import joined
 from latecomer.store.answers import Answer, Answers
+from latecomer.store.layout import source_type
 from latecomer.store.recovery import RESTORE
 
 LOG = logging.getLogger(__name__)
-_Written = TypeVar("_Written")
 _PAUSE = 1.0
 """Seconds between two questions."""
 
@@ -153,16 +158,48 @@ class Polled(RecordSource, FollowedSource):
         partitions, unread = self._partitions(answer.until), self._unread(answer.until)
         return Range(now, answer.since, answer.until, partitions=partitions, unread=unread)
 
-    def found(self, spark: SparkSession, piece: Slice) -> DataFrame:
+    def splits(self, piece: Slice, staging: Staging) -> Sequence[Split]:
+        """Spark, or the class itself, computes the rows; they are staged."""
         if not isinstance(piece, Range):
             raise TypeError(f"a {type(piece).__name__} is nothing that {self.named} has")
         with self._asking("read"):
-            rows = self.reader.read(spark, piece.since, piece.until)
-            if isinstance(rows, pa.Table):
-                return spark.createDataFrame(rows)
-            if not isinstance(rows, DataFrame):
-                raise TypeError(f"it returned {rows!r}; return a DataFrame or an Arrow table")
-        return rows
+            found = self.reader.read(staging.spark, piece.since, piece.until)
+            if isinstance(found, pa.Table):
+                found = staging.spark.createDataFrame(found)
+            if not isinstance(found, DataFrame):
+                raise TypeError(f"it returned {found!r}; return a DataFrame or an Arrow table")
+        try:
+            return staging.staged(self._prepared(found), piece.newest)
+        except SPARK_ERRORS:
+            self.require()  # an outage of the source's may pass
+            raise
+
+    def _prepared(self, found: DataFrame) -> DataFrame:
+        """What the class has made, checked, with what only Spark can decode of it."""
+        for name, what in ((ORIGIN, "ORIGIN"), (POSITION, "POSITION")):
+            if name not in found.columns:
+                raise SourceError(f"{self.named}: its rows have no column {what}; select one under that name")
+        wanted = self.read_columns
+        if RECORD in found.columns:
+            wanted = {name: kind for name, kind in wanted.items() if name in found.columns}
+        for there, _, kind in other_columns(dict(found.dtypes), wanted):
+            raise SourceError(
+                f"{self.named}: its rows have other columns than the pipeline: {there}, and it should be {kind}; "
+                "cast it, or correct source.schema"
+            )
+        typed = {ORIGIN: "string", POSITION: "bigint"} | (
+            {LANDED: "timestamp"} if LANDED in found.columns else {}
+        )
+        typed |= {PARTITION: "string"} if PARTITION in found.columns else {}
+        rows = found.withColumns({name: F.col(name).try_cast(kind) for name, kind in typed.items()})
+        return self.decoded_by_spark(rows) if RECORD in rows.columns else rows
+
+    def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
+        kinds = {name: source_type(kind) for name, kind in self.read_columns.items()}
+        for split in splits:
+            if isinstance(split, StagedSplit):
+                for rows in staged_rows(split, kinds):
+                    yield self.chunk(rows, split.newest)
 
     def _partitions(self, until: Any) -> Mapping[str, bool] | None:
         """The partitions that the source names, unless a column of the rows does."""
@@ -170,18 +207,6 @@ class Polled(RecordSource, FollowedSource):
             return None
         with self._asking("partitions"):
             return self.reader.partitions(until)
-
-    def read(self, spark: SparkSession, piece: Slice, write: Callable[[Rows], _Written]) -> _Written:
-        """Where Spark fails, the source is asked whether that is its doing: an outage of its may pass."""
-
-        def blaming(rows: Rows) -> _Written:
-            try:
-                return write(rows)
-            except SPARK_ERRORS:
-                self.require()
-                raise
-
-        return super().read(spark, piece, blaming)
 
     def _unread(self, until: Any) -> int | None:
         with self._asking("unread"):

@@ -1,57 +1,39 @@
-"""Sources of records: a DataFrame of rows, or of bytes to decode, each with its origin and position."""
+"""Sources of records: bytes to decode, or rows, each with its origin and position."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from latecomer.config.checks import PRIVATE
-from latecomer.decode import json_rules
-from latecomer.decode.base import RecordDecoder, other_columns
+from latecomer.decode.base import RecordDecoder
 from latecomer.decode.choose import record_decoder
-from latecomer.decode.columns import CORRUPT, INVALID, KEPT, RECORD, SCHEMA_ID
+from latecomer.decode.columns import RECORD
 from latecomer.decode.detail import TOMBSTONE
-from latecomer.decode.retrying import patiently
-from latecomer.errors import SourceError
-from latecomer.source.base import Clock, Letters, Rows, Slice, Source
-from latecomer.source.columns import (
-    BROKEN,
-    FULL_ORIGIN,
-    LANDED,
-    ORIGIN,
-    PARTITION,
-    POSITION,
-    READ,
-    SKIPPED,
-    STAMPED,
-    UNKNOWN,
-)
+from latecomer.decode.own import OwnRecords
+from latecomer.model.arrays import flat
+from latecomer.source.base import NO_CLOCK, Chunk, Clock, Letters, Source
+from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.source.letters import RecordLetters
-from latecomer.store.sql import quoted
+from latecomer.store.layout import source_type
 
-_Written = TypeVar("_Written")
-_VALUELESS = f"{PRIVATE}valueless"
-TASKS_A_CORE = 4
-"""A source may have hundreds of partitions with a few rows each, and a task costs time and leaves a file. They are more
-than there are cores, so that what completes the batch before has its turn."""
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class RecordSource(Source):
     """What such sources have in common: how records become rows."""
-
-    settings: ClassVar[Mapping[str, str]] = MappingProxyType(json_rules.SETTINGS)
-
-    @abstractmethod
-    def found(self, spark: SparkSession, piece: Slice) -> DataFrame:
-        """A slice as the source has it: its columns, or RECORD; ORIGIN and POSITION; LANDED where it is known."""
 
     @property
     @abstractmethod
@@ -72,89 +54,73 @@ class RecordSource(Source):
     def decoder(self) -> RecordDecoder:
         return record_decoder(self.pipeline)
 
-    def letters(self, piece: Slice) -> Letters:
+    def decoded_by_spark(self, records: DataFrame) -> DataFrame:
+        """Records of which Spark decodes what only Spark can: with the columns instead of RECORD then."""
+        decoder = self.decoder
+        if not isinstance(decoder, OwnRecords):
+            return records
+        given = [name for name in self.read_columns if name in records.columns]
+        asked = {name: kind for name, kind in self.read_columns.items() if name not in given}
+        return decoder.decoded(records, asked)
+
+    @property
+    def record_letters(self) -> Letters:
         return RecordLetters(self.pipeline, self.read_columns)
 
-    def read(self, spark: SparkSession, piece: Slice, write: Callable[[Rows], _Written]) -> _Written:
-        """Where a record turns out to need what is not known yet, that is learned, and all of it is read again."""
-
-        def attempt() -> _Written:
-            if self.decoder.knows_nothing:
-                self.decoder.learn(self.found(spark, piece))
-            self.decoder.prepare()
-            rows = self.rows(spark, piece)
-            written = write(rows)
-            while rows.unknown():
-                self.decoder.learn(self.found(spark, piece))
-                rows = self.rows(spark, piece)
-                written = write(rows)
-            return written
-
-        return patiently(attempt)
-
-    def rows(self, spark: SparkSession, piece: Slice) -> Rows:
-        """The rows of a slice: the source's columns, and where each row stands."""
-        found, count = self.found(spark, piece), Observation()
-        counted = self._with_arrival(self._counted(found, count), piece)
-        if RECORD in found.columns:
-            counted = counted.withColumn(_VALUELESS, F.col(RECORD).isNull())
-            given = {name: kind for name, kind in self.read_columns.items() if name in found.columns}
-            self._require_columns(dict(found.dtypes), given)
-            asked = {name: kind for name, kind in self.read_columns.items() if name not in given}
-            decoded = self.decoder.decoded(counted, asked)
+    def chunk(self, found: pa.Table, newest: int) -> Chunk:
+        """Rows of what was found: RECORD, or the source's columns; ORIGIN, POSITION and, where they are known, LANDED
+        (null where it is not), PARTITION and FULL_ORIGIN."""
+        skipped = 0
+        if RECORD in found.column_names:
+            valueless = np.asarray(flat(found.column(RECORD)).is_null())
+            if valueless.any() and self.skips_tombstones:
+                skipped, found = int(valueless.sum()), found.filter(pa.array(~valueless))
+                valueless = np.zeros(found.num_rows, bool)
+            rows = self._decoded(found, valueless)
         else:
-            self._require_columns(dict(found.dtypes), self.read_columns)
-            decoded = counted.withColumn(CORRUPT, F.lit(None).cast("string"))
-        source_name = self.pipeline.source_name
-        frame = decoded.select(
-            *(F.col(quoted(source_name(column))).alias(column) for column in self.columns),
-            CORRUPT,
-            *(name for name in (KEPT, INVALID) if name in decoded.columns),
-            self._tombstone(found).alias(BROKEN),
-            F.col(ORIGIN).cast("string").alias(ORIGIN),
-            F.col(FULL_ORIGIN if FULL_ORIGIN in found.columns else ORIGIN).cast("string").alias(FULL_ORIGIN),
-            F.col(POSITION).cast("bigint").alias(POSITION),
-            LANDED,
-            *([PARTITION] if PARTITION in found.columns else []),
-            *([SCHEMA_ID] if SCHEMA_ID in decoded.columns else []),
+            rows = found
+        named = {name: rows.column(self.pipeline.source_name(name)) for name in self.columns}
+        kept = {
+            name: rows.column(name)
+            for name in rows.column_names
+            if name.startswith(PRIVATE) and name not in (RECORD, LANDED)
+        }
+        landed, clock = self._landed(found, newest)
+        return Chunk(pa.table({**named, **kept, LANDED: landed}), clock, self.record_letters, skipped)
+
+    def _decoded(self, found: pa.Table, valueless: Flags) -> pa.Table:
+        """The columns of records, beside what was found of them; a record without a value is a tombstone."""
+        given = [name for name in self.read_columns if name in found.column_names]
+        asked = {name: kind for name, kind in self.read_columns.items() if name not in given}
+        rows = self._decoded_values(flat(found.column(RECORD)), valueless, asked)
+        for name in (*given, ORIGIN, POSITION, PARTITION, FULL_ORIGIN):
+            if name in found.column_names:
+                rows = rows.append_column(name, found.column(name))
+        if valueless.any():
+            broken = pc.if_else(pa.array(valueless), TOMBSTONE, pa.scalar(None, pa.string()))
+            rows = rows.append_column(BROKEN, broken)
+        return rows
+
+    def _decoded_values(self, records: pa.Array, valueless: Flags, columns: Mapping[str, str]) -> pa.Table:
+        if not valueless.any():
+            return self.decoder.decode(records.to_pylist(), columns)
+        rows = self.decoder.decode(records.drop_null().to_pylist(), columns)
+        place = np.cumsum(~valueless) - 1
+        return (
+            rows.take(pa.array(place, mask=valueless)) if rows.num_rows else _no_values(columns, len(records))
         )
-        return Rows(
-            frame, [count], tasks=TASKS_A_CORE * spark.sparkContext.defaultParallelism, clock=self.clock
+
+    def _landed(self, found: pa.Table, newest: int) -> tuple[pa.Array, Clock]:
+        """When each row came, in microseconds, and what said so: one that does not say came when it was read."""
+        count = found.num_rows
+        if LANDED not in found.column_names:
+            return pa.array(np.full(count, newest, np.int64)), Clock.READ if count else NO_CLOCK
+        said = flat(found.column(LANDED)).cast(pa.timestamp("us")).cast(pa.int64())
+        clock = (self.clock if said.null_count < count else NO_CLOCK) | (
+            Clock.READ if said.null_count else NO_CLOCK
         )
+        return pc.fill_null(said, newest), clock
 
-    def _counted(self, rows: DataFrame, count: Observation) -> DataFrame:
-        """The rows, counted where they come in; without tombstones, which are counted too, where they are skipped."""
-        skips = RECORD in rows.columns and self.skips_tombstones
-        kept = F.col(RECORD).isNotNull() if skips else F.lit(True)
-        stamped = self._landed(rows).isNotNull() if LANDED in rows.columns else F.lit(False)
-        wanted = {READ: kept, SKIPPED: ~kept, STAMPED: kept & stamped}
-        if RECORD in rows.columns and (unknown := self.decoder.unknown(F.col(RECORD))) is not None:
-            wanted[UNKNOWN] = kept & F.coalesce(unknown, F.lit(False))
-        counted = rows.observe(count, *(F.count_if(which).alias(name) for name, which in wanted.items()))
-        return counted.where(kept) if skips else counted
 
-    def _tombstone(self, found: DataFrame) -> Column:
-        """That a record has no value at all."""
-        if RECORD not in found.columns:
-            return F.lit(None).cast("string")
-        return F.when(F.col(_VALUELESS), F.lit(TOMBSTONE))
-
-    def _with_arrival(self, rows: DataFrame, piece: Slice) -> DataFrame:
-        for name, what in ((ORIGIN, "ORIGIN"), (POSITION, "POSITION")):
-            if name not in rows.columns:
-                raise SourceError(f"{self.named}: its rows have no column {what}; select one under that name")
-        read_at = F.timestamp_micros(F.lit(piece.newest))
-        if LANDED not in rows.columns:
-            return rows.withColumn(LANDED, read_at)
-        return rows.withColumn(LANDED, F.coalesce(self._landed(rows), read_at))
-
-    @staticmethod
-    def _landed(rows: DataFrame) -> Column:
-        return rows[LANDED].try_cast("timestamp")
-
-    def _require_columns(self, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-        for there, _, kind in other_columns(found, wanted):
-            raise SourceError(
-                f"{self.named}: its rows have other columns than the pipeline: {there}, and it should be {kind}; "
-                "cast it, or correct source.schema"
-            )
+def _no_values(columns: Mapping[str, str], count: int) -> pa.Table:
+    return pa.table({name: pa.nulls(count, source_type(kind)) for name, kind in columns.items()})

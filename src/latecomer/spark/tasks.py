@@ -22,7 +22,7 @@ class Done:
 
 
 def done(kernel: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Done]:
-    """Call a kernel for each task. What latecomer itself says, or the operating system, is handed back as it is. Anything
+    """Call a kernel for each task. What latecomer itself says, or the operating system, is handed back as it is; anything
     else fails the task, and Spark tries it again."""
     for task in tasks:
         began = time.perf_counter()

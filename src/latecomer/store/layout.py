@@ -140,6 +140,11 @@ def arrow_type(kind: str) -> pa.DataType:
     return _ARROW[kind]
 
 
+def source_type(kind: str) -> pa.DataType:
+    """The type of a source's column before it is stored: the time of a wall clock has no zone yet."""
+    return pa.timestamp("us") if kind == "timestamp_ntz" else arrow_type(kind)
+
+
 def stored_name(column: str, taken: Iterable[str]) -> str:
     """The name under which a column is stored: its own, or `payload_NAME` where that is taken.
 

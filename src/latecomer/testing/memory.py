@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
-from latecomer.decode.arrow_json import json_lines
 from latecomer.decode.columns import RECORD
-from latecomer.decode.json import JsonRecords
-from latecomer.fast import Declined
-from latecomer.source.base import Clock, Loaded, Slice, beside
-from latecomer.source.columns import LANDED, ORIGIN, POSITION
+from latecomer.source.base import Chunk, Slice, Split
+from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.source.records import RecordSource
+from latecomer.source.staging import Staging
 
 
 @dataclass(frozen=True)
@@ -26,6 +23,19 @@ class Records(Slice):
 
 
 @dataclass(frozen=True)
+class RecordsSplit(Split):
+    """The records of a slice."""
+
+    newest: int
+    origin: str
+    records: Sequence[bytes]
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.records))
+
+
+@dataclass(frozen=True)
 class MemorySource(RecordSource):
     """Reads what it is handed. There is no stream: whoever has the records has the batches."""
 
@@ -33,32 +43,23 @@ class MemorySource(RecordSource):
     def named(self) -> str:
         return "the records"
 
-    def load(self, piece: Slice) -> Loaded:
-        """Its records in this process: those of a line each, which is what most tests write."""
-        if not isinstance(piece, Records) or not isinstance(self.decoder, JsonRecords):
-            raise Declined("records that are not JSON")
-        text, count = b"\n".join(piece.records), len(piece.records)
-        if text.count(b"\n") != count - 1:
-            raise Declined("records of several lines, or none")
-        rows = json_lines(text, self.read_columns, self.pipeline.source.unknown_fields)
-        where = {
-            ORIGIN: pa.array([piece.origin] * count, pa.string()),
-            POSITION: pa.array(range(count), pa.int64()),
-            LANDED: pa.array([piece.newest] * count, pa.int64()),
-        }
-        named = {name: rows.column(self.pipeline.source_name(name)) for name in self.columns}
-        return Loaded(pa.table({**named, **where, **beside(rows)}), Clock.READ)
-
-    def found(self, spark: SparkSession, piece: Slice) -> DataFrame:
+    def splits(self, piece: Slice, staging: Staging) -> Sequence[Split]:
         if not isinstance(piece, Records):
             raise TypeError(f"a {type(piece).__name__} is not in memory")
-        count = len(piece.records)
-        return spark.createDataFrame(
-            pa.table(
-                {
-                    RECORD: pa.array(piece.records, pa.binary()),
-                    ORIGIN: pa.array([piece.origin] * count, pa.string()),
-                    POSITION: pa.array(range(count), pa.int64()),
-                }
-            )
-        )
+        return [RecordsSplit(piece.newest, piece.origin, piece.records)] if piece.records else []
+
+    def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
+        for split in splits:
+            if isinstance(split, RecordsSplit):
+                yield self.chunk(_found(split), split.newest)
+
+
+def _found(split: RecordsSplit) -> pa.Table:
+    count = len(split.records)
+    return pa.table(
+        {
+            RECORD: pa.array(split.records, pa.binary()),
+            ORIGIN: pa.array([split.origin] * count, pa.string()),
+            POSITION: pa.array(range(count), pa.int64()),
+        }
+    )

@@ -1,0 +1,222 @@
+"""Topics as a source: each task reads ranges of offsets with a client of its own."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from latecomer.decode.columns import RECORD
+from latecomer.decode.framing import HEAD_SIZE, LARGEST_ID
+from latecomer.decode.own import OwnRecords
+from latecomer.source.base import Chunk, Slice, Split
+from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
+from latecomer.source.kafka import KafkaReader
+from latecomer.source.kafka_fetch import Fetched, Place, close_clients, fetched
+from latecomer.source.kafka_ranges import ranges_of
+from latecomer.source.polled import Polled, Range
+from latecomer.source.staging import Staging
+
+_BY_BROKER = 2
+"""What librdkafka calls LogAppendTime."""
+_BYTES_A_RECORD = 200
+"""About so many: what a split is compared by."""
+MOST_OFFSETS = 250_000
+"""So many offsets of a partition are one split: more are read by several tasks."""
+
+
+@dataclass(frozen=True)
+class TopicSplit(Split):
+    """A range of offsets of one partition."""
+
+    place: Place
+    start: int
+    to: int
+    newest: int
+    """When a record came that does not say so."""
+    settings: Mapping[str, str] = field(repr=False)
+    """Those of a client, secrets included."""
+
+    @property
+    def size(self) -> int:
+        return (self.to - self.start) * _BYTES_A_RECORD
+
+
+@dataclass(frozen=True)
+class KafkaSource(Polled):
+    """Records between offsets, of topics that a pipeline file names."""
+
+    reader: KafkaReader
+
+    def splits(self, piece: Slice, staging: Staging) -> Sequence[Split]:
+        if not isinstance(piece, Range):
+            raise TypeError(f"a {type(piece).__name__} is nothing that {self.named} has")
+        settings = self.reader.client_settings()
+        ranges = [
+            TopicSplit((name, number), begin, min(begin + MOST_OFFSETS, to), piece.newest, settings)
+            for name, of in ranges_of(piece.until).items()
+            for number, (start, to) in of.items()
+            for begin in range(start, to, MOST_OFFSETS)
+        ]
+        if not isinstance(self.decoder, OwnRecords):
+            return ranges
+        records = staging.records(self, ranges)
+        return [] if records is None else staging.staged(self.decoded_by_spark(records), piece.newest)
+
+    def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
+        yield from super().read(splits)
+        newest = next((each.newest for each in splits if isinstance(each, TopicSplit)), 0)
+        for rows in self.recorded(splits):
+            yield self.chunk(rows, newest)
+
+    def recorded(self, splits: Sequence[Split]) -> Iterator[pa.Table]:
+        """RECORD, and what Kafka says of each, a chunk at a time."""
+        every = [each for each in splits if isinstance(each, TopicSplit)]
+        with collecting_later():
+            for ranges in _together(every):
+                for found in fetched(every[0].settings, ranges):
+                    if any(len(each.records) for each in found):
+                        yield self._table(found)
+
+    def close(self) -> None:
+        close_clients()
+
+    def _table(self, found: Sequence[Fetched]) -> pa.Table:
+        from confluent_kafka import Message
+
+        records = [record for each in found for record in each.records]
+        values: list[bytes | None] = list(map(Message.value, records))
+        if self.reader.id_header is not None:
+            values = [
+                framed(value, each.headers(), self.reader.id_header)
+                for value, each in zip(values, records, strict=True)
+            ]
+        by_broker, stamps = _stamps(records)
+        where = _where(found)
+        columns = {
+            RECORD: pa.array(values, pa.binary()),
+            ORIGIN: where[ORIGIN],
+            PARTITION: where[ORIGIN],
+            POSITION: where[POSITION],
+        }
+        if self.reader.topics.arrival != "read":
+            columns[LANDED] = pa.array(stamps * 1000, mask=~by_broker).cast(pa.timestamp("us"))
+        for name, what in self.reader.topics.metadata.items():
+            if name in self.read_columns:
+                columns[name] = _metadata(what, records, where, by_broker, stamps)
+        return pa.table(columns)
+
+
+def _together(splits: Sequence[TopicSplit]) -> Iterator[dict[Place, tuple[int, int]]]:
+    """The ranges that one client can read: a partition is in each of them once."""
+    left = list(splits)
+    while left:
+        ranges: dict[Place, tuple[int, int]] = {}
+        rest = []
+        for each in left:
+            known = ranges.get(each.place)
+            if known is None:
+                ranges[each.place] = each.start, each.to
+            elif known[1] == each.start:
+                ranges[each.place] = known[0], each.to
+            else:
+                rest.append(each)
+        yield ranges
+        left = rest
+
+
+def framed(
+    value: bytes | None, headers: Sequence[tuple[str, bytes | None]] | None, header: str
+) -> bytes | None:
+    r"""The value of a record in Confluent's framing, with the id that a header has; as it is, where that has none.
+
+    The id is four bytes, the five of the framing, or a decimal number. Four bytes that are digits are a number: ids are
+    not that large.
+
+    >>> framed(b"{}", [("id", b"7")], "id"), framed(b"{}", None, "id")
+    (b'\x00\x00\x00\x00\x07{}', b'{}')
+    """
+    if value is None:
+        return None
+    found = next((each for name, each in reversed(headers or []) if name == header), None)
+    if found is None:
+        return value
+    if found.isdigit() and len(found) <= 10:
+        number = int(found)
+        return b"\0" + number.to_bytes(4, "big") + value if 1 <= number <= LARGEST_ID else value
+    if len(found) == HEAD_SIZE - 1:
+        return b"\0" + found + value
+    return found + value if len(found) == HEAD_SIZE and found[0] == 0 else value
+
+
+def _metadata(
+    what: str, records: Sequence[Any], where: Mapping[str, pa.Array], by_broker: Any, stamps: Any
+) -> pa.Array:
+    """What Kafka says of each record, as a column."""
+    match what:
+        case "topic" | "partition":
+            return where[what]
+        case "offset":
+            return where[POSITION]
+        case "timestamp_type":
+            return pa.array(np.where(by_broker, "LogAppendTime", "CreateTime"), pa.string())
+        case "timestamp":
+            return pa.array(stamps * 1000).cast(pa.timestamp("us", "UTC"))
+        case "key":
+            return pa.array([_text(each.key()) for each in records], pa.string())
+    return pa.array([_headers(each.headers()) for each in records], pa.string())
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "replace")
+
+
+def _headers(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
+    """The headers of a record as JSON; one without a value has only its key."""
+    if not headers:
+        return None
+    named = [{"key": name, **({} if value is None else {"value": _text(value)})} for name, value in headers]
+    return json.dumps(named, ensure_ascii=False, separators=(",", ":"))
+
+
+@contextmanager
+def collecting_later() -> Iterator[None]:
+    """Every record is an object that refers to none: to look for cycles among them, again and again, would take nearly
+    half of the time."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _stamps(records: Sequence[Any]) -> tuple[Any, Any]:
+    """Whether the broker's clock has stamped each record, and the stamps, in milliseconds."""
+    from confluent_kafka import Message
+
+    pairs = chain.from_iterable(map(Message.timestamp, records))
+    stamps = np.fromiter(pairs, np.int64, 2 * len(records)).reshape(-1, 2)
+    return stamps[:, 0] == _BY_BROKER, stamps[:, 1]
+
+
+def _where(found: Sequence[Fetched]) -> dict[str, pa.Array]:
+    """Where each record stands."""
+    nth = pa.array(np.repeat(np.arange(len(found), dtype=np.int32), [len(each.records) for each in found]))
+    topics, numbers = zip(*(each.place for each in found), strict=True)
+    origins = [f"{topic}/{number}" for topic, number in zip(topics, numbers, strict=True)]
+    return {
+        "topic": pa.array(topics, pa.string()).take(nth),
+        "partition": pa.array(numbers, pa.int32()).take(nth),
+        ORIGIN: pa.array(origins, pa.string()).take(nth),
+        POSITION: pa.array(np.concatenate([each.offsets for each in found])),
+    }
