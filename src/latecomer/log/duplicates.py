@@ -1,18 +1,15 @@
-"""Events that came before: taken out of a batch before anything is committed.
+"""Events that came before: found in the split that has them, and put into a lane of their own.
 
-    ids of a batch → hashes → candidates → their ids, exactly → rows to the duplicates' lane
+    ids of a split → hashes → candidates → their ids, exactly → rows to the duplicates' lane
 
-A candidate's hash came twice in the batch, or is in the index of what came before. Only candidates are looked
-at any further. A batch that is in this process is divided before it is written; of one that Spark has written, only
-files that hold a duplicate are written again.
+A candidate's hash came twice in the split, or is in the index of what came before. Only candidates are looked at any
+further. What came in two splits of one batch the driver finds by the hashes: only then files are written again.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -21,8 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.log.columns import UNIQUE
-from latecomer.log.ids import IdIndex, Rows, by_hash, run_of
-from latecomer.source.base import Slice
+from latecomer.log.ids import KnownIds, Rows, by_hash
 from latecomer.store.files import Location, footer, open_parquet, remove, write_table
 from latecomer.store.table import new_token
 
@@ -30,6 +26,8 @@ _ORDER = ("arrival_time", "landed", "origin", "position")
 """Of several events with one id, the first in this order counts."""
 
 Chosen = npt.NDArray[np.bool_]
+Landings = Callable[[Iterable[str]], Mapping[str, int]]
+"""When each of some origins landed: of events with one id and one arrival, the first to land counts."""
 _NO_ROWS: Rows = np.empty(0, np.int64)
 
 
@@ -48,19 +46,19 @@ class Unlogged(ABC):
     def take(self, rows: Rows, columns: Sequence[str]) -> pa.Table:
         """Some columns of rows, which are in order."""
 
-    def again(self, piece: Slice, index: IdIndex, since: int) -> Chosen:
+    def again(self, landings: Landings, known_ids: KnownIds | None) -> Chosen:
         """Which rows are duplicates.
 
-        An event is one if another with its id came earlier in the batch, or is in the log with an event time
-        at or after `since`. `piece` is what the batch was read from.
+        An event is one if another with its id came earlier in the batch, or is known already. `landings` says when what
+        rows come from has landed.
         """
-        known = self._known(index, since)
+        known = _NO_ROWS if known_ids is None else self._known(known_ids)
         again = np.zeros(self.count, bool)
         again[known] = True
         repeated = self._repeated()
         repeated = repeated[~again[repeated]]
         if len(repeated):
-            again[_all_but_firsts(self._described(repeated, piece))] = True
+            again[_all_but_firsts(self._described(repeated, landings))] = True
         return again
 
     def _repeated(self) -> Rows:
@@ -68,9 +66,9 @@ class Unlogged(ABC):
         twice = np.flatnonzero(self.hashes[1:] == self.hashes[:-1])
         return np.sort(self.rows[np.union1d(twice, twice + 1)])
 
-    def _known(self, index: IdIndex, since: int) -> Rows:
+    def _known(self, known_ids: KnownIds) -> Rows:
         """The rows whose id is in the log, in order."""
-        found = list(index.find(self.hashes, since))
+        found = list(known_ids.find(self.hashes))
         if not found:
             return _NO_ROWS
         asked = np.unique(np.concatenate([self.rows[hits.asked] for hits in found]))
@@ -79,19 +77,19 @@ class Unlogged(ABC):
         for hits in found:
             rows = self.rows[hits.asked]
             same = _equal(ids.take(pa.array(np.searchsorted(asked, rows))), hits.ids)
-            known.append(rows[same & (hits.times >= since)])
+            known.append(rows[same & (hits.times >= known_ids.since)])
         return np.unique(np.concatenate(known))
 
-    def _described(self, rows: Rows, piece: Slice) -> pa.Table:
+    def _described(self, rows: Rows, landings: Landings) -> pa.Table:
         """What rows, which are in order, are told apart by; and `row`, which row each is."""
         found = self.take(rows, ["event_id", "arrival_time", "origin", "position"])
         columns = {name: found[name] for name in ("arrival_time", "position")}
         columns |= {name: found[name].cast(pa.large_binary()) for name in ("event_id", "origin")}
-        return pa.table({**columns, "landed": _landings(found["origin"], piece), "row": pa.array(rows)})
+        return pa.table({**columns, "landed": _landings(found["origin"], landings), "row": pa.array(rows)})
 
 
-class EventsHere(Unlogged):
-    """Those that are in this process."""
+class EventsOfSplit(Unlogged):
+    """Those of a split."""
 
     def __init__(self, events: pa.Table) -> None:
         self._events = events
@@ -104,14 +102,9 @@ class EventsHere(Unlogged):
     def take(self, rows: Rows, columns: Sequence[str]) -> pa.Table:
         return self._events.select(columns).take(pa.array(rows))
 
-    def new_ids(self, new: Chosen) -> Callable[[], pa.Table]:
-        """The ids of the events that are new, as the index takes them; made when they are asked for."""
-        there, times = new[self.rows], self._events["event_time"]
-        return partial(run_of, self.hashes[there], self.rows[there], self._ids, times)
-
 
 class _EventsInFiles(Unlogged):
-    """Those that Spark has written."""
+    """Those that tasks have written."""
 
     def __init__(self, paths: Sequence[Location]) -> None:
         ends = np.cumsum([0, *(footer(path).num_rows for path in paths)]).tolist()
@@ -131,13 +124,18 @@ class _EventsInFiles(Unlogged):
         return pa.concat_tables(parts)
 
 
-def set_aside(lanes: Sequence[Location], aside: Location, piece: Slice, index: IdIndex, since: int) -> None:
-    """Move the duplicates among the events in the files of some lanes to files in another folder. Nothing may refer
-    to the lanes yet."""
-    batch = _EventsInFiles(lanes)
-    again = batch.again(piece, index, since)
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda file: _divide(file[0], again[file[1] : file[2]], aside), batch.files))
+def divided(files: Sequence[Location], aside: Location, landings: Landings) -> dict[Location, list[Location]]:
+    """Move the duplicates among the events of one batch, which tasks have written, to files in another folder. Nothing
+    may refer to the files yet. Gives, for each file that had any, what is in its place; and the new files, under the
+    folder itself."""
+    batch = _EventsInFiles(files)
+    again = batch.again(landings, None)
+    found: dict[Location, list[Location]] = {aside: []}
+    for path, begin, end in batch.files:
+        moved = again[begin:end]
+        if moved.any():
+            found[path] = _divide(path, moved, aside, found[aside])
+    return found
 
 
 def _all_but_firsts(repeated: pa.Table) -> Rows:
@@ -148,25 +146,22 @@ def _all_but_firsts(repeated: pa.Table) -> Rows:
     return np.asarray(ordered["row"].to_numpy()[same], np.int64)
 
 
-def _landings(origins: pa.ChunkedArray, piece: Slice) -> pa.Array:
+def _landings(origins: pa.ChunkedArray, landings: Landings) -> pa.Array:
     """When what each row comes from has landed."""
-    known = piece.landings(origins.unique().to_pylist())
+    known = landings(origins.unique().to_pylist())
     return pa.array([known[origin] for origin in origins.to_pylist()], pa.int64())
 
 
-def _divide(path: Location, moved: Chosen, aside: Location) -> None:
-    """Move rows of a file, if any, to a file of their own; the rest takes the file's place."""
-    if not moved.any():
-        return
-    # The files of two lanes may have one name.
-    table, again = _read(path), aside / f"again-{new_token()}.parquet"
+def _divide(path: Location, moved: Chosen, aside: Location, again: list[Location]) -> list[Location]:
+    """Move rows of a file to a file of their own; the rest takes the file's place."""
+    table, kept = _read(path), []
     if not moved.all():
-        write_table(
-            table.filter(pa.array(~moved)), path.with_name(f"kept-{new_token()}.parquet"), unique=UNIQUE
-        )
-    write_table(table.filter(pa.array(moved)), again, unique=UNIQUE)
+        rest = path.with_name(f"kept-{new_token()}.parquet")
+        kept.append(write_table(table.filter(pa.array(~moved)), rest, unique=UNIQUE))
+    new = aside / f"again-{new_token()}.parquet"
+    again.append(write_table(table.filter(pa.array(moved)), new, unique=UNIQUE))
     remove(path)
-    remove(path.with_name(f".{path.name}.crc"))
+    return kept
 
 
 def _read(path: Location, columns: Sequence[str] | None = None) -> pa.Table:

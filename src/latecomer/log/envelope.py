@@ -59,8 +59,6 @@ class Enveloped:
 
     events: pa.Table
     """As the log has them."""
-    behind: Flags
-    """Which of them are behind the watermark so far: they are kept in files of their own."""
     letters: pa.Table
     """Dead letters: REASON, RAW and what the table of dead letters has of their place."""
 
@@ -95,10 +93,7 @@ def enveloped(rows: pa.Table, reading: Reading, given: Given, keep: Sequence[str
         letter_arrival = pc.coalesce(_possible(arrival.filter(gone)), landed.filter(gone))
         reason = reason[dead]
     logged = _logged(events, reading, given, event_time, event_arrival)
-    behind = np.asarray(event_time, np.int64) < given.watermark
-    return Enveloped(
-        logged, behind, _letters(letters, reading, given, letter_time, letter_arrival, reason, keep)
-    )
+    return Enveloped(logged, _letters(letters, reading, given, letter_time, letter_arrival, reason, keep))
 
 
 def _constant(value: int, rows: pa.Table) -> pa.Array:

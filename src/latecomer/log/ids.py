@@ -13,9 +13,9 @@ forgotten too much. Segments count batches, not files: what upkeep does to the f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import groupby
 
 import numpy as np
@@ -23,8 +23,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.fast import flat
+from latecomer.errors import StoreError
 from latecomer.log.hashes import Filter, Hashes, filter_bits, hash_ids
+from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.store.files import Location, names, new_arrow, open_arrow, remove
@@ -59,8 +60,11 @@ class Run:
         self.hashes: Hashes = rows.column("hash").to_numpy()
         self.times: Rows = rows.column("time").to_numpy()
         self.ids: pa.Array = rows.column("id")
-        self.filter = Filter(self.hashes)
         self.newest = int(self.times.max()) if len(self.times) else BEGIN_OF_TIME
+
+    @cached_property
+    def filter(self) -> Filter:
+        return Filter(self.hashes)
 
     def find(self, ordered: Hashes, bits: Hashes) -> Iterator[Hits]:
         """Where these hashes, which are in order, are found."""
@@ -100,6 +104,33 @@ class Segment:
         return max((run.newest for run in self.runs), default=BEGIN_OF_TIME)
 
 
+@lru_cache(maxsize=256)
+def _kept_open(path: Location) -> Segment | None:
+    """A segment that a worker looks into again and again; its file never changes."""
+    opened = _opened(path)
+    return None if opened is None else opened[0]
+
+
+@dataclass(frozen=True)
+class KnownIds:
+    """The ids that the log held before a batch, for the tasks of the batch. It is small: the files are in the store."""
+
+    segments: Sequence[Location]
+    since: int
+    """Ids of events before this moment are forgotten."""
+
+    def find(self, ordered: Hashes) -> Iterator[Hits]:
+        """Where hashes, which are in order, are found among the ids."""
+        bits = filter_bits(ordered)
+        for path in self.segments:
+            segment = _kept_open(path)
+            if segment is None:
+                raise StoreError(f"{path} cannot be read; remove it, and run again: it is made from the log")
+            for run in segment.runs:
+                if run.newest >= self.since:
+                    yield from run.find(ordered, bits)
+
+
 class IdIndex:
     """The ids of an event log that a duplicate could still do harm with."""
 
@@ -107,11 +138,6 @@ class IdIndex:
         self.folder = folder
         self.events = events
         self._segments: list[Segment] | None = None
-        self._handed: tuple[int, Callable[[], pa.Table]] | None = None
-
-    def hand_over(self, batch: int, run: Callable[[], pa.Table]) -> None:
-        """Give the ids of a batch that this process has put into the log, so that they need not be read back."""
-        self._handed = batch, run
 
     def catch_up(self, since: int) -> None:
         """Take in what the log holds and the index does not. Ids of events before `since` may be forgotten."""
@@ -121,20 +147,14 @@ class IdIndex:
         fit = [each for each in self._segments if each.floor <= since]
         self._drop([each for each in self._segments if each.floor > since])
         for first, last in _gaps(fit, self.events.last_batch()):
-            runs = self._handed_over(first, last) or self._logged(first, last, since)
-            fit.append(self._write(first, last, runs, since))
-        self._handed = None
+            fit.append(self._write(first, last, self._logged(first, last, since), since))
         self._segments = sorted(fit, key=lambda each: each.first)
         self._forget(since)
         self._merge(since)
 
-    def find(self, ordered: Hashes, since: int) -> Iterator[Hits]:
-        """Where hashes, which are in order, are found among the ids of events at or after a moment."""
-        bits = filter_bits(ordered)
-        for segment in self._segments or []:
-            for run in segment.runs:
-                if run.newest >= since:
-                    yield from run.find(ordered, bits)
+    def known(self, since: int) -> KnownIds:
+        """The ids of events at or after a moment."""
+        return KnownIds([each.path for each in self._segments or [] if each.newest >= since], since)
 
     @property
     def segments(self) -> Sequence[Segment]:
@@ -159,12 +179,6 @@ class IdIndex:
             if path not in whole:
                 remove(path)
         return kept
-
-    def _handed_over(self, first: int, last: int) -> Iterator[pa.Table] | None:
-        """The ids of some batches, where all of them were handed over."""
-        if self._handed is None or self._handed[0] != last or self._files(first, last - 1):
-            return None
-        return iter([self._handed[1]()])
 
     def _files(self, first: int, last: int) -> list[DataFile]:
         """The files of the log that hold events of some batches."""

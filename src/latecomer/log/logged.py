@@ -1,52 +1,139 @@
-"""Events of the log, for whoever computes from them: as a frame of Spark's, or as tables in this process."""
+"""Events of the log, for whoever computes from them: as splits that tasks read, a part of the rows at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import DataFrame
+import pyarrow.compute as pc
 
-from latecomer.fast import Declined
+from latecomer.log.repeated import Repeated
+from latecomer.model.arrays import flat
+from latecomer.runner import Shared
+from latecomer.store.files import Location, dataset
 
-Parts = Callable[[Sequence[str]], Iterator[pa.Table]]
-"""Some columns of events, a part of the rows at a time."""
+MOST_AT_ONCE = 250_000
+"""So many rows are held at a time."""
+
+
+@dataclass(frozen=True)
+class OtherTicks:
+    """Ticks of another length than those that events were logged with: they are counted anew."""
+
+    every: int | Literal["event"]
+    before: Mapping[int, int] = field(default_factory=dict)
+    """Where each event is a tick: the last one before each batch."""
+
+    def counted(self, events: pa.Table) -> pa.Table:
+        """Events with these ticks; `every: event` needs all events of a batch at once."""
+        arrival = np.asarray(flat(events.column("arrival_time")).cast(pa.int64()))
+        ticks = self._in_order(events, arrival) if self.every == "event" else arrival // self.every
+        place = events.schema.get_field_index("tick")
+        return events.set_column(place, "tick", pa.array(np.asarray(ticks, np.int64)))
+
+    def _in_order(self, events: pa.Table, arrival: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        batch = np.asarray(flat(events.column("batch")))
+        _, origin = np.unique(np.asarray(events.column("origin").cast(pa.binary())), return_inverse=True)
+        order = np.lexsort((np.asarray(flat(events.column("position"))), origin, arrival, batch))
+        ticks = np.empty(len(order), np.int64)
+        for number in np.unique(batch):
+            rows = order[batch[order] == number]
+            ticks[rows] = np.arange(1, len(rows) + 1) + self.before[int(number)]
+        return ticks
+
+
+@dataclass(frozen=True)
+class LogSplit:
+    """Some files of the log, and which of their events are meant. It is small, and can be sent to another process."""
+
+    files: Sequence[Location]
+    rows: int
+    schema: pa.Schema
+    after: int = -1
+    last: int | None = None
+    """Events of the batches in (after, last]; None: of all after it."""
+    ticks: OtherTicks | None = None
+    repeated: Shared[Repeated] | None = None
+    """What came before, and is left out."""
+
+    def tables(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """Some columns of the events, so many rows at a time; where ticks are counted through a batch, all at once."""
+        wanted = list(columns) if columns is not None else self.schema.names
+        for events in self._read(self._needed(wanted)):
+            kept = self.repeated.value.left_out_of(events) if self.repeated is not None else events
+            if kept.num_rows:
+                yield (kept if self.ticks is None else self.ticks.counted(kept)).select(wanted)
+
+    def _needed(self, wanted: Sequence[str]) -> list[str]:
+        more = ["batch", "event_id", "event_time"] if self.repeated is not None else []
+        more += ["batch", "arrival_time", "origin", "position", "tick"] if self.ticks is not None else []
+        return list(dict.fromkeys([*wanted, *more]))
+
+    def _read(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Files are read one after the other, and no further ahead than to the next."""
+        if not self.files:
+            return
+        chosen = None
+        if self.after >= 0 or self.last is not None:
+            chosen = pc.field("batch") > self.after
+            chosen &= pc.field("batch") <= (self.last if self.last is not None else np.iinfo(np.int64).max)
+        scanner = dataset(self.files, self.schema).scanner(
+            columns=columns, filter=chosen, batch_size=MOST_AT_ONCE, batch_readahead=1, fragment_readahead=1
+        )
+        if self.ticks is not None and self.ticks.every == "event":
+            yield scanner.to_table()
+            return
+        held: list[pa.RecordBatch] = []
+        for each in scanner.to_batches():
+            if held and sum(len(part) for part in held) + len(each) > MOST_AT_ONCE:
+                yield pa.Table.from_batches(held)
+                held = []
+            if len(each):
+                held.append(each)
+        if held:
+            yield pa.Table.from_batches(held)
 
 
 class Logged:
-    """Some events of the log. No form is made before it is asked for."""
+    """Some events of the log."""
 
-    def __init__(
-        self,
-        read: Callable[[], DataFrame],
-        load: Callable[[], pa.Table] | None = None,
-        parts: Parts | None = None,
-    ) -> None:
-        self._read = read
-        self._load = load
-        self._parts = parts
+    def __init__(self, splits: Sequence[LogSplit]) -> None:
+        self.splits = splits
 
-    @classmethod
-    def of(cls, frame: DataFrame) -> Logged:
-        """Events that only Spark has."""
-        return cls(lambda: frame)
+    @property
+    def rows(self) -> int:
+        """How many rows its files have, at most so many of which are meant."""
+        return sum(split.rows for split in self.splits)
 
-    @cached_property
-    def frame(self) -> DataFrame:
-        """The events, to Spark."""
-        return self._read()
+    @property
+    def files(self) -> list[Location]:
+        return [file for split in self.splits for file in split.files]
 
     @cached_property
     def table(self) -> pa.Table:
-        """The events in this process, where they are few enough."""
-        if self._load is None:
-            raise Declined("events that only Spark has")
-        return self._load()
+        """All of the events."""
+        tables = list(self.parts())
+        return pa.concat_tables(tables) if tables else self.splits[0].schema.empty_table()
 
-    def parts(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Some columns of the events in this process, a part of the rows at a time: where they are not too many to go
-        through."""
-        if self._parts is None:
-            raise Declined("events that only Spark has")
-        return self._parts(columns)
+    def parts(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """Some columns of the events, a part of the rows at a time."""
+        for split in self.splits:
+            yield from split.tables(columns)
+
+    def without(self, repeated: Repeated) -> Logged:
+        """The events, less those that came before."""
+        shared = Shared(repeated)
+        return Logged([replace(split, repeated=shared) for split in self.splits])
+
+    def span(self) -> tuple[int, int] | None:
+        """The earliest and the latest event time; None where there is no event."""
+        bounds = [
+            pc.min_max(part.column("event_time").cast(pa.int64())) for part in self.parts(["event_time"])
+        ]
+        found = [(each["min"].as_py(), each["max"].as_py()) for each in bounds]
+        return (min(low for low, _ in found), max(high for _, high in found)) if found else None

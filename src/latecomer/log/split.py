@@ -6,18 +6,20 @@ whoever calls it (`log/writing.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import reduce
 from operator import or_
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from latecomer.log.columns import RAW, REASON, Lane
-from latecomer.log.envelope import Given, enveloped
+from latecomer.log.envelope import Enveloped, Given, enveloped
+from latecomer.log.hashes import Hashes
 from latecomer.log.measures import letter_amounts
 from latecomer.log.summaries import added, joined_ticks, sums_of, tick_table
 from latecomer.model.strategies import Needs
@@ -44,6 +46,11 @@ class LaneWriter(Protocol):
         """Take some rows of a lane."""
 
 
+FindDuplicates = Callable[[pa.Table, Mapping[str, int]], tuple[npt.NDArray[np.bool_], Hashes]]
+"""Which events came before, and the hashes of the ids of the others; origins are given with when they landed."""
+_SUMS = ("sums", "duplicate_sums", "letter_sums")
+
+
 @dataclass(frozen=True)
 class SplitSummary:
     """What the driver is told of splits that were logged."""
@@ -58,8 +65,11 @@ class SplitSummary:
     ticks: pa.Table | None = None
     sums: Mapping[str, Decimal] = field(default_factory=dict)
     """What the events come to in each measure."""
+    duplicate_sums: Mapping[str, Decimal] = field(default_factory=dict)
     letter_sums: Mapping[str, Decimal] = field(default_factory=dict)
     """What can be read of each measure in the dead letters."""
+    hashes: Hashes | None = None
+    """Those of the ids of the events, in order."""
 
     @classmethod
     def joined(cls, parts: Sequence[SplitSummary], measures: Iterable[str]) -> SplitSummary:
@@ -71,14 +81,34 @@ class SplitSummary:
             reduce(or_, (each.clock for each in parts), NO_CLOCK),
             {lane: sum(each.counts.get(lane, 0) for each in parts) for lane in Lane},
             joined_ticks(each.ticks for each in parts if each.ticks is not None),
-            added((each.sums for each in parts), names),
-            added((each.letter_sums for each in parts), names),
+            *(added((getattr(each, of) for each in parts), names) for of in _SUMS),
+            next((each.hashes for each in parts if each.hashes is not None), None),
         )
 
 
-def log_split(splits: Sequence[Split], plan: LogPlan, given: Given, lanes: LaneWriter) -> SplitSummary:
-    """Log some splits of a source; the lanes take the rows."""
-    parts = [_logged(chunk, plan, given, lanes) for chunk in _chunks(splits, plan)]
+def log_split(
+    splits: Sequence[Split],
+    plan: LogPlan,
+    given: Given,
+    lanes: LaneWriter,
+    find_duplicates: FindDuplicates | None = None,
+) -> SplitSummary:
+    """Log some splits of a source; the lanes take the rows. Where duplicates are looked for, the events of all splits are
+    held until all of them have been seen."""
+    parts, held, landed = list[SplitSummary](), list[pa.Table](), dict[str, int]()
+    for chunk in _chunks(splits, plan):
+        found = enveloped(chunk.rows, plan.reading, given)
+        parts.append(_received(chunk, found, plan, lanes))
+        if find_duplicates is None:
+            parts.append(_logged(found.events, plan, given, lanes))
+        elif found.events.num_rows:
+            held.append(found.events)
+            landed |= dict.fromkeys(found.events.column("origin").unique().to_pylist(), chunk.landed)
+    if held and find_duplicates is not None:
+        events = pa.concat_tables(held, promote_options="default")
+        again, hashes = find_duplicates(events, landed)
+        parts.append(_set_aside(events.filter(pa.array(again)), plan, lanes))
+        parts.append(replace(_logged(events.filter(pa.array(~again)), plan, given, lanes), hashes=hashes))
     return SplitSummary.joined(parts, plan.measures)
 
 
@@ -91,31 +121,42 @@ def _chunks(splits: Sequence[Split], plan: LogPlan) -> Iterator[Chunk]:
         yield Chunk.joined(every)
 
 
-def _logged(chunk: Chunk, plan: LogPlan, given: Given, lanes: LaneWriter) -> SplitSummary:
-    reading, measures = plan.reading, plan.measures
-    found = enveloped(chunk.rows, reading, given)
-    events, dead = found.events, filed(found.letters, chunk.letters)
-    behind = pa.array(found.behind)
-    counts = {Lane.EVENTS: int(np.count_nonzero(~found.behind)), Lane.BEHIND: int(found.behind.sum())}
-    for lane, count in counts.items():
-        if count:
-            rows = (
-                events
-                if count == events.num_rows
-                else events.filter(behind if lane is Lane.BEHIND else pa.array(~found.behind))
-            )
-            lanes.write(lane, rows)
+def _received(chunk: Chunk, found: Enveloped, plan: LogPlan, lanes: LaneWriter) -> SplitSummary:
+    """What was read, with its dead letters."""
+    dead = filed(found.letters, chunk.letters)
     if dead.num_rows:
         lanes.write(Lane.DEAD_LETTERS, dead)
-    view = reading.log.view
     return SplitSummary(
         chunk.rows.num_rows,
         chunk.skipped,
         chunk.clock,
-        {**counts, Lane.DEAD_LETTERS: dead.num_rows},
-        tick_table(events, reading, plan.needs),
-        sums_of(events, view, measures),
-        letter_amounts(dead, reading, measures),
+        {Lane.DEAD_LETTERS: dead.num_rows},
+        letter_sums=letter_amounts(dead, plan.reading, plan.measures),
+    )
+
+
+def _set_aside(again: pa.Table, plan: LogPlan, lanes: LaneWriter) -> SplitSummary:
+    if again.num_rows:
+        lanes.write(Lane.DUPLICATES, again)
+    sums = sums_of(again, plan.reading.log.view, plan.measures)
+    return SplitSummary(counts={Lane.DUPLICATES: again.num_rows}, duplicate_sums=sums)
+
+
+def _logged(events: pa.Table, plan: LogPlan, given: Given, lanes: LaneWriter) -> SplitSummary:
+    """Events go to their lanes: those behind the watermark are kept in files of their own."""
+    behind = np.asarray(events.column("event_time").cast(pa.int64())) < given.watermark
+    for lane, which in ((Lane.EVENTS, ~behind), (Lane.BEHIND, behind)):
+        if which.any():
+            lanes.write(lane, events if which.all() else events.filter(pa.array(which)))
+    return summary_of(events, plan)
+
+
+def summary_of(events: pa.Table, plan: LogPlan) -> SplitSummary:
+    """What the driver is told of events that are logged."""
+    return SplitSummary(
+        counts={Lane.EVENTS: events.num_rows},
+        ticks=tick_table(events, plan.reading, plan.needs),
+        sums=sums_of(events, plan.reading.log.view, plan.measures),
     )
 
 

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
 from latecomer.log.columns import UNIQUE, Lane
+from latecomer.log.duplicates import Chosen, EventsOfSplit
 from latecomer.log.envelope import Given
+from latecomer.log.hashes import Hashes
+from latecomer.log.ids import KnownIds
 from latecomer.log.split import LogPlan, SplitSummary, log_split
 from latecomer.runner import Shared
 from latecomer.source.base import Split
@@ -25,16 +29,33 @@ FLUSH_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
+class Folders:
+    """Where the files of one attempt at a batch are written."""
+
+    events: Location
+    """With a folder for each lane."""
+    duplicates: Location
+    letters: Location
+
+    def of(self, lane: Lane) -> Location:
+        match lane:
+            case Lane.DUPLICATES:
+                return self.duplicates
+            case Lane.DEAD_LETTERS:
+                return self.letters
+        return self.events / f"{LANE}={lane}"
+
+
+@dataclass(frozen=True)
 class LogTask:
     """What one task reads, and where it writes."""
 
     nth: int
     splits: Sequence[Split]
     given: Given
-    events: Location
-    """The folder of events, with a folder for each lane."""
-    letters: Location
-    """The folder of dead letters."""
+    folders: Folders
+    known: KnownIds | None = None
+    """The ids that the log holds, where events have ids."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +69,15 @@ class Written:
 def write_split(plan: Shared[LogPlan], task: LogTask) -> Written:
     """Log some splits of a source."""
     lanes = _LaneFiles(task)
-    summary = log_split(task.splits, plan.value, task.given, lanes)
+    find = None if task.known is None else partial(_duplicates, task.known)
+    summary = log_split(task.splits, plan.value, task.given, lanes, find)
     return Written(summary, lanes.closed())
+
+
+def _duplicates(known: KnownIds, events: pa.Table, landed: Mapping[str, int]) -> tuple[Chosen, Hashes]:
+    found = EventsOfSplit(events)
+    again = found.again(lambda _: landed, known)
+    return again, found.hashes[~again[found.rows]]
 
 
 class _LaneFiles:
@@ -76,9 +104,8 @@ class _LaneFiles:
     def _flush(self, lane: Lane) -> None:
         held = self._held.pop(lane)
         files = self._files.setdefault(lane, [])
-        folder = self._task.letters if lane is Lane.DEAD_LETTERS else self._task.events / f"{LANE}={lane}"
         name = f"part-{self._task.nth:05d}-{self._token}-{len(files)}.parquet"
         # A column such as the unknown fields may be in some chunks only.
         rows = pa.concat_tables(held, promote_options="default")
-        files.append(write_table(rows, folder / name, unique=UNIQUE))
+        files.append(write_table(rows, self._task.folders.of(lane) / name, unique=UNIQUE))
         sync(files[-1])

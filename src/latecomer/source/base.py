@@ -102,6 +102,8 @@ class Chunk:
     """How dead letters among them are filed."""
     skipped: int = 0
     """How many records were left out, and are only counted."""
+    landed: int = 0
+    """When what they come from has landed: of events with one id and one arrival, the first to land counts."""
 
     @classmethod
     def joined(cls, chunks: Sequence[Chunk]) -> Chunk:

@@ -64,7 +64,8 @@ class FileSource(FoundFiles):
         letters = FileLetters(self.pipeline, self.read_columns, self.decoder, files)
         for split in parts:
             for rows in self._rows(split):
-                yield Chunk(self.placed(rows, split.part.file), self.clock, letters)
+                file = split.part.file
+                yield Chunk(self.placed(rows, file), self.clock, letters, landed=file.landed)
 
     def _rows(self, split: FilePart) -> Iterator[pa.Table]:
         file = split.part.file
