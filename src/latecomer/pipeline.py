@@ -17,8 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from pyspark.sql import DataFrame, SparkSession
-
 from latecomer.config.models import Output, Pipeline
 from latecomer.errors import StoreError, StoreMismatch
 from latecomer.firing.batch import Batch
@@ -37,20 +35,20 @@ from latecomer.ledger.book import (
     require_balance,
     with_duplicates,
 )
-from latecomer.log.events import NOTHING, EventLog, Received
+from latecomer.log.events import NOTHING, EventLog, LoggedBatch, Received
 from latecomer.log.filling import fill
+from latecomer.log.logged import Logged
 from latecomer.log.repairs import RepairLog
-from latecomer.log.repeats import repeats_in
+from latecomer.log.repeated import COLUMNS, Repeated, repeated_in
 from latecomer.model.holding import Holding, holding_in_words
 from latecomer.model.ledger import Entry
 from latecomer.model.publications import lag
 from latecomer.model.timeline import OutOfStep, Row
 from latecomer.model.verdicts import END_OF_TIME
+from latecomer.runner import Runner
 from latecomer.sink.keeper import SinkKeeper
 from latecomer.source.base import Slice
 from latecomer.source.fixes import Fix
-from latecomer.spark.progress import Progress, watched
-from latecomer.spark.session import scheduled
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import names
 from latecomer.store.outputs import outputs_to_compute, reached_by_output
@@ -58,7 +56,6 @@ from latecomer.store.publications import PublicationClock, wall_clock
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
 from latecomer.store.recovery import require_unbroken
 from latecomer.store.repairs import Repair, kept_repair, moved_letters
-from latecomer.store.sql import quoted
 from latecomer.store.store import Store, as_received_sql, definition_of
 from latecomer.store.table import DataFile
 from latecomer.timeline.keeper import Origin, Stretch, TimelineKeeper
@@ -145,7 +142,7 @@ class Engine:
 
     def __init__(
         self,
-        spark: SparkSession,
+        runner: Runner,
         store: Store,
         watch: Callable[[BatchReport], None] = lambda _: None,
         log: EventLog | None = None,
@@ -153,17 +150,17 @@ class Engine:
     ) -> None:
         self.store = store
         self.watch = watch
-        self.spark = spark
+        self.runner = runner
         require_widenable(store)
         require_brought_over(store)
-        self.filled = fill(spark, store)
+        self.filled = fill(runner, store)
         """What past events got of columns that were declared since the last run."""
         store.pin()
-        self.log = log or EventLog(spark, store)
+        self.log = log or EventLog(runner, store)
         self.keeper = TimelineKeeper(store.watermarks, store.pipeline.watermark)
-        self.outputs = [output_logic(spark, store, name) for name in store.pipeline.outputs]
+        self.outputs = [output_logic(runner, store, name) for name in store.pipeline.outputs]
         if self._widen_types():  # an output names the files of its tables as it is made
-            self.outputs = [output_logic(spark, store, name) for name in store.pipeline.outputs]
+            self.outputs = [output_logic(runner, store, name) for name in store.pipeline.outputs]
         self.sinks = SinkKeeper(store)
         self.publications = PublicationClock(store, clock)
         self.last = store.ledger.last_batch()
@@ -234,26 +231,22 @@ class Engine:
     def take(self, source_batch: int, piece: Slice) -> None:
         """Accept a slice, whatever the source has handed in before."""
         began, number, stopwatch = time.monotonic(), self.last + 1, Stopwatch()
-        scheduled(self.spark, "accepting")
-        received = self.log.write(number, piece, self.keeper.timeline)
+        logged = self.log.write(number, piece, self.keeper.timeline)
+        received, ticks = logged.received, logged.ticks
         stopwatch.end("log")
-        events = self.log.batch(number)
-        heads = self.log.heads(events, piece.source)
-        taken = intake(received, heads.measures, *self.log.sums_aside(number, received))
-        stopwatch.end("timeline")
         self.settle()
         stopwatch.end("waiting")
-        out_of_step = self.keeper.timeline.out_of_step(heads.heads)
+        out_of_step = self.keeper.timeline.out_of_step(ticks.heads)
         origin = Origin(source_batch, piece.source, received.clocks.in_words)
-        stretch = self.keeper.extend(number, origin, heads.heads, piece.partitions)
+        stretch = self.keeper.extend(number, origin, ticks.heads, piece.partitions)
         failpoint("watermarks.committed", number)
-        batch = Batch(number, stretch, events if received.events else None, heads.earliest, heads.latest)
+        batch = self._batch(number, stretch, logged)
         self.last = number
         holding = self.keeper.timeline.holding()
         self._warn_of(holding)
         stopwatch.end("timeline")
         accepted = replace(
-            self._accepted(batch, "data", began, received, taken),
+            self._accepted(batch, "data", began, received, _intake(logged)),
             out_of_step=out_of_step,
             holding=holding,
             unread=piece.unread,
@@ -280,12 +273,6 @@ class Engine:
         """Wait for the batch under way, and until every sink has everything."""
         self.settle()
         self.sinks.finish()
-
-    def paths(self) -> dict[str, str]:
-        """The log and each output: how many steps were done without Spark, and why the others were not."""
-        choices = {"log": self.log.choice}
-        choices |= {f"output {output.name}": output.choice for output in self.outputs}
-        return {what: words for what, choice in choices.items() if (words := choice.in_words()) is not None}
 
     @property
     def busy(self) -> bool:
@@ -399,18 +386,16 @@ class Engine:
     def take_repaired(self, number: int, outputs: Sequence[OutputLogic] | None = None) -> None:
         """Judge and publish dead letters that are in the log as events, and have it in the ledger."""
         began = time.monotonic()
-        received, events = self.log.recount(number), self.log.batch(number)
-        heads = self.log.heads(events)
+        logged = self.log.recount(number)
         moved = {
             unit: each for (batch, unit), each in moved_letters(self.store.repairs).items() if batch == number
         }
-        duplicates, _ = self.log.sums_aside(number, received)
-        taken = repaired_intake(received, heads.measures, duplicates, moved)
-        stretch = self.keeper.repair(number, [head.tick for head in heads.heads])
+        taken = repaired_intake(logged.received, logged.ticks.measures, logged.duplicates, moved)
+        stretch = self.keeper.repair(number, [head.tick for head in logged.ticks.heads])
         failpoint("watermarks.committed", number)
         self.last = number
-        batch = Batch(number, stretch, events if received.events else None, heads.earliest, heads.latest)
-        accepted = self._accepted(batch, "repair", began, received, taken)
+        batch = self._batch(number, stretch, logged)
+        accepted = self._accepted(batch, "repair", began, logged.received, taken)
         self._complete(accepted, self.outputs if outputs is None else outputs)
 
     def _is_of_definition(self, record: Record) -> bool:
@@ -443,7 +428,7 @@ class Engine:
         self.store.pipeline = self.pipeline.model_copy(update={"outputs": dict(outputs)})
         self.store.pin()
         self.outputs = [
-            known[name] if before.get(name) == output else output_logic(self.spark, self.store, name)
+            known[name] if before.get(name) == output else output_logic(self.runner, self.store, name)
             for name, output in outputs.items()
         ]
 
@@ -485,11 +470,14 @@ class Engine:
         self.last = number
         if kind != "tick":
             return self._accepted(Batch(number, stretch), kind)
-        received, events = self.log.recount(number), self.log.batch(number)
-        heads = self.log.heads(events)
-        batch = Batch(number, stretch, events if received.events else None, heads.earliest, heads.latest)
-        taken = intake(received, heads.measures, *self.log.sums_aside(number, received))
-        return self._accepted(batch, "data", received=received, taken=taken)
+        logged = self.log.recount(number)
+        batch = self._batch(number, stretch, logged)
+        return self._accepted(batch, "data", received=logged.received, taken=_intake(logged))
+
+    def _batch(self, number: int, stretch: Stretch, logged: LoggedBatch) -> Batch:
+        """A batch of data that is logged, as outputs are given it."""
+        events = self.log.batch(number) if logged.received.events else None
+        return Batch(number, stretch, events, logged.ticks.earliest, logged.ticks.latest)
 
     def _complete(self, accepted: Accepted, outputs: Sequence[OutputLogic]) -> None:
         """Publish what follows from a batch, once its ledger balances."""
@@ -550,12 +538,10 @@ class Engine:
         )
 
     def _prepared(self, output: OutputLogic, batch: Batch) -> Prepared:
-        scheduled(self.spark, "completing")
         with overflow_in_words(output.name, output.layout, self.store.measures()):
             return output.prepare(batch)
 
     def _publish(self, output: OutputLogic, batch: Batch, prepared: Prepared) -> Sequence[DataFile]:
-        scheduled(self.spark, "completing")
         with overflow_in_words(output.name, output.layout, self.store.measures()):
             return output.publish(batch, prepared)
 
@@ -568,32 +554,28 @@ class Engine:
         """Outputs that were added to an existing store are computed from the log."""
         for name in outputs_to_compute(self.store):
             began, rows = time.monotonic(), sum(file.rows for file in self.store.events.files())
-
-            def watch(progress: Progress, name: str = name, rows: int = rows) -> None:
-                share = 100 * progress.share
-                LOG.info(
-                    "computing the new output %s from the log: %.0f %% of %s events", name, share, f"{rows:,}"
-                )
-
-            with watched(self.spark, rows, watch):
-                self.compute_from_log(self.logic_of(name), self.last)
+            LOG.info("computing the new output %s from the log: %s events", name, f"{rows:,}")
+            self.compute_from_log(self.logic_of(name), self.last)
             self.computed[name] = time.monotonic() - began
 
     def compute_from_log(self, output: OutputLogic, joined: int) -> None:
         """Compute an output that joined after a batch. What was delivered again until then is a duplicate."""
         logged = self.log.everything()
-        repeats = repeats_in(logged, self.pipeline, joined, self.log.choice)
-        seen = repeats.left_out_of(logged)
-        span = self.log.span(seen)
+        has_ids = self.pipeline.event.id is not None
+        repeated = repeated_in(logged.parts(COLUMNS), joined) if has_ids else None
+        seen = logged if repeated is None else logged.without(repeated)
+        span = seen.span()
         stretch = self.keeper.stretch(0, self.last)
         batch = Batch(self.last, stretch, seen if span else None, *(span or (0, 0)), history=True)
         prepared = self._prepared(output, batch)
-        entries = self._past_entries(output, batch, repeats.among(logged))
+        entries = self._past_entries(output, batch, logged, repeated)
         require_balance(entries)
         self._publish(output, batch, prepared)
         self.publications.close(self.last, as_table(entries), self._reached(), output.name)
 
-    def _past_entries(self, output: OutputLogic, batch: Batch, repeats: DataFrame | None) -> list[Entry]:
+    def _past_entries(
+        self, output: OutputLogic, batch: Batch, logged: Logged, repeated: Repeated | None
+    ) -> list[Entry]:
         past = self.store.past_ledger.query(
             "select distinct batch, unit, received, duplicate, dead_letter from t "
             f"where batch <= {self.last} and {as_received_sql(self.store.past_ledger)}"
@@ -604,9 +586,12 @@ class Engine:
                 known = taken.setdefault(row["batch"], Intake({}, {}, {}))
                 for side in ("received", "duplicate", "dead_letter"):
                     getattr(known, side)[row["unit"]] = row[side]
-        measures = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
-        for number, amounts in amounts_by_batch(repeats, measures).items() if repeats is not None else ():
-            taken[number] = with_duplicates(taken[number], amounts)
+        if repeated is not None:
+            measures, view = self.store.measures(), self.store.layout.view
+            parts = logged.parts([*COLUMNS, *(view[measure] for measure in measures)])
+            again = (repeated.among(part) for part in parts)
+            for number, amounts in amounts_by_batch(again, view, measures).items():
+                taken[number] = with_duplicates(taken[number], amounts)
         fates = output.fates_by_batch(batch)
         return [
             entry
@@ -615,6 +600,10 @@ class Engine:
                 number, output.name, received, fates.get(number, Counts()), output.windows_each
             )
         ]
+
+
+def _intake(logged: LoggedBatch) -> Intake:
+    return intake(logged.received, logged.ticks.measures, logged.duplicates, logged.letters)
 
 
 def _balanced(

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
 
 from latecomer.errors import LedgerError
 from latecomer.log.events import Received
+from latecomer.log.summaries import sums_of
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, unbalanced
 from latecomer.model.verdicts import Fate
 from latecomer.store.layout import LEDGER
@@ -122,12 +122,16 @@ def as_table(entries: Sequence[Entry]) -> pa.Table:
     )
 
 
-def amounts_by_batch(rows: DataFrame, columns: Mapping[str, str]) -> dict[int, dict[str, Decimal]]:
-    """How many rows each batch has, and the exact sum of each measure; `columns` maps it to its SQL."""
-    units = [EVENTS, *columns]
-    sums = [
-        F.coalesce(F.sum(F.expr(sql).cast("decimal(38,6)")), F.lit(Decimal(0))).alias(f"m{nth}")
-        for nth, sql in enumerate(["1", *columns.values()])
-    ]
-    found = rows.groupBy("batch").agg(*sums).toArrow().to_pylist()
-    return {row["batch"]: {unit: row[f"m{nth}"] for nth, unit in enumerate(units)} for row in found}
+def amounts_by_batch(
+    parts: Iterable[pa.Table], columns: Mapping[str, str], measures: Mapping[str, str]
+) -> dict[int, dict[str, Decimal]]:
+    """How many rows each batch has, and the exact sum of each measure; `columns` maps it to its column."""
+    found: dict[int, dict[str, Decimal]] = {}
+    for rows in parts:
+        for batch in pc.unique(rows.column("batch")).to_pylist():
+            some = rows.filter(pc.field("batch") == batch)
+            known = found.setdefault(batch, dict.fromkeys((EVENTS, *measures), Decimal(0)))
+            known[EVENTS] += some.num_rows
+            for name, amount in sums_of(some, columns, measures).items():
+                known[name] += amount
+    return found
