@@ -1,18 +1,50 @@
 """What runs kernels: Spark (`spark/runner.py`), or this process, for tests and for verbs on small stores.
 
-A runner has one method. It takes a kernel and tasks, and gives what the kernel makes of each, in their order.
+A runner has one method. It takes a kernel and tasks, and gives what the kernel makes of each, in their order. Where
+there are buckets, the kernel says what belongs to which of them, and a second kernel makes something of each bucket.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _Value = TypeVar("_Value")
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class Parted(Generic[_Result]):
+    """What a kernel makes of a task, where there are buckets."""
+
+    result: _Result
+    parts: Mapping[int, Any] = field(default_factory=dict)
+    """What belongs to each bucket; a bucket that is not named gets nothing."""
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """What is made of each bucket."""
+
+    kernel: Callable[[Any, list[Any]], Any]
+    """Of a bucket's own task, and of what all tasks have made for it."""
+    tasks: Sequence[Any]
+    """One for each bucket."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What came of all tasks, and of all buckets, each in their order."""
+
+    tasks: list[Any]
+    buckets: list[Any]
 
 
 class Runner(Protocol):
@@ -22,8 +54,14 @@ class Runner(Protocol):
     def cores(self) -> int:
         """How many tasks run at once."""
 
-    def run(self, what: str, kernel: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-        """What a kernel makes of each task; `what` is for people who watch."""
+    @property
+    def spark(self) -> SparkSession:
+        """For what users have written in SQL. It is started when it is asked for."""
+
+    def run(
+        self, what: str, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None = None
+    ) -> Made:
+        """What kernels make of tasks and buckets; `what` is for people who watch."""
 
 
 class InProcess:
@@ -31,8 +69,27 @@ class InProcess:
 
     cores = 1
 
-    def run(self, what: str, kernel: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-        return [kernel(task) for task in tasks]
+    def __init__(self, start: Callable[[], SparkSession]) -> None:
+        self._start = start
+        self._spark: SparkSession | None = None
+
+    @property
+    def spark(self) -> SparkSession:
+        if self._spark is None:
+            self._spark = self._start()
+        return self._spark
+
+    def run(
+        self, what: str, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None = None
+    ) -> Made:
+        found = [kernel(task) for task in tasks]
+        if buckets is None:
+            return Made(found, [])
+        made = [
+            buckets.kernel(task, [each.parts[nth] for each in found if nth in each.parts])
+            for nth, task in enumerate(buckets.tasks)
+        ]
+        return Made([each.result for each in found], made)
 
 
 class Shared(Generic[_Value]):

@@ -162,7 +162,7 @@ class EventLog:
         groups = self._shared_out(splits)
         tasks = [LogTask(nth, group, given, folders, known) for nth, group in enumerate(groups)]
         plan = self._plan(piece.source)
-        found = self.runner.run(f"batch {batch} · log", partial(write_split, plan), tasks)
+        found = self.runner.run(f"batch {batch} · log", partial(write_split, plan), tasks).tasks
         if known is not None:
             found = self._without_repeated(found, piece, folders, plan)
         summary = SplitSummary.joined([each.summary for each in found], plan.value.measures)

@@ -74,7 +74,7 @@ class Staging:
         kernel = partial(_write_records, Shared(source), place)
         files = [
             each
-            for found in self._runner.run("records", kernel, [[each] for each in splits])
+            for found in self._runner.run("records", kernel, [[each] for each in splits]).tasks
             for each in found
         ]
         return self.spark.read.parquet(*map(url, files)) if files else None

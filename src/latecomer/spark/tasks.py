@@ -5,25 +5,28 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from latecomer.errors import LatecomerError, StoreError
+from latecomer.runner import Buckets
 
 
 @dataclass(frozen=True)
 class Done:
-    """What came of a task, and how long it took."""
+    """What came of a task or a bucket, and how long it took."""
 
     result: Any
     seconds: float
     error: Exception | None = None
     """What went wrong, where that is not Spark's to try again."""
+    of_bucket: bool = False
 
 
 def done(kernel: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Done]:
-    """Call a kernel for each task. What latecomer itself says, or the operating system, is handed back as it is; anything
-    else fails the task, and Spark tries it again."""
+    """Call a kernel for each task. What latecomer itself says, or the operating system, is handed back as it is.
+    Anything else fails the task, and Spark tries it again."""
     for task in tasks:
         began = time.perf_counter()
         try:
@@ -31,6 +34,36 @@ def done(kernel: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Done]:
         except (LatecomerError, OSError) as raised:
             result, error = None, _portable(raised)
         yield Done(result, time.perf_counter() - began, error)
+
+
+def by_bucket(kernel: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    """What a kernel makes of each task, by bucket; its own result goes with the first."""
+    for each in done(kernel, tasks):
+        parted = each.result
+        yield 0, each if each.error is not None else replace(each, result=parted.result)
+        if each.error is None:
+            yield from parted.parts.items()
+
+
+def merged(buckets: Buckets, nth: int, found: Iterable[tuple[int, Any]]) -> Iterator[Done]:
+    """What comes of a bucket; with the first, the results of the tasks."""
+    parts = []
+    for _, each in found:
+        if isinstance(each, Done):
+            yield each
+        else:
+            parts.append(each)
+    for each in done(partial(_of_bucket, buckets.kernel, parts), [buckets.tasks[nth]]):
+        yield replace(each, of_bucket=True)
+
+
+def _of_bucket(kernel: Callable[[Any, list[Any]], Any], parts: list[Any], task: Any) -> Any:
+    return kernel(task, parts)
+
+
+def in_one(kernel: Callable[[Any], Any], buckets: Buckets, tasks: Iterable[Any]) -> Iterator[Done]:
+    """The same where one task does all of it: nothing is shuffled."""
+    return merged(buckets, 0, by_bucket(kernel, tasks))
 
 
 def _portable(error: Exception) -> Exception:
