@@ -93,8 +93,8 @@ def log_split(
     lanes: LaneWriter,
     find_duplicates: FindDuplicates | None = None,
 ) -> SplitSummary:
-    """Log some splits of a source; the lanes take the rows. Where duplicates are looked for, events are held until all of
-    them have been seen."""
+    """Log some splits of a source; the lanes take the rows. Where duplicates are looked for, events are held until all
+    of them have been seen."""
     parts, held, landed = list[SplitSummary](), list[pa.Table](), dict[str, int]()
     for chunk in _chunks(splits, plan):
         found = enveloped(chunk.rows, plan.reading, given)

@@ -1,0 +1,105 @@
+"""A real Spark cluster of this machine's: a master and workers, each a process of its own with a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+from latecomer.testing.servers import free_ports
+
+PATIENCE = 60.0
+_HOME = Path(pyspark.__file__).parent
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+class Process:
+    """A Java process of Spark's, in a process group of its own: what it starts ends with it."""
+
+    def __init__(self, folder: Path, name: str, *command: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.log = folder / f"{name}.log"
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(_HOME),
+            "SPARK_DAEMON_JAVA_OPTS": _JAVA,
+            "SPARK_DAEMON_MEMORY": "256m",
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_DIRS": str(folder / "scratch"),
+        }
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                [str(_HOME / "bin" / "spark-class"), *command],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if found := re.search(pattern, self.log.read_text(errors="replace")):
+                return found
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.1)
+        raise AssertionError(f"{pattern} is not in {self.log}: {self.log.read_text(errors='replace')[-2000:]}")
+
+    def kill(self) -> None:
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+
+class Cluster:
+    """A master, and workers with one core each."""
+
+    def __init__(self, folder: Path, workers: int = 2) -> None:
+        self.folder = folder
+        self.port, *ports = free_ports(2 + workers)
+        self.url = f"spark://127.0.0.1:{self.port}"
+        self._ports = iter(ports)
+        self.master = Process(
+            folder / "master",
+            "master",
+            "org.apache.spark.deploy.master.Master",
+            *("--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(next(self._ports))),
+        )
+        self.master.wait_for("I have been elected leader|ALIVE")
+        self.workers = [self._worker(nth) for nth in range(workers)]
+        for worker in self.workers:
+            worker.wait_for("Successfully registered with master")
+
+    def _worker(self, nth: int) -> Process:
+        return Process(
+            self.folder / f"worker-{nth}",
+            "worker",
+            "org.apache.spark.deploy.worker.Worker",
+            *("--host", "127.0.0.1", "--cores", "1", "--memory", "1g"),
+            *("--work-dir", str(self.folder / f"worker-{nth}" / "work")),
+            *("--webui-port", str(next(self._ports)), self.url),
+        )
+
+    def close(self) -> None:
+        for each in (*self.workers, self.master):
+            each.kill()
+
+
+@contextmanager
+def running_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
+    cluster = Cluster(folder, workers)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
