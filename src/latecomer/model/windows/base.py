@@ -50,10 +50,10 @@ def looked_up(times: Micros, window_of: Callable[[int], Window]) -> tuple[Micros
     known = np.unique(times)
     starts, ends, at = [], [], 0
     while at < len(known):
-        start, end = window_of(int(known[at]))
-        starts.append(start)
-        ends.append(end)
-        at = int(np.searchsorted(known, end))
+        found = window_of(int(known[at]))
+        starts.append(found.start)
+        ends.append(found.end)
+        at = int(np.searchsorted(known, found.end))
     start, end = np.array(starts, np.int64), np.array(ends, np.int64)
     place = np.searchsorted(end, times, side="right")
     return start[place], end[place]
