@@ -18,7 +18,7 @@ from latecomer.firing.batch import Batch
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import OutputLogic
 from latecomer.ledger.book import amounts_by_batch
-from latecomer.ledger.in_process import amounts_here
+from latecomer.ledger.in_process import amounts_in
 from latecomer.log.events import EventLog
 from latecomer.log.measures import measures_in_raw
 from latecomer.log.repeats import Repeats, repeats_in
@@ -164,7 +164,7 @@ class _Check:
         def here() -> dict[tuple[int, str], Decimal]:
             if raw and table.files():
                 raise Declined("measures in dead letters")
-            return amounts_here(table, {}, {}, after, self.last)
+            return amounts_in(table, {}, after, self.last)
 
         return self.choice.take("dead letters", here, lambda: self._sums(self._table(table), raw, after))
 
@@ -359,17 +359,12 @@ class _Check:
         self, table: Table, columns: Mapping[str, str], after: int = -1
     ) -> dict[tuple[int, str], Decimal]:
         """Batch and unit → amount, of the batches that are still there; `columns` has the column of each measure."""
-        sql = {measure: quoted(column) for measure, column in columns.items()}
-        return self.choice.take(
-            "amounts",
-            lambda: amounts_here(table, columns, self.store.measures(), after, self.last),
-            lambda: self._sums(self._table(table), sql, after),
-        )
+        return amounts_in(table, columns, after, self.last)
 
     def _sums(
         self, rows: DataFrame, columns: Mapping[str, str], after: int
     ) -> dict[tuple[int, str], Decimal]:
-        """The same of rows that Spark has; `columns` has the SQL of each measure."""
+        """The same of rows that Spark reads; `columns` has the SQL of each measure."""
         sums = [
             F.coalesce(F.sum(F.expr(sql).cast("decimal(38,6)")), F.lit(Decimal(0)))
             for sql in columns.values()

@@ -16,7 +16,6 @@ from latecomer.model.panes import Timing
 from latecomer.model.verdicts import Fate
 from latecomer.store.columns import EVENTS, measure_column
 from latecomer.windowing.columns import END, FATE, KEY, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
-from latecomer.windowing.derived_in_process import expressions_of
 from latecomer.windowing.judge import CODES
 from latecomer.windowing.judge_in_process import Flags, Judged
 from latecomer.windowing.merge import Merger
@@ -37,7 +36,6 @@ class ArrowMerger:
     def __post_init__(self) -> None:
         if any(kind in types.FLOATS for kind in self.merger.layout.keys.values()):
             raise Declined("a key of floating point numbers")
-        expressions_of(self.merger.output, self.merger.layout.events.types)
         object.__setattr__(self, "states", states_of(self.merger.layout, self.merger.measures))
 
     @cached_property

@@ -25,10 +25,10 @@ from latecomer.store.files import Location, write_table
 from latecomer.store.layout import TIMESTAMP, arrow_type
 from latecomer.store.table import DataFile
 from latecomer.windowing.columns import END, START
+from latecomer.windowing.derived_in_process import stored_columns
 from latecomer.windowing.judge import CODES
 from latecomer.windowing.judge_in_process import Flags, Judged, Micros, NothingLate, judged, micros_of
 from latecomer.windowing.merge_in_process import ArrowMerger
-from latecomer.windowing.tally_in_process import stored_columns
 
 Rows = npt.NDArray[np.int64]
 

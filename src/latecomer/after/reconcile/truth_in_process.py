@@ -16,11 +16,11 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.store.layout import TIMESTAMP
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.columns import END, START
+from latecomer.windowing.derived_in_process import stored_columns
 from latecomer.windowing.exact_arrow import finite, halves, scaled, unscaled, whole
 from latecomer.windowing.judge import CODES, Periods
 from latecomer.windowing.judge_in_process import Judged, Watermarks, judged
 from latecomer.windowing.merge_in_process import ArrowMerger
-from latecomer.windowing.tally_in_process import stored_columns
 
 _LOW, _HIGH = ".low", ".high"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from latecomer.model import types
 from latecomer.model.expressions.functions import (
@@ -74,8 +75,15 @@ def expression(written: str, columns: Mapping[str, str]) -> Expression:
 
 def condition(written: str, columns: Mapping[str, str]) -> Value | None:
     """How a condition over columns of these types is answered; nothing where only Spark can tell."""
+    found = condition_of(written, columns)
+    return None if found is None else found.value
+
+
+def condition_of(written: str, columns: Mapping[str, str]) -> Expression | None:
+    """A condition over columns of these types; nothing where only Spark can tell."""
     found = _Parser(written, columns).whole()
-    return found.value if found.kind in ("boolean", NULL) else None
+    known = found.kind in ("boolean", NULL) and found.value is not None
+    return replace(found, kind="boolean") if known else None
 
 
 def _element(found: Expression) -> Expression:
