@@ -5,7 +5,7 @@ Temporary: it goes, with `merge.py`'s SQL, once every aggregate is known to the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any, Protocol, cast
@@ -43,6 +43,9 @@ class AnyMerger(Protocol):
 
     def merge(self, inputs: Sequence[Any]) -> pa.Table:
         """One row per window, key and fate."""
+
+    def merge_parts(self, parts: Iterable[Judged]) -> pa.Table | None:
+        """Events that come in parts, merged as if they came at once; None where there are none."""
 
     def emptied(self, rows: pa.Table, where: Flags | None = None) -> pa.Table:
         """Values and states as they stand when a discarding pane has said them."""
@@ -92,6 +95,11 @@ class SparkMerger:
         return merged.cast(
             pa.schema([(each.name, kinds.get(each.name, each.type)) for each in merged.schema])
         )
+
+    def merge_parts(self, parts: Iterable[Judged]) -> pa.Table | None:
+        """Events that come in parts, merged as if they came at once; None where there are none."""
+        held = [self.merge([self.of_events(part)]) for part in parts if len(part)]
+        return self.merge([self.again(each) for each in held]) if held else None
 
     def emptied(self, rows: pa.Table, where: Flags | None = None) -> pa.Table:
         """Values and states as they stand when a discarding pane has said them."""
