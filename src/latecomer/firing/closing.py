@@ -24,7 +24,7 @@ from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.standing import standing
 from latecomer.store.table import DataFile, Table
 from latecomer.timeline.keeper import Stretch
-from latecomer.windowing.merge_in_process import replaced
+from latecomer.windowing.merging import replaced
 
 CLOSING = "closing"
 
@@ -71,7 +71,7 @@ def closing_panes(firing: Firing, panes: pa.Table, published: pa.Table | None, c
     ends = np.asarray(flat(panes.column("window_end")).cast(pa.int64()))
     final = np.minimum(ends + firing.output.settles_after, END_OF_TIME)
     known = panes.filter(pa.array((final > clocks.before) & (final <= clocks.now)))
-    place = ["window_start", "window_end", *firing.columns.layout.keys]
+    place = ["window_start", "window_end", *firing.merger.layout.keys]
     others = known.slice(0, 0) if published is None else published
     codes = places_of([known.select(place), others.select(place)])
     here, elsewhere = codes[: known.num_rows], codes[known.num_rows :]
@@ -92,7 +92,7 @@ def _closing(firing: Firing, held: pa.Table, clocks: Clocks) -> pa.Table:
     count, rows = held.num_rows, held
     if firing.output.accumulation is Accumulation.DISCARDING:
         rows = firing.merger.emptied(rows)
-    for name in firing.columns.new_columns:
+    for name in firing.merger.new_columns:
         rows = replaced(rows, name, 0)
     changed = {
         "sequence": pc.add(flat(held.column("sequence")), 1),

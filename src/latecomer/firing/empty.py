@@ -25,8 +25,7 @@ from latecomer.store.sql import double_quoted
 from latecomer.store.table import Table
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.columns import END, START
-from latecomer.windowing.merge import Merger
-from latecomer.windowing.merge_in_process import replaced
+from latecomer.windowing.merging import Merger, replaced
 
 MOST_ENDS = 1_000_000
 """So many windows that closed in one batch are counted through."""
@@ -123,7 +122,7 @@ def empty_panes(
 ) -> pa.Table:
     """One ON_TIME pane of no events for each key and window that closed without it. `known` are the keys, as
     `KnownKeys` has them; `fired` are panes that fired in this batch."""
-    keys = list(firing.columns.layout.keys)
+    keys = list(firing.merger.layout.keys)
     first = np.asarray(flat(known.column(_FIRST)).cast(pa.int64()))
     starts, ends = (np.array([each[side] for each in windows], np.int64) for side in (0, 1))
     nth, at = np.nonzero(first[:, None] < ends[None, :])
@@ -138,7 +137,7 @@ def empty_panes(
     codes = places_of([places.select([END, *keys]), held])
     missing = places.filter(pa.array(~np.isin(codes[: places.num_rows], codes[places.num_rows :])))
     if not missing.num_rows:
-        return firing.columns.schema.empty_table()
+        return firing.merger.schema.empty_table()
     merged = firing.merger.merge([firing.merger.of_nothing(missing)])
     count, merged_ends = merged.num_rows, numbers(merged, END)
     when, mark = clocks.closings(merged_ends, clocks.closed(merged_ends))

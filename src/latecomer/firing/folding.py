@@ -17,7 +17,7 @@ from latecomer.store.layout import PaneLayout
 from latecomer.windowing.derived_in_process import stored_columns
 from latecomer.windowing.judge import CODES
 from latecomer.windowing.judge_in_process import Judged, Timeline, in_parts, judged
-from latecomer.windowing.merge_on_spark import AnyMerger
+from latecomer.windowing.merging import Merger
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Folded:
     """The side output."""
 
 
-def event_columns(layout: PaneLayout, merger: AnyMerger) -> list[str]:
+def event_columns(layout: PaneLayout, merger: Merger) -> list[str]:
     """The columns of the log that folding takes: all of them where events may be set aside."""
     output, log = layout.output, layout.events
     policies = (output.late, output.too_late)
@@ -39,7 +39,7 @@ def event_columns(layout: PaneLayout, merger: AnyMerger) -> list[str]:
     return stored_columns(log, [output], merger.columns)
 
 
-def fold(events: pa.Table, layout: PaneLayout, timeline: Timeline, merger: AnyMerger) -> Iterator[Folded]:
+def fold(events: pa.Table, layout: PaneLayout, timeline: Timeline, merger: Merger) -> Iterator[Folded]:
     """Judge some events of the log, and fold them. Where windows overlap so much that too many rows would come of it,
     a part of the events at a time."""
     output, log = layout.output, layout.events

@@ -23,9 +23,7 @@ from latecomer.store.columns import EVENTS, SINCE
 from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
 from latecomer.windowing.judge import CODES, FATES
 from latecomer.windowing.judge_in_process import Flags, Micros
-from latecomer.windowing.merge import Merger
-from latecomer.windowing.merge_in_process import replaced
-from latecomer.windowing.merge_on_spark import AnyMerger
+from latecomer.windowing.merging import Merger, replaced
 
 _LANES = (Lane.OPEN, Lane.FIRED, Lane.LATE, Lane.WAITING, Lane.REST)
 _FATE_NAMES = np.array([FATES[code].value for code in sorted(FATES)], object)
@@ -35,14 +33,11 @@ _FATE_NAMES = np.array([FATES[code].value for code in sorted(FATES)], object)
 class Firing:
     """Makes the panes of an output."""
 
-    columns: Merger
-    """The columns of its panes."""
-    merger: AnyMerger
-    """How they are merged."""
+    merger: Merger
 
     @property
     def output(self) -> Output:
-        return self.columns.output
+        return self.merger.output
 
     # Lanes
 
@@ -112,7 +107,7 @@ class Firing:
 
     def _after_publishing(self, panes: pa.Table, early: Flags) -> pa.Table:
         """What an early pane changes in the state that stays open: the pane has been counted, and published."""
-        for name in (*self.columns.new_columns, SINCE):
+        for name in (*self.merger.new_columns, SINCE):
             panes = replaced(panes, name, 0, early)
         if self.output.accumulation is Accumulation.DISCARDING:
             panes = self.merger.emptied(panes, early)
@@ -200,7 +195,7 @@ class Firing:
     def _newest(self, wanted: pa.Table, panes: pa.Table) -> pa.Table:
         """The pane that was published last for each window and key that is wanted."""
         panes = panes.filter(pc.equal(panes.column("op"), Op.INSERT.value))
-        names = ["window_start", *self.columns.layout.keys]
+        names = ["window_start", *self.merger.layout.keys]
         codes = places_of([wanted.select(names), panes.select(names)])
         asked, there = codes[: wanted.num_rows], codes[wanted.num_rows :]
         newest = last_of(there, np.asarray(flat(panes.column("sequence"))))
@@ -215,7 +210,7 @@ class Firing:
 
     def _replacing(self, panes: pa.Table, held: pa.Table) -> Micros:
         """Which pane takes the place of each that is held."""
-        names = ["window_start", *self.columns.layout.keys]
+        names = ["window_start", *self.merger.layout.keys]
         codes = places_of([panes.select(names), held.select(names)])
         at = np.empty(int(codes.max(initial=-1)) + 1, np.int64)
         at[codes[: panes.num_rows]] = np.arange(panes.num_rows)

@@ -44,8 +44,7 @@ from latecomer.windowing.derived_in_process import stored_columns
 from latecomer.windowing.judge import Periods
 from latecomer.windowing.judge_in_process import Watermarks
 from latecomer.windowing.merge import Counts, Merger
-from latecomer.windowing.merge_in_process import ArrowMerger
-from latecomer.windowing.merge_on_spark import AnyMerger, SparkMerger
+from latecomer.windowing.merging import Merger as Kernel
 from latecomer.windowing.spark_columns import event_tables
 from latecomer.windowing.tally_in_process import counts_by_batch
 
@@ -87,7 +86,7 @@ class OutputLogic:
         self.open_states: list[DataFile] = []
         self.recent_panes: list[DataFile] = []
         self.remember()
-        self.known_keys = KnownKeys(self.merger, self.tables.panes) if self.output.emit_empty else None
+        self.known_keys = KnownKeys(self.kernel, self.tables.panes) if self.output.emit_empty else None
         self.outgrown = Outgrown(name, self.merger)
         self.choice = Choice()
         """Which way the steps of this output went."""
@@ -116,22 +115,20 @@ class OutputLogic:
             return Prepared()
         return self.with_merger("windowing", partial(self._prepared, batch, consumed))
 
-    def _prepared(self, batch: Batch, consumed: Sequence[DataFile], merger: AnyMerger) -> Prepared:
+    def _prepared(self, batch: Batch, consumed: Sequence[DataFile], merger: Kernel) -> Prepared:
         late = self.tables.late.new_folder(batch.number)
         partials, aside = self._folded(batch, merger, late)
         states = [self.tables.partials.location(file) for file in consumed]
         known = self._read_panes(states) if states else None
         folder = self.tables.panes.new_folder(batch.number)
         clocks = Clocks.of(batch.number, batch.stretch, self.output)
-        for lane, rows in Firing(self.merger, merger).lanes(partials, known, clocks).items():
+        for lane, rows in Firing(merger).lanes(partials, known, clocks).items():
             if rows.num_rows:
                 write_table(rows, folder / f"{LANE}={lane}" / _FILE)
         lanes = Lanes(folder, self.merger)
         return Prepared(lanes, consumed, lanes.counts, late=aside)
 
-    def _folded(
-        self, batch: Batch, merger: AnyMerger, late: Location
-    ) -> tuple[list[pa.Table], list[Location]]:
+    def _folded(self, batch: Batch, merger: Kernel, late: Location) -> tuple[list[pa.Table], list[Location]]:
         """The partial states of a batch's events, and the files of its side output."""
         partials: list[pa.Table] = []
         aside: list[Location] = []
@@ -147,18 +144,15 @@ class OutputLogic:
                 partials = [merger.merge([merger.again(rows) for rows in partials])]
         return partials, aside
 
-    def with_merger(self, step: str, compute: Callable[[AnyMerger], _Result]) -> _Result:
-        """What is computed with the merger. The one place where Spark SQL merges what the Arrow merger does not know
-        yet: once that knows every aggregate, this is `compute(merger)`."""
-        return self.choice.take(
-            step,
-            lambda: compute(cast(AnyMerger, self._arrow)),
-            lambda: compute(SparkMerger(self.spark, self.merger)),
-        )
+    def with_merger(self, step: str, compute: Callable[[Kernel], _Result]) -> _Result:
+        """What is computed with the merger; the step is counted among those without Spark."""
+        self.choice.fast[step] = self.choice.fast.get(step, 0) + 1
+        return compute(self.kernel)
 
     @cached_property
-    def _arrow(self) -> ArrowMerger:
-        return ArrowMerger(self.merger)
+    def kernel(self) -> Kernel:
+        """What merges events and states."""
+        return Kernel(self.layout, self.store.measures())
 
     @property
     def _window(self) -> FixedWindow:
@@ -259,14 +253,14 @@ class OutputLogic:
                 files.append(write_table(rows, folder / f"part-{first}.parquet"))
         return files
 
-    def _empty_of(self, merger: AnyMerger, **of: Any) -> pa.Table:
-        return empty_panes(Firing(self.merger, merger), **of)
+    def _empty_of(self, merger: Kernel, **of: Any) -> pa.Table:
+        return empty_panes(Firing(merger), **of)
 
     def _retracts(self, batch: Batch, fired: Sequence[Location]) -> list[Location]:
         """What panes that just fired replace, taken back."""
         new = self._read_panes(fired).filter(pc.field("sequence") > 0)
         earlier = self._standing(self.recent_panes, new)
-        rows = self.with_merger("retracts", lambda merger: Firing(self.merger, merger).retracts(new, earlier))
+        rows = self.with_merger("retracts", lambda merger: Firing(merger).retracts(new, earlier))
         if not rows.num_rows:
             return []
         return [write_table(rows, self.tables.panes.new_folder(batch.number) / _FILE)]
@@ -278,9 +272,7 @@ class OutputLogic:
             Clocks.of(batch.number, batch.stretch, self.output),
         )
         held = self._standing(earlier, added)
-        rows = self.with_merger(
-            "late panes", lambda merger: Firing(self.merger, merger).late_panes(added, held, clocks)
-        )
+        rows = self.with_merger("late panes", lambda merger: Firing(merger).late_panes(added, held, clocks))
         return [write_table(rows, self.tables.panes.new_folder(batch.number, Lane.LATE) / _FILE)]
 
     def _standing(self, files: Sequence[DataFile], wanted: pa.Table) -> pa.Table:
@@ -323,7 +315,7 @@ class OutputLogic:
         clocks = Clocks.of(batch.number, batch.stretch, self.output)
         closing = self.with_merger(
             "closing panes",
-            lambda merger: closing_panes(Firing(self.merger, merger), rows, others, clocks),
+            lambda merger: closing_panes(Firing(merger), rows, others, clocks),
         )
         if not closing.num_rows:
             return []

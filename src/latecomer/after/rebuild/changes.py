@@ -24,8 +24,7 @@ from latecomer.model.verdicts import Fate
 from latecomer.store.columns import EVENTS
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.judge_in_process import Flags
-from latecomer.windowing.merge_in_process import replaced
-from latecomer.windowing.merge_on_spark import AnyMerger
+from latecomer.windowing.merging import Merger, replaced
 
 Rows = npt.NDArray[np.int64]
 
@@ -34,7 +33,7 @@ NEAR = 1e-9
 """Floating point sums depend on the order of their terms; what is as near as this is the same."""
 
 
-def changes(range_: Range, truth: pa.Table, panes: pa.Table, merger: AnyMerger) -> pa.Table:
+def changes(range_: Range, truth: pa.Table, panes: pa.Table, merger: Merger) -> pa.Table:
     """What computing the range anew changes; `truth` is what should stand, `panes` is all that was published."""
     if not range_.session:
         start, end = (numbers(panes, name) for name in (START, END))
@@ -77,7 +76,7 @@ def _last(range_: Range, panes: pa.Table) -> _Published:
     return _Published(rows.select(names), rows, row, turn[newest] // 2 + 1, standing, np.flatnonzero(stands))
 
 
-def _added_up(range_: Range, panes: pa.Table, merger: AnyMerger) -> _Published:
+def _added_up(range_: Range, panes: pa.Table, merger: Merger) -> _Published:
     """Discarding panes tell what is new, and what stands is their sum."""
     names = place_names(range_.logic)
     codes, sequence = places_of([panes.select(names)]), numbers(panes, "sequence")
@@ -130,7 +129,7 @@ class _Beside:
         """Which row stands for each window and key; -1 where none does."""
         return np.append(self.published.row, -1)[self.before]
 
-    def changes(self, merger: AnyMerger) -> pa.Table:
+    def changes(self, merger: Merger) -> pa.Table:
         """The rows that differ."""
         is_, was = self.after >= 0, self.stands >= 0
         asked = np.flatnonzero((is_ | was) & self._chosen(is_ | was))
@@ -210,7 +209,7 @@ class _Beside:
         each = _struct(rows, names, np.ones(rows.num_rows, bool))
         return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), each, mask=pa.array(~was))
 
-    def _kept_empty(self, found: pa.Table, merger: AnyMerger) -> pa.Table:
+    def _kept_empty(self, found: pa.Table, merger: Merger) -> pa.Table:
         """A key that has been published keeps its windows: without events, they say so."""
         logic, names = self.range_.logic, place_names(self.range_.logic)
         there = found.filter(pc.is_valid(found.column(AFTER)))

@@ -36,7 +36,7 @@ from latecomer.store.table import DataFile
 from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.values import json_value
 from latecomer.windowing.columns import END, START
-from latecomer.windowing.merge_on_spark import AnyMerger
+from latecomer.windowing.merging import Merger
 
 LOG = logging.getLogger(__name__)
 LARGEST = 10
@@ -98,7 +98,7 @@ class _Computed:
 
 
 def _computed(
-    range_: Range, log: EventLog, read: Sequence[DataFile], published: Sequence[DataFile], merger: AnyMerger
+    range_: Range, log: EventLog, read: Sequence[DataFile], published: Sequence[DataFile], merger: Merger
 ) -> _Computed:
     truth = computed(range_, events_of(range_, log, read), merger)
     panes = published_panes(range_, published)

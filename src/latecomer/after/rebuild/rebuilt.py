@@ -36,8 +36,7 @@ from latecomer.windowing.columns import END, START
 from latecomer.windowing.derived_in_process import stored_columns
 from latecomer.windowing.judge import CODES
 from latecomer.windowing.judge_in_process import Flags, Judged, Micros, NothingLate, in_parts, judged
-from latecomer.windowing.merge_in_process import replaced
-from latecomer.windowing.merge_on_spark import AnyMerger
+from latecomer.windowing.merging import Merger, replaced
 from latecomer.windowing.spark_columns import event_tables
 
 
@@ -146,7 +145,7 @@ def events_of(range_: Range, log: EventLog, read: Sequence[DataFile]) -> Logged:
     return repeats_in(logged, store.pipeline, last).left_out_of(logged)
 
 
-def computed(range_: Range, events: Logged, merger: AnyMerger) -> pa.Table:
+def computed(range_: Range, events: Logged, merger: Merger) -> pa.Table:
     """Every window of the events, aggregated as if nothing had ever been late: START, END, keys, values and states.
     `where` leaves events out as it does in the stream."""
     logic = range_.logic
@@ -163,7 +162,7 @@ def computed(range_: Range, events: Logged, merger: AnyMerger) -> pa.Table:
     return pa.table({name: merged.column(name).cast(kind) for name, kind in kinds.items()})
 
 
-def _placed(range_: Range, events: Logged, merger: AnyMerger) -> Iterator[Judged]:
+def _placed(range_: Range, events: Logged, merger: Merger) -> Iterator[Judged]:
     """The events that an output's `where` keeps, in the windows that are asked for."""
     layout, output = range_.logic.store.layout, range_.logic.output
     wanted = stored_columns(layout, [output], merger.columns)
@@ -184,7 +183,7 @@ def published_panes(range_: Range, files: Sequence[DataFile]) -> pa.Table:
     return panes
 
 
-def open_states(range_: Range, truth: pa.Table, panes: pa.Table, merger: AnyMerger) -> pa.Table:
+def open_states(range_: Range, truth: pa.Table, panes: pa.Table, merger: Merger) -> pa.Table:
     """The windows still open, as states: for an output that means something else from here on."""
     logic, place = range_.logic, place_names(range_.logic)
     rows = truth.filter(pc.greater(truth.column(END), range_.watermark))
@@ -207,7 +206,7 @@ def open_states(range_: Range, truth: pa.Table, panes: pa.Table, merger: AnyMerg
     return states
 
 
-def of_no_events(range_: Range, places: pa.Table, merger: AnyMerger) -> pa.Table:
+def of_no_events(range_: Range, places: pa.Table, merger: Merger) -> pa.Table:
     """Windows and keys that have no events, with the values and states of that; START, END and keys as `places`."""
     merged = merger.merge([merger.of_nothing(places)])
     return zero_sums(merged, range_.logic.output)
