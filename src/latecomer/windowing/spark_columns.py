@@ -33,12 +33,13 @@ def event_tables(
             return logged.parts(columns)
         with suppress(Declined):
             return iter([logged.table])
-    return _computed(logged.frame, columns, outputs, layout)
+    return computed_tables(logged.frame, columns, outputs, layout)
 
 
-def _computed(
+def computed_tables(
     events: DataFrame, columns: Sequence[str], outputs: Sequence[Output], layout: EventLayout
 ) -> Iterator[pa.Table]:
+    """The same of events that Spark has."""
     found = with_spark_columns(events, columns, outputs, layout).toArrow()
     kinds = [
         layout.schema.field(each.name) if each.name in layout.schema.names else each for each in found.schema
