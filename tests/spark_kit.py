@@ -225,10 +225,10 @@ class Bench:
         for events in event_tables(logged, wanted, [rules], store.layout):
             found = judged(events, store.layout, rules, stretch.by_batch, [])
             batch, nth = (events.column(name).take(found.nth).to_pylist() for name in ("batch", "position"))
-            rows = zip(
+            verdicts = zip(
                 batch, nth, found.end.tolist(), found.fate.tolist(), found.watermark.tolist(), strict=True
             )
-            for number, position, end, code, watermark in rows:
+            for number, position, end, code, watermark in verdicts:
                 place = self.judged_place(output, number, position, end, FATES[code])
                 told[place] = FATES[code], watermark
         return told
