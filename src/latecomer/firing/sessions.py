@@ -364,12 +364,22 @@ class SessionLogic(OutputLogic):
         if self.closes:
             partials = self.tables.partials
             published = (
-                list(map(url, lanes.files[Lane.TO_RETRACT])) if lanes else partials.paths(self.published)
+                lanes.files[Lane.TO_RETRACT]
+                if lanes
+                else [partials.location(file) for file in self.published]
             )
             files += self._closing_panes(batch, files, published)
         return files, []
 
-    def _late(self, batch: Batch, _events: DataFrame, prepared: Prepared) -> DataFrame:
+    def _side_output(self, batch: Batch, prepared: Prepared) -> Sequence[Location]:
+        aside = prepared.counts.fates[ASSIGNMENTS].get(Fate.SIDE_OUTPUT, Decimal(0))
+        if not aside or batch.logged is None:
+            return []
+        folder = self.tables.late.new_folder(batch.number)
+        self._late(batch, prepared).coalesce(1).write.parquet(url(folder))
+        return parquet_files(folder)
+
+    def _late(self, batch: Batch, prepared: Prepared) -> DataFrame:
         assert isinstance(prepared, PreparedSessions)  # noqa: S101
         layout = self.store.layout
         events = self._with_verdicts(batch, prepared.verdicts, [(0, self.output)], whole_event(layout))
