@@ -59,12 +59,32 @@ def put(file: Path, at: float = 1_000.0) -> str:
 NAMES = [
     *("a.json", "b.csv", ".a.json", "_a.json", "a.json._COPYING_", "day=1/a.json", "day=1/hour=2/a.json"),
     *("deep/a.json", "deep/er/a.json", "deep/er/b.csv", "_hidden/a.json", ".hidden/a.json", "_day=1/a.json"),
-    *("deep/_er/a.json", "deep/.er/a.json", "deep/er/.a.json", "x1/a.json", "x2/y/a.json", "x[1]/a.json", "=1/a.json"),
+    *(
+        "deep/_er/a.json",
+        "deep/.er/a.json",
+        "deep/er/.a.json",
+        "x1/a.json",
+        "x2/y/a.json",
+        "x[1]/a.json",
+        "=1/a.json",
+    ),
 ]
-PATTERNS = ["", "/*.json", "/*", "/**", "/**/*.json", "/*/a.json", "/x?/*", "/deep/**/a.json", "/{deep,x1}/*.json"]
+PATTERNS = [
+    "",
+    "/*.json",
+    "/*",
+    "/**",
+    "/**/*.json",
+    "/*/a.json",
+    "/x?/*",
+    "/deep/**/a.json",
+    "/{deep,x1}/*.json",
+]
 
 
-@pytest.mark.parametrize("pattern", [*PATTERNS, "/deep/er", "/*/er/*", "/x\\[1\\]/*", "/day=1/**/*", "/*/*/[a-c].*"])
+@pytest.mark.parametrize(
+    "pattern", [*PATTERNS, "/deep/er", "/*/er/*", "/x\\[1\\]/*", "/day=1/**/*", "/*/*/[a-c].*"]
+)
 def test_what_is_found_is_what_the_path_names(tmp_path: Path, looking: Looks, pattern: str) -> None:
     for name in NAMES:
         put(tmp_path / name)
@@ -86,7 +106,13 @@ def test_folders_that_cannot_hold_any_are_not_read(tmp_path: Path, looking: Look
 
 
 def test_files_are_in_order_of_milliseconds_and_then_of_paths(tmp_path: Path, looking: Looks) -> None:
-    for name, nanos in {"c": 5_000_000, "a": 5_999_999, "b": 5_000_001, "z": 4_999_999, "é": 5_000_000}.items():
+    for name, nanos in {
+        "c": 5_000_000,
+        "a": 5_999_999,
+        "b": 5_000_001,
+        "z": 4_999_999,
+        "é": 5_000_000,
+    }.items():
         os.utime(put(tmp_path / name), ns=(0, nanos))
     found = Listing(SourcePath(str(tmp_path))).news(PathSet()).files
     assert [(Path(file.path).name, file.landed) for file in found] == [
@@ -102,7 +128,9 @@ def test_a_folder_that_stays_as_it_is_is_not_read_again(tmp_path: Path, looking:
     first = [put(tmp_path / "day=1" / "a.json"), put(tmp_path / "day=2" / "b.json")]
     look = looking(str(tmp_path))
     assert look() == first
-    assert sorted(look()) == [] and len(look.read) == 3, "it may still be written to within the tick of its clock"
+    assert sorted(look()) == [] and len(look.read) == 3, (
+        "it may still be written to within the tick of its clock"
+    )
     look(listing.SETTLED)
     assert len(look.read) == 3
     assert look() == [] == look.read

@@ -46,14 +46,28 @@ def test_batches_are_cut_where_they_were_cut_first(tmp_path: Path) -> None:
 
 
 def test_names_may_be_odd(tmp_path: Path) -> None:
-    odd = ["a b", "100%", "a?", "a*", "日本", 'say "x"', "line\nname", "tab\tname", "back\\slash", "e\u0301", "\u2028"]
+    odd = [
+        "a b",
+        "100%",
+        "a?",
+        "a*",
+        "日本",
+        'say "x"',
+        "line\nname",
+        "tab\tname",
+        "back\\slash",
+        "e\u0301",
+        "\u2028",
+    ]
     opened(tmp_path).write(some(*odd), 100)
     again = opened(tmp_path)
     assert names(again.batch(0)) == odd
     assert all(known(again, *odd))
 
 
-@given(st.lists(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=3), max_size=6), max_size=9))
+@given(
+    st.lists(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=3), max_size=6), max_size=9)
+)
 def test_a_path_is_known_if_it_was_added(added: list[list[str]]) -> None:
     paths = PathSet()
     for each in added:
@@ -91,14 +105,18 @@ def test_many_files_at_once_are_some_records(tmp_path: Path, monkeypatch: pytest
     assert [len(log.batch(number) or ()) for number in range(9)] == [3] * 8 + [1]
 
 
-@pytest.mark.parametrize("torn", [b"", b"{", b"\0" * 40, b'{"first":1,"size":1,"passed_over":[],"files":[["/in/b"'])
+@pytest.mark.parametrize(
+    "torn", [b"", b"{", b"\0" * 40, b'{"first":1,"size":1,"passed_over":[],"files":[["/in/b"']
+)
 def test_a_torn_record_is_found_anew_where_no_batch_needs_it(tmp_path: Path, torn: bytes) -> None:
     log = opened(tmp_path)
     for name in "abc":
         log.write(some(name), 1)
     (log.folder / "000000000001.json").write_bytes(torn)
     (log.folder / ".000000000003.json").write_bytes(torn)
-    with pytest.raises(StoreError, match=r"which files batch 1 of the source has \(0*1\.json is incomplete, as after"):
+    with pytest.raises(
+        StoreError, match=r"which files batch 1 of the source has \(0*1\.json is incomplete, as after"
+    ):
         opened(tmp_path, accepted=0, logged=True)
     with pytest.raises(StoreError, match="restore the store from a backup"):
         opened(tmp_path, accepted=2)
@@ -155,7 +173,9 @@ def test_what_is_not_of_the_store_is_refused(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(StoreError, match="which files batch 4 of the source has"):
         opened(tmp_path, accepted=3, logged=True)
     log.forget(1)
-    with pytest.raises(StoreError, match="which files batch 1 of the source has"):  # its files would be missing
+    with pytest.raises(
+        StoreError, match="which files batch 1 of the source has"
+    ):  # its files would be missing
         opened(tmp_path, accepted=0)
     (log.folder / "000000000002.json").unlink()
     with pytest.raises(StoreError, match="which files batch 2 of the source has"):

@@ -248,7 +248,7 @@ class FollowedSource(Source):
     @abstractmethod
     def resume(self, home: Path, accepted: int, logged: bool, parts: int = 1) -> None:
         """Go on after the batch of the source that was `accepted` last. What the source has answered is below `home`,
-        its folder in the store; it is refused where it does not say what was accepted, or is `logged` already and follows.
+        its folder in the store. It is refused where it does not say what was accepted, or what is `logged` after that.
         `parts` is how many parts of that batch are on the timeline: stores of earlier versions cut batches."""
 
     @abstractmethod

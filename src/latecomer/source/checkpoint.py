@@ -80,8 +80,8 @@ def taken_over(home: Location, accepted: int, parts: int, logged: bool) -> Taken
             raise
         return TakenOver([file.path for file in read])  # nothing rests on it: its files are found anew
     left = cut.files(found)[size * (parts if begun == accepted else 0) :] if cut else in_reading_order(found)
-    unread = {file.path for file in left}
-    paths = [file.path for file in (*read, *found) if file.path not in unread]
+    unread, handed = {file.path for file in left}, read if begun <= last else [*read, *found]
+    paths = [file.path for file in handed if file.path not in unread]
     return TakenOver(paths, left, size or max(len(left), 1))
 
 

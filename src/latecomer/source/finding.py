@@ -46,6 +46,7 @@ class Finder:
     def resume(self, accepted: int, logged: bool, parts: int) -> None:
         """Read what was found before, in stores of earlier versions too; refuse it where it is not that of the
         store."""
+        self.path.require_folder()
         if files.exists(self.home / CHECKPOINT):
             LOG.info("taking over which files were read from Spark's checkpoint")
             kept = taken_over(self.home, accepted, parts, logged)

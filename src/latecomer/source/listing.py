@@ -116,14 +116,13 @@ class Listing:
                 raise SourceOutage(f"source folder {folder} cannot be listed: {error.strerror}") from error
 
     def _entries(self, folder: str) -> _Entries:
-        """What is in a folder, as far as the path may name it, or files in it."""
+        """The files in a folder, and those folders in it that may hold files of the path."""
         found, start = _Entries([], [], []), folder.rstrip("/") + "/"
         with self._outages(folder), os.scandir(folder) as entries:
             for entry in entries:
                 path = start + entry.name
                 if not _is_folder(entry):
-                    if self.path.matches(path) and self._is_text(path):
-                        found.files.append(path)
+                    found.files.append(path)
                 elif entry.is_symlink() and not is_hidden_folder(entry.name) and loops_back(path):
                     found.loops.append(path)
                 elif self.path.leads_to(path) and self._is_text(path):
@@ -131,10 +130,12 @@ class Listing:
         return found
 
     def _new_files(self, paths: Sequence[str], known: PathSet) -> tuple[list[Found], bool]:
-        """Those that are not known; and whether some cannot be seen, and may be at any time without a change of the
-        folder: links to nothing."""
+        """Those of the path that are not known; and whether some cannot be seen, and may be at any time, without a
+        change of the folder: links to nothing."""
         found, again = [], False
         for path in _unknown(paths, known):
+            if not self.path.matches(path) or not self._is_text(path):
+                continue
             try:
                 status = Path(path).stat()
             except OSError as error:

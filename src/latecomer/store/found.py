@@ -117,8 +117,10 @@ class PathSet:
 
 
 def digests_of(paths: Sequence[str]) -> Digests:
-    """A digest for each path."""
-    joined = b"".join(blake2b(path.encode(), digest_size=_SIZE).digest() for path in paths)
+    """A digest for each path, of those too that are not UTF-8."""
+    joined = b"".join(
+        blake2b(path.encode("utf-8", "surrogateescape"), digest_size=_SIZE).digest() for path in paths
+    )
     return np.frombuffer(joined, dtype=f"S{_SIZE}")
 
 
