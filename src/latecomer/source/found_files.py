@@ -110,7 +110,7 @@ class FoundFiles(FollowedSource):
         self._finder(home).look(number - 1)
 
     def has_answered(self, home: Path, number: int) -> bool:
-        return self._finder(home).log.batch(number) is not None
+        return number <= self._finder(home).log.last
 
     def answered(self, home: Path, number: int) -> FileSlice | None:
         files = self._finder(home).files(number)
