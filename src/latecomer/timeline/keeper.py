@@ -137,8 +137,8 @@ class Origin:
 
 @dataclass(frozen=True)
 class Accepted:
-    """How far a source is on the timeline: its last batch, and how many parts of that: one, unless an earlier version cut
-    it."""
+    """How far a source is on the timeline: its last batch, and how many parts of that. Only earlier versions made
+    several."""
 
     batch: int
     parts: int
