@@ -103,7 +103,6 @@ def spark(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Iterat
         **connector(request.session),
         **(AS_USERS_DO if pytestconfig.getoption("-m").startswith("long") else SMALL),
         "spark.driver.memory": "1500m",
-        "spark.sql.streaming.pollingDelay": "10",
         # Nobody looks at the plans that Spark writes out for its web pages.
         "spark.sql.ui.explainMode": "simple",
         "spark.driver.extraJavaOptions": " ".join(JAVA_OPTIONS),

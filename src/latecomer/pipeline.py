@@ -220,12 +220,10 @@ class Engine:
         self.accept(source_batch, piece)
         self.settle()
 
-    def accept(self, source_batch: int, piece: Slice, part: int = 0) -> None:
-        """Put a slice of the source into the log and on the timeline; the rest goes on beside the next batch.
-
-        It is a batch of the source, or a part of one: what was accepted before is not accepted again.
-        """
-        if not self.keeper.holds(piece.source, source_batch, part):
+    def accept(self, source_batch: int, piece: Slice) -> None:
+        """Put a slice of the source into the log and on the timeline; the rest goes on beside the next batch. What was
+        accepted before is not accepted again."""
+        if not self.keeper.holds(piece.source, source_batch):
             self.take(source_batch, piece)
 
     def take(self, source_batch: int, piece: Slice) -> None:

@@ -115,7 +115,7 @@ def run(
             check_predicates(session, store, file)
             engine = Engine(session, store, watch)
             begin(engine)
-            return _run(engine, session, stopping, once or drain, drain)
+            return _run(engine, stopping, once or drain, drain)
 
 
 def _columns(pipeline: Pipeline, file: str | Path | None, stopping: threading.Event) -> Columns:
@@ -155,14 +155,13 @@ def check_store(store: Store, drain: bool = False) -> None:
 
 def _run(
     engine: Engine,
-    session: SparkSession,
     stopping: threading.Event,
     bounded: bool,
     drain: bool,
 ) -> RunReport:
     try:
         engine.start()
-        follow(engine, session, stopping, bounded)
+        follow(engine, stopping, bounded)
         if drain and not stopping.is_set():
             LOG.info("closing every window")
             engine.drain()

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from latecomer.config.columns import infer_columns, source_warnings
-from latecomer.config.paths import SourcePath, folder_loops, list_files, special_files
-from latecomer.errors import SourceError
+from latecomer.config.paths import folder_loops, list_files, special_files
 
 
 def test_what_is_no_file_is_named_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,9 +52,6 @@ def test_a_link_that_leads_back_is_not_followed(tmp_path: Path) -> None:
     os.symlink(".", tmp_path / "here")
     assert len(list_files(pattern)) == 4
     assert folder_loops(pattern) == [str(tmp_path / "here")]
-    SourcePath(pattern).require_end()
     os.symlink("..", tmp_path / "x" / "up")
-    with pytest.raises(
-        SourceError, match=r"here and .*up are links to folders that they lie in.*; remove them"
-    ):
-        SourcePath(pattern).require_end()
+    assert len(list_files(pattern)) == 4
+    assert folder_loops(pattern) == [str(tmp_path / "here"), str(tmp_path / "x" / "up")]

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -71,13 +70,13 @@ class Steps:
             self.begun.append(name)
             self.disturb()
 
-    def listen(self, monkeypatch: pytest.MonkeyPatch, module: ModuleType, functions: Iterable[str]) -> None:
-        """Listen at every failpoint, and at some functions of a module before they are called."""
+    def listen(self, monkeypatch: pytest.MonkeyPatch, owner: type, functions: Iterable[str]) -> None:
+        """Listen at every failpoint, and at some functions of a class before they are called."""
         for each in list(sys.modules.values()):
             if vars(each).get("failpoint") is failpoints.failpoint and each is not failpoints:
                 monkeypatch.setattr(each, "failpoint", self.reached)
         for name in functions:
-            monkeypatch.setattr(module, name, self._announced(name, getattr(module, name)))
+            monkeypatch.setattr(owner, name, self._announced(name, getattr(owner, name)))
 
     def _announced(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def announced(*given: Any, **named: Any) -> Any:

@@ -19,8 +19,7 @@ from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
 from latecomer.errors import LatecomerError, StoreError
 from latecomer.running import run
-from latecomer.source.checkpoint import next_batch, repair_found
-from latecomer.source.parts import require_next
+from latecomer.source.choose import sources_of
 from latecomer.store.publications import PublicationClock
 from latecomer.store.recovery import require_unbroken, set_aside_torn
 from latecomer.store.store import Store, open_store, read_pins
@@ -91,8 +90,8 @@ def _opened(file: Path) -> Store | None:
     keeper = TimelineKeeper(store.watermarks, store.pipeline.watermark)
     half_logged = store.events.last_batch() > store.ledger.last_batch()
     there = keeper.accepted()
-    repair_found(store.checkpoint(), there.batch, logged=half_logged)
-    require_next(root, next_batch(store.checkpoint()), there.batch, there.parts)
+    (source,) = sources_of(store.pipeline, store.columns).values()
+    source.resume(root, there.batch, logged=half_logged, parts=there.parts)
     return store
 
 

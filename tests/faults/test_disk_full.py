@@ -23,11 +23,11 @@ from latecomer.config.load import load_pipeline
 from latecomer.errors import LatecomerError
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
-from latecomer.source import found_files
+from latecomer.source.finding import Finder
 
-STREAM = ("repair_found", "sync_found")
-"""Before Spark begins its checkpoint, and before a batch of the stream is cut."""
-SOME = (*STREAM, "totals.panes.committed", "ledger.committed")
+FINDING = ("resume", "look")
+"""Before what was found is read, and before what is new is written down."""
+SOME = (*FINDING, "totals.panes.committed", "ledger.committed")
 
 
 @pytest.mark.parametrize("chosen", [SOME, pytest.param(None, marks=pytest.mark.long)], ids=["some", "all"])
@@ -41,9 +41,9 @@ def test_the_disk_is_full_at_one_step_after_the_other(
     with small_disk(tmp_path / "small", 8) as disk:
         file = write_pipeline(disk.root / "pipeline")
         steps = Steps(disk.fill, chosen)
-        steps.listen(monkeypatch, found_files, STREAM)
+        steps.listen(monkeypatch, Finder, FINDING)
         told = _run_until_undisturbed(file, spark, steps, disk)
-        assert set(chosen or (*STREAM, *BOUNDARIES)) - {"sinks.applied"} <= set(told)
+        assert set(chosen or (*FINDING, *BOUNDARIES)) - {"sinks.applied"} <= set(told)
         for step, sentence in told.items():
             named = rf"{disk.root}.*the disk is full|the disk is full: {disk.root}"
             assert re.search(named, sentence), (step, sentence)

@@ -1,8 +1,8 @@
 """The source's path: which files it names, in which order they are read, and what their folders say.
 
 A folder means its files, and those in folders such as `day=2013-01-01` below it. A pattern knows `*`, `?`,
-`[a-z]` and `{one,other}` as Hadoop does, and `**` for any number of folders. Spark is only asked to list what
-may match (`listed`, `name_filter`); `matches` decides, here and for the stream, so that both find the same.
+`[a-z]` and `{one,other}` as Hadoop does, and `**` for any number of folders. `matches` decides, here and for a run, so
+that both find the same.
 """
 
 from __future__ import annotations
@@ -50,18 +50,6 @@ class SourcePath:
         return "/".join(_literal(part) or "" for part in self._parts[: self._first_mark]) or "/"
 
     @property
-    def listed(self) -> str:
-        """What Spark is to list, as a pattern of Hadoop's: no more folders than need be."""
-        folders = self._parts[self._first_mark : -1]
-        kept = folders[: folders.index(_ANY_DEPTH)] if _ANY_DEPTH in folders else folders
-        return "/".join([escaped(self.base).rstrip("/"), *([] if self.is_folder else kept)]) or "/"
-
-    @property
-    def name_filter(self) -> str | None:
-        """The pattern of file names, for Spark to list no more than need be."""
-        return None if self.is_folder or self._parts[-1] == _ANY_DEPTH else self._parts[-1]
-
-    @property
     def many_folders(self) -> bool:
         """Whether the pattern itself says that there may be several folders."""
         deep = self._first_mark < len(self._parts) - 1 or self._parts[-1] == _ANY_DEPTH
@@ -75,6 +63,20 @@ class SourcePath:
         if self.is_folder:
             return all(_is_value(folder) for folder in below[:-1])
         return self._regex.fullmatch(path) is not None
+
+    def leads_to(self, folder: str) -> bool:
+        """Whether files of the source may lie in a folder below the base, or in folders below that."""
+        below = self.below(folder)
+        if below is None or any(map(is_hidden_folder, below)):
+            return False
+        if self.is_folder:
+            return all(map(_is_value, below))
+        for name, pattern in zip(below, self._folders, strict=False):
+            if pattern is None:
+                return True
+            if not pattern.fullmatch(name):
+                return False
+        return len(below) <= len(self._folders)
 
     def below(self, path: str) -> list[str] | None:
         """The parts of a path below the base; None where it is not below it."""
@@ -105,10 +107,15 @@ class SourcePath:
             return f"is not a pattern ({error})"
         return None
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether the folder of the files is not there."""
+        return not Path(self.base).is_dir()
+
     def require_folder(self) -> None:
         """A folder that is not there may be a slip of the pen; files in it may come later. A path without marks is
         there, too: else nobody could know whether a folder or a file is meant."""
-        if not Path(self.base).is_dir():
+        if self.is_missing:
             raise SourceError(
                 f"source folder {self.base} does not exist; create it, or correct source.files.path "
                 f"({self.written})"
@@ -119,15 +126,6 @@ class SourcePath:
             raise SourceError(
                 f"source.files.path {self.written} does not exist; create the folder, or name files that come later "
                 f"by a pattern, such as {self.base.rstrip('/')}/*.json"
-            )
-
-    def require_end(self) -> None:
-        """One link that leads back is walked some forty times; of two, Spark's walk through them has no end."""
-        loops = folder_loops(self.written)
-        if len(loops) > 1:
-            raise SourceError(
-                f"{loops[0]} and {loops[1]} are links to folders that they lie in, and a walk through them never ends; "
-                "remove them"
             )
 
     def files(self) -> list[str]:
@@ -155,6 +153,14 @@ class SourcePath:
         """The first part with a mark, and the last part where none has one."""
         marked = (nth for nth, part in enumerate(self._parts) if _literal(part) is None)
         return next(marked, len(self._parts) - 1)
+
+    @cached_property
+    def _folders(self) -> list[re.Pattern[str] | None]:
+        """The folders below the base, one in the other; None for any number of them, after which nothing is known."""
+        *folders, name = map(_regex, self._parts[self._first_mark :])
+        if name is None:
+            folders.append(None)
+        return [folder if folder is None else re.compile(folder, re.DOTALL) for folder in folders]
 
     @cached_property
     def _regex(self) -> re.Pattern[str]:
@@ -245,10 +251,11 @@ def _is_value(folder: str) -> bool:
 
 def _is_hidden(below: list[str]) -> bool:
     *folders, name = below
-    return name.startswith((".", "_")) or name.endswith("._COPYING_") or any(map(_is_hidden_folder, folders))
+    return name.startswith((".", "_")) or name.endswith("._COPYING_") or any(map(is_hidden_folder, folders))
 
 
-def _is_hidden_folder(name: str) -> bool:
+def is_hidden_folder(name: str) -> bool:
+    """Whether nothing in folders of this name is ever read."""
     return name.startswith(".") or (name.startswith("_") and not _is_value(name))
 
 
@@ -261,13 +268,13 @@ def _within(folder: str) -> Iterator[str]:
 
 
 def _below(folder: str) -> Iterator[str]:
-    """Everything in a folder and those below it that is no folder; links are followed, as Spark does, but for those
-    that lead back."""
+    """Everything in a folder and those below it that is no folder; links are followed, but for those that lead
+    back."""
     for parent, folders, names in os.walk(folder, followlinks=True):
         folders[:] = [
             name
             for name in folders
-            if not _is_hidden_folder(name) and not loops_back(os.path.join(parent, name))
+            if not is_hidden_folder(name) and not loops_back(os.path.join(parent, name))
         ]
         yield from (os.path.join(parent, name) for name in names)
 
@@ -275,7 +282,7 @@ def _below(folder: str) -> Iterator[str]:
 def _links(folder: str) -> Iterator[str]:
     """The links to folders in a folder and those below it."""
     for parent, folders, _ in os.walk(folder):
-        paths = (os.path.join(parent, name) for name in folders if not _is_hidden_folder(name))
+        paths = (os.path.join(parent, name) for name in folders if not is_hidden_folder(name))
         yield from filter(os.path.islink, paths)
 
 

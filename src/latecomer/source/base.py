@@ -18,11 +18,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from latecomer.config.models import Pipeline
-from latecomer.errors import StoreError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from latecomer.source.staging import Staging
 
 
@@ -167,37 +164,24 @@ class FollowedSource(Source):
     def require(self) -> None:
         """Refuse a source that cannot be used, as far as that can be seen without Spark."""
 
-
-class StreamedSource(FollowedSource):
-    """A source of which Structured Streaming finds what is new, and remembers it in its checkpoint."""
+    @abstractmethod
+    def resume(self, home: Path, accepted: int, logged: bool, parts: int = 1) -> None:
+        """Go on after the batch of the source that was `accepted` last. What the source has answered is below `home`,
+        its folder in the store. It is refused where it does not say what was accepted, or what is `logged` after that.
+        `parts` is how many parts of that batch are on the timeline: stores of earlier versions cut batches."""
 
     @abstractmethod
-    def stream(self, spark: SparkSession) -> DataFrame:
-        """The stream that finds out what is new. Its rows are not used: a batch's slices are."""
+    def ask_for_all(self, home: Path, number: int) -> None:
+        """Ask for all that is there now, when the batches before this `number` are accepted, and write it down."""
 
     @abstractmethod
-    def slices(self, checkpoint: Path, root: Path, source_batch: int) -> Sequence[Slice]:
-        """What a batch of the stream is made of, in the order in which it is read: the same whenever it is asked.
-        `checkpoint` is Spark's, `root` the store's folder."""
+    def has_answered(self, home: Path, number: int) -> bool:
+        """Whether it is written down what a batch is made of."""
 
     @abstractmethod
-    def repair(self, checkpoint: Path, accepted: int, logged: bool) -> None:
-        """Remove what a power cut left incomplete of a checkpoint, and refuse one that lacks an accepted batch, or one
-        that is `logged` and was not accepted yet."""
+    def answered(self, home: Path, number: int) -> Slice | None:
+        """What a batch is made of, if that is written down: the same whenever it is asked."""
 
     @abstractmethod
-    def sync(self, checkpoint: Path, source_batch: int) -> None:
-        """Bring to the disk what Spark has written so that a batch can be run, before it is."""
-
-    def require_next(self, root: Path, source_batch: int, last: int, parts: int) -> None:
-        """Refuse a batch of the stream that does not follow the one before, whole. `last` is the last one on the
-        timeline, `parts` how many slices of it are there."""
-        if source_batch > last + 1:
-            raise out_of_turn(root, source_batch, f"batch {last}" if last >= 0 else "none")
-
-
-def out_of_turn(root: Path, source_batch: int, last: str) -> StoreError:
-    return StoreError(
-        f"store {root}: the source hands in batch {source_batch}, and the last that was accepted is {last}: what lies "
-        "between would be missing; restore store and checkpoint from one backup, or start a new store"
-    )
+    def news(self, home: Path, number: int) -> Slice | None:
+        """What the next batch is made of, if there is anything new; it is written down. It is asked often."""

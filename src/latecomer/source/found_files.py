@@ -1,8 +1,7 @@
-"""Files that Structured Streaming finds, and what is known of them before any is decoded.
+"""Files as a source, and what is known of them before any is decoded.
 
-The stream carries a manifest, not the data: path, modification time and size of each new file. So a
-batch knows exactly which files it is made of, reads them with the plain batch reader (columns pruned,
-positions kept), and can set aside a file that cannot be read.
+What was found is written down before it is read: a batch knows exactly which files it is made of, with the modification
+time and size of each, and can set aside a file that cannot be read.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.paths import SourcePath, fits, special_kind
@@ -30,12 +28,9 @@ from latecomer.model import types
 from latecomer.model.types import is_decimal, is_nested
 from latecomer.model.written_numbers import fits as fits_decimal
 from latecomer.model.written_numbers import written_number
-from latecomer.source.base import Clock, Slice, StreamedSource
-from latecomer.source.checkpoint import files_of_batch, repair_found, sync_found
+from latecomer.source.base import Clock, FollowedSource, Slice
 from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN
-from latecomer.source.parts import parts_of, require_next
-
-_FOREVER = "100000d"
+from latecomer.source.finding import Finder
 
 
 class UnreadableFile(SourceError):
@@ -66,7 +61,7 @@ class FileSlice(Slice):
 
 
 @dataclass(frozen=True)
-class FoundFiles(StreamedSource):
+class FoundFiles(FollowedSource):
     """The pipeline's files, however they are decoded."""
 
     @cached_property
@@ -79,37 +74,32 @@ class FoundFiles(StreamedSource):
     def require(self) -> None:
         self.path.require_folder()
 
-    def stream(self, spark: SparkSession) -> DataFrame:
-        """The stream that finds new files. No file is ever too old to be found; `slices` tells which
-        of them a batch reads, and in which order."""
-        self.path.require_folder()
-        self.path.require_end()
-        reader = (
-            spark.readStream.format("binaryFile")
-            .schema("path string, modificationTime timestamp, length bigint, content binary")
-            .option("maxFileAge", _FOREVER)
-            .option("recursiveFileLookup", True)
-        )
-        if self.path.name_filter is not None:
-            reader = reader.option("pathGlobFilter", self.path.name_filter)
-        return reader.load(self.path.listed).select("path")
+    @cached_property
+    def _finders(self) -> dict[Path, Finder]:
+        """By the source's folder in the store."""
+        return {}
 
-    def slices(self, checkpoint: Path, root: Path, source_batch: int) -> list[FileSlice]:
-        """The checkpoint names a batch's files, those too that have gone since; Spark's own frame would not."""
-        files, most = files_of_batch(checkpoint, source_batch), self.pipeline.files.max_files_per_batch
-        return [
-            FileSlice.of(part)
-            for part in parts_of(root, source_batch, files, self.pipeline.source_path, most)
-        ]
+    def _finder(self, home: Path) -> Finder:
+        if home not in self._finders:
+            self._finders[home] = Finder(home, self.path, self.pipeline.files.max_files_per_batch)
+        return self._finders[home]
 
-    def repair(self, checkpoint: Path, accepted: int, logged: bool) -> None:
-        repair_found(checkpoint, accepted, logged)
+    def resume(self, home: Path, accepted: int, logged: bool, parts: int = 1) -> None:
+        self._finder(home).resume(accepted, logged, parts)
 
-    def sync(self, checkpoint: Path, source_batch: int) -> None:
-        sync_found(checkpoint, source_batch)
+    def ask_for_all(self, home: Path, number: int) -> None:
+        self._finder(home).look(number - 1)
 
-    def require_next(self, root: Path, source_batch: int, last: int, parts: int) -> None:
-        require_next(root, source_batch, last, parts)
+    def has_answered(self, home: Path, number: int) -> bool:
+        return number <= self._finder(home).log.last
+
+    def answered(self, home: Path, number: int) -> FileSlice | None:
+        files = self._finder(home).files(number)
+        return FileSlice.of(files) if files else None
+
+    def news(self, home: Path, number: int) -> FileSlice | None:
+        self._finder(home).look_patiently(number - 1)
+        return self.answered(home, number)
 
     @property
     def clock(self) -> Clock:

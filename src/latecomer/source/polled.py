@@ -27,11 +27,13 @@ from latecomer.decode.columns import RECORD
 from latecomer.errors import LatecomerError, SourceError, SourceOutage, StoreError, first_line
 from latecomer.errors.redacting import without_secrets
 from latecomer.source.base import Chunk, Clock, FollowedSource, Slice, Split
+from latecomer.source.checkpoint import CHECKPOINT
 from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.source.records import RecordSource
 from latecomer.source.staging import StagedSplit, Staging, staged_rows
 from latecomer.spark.errors import SPARK_ERRORS
 from latecomer.spark.packages import joined
+from latecomer.store import files
 from latecomer.store.answers import Answer, Answers
 from latecomer.store.layout import source_type
 from latecomer.store.recovery import RESTORE
@@ -86,9 +88,14 @@ class Polled(RecordSource, FollowedSource):
         with self._asking("check"):
             self.reader.check()
 
-    def resume(self, root: Path, accepted: int, logged: bool) -> None:
+    def resume(self, root: Path, accepted: int, logged: bool, parts: int = 1) -> None:
         """Refuse answers that are not those of the store: they end with the last `accepted` batch of the source, or go
         beyond it, and must, where the next is `logged` already. What they say of batches before is forgotten."""
+        if files.exists(root / CHECKPOINT):
+            raise StoreError(
+                f"store {root} is of a version that counted the batches of this source in another way; start a new "
+                "store, and read the source again"
+            )
         last = Answers(root).last()
         if last < accepted + logged or (accepted >= 0 and Answers(root).read(accepted) is None):
             raise StoreError(
@@ -97,7 +104,7 @@ class Polled(RecordSource, FollowedSource):
             )
         Answers(root).forget(accepted)
 
-    def ask_for_all(self, root: Path) -> None:
+    def ask_for_all(self, root: Path, number: int = 0) -> None:
         """Ask until nothing is new, or until an answer says that nothing is left."""
         LOG.info("asking how far the source reaches")
         while (answer := self._ask(root)) is not None and self._unread(answer.until) != 0:

@@ -149,9 +149,14 @@ def read_end(file: Location, count: int) -> bytes:
 
 def replace_text(file: Location, text: str) -> None:
     """Put a text into a file: whole or not at all, and for good once this returns."""
+    replace_bytes(file, text.encode("utf-8"))
+
+
+def replace_bytes(file: Location, content: bytes) -> None:
+    """Put bytes into a file: whole or not at all, and for good once this returns."""
     draft = file.with_name(f".{file.name}")
-    with _named(draft), open(draft, "w", encoding="utf-8") as opened:
-        opened.write(text)
+    with _named(draft), open(draft, "wb") as opened:
+        opened.write(content)
         opened.flush()
         os.fsync(opened.fileno())
     os.replace(draft, file)

@@ -10,7 +10,7 @@ store/
   outputs/NAME/corrections/           what `latecomer correct` made of late/
   outputs/NAME/rebuilds/              plans, and what became of them
   ids/                                which ids the log holds; made from it where it is missing
-  checkpoint/                         Spark's own
+  found/ or offsets/                  what was found of the source, or it has answered
   sources/NAME/                       of several sources, how far each was read
   schemas/                            Avro schemas of writers, by their ids
 """
@@ -140,10 +140,6 @@ class Store:
     def remembered(self) -> dict[str, Any]:
         """What was counted for complete batches: it stays as it is. Kept for as long as this store is used."""
         return {}
-
-    def checkpoint(self, source: str = "") -> Path:
-        """Where Spark keeps how far it has found the files of a source."""
-        return self.home(source) / "checkpoint"
 
     def output_tables(self, name: str, schema: pa.Schema) -> OutputTables:
         """An output's tables; `schema` is that of its panes with their state."""

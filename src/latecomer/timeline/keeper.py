@@ -137,7 +137,8 @@ class Origin:
 
 @dataclass(frozen=True)
 class Accepted:
-    """How far a source is on the timeline: its last batch, and how many parts of that."""
+    """How far a source is on the timeline: its last batch, and how many parts of that. Only earlier versions made
+    several."""
 
     batch: int
     parts: int
@@ -268,10 +269,10 @@ class TimelineKeeper:
         """How far a source is on the timeline."""
         return self._accepted.get(source, Accepted(-1, 0))
 
-    def holds(self, source: str, source_batch: int, part: int) -> bool:
-        """Whether a part of a batch of a source is on the timeline."""
+    def holds(self, source: str, source_batch: int) -> bool:
+        """Whether a batch of a source is on the timeline."""
         there = self.accepted(source)
-        return source_batch < there.batch or (source_batch == there.batch and part < there.parts)
+        return source_batch < there.batch or (source_batch == there.batch and there.parts > 0)
 
     @cached_property
     def _accepted(self) -> dict[str, Accepted]:

@@ -1,0 +1,96 @@
+"""The files of a source that are followed: what is new is written down, and handed out batch by batch."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from latecomer.config.paths import SourcePath
+from latecomer.decode.files import SourceFile
+from latecomer.errors import SourceOutage
+from latecomer.source.checkpoint import CHECKPOINT, set_aside, taken_over
+from latecomer.source.listing import Listing
+from latecomer.store import files
+from latecomer.store.files import Location
+from latecomer.store.found import FoundLog
+
+LOG = logging.getLogger(__name__)
+LONGEST_PAUSE = 0.4
+"""Seconds between two listings that take long; those that do not are made whenever somebody asks."""
+
+
+@dataclass
+class Finder:
+    """Finds the files of a path, for a source whose folder in the store is `home`."""
+
+    home: Location
+    path: SourcePath
+    most: int
+    """How many files a batch has at most."""
+    _after: float = 0.0
+    """When they are listed again, at the earliest."""
+    _down: bool = False
+
+    @cached_property
+    def log(self) -> FoundLog:
+        return FoundLog(self.home)
+
+    @cached_property
+    def listing(self) -> Listing:
+        return Listing(self.path)
+
+    def resume(self, accepted: int, logged: bool, parts: int) -> None:
+        """Read what was found before, in stores of earlier versions too; refuse it where it is not that of the
+        store."""
+        self.path.require_folder()
+        if files.exists(self.home / CHECKPOINT):
+            LOG.info("taking over which files were read from Spark's checkpoint")
+            kept = taken_over(self.home, accepted, parts, logged)
+            self.log.take_over(kept.read, accepted)
+            self.log.write(kept.left, kept.size)
+            set_aside(self.home)
+        self.log.open(accepted, logged)
+
+    def look(self, accepted: int) -> None:
+        """Write down what is new. A `SourceOutage` where that cannot be seen."""
+        news = self.listing.news(self.log.known)
+        if news.files:
+            self.log.forget(accepted)
+            self.log.write(news.files, self.most, news.loops)
+
+    def look_patiently(self, accepted: int) -> None:
+        """Likewise for a run that goes on: not while it was done a moment ago, and a folder that is not there is waited
+        for."""
+        began = time.monotonic()
+        if began < self._after:
+            return
+        try:
+            self.look(accepted)
+            self._down = False
+        except SourceOutage as error:
+            if not self.path.is_missing:
+                raise
+            if not self._down:
+                LOG.warning("%s; it is looked for again and again", error)
+            self._down = True
+        ended = time.monotonic()
+        self._after = ended + min(2 * (ended - began), LONGEST_PAUSE)
+
+    def files(self, number: int) -> Sequence[SourceFile] | None:
+        """The files of a batch, those too that have gone since; None where it was not found yet."""
+        found = self.log.batch(number)
+        if found is None:
+            return None
+        return [SourceFile(f"file://{file.path}", file.landed, _size(file.path)) for file in found]
+
+
+def _size(path: str) -> int:
+    """A file's size; 0 where it is gone."""
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0

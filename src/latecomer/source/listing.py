@@ -1,0 +1,182 @@
+"""What a source's path names now: a walk through its folders, which looks again only at those that have changed.
+
+A folder is not read again while nothing about it has changed, and it was last read when its time had stood still for
+longer than the coarsest clock of a file system ticks. Clocks are not compared: those of a file server may be wrong.
+Some file systems do not keep the times of folders at all, so every folder is read now and then whatever it says.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from latecomer.config.encodings import is_text
+from latecomer.config.paths import SourcePath, is_hidden_folder, loops_back, special_kind
+from latecomer.errors import SourceOutage
+from latecomer.store.found import Found, PathSet, digests_of, in_reading_order
+
+LOG = logging.getLogger(__name__)
+SETTLED = 3.0
+"""Seconds: the times of files on FAT are those of every other second."""
+SHARE = 20
+"""Every folder is read again once that would take no more than this part of the time, but for once a second."""
+_UNSEEN = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES)
+_State = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class News:
+    """What was not known before."""
+
+    files: Sequence[Found]
+    """By modification time, then by path."""
+    loops: Sequence[str]
+    """Links to folders that they lie in."""
+
+
+@dataclass
+class _Folder:
+    """A folder as it was when it was read last."""
+
+    state: _State
+    since: float
+    """When it was first seen in this state."""
+    settled: bool
+    """Whether it was read when it had been in this state for a while, and need not be read for what is in it."""
+    folders: Sequence[str]
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """What is in a folder."""
+
+    files: list[str]
+    folders: list[str]
+    loops: list[str]
+
+
+@dataclass
+class Listing:
+    """Lists the files of a path again and again."""
+
+    path: SourcePath
+    _folders: dict[str, _Folder] = field(default_factory=dict)
+    _whole_after: float = 0.0
+    _warned: set[str] = field(default_factory=set)
+
+    def news(self, known: PathSet) -> News:
+        """The files that are there and not known; a `SourceOutage` where a folder cannot be read."""
+        began = time.monotonic()
+        whole = began >= self._whole_after
+        folders, found, loops = dict[str, _Folder](), list[Found](), list[str]()
+        left = [self.path.base]
+        while left:
+            folder = left.pop()
+            state = self._state(folder)
+            if state is None:
+                continue
+            before = self._folders.get(folder)
+            same = before is not None and before.state == state
+            if before is None or not same or not before.settled or whole:
+                since = before.since if before is not None and same else began
+                entries = self._entries(folder)
+                new, again = self._new_files(entries.files, known)
+                found += new
+                loops += entries.loops
+                before = _Folder(state, since, not again and began - since >= SETTLED, entries.folders)
+            folders[folder] = before
+            left += before.folders
+        self._folders = folders
+        if whole:
+            ended = time.monotonic()
+            self._whole_after = ended + max(1.0, SHARE * (ended - began))
+        return News(in_reading_order(found), self._new_loops(loops, known))
+
+    def _state(self, folder: str) -> _State | None:
+        """What changes when something is put into a folder; None where it has gone since it was seen."""
+        status = None
+        with self._outages(folder):
+            status = Path(folder).stat()
+        return None if status is None else (status.st_dev, status.st_ino, status.st_mtime_ns)
+
+    @contextmanager
+    def _outages(self, folder: str) -> Iterator[None]:
+        """What the system refuses may pass. A folder may go meanwhile, but for the source's own."""
+        try:
+            yield
+        except OSError as error:
+            if folder == self.path.base or not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+                raise SourceOutage(f"source folder {folder} cannot be listed: {error.strerror}") from error
+
+    def _entries(self, folder: str) -> _Entries:
+        """The files in a folder, and those folders in it that may hold files of the path."""
+        found, start = _Entries([], [], []), folder.rstrip("/") + "/"
+        with self._outages(folder), os.scandir(folder) as entries:
+            for entry in entries:
+                path = start + entry.name
+                if not _is_folder(entry):
+                    found.files.append(path)
+                elif entry.is_symlink() and not is_hidden_folder(entry.name) and loops_back(path):
+                    found.loops.append(path)
+                elif self.path.leads_to(path) and self._is_text(path):
+                    found.folders.append(path)
+        return found
+
+    def _new_files(self, paths: Sequence[str], known: PathSet) -> tuple[list[Found], bool]:
+        """Those of the path that are not known; and whether some cannot be seen, and may be at any time, without a
+        change of the folder: links to nothing."""
+        found, again = [], False
+        for path in _unknown(paths, known):
+            if not self.path.matches(path) or not self._is_text(path):
+                continue
+            try:
+                status = Path(path).stat()
+            except OSError as error:
+                if error.errno not in _UNSEEN:
+                    raise SourceOutage(f"{path} cannot be looked at: {error.strerror}") from error
+                again = True
+                continue
+            if not stat.S_ISREG(status.st_mode) and (kind := special_kind(path)) is not None:
+                LOG.warning("%s is not read: it is %s; it is a dead letter", path, kind)
+            found.append(Found(path, status.st_mtime_ns // 1_000_000 * 1000))
+        return found, again
+
+    def _new_loops(self, links: Sequence[str], known: PathSet) -> list[str]:
+        new = _unknown([link for link in links if self._is_text(link)], known)
+        for link in new:
+            self._warn(
+                link, f"{link} is a link to a folder that it lies in: nothing below it is read; remove it"
+            )
+        return new
+
+    def _is_text(self, path: str) -> bool:
+        """Whether a path is UTF-8: no table could say that a row is from one that is not."""
+        if path.isascii() or is_text(path):
+            return True
+        self._warn(path, f"{path!r} is not read: its name is not UTF-8; rename it")
+        return False
+
+    def _warn(self, path: str, words: str) -> None:
+        """Warn of a path, once."""
+        if path not in self._warned:
+            self._warned.add(path)
+            LOG.warning("%s", words)
+
+
+def _unknown(paths: Sequence[str], known: PathSet) -> list[str]:
+    held = known.holds(digests_of(paths)).tolist()
+    return [path for path, there in zip(paths, held, strict=True) if not there]
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads nowhere
+        return False
