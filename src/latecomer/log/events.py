@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.models import Pipeline
+from latecomer.config.portable import portable
 from latecomer.decode.framing import UnknownSchemas
 from latecomer.decode.retrying import patiently
 from latecomer.log.columns import Lane
@@ -194,7 +195,10 @@ class EventLog:
         """How the rows of a source are logged, as tasks are given it."""
         if source not in self._plans:
             needs = self.store.pipeline.watermark.of_source(source).needs
-            plan = LogPlan(self.sources[source], self.store.reading(source), needs, self.store.measures())
+            reading = self.store.reading(source)
+            log = replace(reading.log, pipeline=portable(reading.log.pipeline))
+            carried = replace(reading, pipeline=portable(reading.pipeline), log=log)
+            plan = LogPlan(self.sources[source].portable(), carried, needs, self.store.measures())
             self._plans[source] = Shared(plan)
         return self._plans[source]
 

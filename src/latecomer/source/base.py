@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntFlag
 from functools import cached_property, reduce
 from operator import or_
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from latecomer.config.models import Pipeline
+from latecomer.config.portable import portable
 
 if TYPE_CHECKING:
     from latecomer.source.staging import Staging
@@ -148,6 +149,10 @@ class Source(ABC):
     @abstractmethod
     def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
         """The rows of some splits, a chunk at a time. It is called in a task."""
+
+    def portable(self) -> Self:
+        """The source as tasks are given it: without what only the driver needs."""
+        return replace(self, pipeline=portable(self.pipeline))
 
     def close(self) -> None:  # noqa: B027
         """Let go of what is kept open between slices; it may be read on."""

@@ -6,13 +6,14 @@ import gc
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
+from latecomer.config.portable import portable
 from latecomer.decode.columns import RECORD
 from latecomer.decode.framing import HEAD_SIZE, LARGEST_ID
 from latecomer.decode.own import OwnRecords
@@ -54,6 +55,12 @@ class KafkaSource(Polled):
     """Records between offsets, of topics that a pipeline file names."""
 
     reader: KafkaReader
+
+    def portable(self) -> Self:
+        reader = KafkaReader(
+            topics=self.reader.topics, base=self.reader.base, id_header=self.reader.id_header
+        )
+        return replace(self, pipeline=portable(self.pipeline), reader=reader)
 
     def splits(self, piece: Slice, staging: Staging) -> Sequence[Split]:
         if not isinstance(piece, Range):

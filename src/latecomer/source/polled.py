@@ -12,15 +12,16 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.config.own import PolledSource
+from latecomer.config.portable import portable
 from latecomer.decode.base import other_columns
 from latecomer.decode.choose import decoder_settings
 from latecomer.decode.columns import RECORD
@@ -60,6 +61,16 @@ class _Asked:
     down: bool = False
 
 
+class StandIn(PolledSource):
+    """What a task knows of a source of the user's own: its rows are staged, and it is not asked for anything."""
+
+    like: str
+    skips: bool
+
+    def skips_tombstones(self) -> bool:
+        return self.skips
+
+
 @dataclass(frozen=True)
 class Polled(RecordSource, FollowedSource):
     """Rows between the answers of a class that latecomer does not know."""
@@ -79,6 +90,10 @@ class Polled(RecordSource, FollowedSource):
     @property
     def clock(self) -> Clock:
         return Clock.BROKER if self.reader.kind == "kafka" else Clock.SOURCE
+
+    def portable(self) -> Self:
+        reader = StandIn(like=self.reader.kind, skips=self.skips_tombstones)
+        return replace(self, pipeline=portable(self.pipeline), reader=reader, _asked=_Asked())
 
     def session(self) -> Mapping[str, str]:
         with self._asking("settings"):

@@ -1,0 +1,41 @@
+"""A pipeline as tasks are given it: without what only the driver uses, such as classes of users that a worker may not
+be able to import."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from latecomer.config.models import Pipeline
+from latecomer.config.own import Decoder
+from latecomer.config.registered import Registered
+from latecomer.config.sources import NamedSource, Source
+from latecomer.model.strategies import Strategy
+
+
+def portable(pipeline: Pipeline) -> Pipeline:
+    """The pipeline with a plain strategy of the same ticks, and without sinks and sources of users' own."""
+    watermark = pipeline.watermark
+    plain = Strategy.model_construct(every=watermark.every, max_future=watermark.max_future)
+    return pipeline.model_copy(
+        update={
+            "watermark": plain,
+            "outputs": {name: output.without_sinks() for name, output in pipeline.outputs.items()},
+            "dead_letters_to": (),
+            "source": _portable_source(pipeline.source),
+            "sources": {name: _portable_source(source) for name, source in pipeline.sources.items()},
+        }
+    )
+
+
+def _portable_source(source: Source) -> Source:
+    changed: dict[str, Any] = {"own": None, "format": _portable_format(source.format)}
+    if source.files is not None:
+        changed["files"] = source.files.model_copy(update={"format": _portable_format(source.files.format)})
+    if isinstance(source, NamedSource):
+        changed["watermark"] = None
+    return source.model_copy(update=changed)
+
+
+def _portable_format(written: Any) -> Any:
+    """A decoder of users' own decodes in Spark's SQL: tasks need to know no more than that there is one."""
+    return Decoder() if isinstance(written, Decoder) and not isinstance(written, Registered) else written
