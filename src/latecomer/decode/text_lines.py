@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -48,6 +48,8 @@ class Lines:
     """The bytes of each in the file, where they are others."""
     spoilt: frozenset[int] = field(default_factory=frozenset)
     """Those that are known not to be in their encoding."""
+    records: Mapping[int, bytes] = field(default_factory=dict)
+    """Records that are not one line: they are empty lines in the text."""
 
     @cached_property
     def letters(self) -> npt.NDArray[np.uint8]:
@@ -74,6 +76,8 @@ class Lines:
         return self.utf8_of(nth) if self.raw is None else self.raw[nth]
 
     def utf8_of(self, nth: int) -> bytes:
+        if nth in self.records:
+            return self.records[nth]
         return self.body[self.begins[nth] : self.ends[nth]]
 
     def text_of(self, nth: int) -> tuple[str, bool]:
@@ -108,13 +112,14 @@ class Lines:
         return cls._decoded(raw, encoding)
 
     @classmethod
-    def of_records(cls, records: list[bytes]) -> Lines:
-        """Records as lines, in UTF-8; those of several lines, and those that are none, are empty lines here."""
+    def of_records(cls, records: Sequence[bytes]) -> Lines:
+        """Records in UTF-8, as lines."""
         body = b"".join([each + b"\n" for each in records])
-        if body.count(b"\n") == len(records) and b"\r" not in body:
+        if body.count(b"\n") == len(records):
             return cls(body)
-        held = [b"" if b"\n" in each or b"\r" in each else each for each in records]
-        return cls(b"".join([each + b"\n" for each in held]), records)
+        several = {nth: each for nth, each in enumerate(records) if b"\n" in each}
+        held = (b"" if nth in several else each for nth, each in enumerate(records))
+        return cls(b"".join([each + b"\n" for each in held]), records=several)
 
     @classmethod
     def _decoded(cls, raw: list[bytes], encoding: str) -> Lines:
