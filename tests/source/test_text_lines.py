@@ -59,7 +59,7 @@ def test_each_line_is_read_once(
         file.write_bytes(PACKED[name](content))
         short: list[bytes] = []
         long: list[LongLine] = []
-        for start, stop in cut(file, encoding, size):
+        for start, stop in cut(file, size):
             for each in TextPart(file, encoding, longest, 1 << 20, start, stop).lines():
                 if isinstance(each, Lines):
                     short += [each.bytes_of(nth) for nth in range(len(each))]
@@ -80,7 +80,9 @@ def test_a_line_that_is_too_long_takes_no_memory(tmp_path: Path) -> None:
     first, long, last = TextPart(file, "utf-8", 1 << 20, 1 << 30).lines()
     assert tracemalloc.get_traced_memory()[1] < 40 << 20
     tracemalloc.stop()
-    assert isinstance(first, Lines) and isinstance(long, LongLine) and isinstance(last, Lines)
+    assert isinstance(first, Lines)
+    assert isinstance(long, LongLine)
+    assert isinstance(last, Lines)
     assert (first.body, long.start, long.size, last.body) == (b"{}\n", 3, (200 << 20) + 1, b"[]\n")
     with pytest.raises(DamagedFile, match="unpacks to more than 100MiB"):
         list(TextPart(file, "utf-8", 1 << 20, 100 << 20).lines())

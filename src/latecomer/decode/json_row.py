@@ -167,7 +167,7 @@ def _converter(kind: str) -> Convert:
         digits, scale = types.whole_digits(kind), types.scale_of(kind)
         return lambda token, text: _decimal(token, text, digits, scale)
     return {
-        "string": lambda token, text: text,
+        "string": lambda _, text: text,
         "boolean": _boolean,
         "double": lambda token, text: _float(token, text, float),
         "float": lambda token, text: _float(token, text, float_of),
@@ -240,24 +240,26 @@ def _read_object(
 ) -> tuple[bool, int]:
     """Whether all fields of the object fit that goes on there, and where it ends. What fits is among the values."""
     fits = True
-    for name, at in (steps := _Members(text, at)):
+    for name, value in (steps := _Members(text, at)):
         if names is not None:
             names.append(name)
         known = fields.get(name)
         if steps.plain is not None and known is not None and type(known) is _Value:
             token, written = steps.plain
             try:
-                values[name] = None if token == _WORDS and written == "null" else known.convert(token, written)
+                values[name] = (
+                    None if token == _WORDS and written == "null" else known.convert(token, written)
+                )
             except Misfit:
                 fits = False
         elif steps.plain is None:
             if known is None:
-                steps.end = _skipped(text, at, depth)
+                steps.end = _skipped(text, value, depth)
                 continue
-            found, value, steps.end = _read(text, at, known, depth)
+            found, made, steps.end = _read(text, value, known, depth)
             fits &= found is True
             if found is not None:
-                values[name] = value
+                values[name] = made
         elif steps.plain != (_WORDS, "null") and known is not None:
             fits = False
         elif known is not None:
@@ -284,7 +286,13 @@ class _Members:
                 name, quoted, number, word, follows = found.groups()
                 if number is not None:
                     _require_short(number)
-                self.plain = (_TEXT, quoted) if word is None and number is None else (_NUMERIC, number) if word is None else (_WORDS, word)
+                self.plain = (
+                    (_TEXT, quoted)
+                    if word is None and number is None
+                    else (_NUMERIC, number)
+                    if word is None
+                    else (_WORDS, word)
+                )
                 at = found.end()
                 yield name, at
             else:
@@ -336,20 +344,24 @@ def _read_nested(text: str, at: int, known: _Value, depth: int) -> tuple[bool | 
         return fits, values, end
     if opening == "{" and isinstance(known, _Map):
         _require_shallow(depth)
-        pairs: dict[str, Any] = {}
-        fits = True
-        for name, value in (steps := _Members(text, at + 1)):
-            begin = value if steps.plain is None else None
-            if begin is None:
-                found, pairs[name] = _converted(known.inner, *steps.plain)
-            else:
-                found, pairs[name], steps.end = _read(text, begin, known.inner, depth + 1)
-            fits &= found is True
-        return fits, list(pairs.items()), steps.end
+        return _read_map(text, at + 1, known.inner, depth + 1)
     if opening == "[" and isinstance(known, _List):
         return _read_list(text, at + 1, known.inner, depth)
     end = _skipped(text, at, depth)
     return (True, text[at:end], end) if known.as_written else (None, None, end)
+
+
+def _read_map(text: str, at: int, inner: _Value, depth: int) -> tuple[bool, list[tuple[str, Any]], int]:
+    pairs: dict[str, Any] = {}
+    fits = True
+    for name, value in (steps := _Members(text, at)):
+        found: bool | None
+        if steps.plain is not None:
+            found, pairs[name] = _converted(inner, *steps.plain)
+        else:
+            found, pairs[name], steps.end = _read(text, value, inner, depth)
+        fits &= found is True
+    return fits, list(pairs.items()), steps.end
 
 
 def _converted(known: _Value, token: str, written: str) -> tuple[bool, Any]:

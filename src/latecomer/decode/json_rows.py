@@ -1,14 +1,14 @@
 """Lines of JSON as typed columns: plain ones by Arrow, all others one by one (`json_row.py`), in their order.
 
-In the text that Arrow reads, `{}` stands in the place of each line that is not plain. Which those are is seen by looking
-at the letters; where Arrow refuses a text all the same, its lines are looked at with patterns, and at last a few at a
-time.
+In the text that Arrow reads, `{}` stands in the place of each line that is not plain. Which those are is seen by
+looking at the letters; where Arrow refuses a text all the same, its lines are looked at with patterns, and at last a
+few at a time.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -79,7 +79,9 @@ class JsonLines:
             CORRUPT, sparse(len(lines), places, [wrong[nth] for nth in places], pa.binary())
         )
         if kept:
-            table = table.append_column(KEPT, sparse(len(lines), list(kept), list(kept.values()), pa.string()))
+            table = table.append_column(
+                KEPT, sparse(len(lines), list(kept), list(kept.values()), pa.string())
+            )
         return table if self.blank_rows else self._without_blanks(table, lines, odd)
 
     # Lines that are not plain
@@ -111,9 +113,10 @@ class JsonLines:
             yield _HALF_CHARACTER
         if any(word[:1] in text and word in text for word in (b"NaN", b"Inf")):
             yield _NO_NUMBER
-        if any(types.is_decimal(leaf) for kind in self.columns.values() for leaf in types.leaf_types(kind)):
-            if any(each in text for each in (b"0e", b"0E", b".e", b".E", b"\\u00")):
-                yield _RAISED_FAR
+        leaves = (leaf for kind in self.columns.values() for leaf in types.leaf_types(kind))
+        may_be_far = any(each in text for each in (b"0e", b"0E", b".e", b".E", b"\\u00"))
+        if any(map(types.is_decimal, leaves)) and may_be_far:
+            yield _RAISED_FAR
 
     def _odd_rows(self, lines: Lines, odd: Mask) -> tuple[list[_Odd], dict[int, bytes]]:
         rows: list[_Odd] = []
@@ -145,7 +148,9 @@ class JsonLines:
         """The columns of plain lines, and whether any may have unknown fields. Lines that turn out not to be plain are
         odd from then on."""
         if odd.all():
-            return {name: pa.nulls(len(lines), column_type(kind)) for name, kind in self.columns.items()}, False
+            return {
+                name: pa.nulls(len(lines), column_type(kind)) for name, kind in self.columns.items()
+            }, False
         others, screened = self.unknown == "ignore", False
         while True:
             try:
@@ -170,7 +175,9 @@ class JsonLines:
         try:
             rows = pj.read_json(
                 pa.BufferReader(text),
-                read_options=pj.ReadOptions(block_size=max(_BLOCK, 1 << len(text).bit_length() if count <= _FEW else 0)),
+                read_options=pj.ReadOptions(
+                    block_size=max(_BLOCK, 1 << len(text).bit_length() if count <= _FEW else 0)
+                ),
                 parse_options=pj.ParseOptions(
                     explicit_schema=self._schema, unexpected_field_behavior="ignore" if others else "error"
                 ),
@@ -243,17 +250,17 @@ class JsonLines:
             inner = pc.struct_field(inner, part)
         return pc.coalesce(found, inner)
 
-    def _checked(self, column: pa.Array, kind: str) -> tuple[pa.Array, Any]:
+    def _checked(self, column: pa.Array, kind: str) -> tuple[pa.Array, Sequence[int]]:
         """A column as Arrow has read it, in its type, and the rows in which it is not what it should be."""
         if kind == "binary":
-            return pa.nulls(len(column), pa.binary()), np.flatnonzero(pc.is_valid(column))
+            return pa.nulls(len(column), pa.binary()), np.flatnonzero(pc.is_valid(column)).tolist()
         if kind in _AS_TEXT:
             empty = np.flatnonzero(pc.fill_null(pc.equal(column, ""), False))
-            found, wrong = of_texts(column, kind)
-            return found, [*wrong, *empty.tolist()]
-        wrong = []
+            found, refused = of_texts(column, kind)
+            return found, [*refused, *empty.tolist()]
+        wrong: Sequence[int] = ()
         if kind in types.FLOATS:
-            wrong = np.flatnonzero(pc.fill_null(pc.invert(pc.is_finite(column)), False))
+            wrong = np.flatnonzero(pc.fill_null(pc.invert(pc.is_finite(column)), False)).tolist()
         elif types.is_decimal(kind):
             wrong = _too_long(column, kind)
         return column.cast(column_type(kind)) if types.nested_type(kind) else column, wrong
@@ -335,7 +342,11 @@ def _replaced(lines: Lines, odd: Mask, begin: int = 0, end: int | None = None) -
     end = len(lines) if end is None else end
     places = np.flatnonzero(odd[begin:end]) + begin
     if not len(places):
-        return lines.body if end - begin == len(lines) else lines.body[lines.begins[begin] : lines.ends[end - 1] + 1]
+        return (
+            lines.body
+            if end - begin == len(lines)
+            else lines.body[lines.begins[begin] : lines.ends[end - 1] + 1]
+        )
     parts, at = [], int(lines.begins[begin])
     for start, stop in zip(lines.begins[places].tolist(), lines.ends[places].tolist(), strict=True):
         parts += [lines.body[at:start], b"{}"]
@@ -357,7 +368,9 @@ def _read_as(kind: str) -> pa.DataType:
 
 
 def _struct(tree: Mapping[str, Any]) -> pa.DataType:
-    return pa.struct([(name, _struct(inner) if isinstance(inner, dict) else inner) for name, inner in tree.items()])
+    return pa.struct(
+        [(name, _struct(inner) if isinstance(inner, dict) else inner) for name, inner in tree.items()]
+    )
 
 
 def _too_long(column: pa.Array, kind: str) -> list[int]:
@@ -388,6 +401,3 @@ def _wrong(kind: str) -> str:
         case "boolean":
             return r"[^tfn \t]"
     return ""
-
-
-Read = Callable[[Lines], pa.Table]

@@ -25,8 +25,6 @@ MOST_FOUND = 100
 """A file with more lines that are too long is set aside as a whole."""
 _LONGEST_PASSED_OVER = (1 << 31) - 1
 _BLOCK, _CHUNK = 1 << 16, 1 << 20
-_INFLATION = 1032
-"""No byte of a .gz file stands for more bytes than this."""
 _UNBOUNDED = (".deflate", ".lz4", ".snappy", ".zst")
 """What Spark would unpack by itself, without a limit."""
 _MARK = b"\xef\xbb\xbf"
@@ -75,8 +73,6 @@ class Limits:
     def _found(self, file: Path, ends: Ends) -> Iterator[LongLine]:
         size = file.stat().st_size
         match file.suffix:
-            case ".gz" if size * _INFLATION <= self.line:
-                return iter(())
             case ".gz" | ".bz2":
                 return self._in_compressed(file, ends)
         return self._in_plain(file, ends) if size > self.line else iter(())

@@ -27,6 +27,7 @@ BLOCK = 4 << 20
 """So many bytes are looked at together, at least."""
 _MARK = b"\xef\xbb\xbf"
 _FEED = 0x0A
+_BLANK = bytes(range(0x21))
 _WIDE_MARK = "\ufeff"
 _PATTERNS = {
     PLAIN_ENDS: re.compile(rb"\r\n|\r|\n"),
@@ -88,6 +89,16 @@ class Lines:
         except UnicodeDecodeError:
             return line.decode(errors="replace"), False
 
+    def first_written(self) -> int | None:
+        """The first line with anything in it but blanks."""
+        return next((nth for nth in range(len(self)) if self.utf8_of(nth).strip(_BLANK)), None)
+
+    def after(self, nth: int) -> Lines:
+        """The lines behind this one."""
+        raw = None if self.raw is None else self.raw[nth + 1 :]
+        spoilt = frozenset(each - nth - 1 for each in self.spoilt if each > nth)
+        return Lines(self.body[self.ends[nth] + 1 :], raw, spoilt)
+
     def not_utf8(self) -> Places:
         """The lines that are not UTF-8, or not in their encoding."""
         found = sorted(self.spoilt)
@@ -144,12 +155,14 @@ def _with_feeds(text: bytes) -> bytes:
     return text
 
 
-def cut(file: Path, encoding: str, size: int) -> list[tuple[int, int | None]]:
+def cut(file: Path, size: int) -> list[tuple[int, int | None]]:
     """Parts of a file that can be read by themselves, of about so many bytes: what is compressed cannot be cut."""
     whole = file.stat().st_size
     if file.suffix in PACKED or whole <= size:
         return [(0, None)]
-    step = max(size, 4) // 2 * 2  # in UTF-16 a character is two bytes; and a byte order mark is in the first part
+    step = (
+        max(size, 4) // 2 * 2
+    )  # in UTF-16 a character is two bytes; and a byte order mark is in the first part
     starts = [start for start in range(0, whole, step) if whole - start > step // 2 or not start]
     return list(zip(starts, [*starts[1:], None], strict=True))
 
@@ -251,8 +264,7 @@ class TextPart:
         width = len(line_ends(self.encoding)[0])
         if self.end <= at:
             return 0
-        found = self._next_end(text[:upto], max(self.end - at - width, 0), last=True)
-        return found
+        return self._next_end(text[:upto], max(self.end - at - width, 0), last=True)
 
     def _first_line(self, descriptor: int) -> int:
         """Where the first line begins at or after the start."""

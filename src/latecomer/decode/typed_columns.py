@@ -71,7 +71,11 @@ def _typed_plain(texts: pa.Array, kind: str) -> pa.Array:
 def _pattern(kind: str) -> str:
     if types.is_decimal(kind):
         whole, scale = types.whole_digits(kind), types.scale_of(kind)
-        return rf"-?[0-9]{{1,{max(whole, 1)}}}" + (rf"(\.[0-9]{{1,{scale}}})?" if scale else "") if whole else "0"
+        return (
+            rf"-?[0-9]{{1,{max(whole, 1)}}}" + (rf"(\.[0-9]{{1,{scale}}})?" if scale else "")
+            if whole
+            else "0"
+        )
     return _PLAIN.get(kind, "[^\x00-\U0010ffff]")
 
 
@@ -103,7 +107,9 @@ def with_rows(
     return found
 
 
-def sparse(count: int, places: Sequence[int] | npt.NDArray[np.int64], values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def sparse(
+    count: int, places: Sequence[int] | npt.NDArray[np.int64], values: Sequence[Any], kind: pa.DataType
+) -> pa.Array:
     """A column that is null but for some places."""
     mask = np.zeros(count, bool)
     mask[places] = True

@@ -1,4 +1,4 @@
-"""Days and moments as they are written in text: what a `date`, `timestamp` or `timestamp_ntz` column takes, one at a time.
+"""Days and moments as they are written in text, one at a time: what `date`, `timestamp` and `timestamp_ntz` take.
 
 Columns of them are read by Arrow (`arrow_text.py`); here is what is written in a way that is not the usual one. The
 forms are those of Spark's casts: parts of one digit or two, a year alone, offsets and names of zones.
@@ -123,12 +123,21 @@ def _days(year: int, month: int, day: int) -> int | None:
     if not 1 <= month <= 12 or not 1 <= day <= 31:
         return None
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    if day > (29 if leap else 28) and month == 2 or (day == 31 and month in (4, 6, 9, 11)):
+    if (day > (29 if leap else 28) and month == 2) or (day == 31 and month in (4, 6, 9, 11)):
         return None
     since_march = year - (month <= 2)
     era, month = since_march // 400, (month + 9) % 12
     of_era = since_march - era * 400
-    days = era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + (153 * month + 2) // 5 + day - 1 - 719_468
+    days = (
+        era * 146_097
+        + of_era * 365
+        + of_era // 4
+        - of_era // 100
+        + (153 * month + 2) // 5
+        + day
+        - 1
+        - 719_468
+    )
     return days if -_MOST_DAYS - 1 <= days <= _MOST_DAYS else None
 
 
