@@ -52,7 +52,6 @@ def test_exactly_the_lines_that_are_too_long_are_found(
 ) -> None:
     monkeypatch.setattr(limits, "_BLOCK", 3)
     monkeypatch.setattr(limits, "_CHUNK", 4)
-    monkeypatch.setattr(limits, "_INFLATION", 1 << 20)
     file = tmp_path / name
 
     @given(SOME_TEXT, st.integers(4, 12), st.booleans())

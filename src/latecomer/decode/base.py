@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, DataFrameReader
 
 from latecomer.decode.columns import CORRUPT
 from latecomer.decode.files import SourceFile
@@ -18,7 +19,10 @@ from latecomer.decode.limits import LongLine
 from latecomer.fast import Declined
 from latecomer.store.sql import quoted
 
-NewReader = Callable[[], DataFrameReader]
+if TYPE_CHECKING:  # kernels import this module, and they need no Spark
+    from pyspark.sql import Column, DataFrame, DataFrameReader
+
+NewReader = Callable[[], "DataFrameReader"]
 """Makes a reader: whatever is set on one stays set on it."""
 PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
@@ -31,8 +35,22 @@ def other_columns(found: Mapping[str, str], wanted: Mapping[str, str]) -> Iterat
             yield f"{name} is {found[name]}" if name in found else f"there is no {name}", name, kind
 
 
+@dataclass(frozen=True)
+class FileSplit:
+    """A part of a file that is read by itself: of text the lines that begin in it, of all others the whole file."""
+
+    file: SourceFile
+    start: int = 0
+    end: int | None = None
+
+
 class RecordDecoder(ABC):
     """Decodes records one by one."""
+
+    def decode(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
+        """One row a record, in their order: the columns; CORRUPT, the bytes of a record that cannot be decoded; KEPT
+        where unknown fields are looked for and a record has some."""
+        raise NotImplementedError(f"{type(self).__name__} is decoded by Spark")
 
     @abstractmethod
     def decoded(self, records: DataFrame, columns: Mapping[str, str]) -> DataFrame:
@@ -70,6 +88,15 @@ class RecordDecoder(ABC):
 
 class FileDecoder(ABC):
     """Decodes whole files of one format."""
+
+    def splits(self, file: SourceFile, size: int) -> list[FileSplit]:
+        """The parts of a file that can be read by themselves, of about so many bytes each."""
+        return [FileSplit(file)]
+
+    def decode(self, split: FileSplit) -> Iterator[pa.Table]:
+        """The rows of a part, some at a time: the columns, CORRUPT, POSITION; KEPT and BROKEN where a row has any.
+        `DamagedFile` where the file cannot be read to the end."""
+        raise NotImplementedError(f"{type(self).__name__} is decoded by Spark")
 
     @abstractmethod
     def misfit(self, file: SourceFile) -> str | None:

@@ -14,6 +14,11 @@ KEPT = f"{PRIVATE}kept"
 corrupt for nothing else has them too."""
 INVALID = f"{PRIVATE}invalid"
 """Whether a record is corrupt because the schema that it was written with does not allow it, where that is checked."""
+POSITION = PolledSource.POSITION
+"""Which row of its origin it is, bigint."""
+BROKEN = f"{PRIVATE}broken"
+"""Why a whole file could not be read: such a row stands for it. A line that is too long has an empty text here, and its
+first bytes in CORRUPT."""
 SCHEMA_ID = f"{PRIVATE}schema_id"
 """The id of the schema that a record was written with, where it says one."""
 HEAD = f"{PRIVATE}head"

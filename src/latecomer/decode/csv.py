@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from latecomer.config.columns import csv_row
 from latecomer.config.damage import DamagedFile, damage_found
 from latecomer.config.encodings import is_text, open_text, other_encoding
-from latecomer.decode import lines
 from latecomer.decode.arrow_csv import csv_lines, require_plain_csv
-from latecomer.decode.base import PERMISSIVE, NewReader
+from latecomer.decode.base import PERMISSIVE, FileSplit, NewReader
 from latecomer.decode.columns import CORRUPT, EXTRA, KEPT, METADATA
+from latecomer.decode.csv_rows import CsvLines
 from latecomer.decode.decimals import decimals_as_text
 from latecomer.decode.files import SourceFile, grouped, together
 from latecomer.decode.retrying import reading
 from latecomer.decode.text import TextFiles
-from latecomer.decode.unknown import kept_values, plain
+from latecomer.decode.text_lines import Lines
 from latecomer.store.sql import ddl
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
 
 _LONGEST_HEADER, _BYTES_OF_A_CHARACTER = 1 << 20, 4
 
@@ -37,13 +39,35 @@ class CsvFiles(TextFiles):
     def misfit(self, file: SourceFile) -> str | None:
         return super().misfit(file) or (self._misled(file) if self.settings.header else None)
 
+    def decode(self, split: FileSplit) -> Iterator[pa.Table]:
+        header = self.header(split.file)
+        if not header:  # there is nothing but blank lines
+            return
+        rows = CsvLines(header, dict(self.columns), self.settings.delimiter, self.unknown_fields)
+        has_header = self.settings.header and split.start == 0
+
+        def read(lines: Lines) -> pa.Table:
+            nonlocal has_header
+            if has_header and (first := lines.first_written()) is not None:
+                has_header, lines = False, lines.after(first)
+            return rows.read(lines)
+
+        yield from self.numbered(split, read)
+
     def doubt(self, part: DataFrame) -> Column | None:
         """For text that may not be UTF-8, too: Spark's reader does not say so."""
+        from latecomer.decode import lines
+
         replaced, doubt = lines.holds_replacement(part), super().doubt(part)
         return replaced if doubt is None else replaced | doubt
 
     def parts(self, reader: NewReader, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
         """Files grouped by header and encoding."""
+        from pyspark.sql import functions as F
+
+        from latecomer.decode import lines
+        from latecomer.decode.unknown import kept_values, plain
+
         settings, columns = self.settings, self.columns
         options = {
             **PERMISSIVE,

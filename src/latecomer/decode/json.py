@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from latecomer.config.encodings import UTF8
 from latecomer.config.sources import UnknownFields
-from latecomer.decode import lines
 from latecomer.decode.arrow_json import json_lines, require_plain_columns
-from latecomer.decode.base import PERMISSIVE, NewReader, RecordDecoder
+from latecomer.decode.base import PERMISSIVE, FileSplit, NewReader, RecordDecoder
 from latecomer.decode.columns import CORRUPT, KEPT
 from latecomer.decode.decimals import decimals_as_text
 from latecomer.decode.files import SourceFile, grouped, together
-from latecomer.decode.nested import flattened, read_ddl
+from latecomer.decode.json_rows import JsonLines
 from latecomer.decode.text import TextFiles, others_in, runs_on
+from latecomer.decode.text_lines import Lines
 from latecomer.fast import Declined
 from latecomer.model.types import is_decimal, is_nested, leaf_types
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 class JsonFiles(TextFiles):
     """Files of JSON lines."""
 
+    def decode(self, split: FileSplit) -> Iterator[pa.Table]:
+        return self.numbered(split, JsonLines(dict(self.columns), self.unknown_fields).read)
+
     def parts(self, reader: NewReader, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
+        from pyspark.sql import functions as F
+
+        from latecomer.decode import lines
+        from latecomer.decode.nested import flattened, read_ddl
+
         if by_line:
             return [
                 lines.json_records(
@@ -77,7 +87,13 @@ class JsonRecords(RecordDecoder):
     known: Mapping[str, str] | None = None
     """Fields that are known besides the columns that are asked for."""
 
+    def decode(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
+        reader = JsonLines(dict(columns), self.unknown_fields, dict(self.known or {}), blank_rows=True)
+        return reader.read(Lines.of_records(records))
+
     def decoded(self, records: DataFrame, columns: Mapping[str, str]) -> DataFrame:
+        from latecomer.decode import lines
+
         return lines.json_records(
             lines.as_lines(records), UTF8, columns, blanks=True, unknown=self.unknown_fields, known=self.known
         )

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
 
 from latecomer.config.damage import DamagedFile
 from latecomer.config.encodings import UTF8, file_encoding
 from latecomer.config.sources import Files, UnknownFields
 from latecomer.decode.arrow_json import may_have_others
-from latecomer.decode.base import FileDecoder
+from latecomer.decode.base import FileDecoder, FileSplit
+from latecomer.decode.columns import BROKEN, CORRUPT, POSITION
 from latecomer.decode.decimals import misfits, numbers
 from latecomer.decode.files import SourceFile
 from latecomer.decode.limits import Limits, LongLine, may_run_on
 from latecomer.decode.retrying import reading
+from latecomer.decode.text_lines import Lines, TextPart, cut
+from latecomer.decode.typed_columns import column_type
 from latecomer.fast import Declined
 from latecomer.model.types import is_decimal
 from latecomer.store.sql import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
 
 PACKED = (".gz", ".bz2", ".deflate", ".lz4", ".snappy", ".zst", ".xz", ".zip")
 
@@ -49,6 +56,45 @@ class TextFiles(FileDecoder):
             raise DamagedFile(found)
         return found
 
+    def splits(self, file: SourceFile, size: int) -> list[FileSplit]:
+        with reading(file.local):
+            return [FileSplit(file, *part) for part in cut(file.local, size)]
+
+    def lines(self, split: FileSplit) -> Iterator[Lines | LongLine]:
+        """The lines of a part, and those that are too long."""
+        file, settings = split.file, self.settings
+        part = TextPart(
+            file.local,
+            self.encoding_of(file),
+            settings.max_line,
+            settings.max_unpacked,
+            split.start,
+            split.end,
+        )
+        with reading(file.local):
+            yield from part.lines()
+
+    def numbered(self, split: FileSplit, read: Callable[[Lines], pa.Table]) -> Iterator[pa.Table]:
+        """What is read of the lines of a part, and where each row stands. A line that is too long is a row, too."""
+        position = split.start
+        for each in self.lines(split):
+            if isinstance(each, LongLine):
+                yield self._too_long(each)
+            elif len(each):
+                rows = read(each)
+                places = np.arange(position, position + rows.num_rows, dtype=np.int64)
+                position += rows.num_rows
+                yield rows.append_column(POSITION, pa.array(places))
+
+    def _too_long(self, line: LongLine) -> pa.Table:
+        columns = {name: pa.nulls(1, column_type(kind)) for name, kind in self.columns.items()}
+        about = {
+            CORRUPT: pa.array([line.first], pa.binary()),
+            BROKEN: pa.array([""], pa.string()),
+            POSITION: pa.array([line.start], pa.int64()),
+        }
+        return pa.table({**columns, **about})
+
     def encoding_of(self, file: SourceFile) -> str:
         with reading(file.local):
             return file_encoding(file.local, self.settings.encoding)
@@ -68,6 +114,8 @@ class TextFiles(FileDecoder):
 
     def doubt(self, part: DataFrame) -> Column | None:
         """For a number that its decimal column does not take: the dead letter has the bytes of its row."""
+        from pyspark.sql import functions as F
+
         return F.expr(misfits(self._decimals)) if self._decimals else None
 
     def value(self, column: str, by_line: bool) -> str:

@@ -1,4 +1,4 @@
-"""The private columns of a source's rows, beside those of `decode/columns.py`: KEPT, CORRUPT and SCHEMA_ID.
+"""The private columns of a source's rows, beside those of `decode/columns.py`: KEPT, CORRUPT, SCHEMA_ID, POSITION.
 
 The first of them are for sources of a user's own, too: `PolledSource` has their texts.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.own import PolledSource
+from latecomer.decode.columns import BROKEN as BROKEN
+from latecomer.decode.columns import POSITION as POSITION
 
 ORIGIN = PolledSource.ORIGIN
 """Where a row comes from, as the log keeps it, text."""
-POSITION = PolledSource.POSITION
-"""Which row of its origin it is, bigint."""
 LANDED = PolledSource.ARRIVAL
 """When a row came, by the source's clock: its arrival, unless a column of its own says that. May be left out where a
 column does; the slice's newest counts then."""
@@ -19,8 +19,6 @@ PARTITION = PolledSource.PARTITION
 """The source partition of a row, where no column of its own says that. May be left out."""
 FULL_ORIGIN = f"{PRIVATE}full_origin"
 """Where a row comes from, as a dead letter tells it, text."""
-BROKEN = f"{PRIVATE}broken"
-"""Why a whole file could not be read; such a row stands for it."""
 
 # What is counted on the way
 
