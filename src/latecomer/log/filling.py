@@ -10,42 +10,35 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from operator import or_
+from dataclasses import dataclass, replace
+from functools import partial
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
 
-from latecomer.config.checks import PRIVATE
 from latecomer.config.merged import SOURCE
-from latecomer.config.models import Pipeline
-from latecomer.decode import lines
-from latecomer.decode.base import PERMISSIVE
-from latecomer.decode.columns import CORRUPT, RECORD
-from latecomer.decode.decimals import decimals_as_text, numbers
+from latecomer.config.portable import portable
+from latecomer.decode.columns import CORRUPT
+from latecomer.decode.csv_rows import CsvLines
 from latecomer.decode.json import JsonRecords
+from latecomer.decode.text_lines import Lines
 from latecomer.errors import StoreError
-from latecomer.log.columns import WHOLE_EVENT
-from latecomer.log.envelope import payload_value
-from latecomer.log.events import WITHOUT_DICTIONARY
+from latecomer.log.logged import LogSplit
+from latecomer.model.arrays import flat
 from latecomer.model.types import new_fields
-from latecomer.spark.session import own_session
-from latecomer.store.files import footer, parquet_files, remove_all, url
+from latecomer.runner import Runner, Shared
+from latecomer.store.files import Location, footer, new_parquet, remove_all
+from latecomer.store.layout import EventLayout
 from latecomer.store.pins import read_pins
-from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import Store
 from latecomer.store.table import DataFile, Table, batch_of, batches_of, new_token
 
 LOG = logging.getLogger(__name__)
 GROUP_BYTES = 256 << 20
 """How much of the log is written again in one step."""
-_TEXTS, _PARSED = f"{PRIVATE}kept_texts", f"{PRIVATE}kept_values"
-_IS_FILLED, _IS_UNREAD = f"{PRIVATE}is_filled", f"{PRIVATE}is_unread"
-_ROWS, _FILLED, _UNREAD = "rows", "filled", "unread"
-_CSV = {**PERMISSIVE, "sep": ",", "escape": '"'}
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -87,7 +80,7 @@ def _columns_before(store: Store) -> dict[str, Mapping[str, str]]:
     return {name: of_sources.get(name, {}) if name else pinned["columns"] for name in store.pipeline.views}
 
 
-def fill(spark: SparkSession, store: Store) -> Filled:
+def fill(runner: Runner, store: Store) -> Filled:
     """Fill the new columns of past events, as far as they were kept."""
     new = new_columns(store)
     if not new or store.replay_of is not None:
@@ -103,9 +96,7 @@ def fill(spark: SparkSession, store: Store) -> Filled:
             )
         }
     )
-    session = own_session(spark)
-    for name, value in lines.SETTINGS.items():
-        session.conf.set(name, value)
+    plan = Shared(_plan(store, new, before))
     events = unread = 0
     for table in (store.events, store.duplicates):
         if not table.exists or store.layout.unknown_fields not in table.columns:
@@ -115,9 +106,9 @@ def fill(spark: SparkSession, store: Store) -> Filled:
         if files:
             LOG.info("filling %s in %d files of %s", ", ".join(names), len(files), table.root.name)
         for group in _groups(files):
-            counted = _written_again(session, store, table, group, new)
+            again = _written_again(runner, store, table, group, plan)
             if table is store.events:
-                events, unread = events + counted[_FILLED], unread + counted[_UNREAD]
+                events, unread = events + again.filled, unread + again.unread
     if unread:
         LOG.warning(
             "%d past events have a kept value that is not of the type of its column (%s): it is null there, and is "
@@ -127,6 +118,19 @@ def fill(spark: SparkSession, store: Store) -> Filled:
             store.layout.unknown_fields,
         )
     return Filled(tuple(names), events, unread)
+
+
+def _plan(
+    store: Store, new: Mapping[str, Mapping[str, str]], before: Mapping[str, Mapping[str, str]]
+) -> _Filling:
+    layout, sources = store.layout, []
+    for name, columns in new.items():
+        view = store.pipeline.views[name]
+        named = {view.source_name(column): kind for column, kind in columns.items()}
+        had = frozenset(layout.view[column] for column in columns if column in before[name])
+        is_csv = view.source.files is not None and view.format == "csv"
+        sources.append(_Source(name, columns, named, is_csv, had))
+    return _Filling(replace(layout, pipeline=portable(layout.pipeline)), sources)
 
 
 def _mentions(store: Store, table: Table, file: DataFile, new: Mapping[str, Mapping[str, str]]) -> bool:
@@ -159,103 +163,125 @@ def _groups(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
         yield group
 
 
+@dataclass(frozen=True)
+class _Source:
+    """The columns of a source that are new, and where they are stored."""
+
+    name: str
+    columns: Mapping[str, str]
+    """Column → type."""
+    named: Mapping[str, str]
+    """The same under the names that the source has for them."""
+    is_csv: bool
+    had: frozenset[str]
+    """Those that were there before: lists and maps, which were kept whole where their objects have a new field."""
+
+
+@dataclass(frozen=True)
+class _Filling:
+    """How past events are filled."""
+
+    layout: EventLayout
+    sources: Sequence[_Source]
+
+    def filled(self, events: pa.Table) -> tuple[pa.Table, Flags, Flags]:
+        """Events with the columns in their places; which have got one, and of which one was not read."""
+        got, lost = np.zeros(events.num_rows, bool), np.zeros(events.num_rows, bool)
+        for source in self.sources:
+            events, found, missed = self._filled_of(events, source)
+            got, lost = got | found, lost | missed
+        return events, got, lost
+
+    def _filled_of(self, events: pa.Table, source: _Source) -> tuple[pa.Table, Flags, Flags]:
+        layout = self.layout
+        kept = flat(events.column(layout.unknown_fields))
+        if source.name:
+            ours = pc.equal(flat(events.column(layout.view[SOURCE])), source.name)
+            kept = pc.if_else(pc.fill_null(ours, False), kept, pa.scalar(None, pa.string()))
+        values, missed = _decoded(kept, source)
+        found = np.zeros(events.num_rows, bool)
+        for column, (name, _) in zip(source.columns, source.named.items(), strict=True):
+            stored = layout.view[column]
+            place = events.schema.get_field_index(stored)
+            there = flat(events.column(place))
+            value = values.column(name).combine_chunks().cast(there.type)
+            if stored in source.had:
+                value = pc.if_else(pa.array(missed), pa.scalar(None, there.type), value)
+                found |= np.asarray(value.is_valid())
+                whole = _first_of(value, there)
+            else:
+                whole = _first_of(there, value)
+                found |= np.asarray(whole.is_valid())
+            events = events.set_column(place, events.schema.field(place), whole)
+        return events, found, missed
+
+
+def _first_of(first: pa.Array, second: pa.Array) -> pa.Array:
+    """The first where it is not null, else the second; also of lists and maps, which Arrow cannot choose among."""
+    valid = np.asarray(first.is_valid())
+    if valid.all():
+        return first
+    both = pa.concat_arrays([first, second])
+    return both.take(pa.array(np.where(valid, np.arange(len(first)), np.arange(len(first)) + len(first))))
+
+
+def _decoded(kept: pa.Array, source: _Source) -> tuple[pa.Table, Flags]:
+    """The columns of what was kept, by the rules of the source's own text; and which rows have one that does not follow
+    them."""
+    records = [(each or "{}").encode() for each in kept.to_pylist()]
+    if not source.is_csv:
+        rows = JsonRecords().decode(records, source.named)
+        return rows, np.asarray(flat(rows.column(CORRUPT)).is_valid())
+    texts = JsonRecords().decode(records, dict.fromkeys(source.named, "string")).select(list(source.named))
+    written = [_csv_line(list(row.values())) for row in texts.to_pylist()]
+    found = CsvLines(list(source.named), source.named, ",").read(Lines.of_records(written))
+    missed = np.zeros(len(records), bool)
+    for name in source.named:
+        missed |= np.asarray(texts.column(name).is_valid()) & np.asarray(found.column(name).is_null())
+    return found, missed
+
+
+def _csv_line(texts: Sequence[str | None]) -> bytes:
+    return ",".join("" if each is None else '"' + each.replace('"', '""') + '"' for each in texts).encode()
+
+
+@dataclass(frozen=True)
+class _Again:
+    """What became of files that were written again."""
+
+    file: Location
+    rows: int
+    filled: int
+    unread: int
+
+
+def _write_again(plan: Shared[_Filling], task: tuple[LogSplit, Location]) -> _Again:
+    """Write some files of the log again, as one: a task."""
+    split, target = task
+    rows = filled = unread = 0
+    with new_parquet(target, plan.value.layout.schema) as writer:
+        for events in split.tables():
+            whole, got, lost = plan.value.filled(events)
+            writer.write_table(whole)
+            rows, filled, unread = rows + whole.num_rows, filled + int(got.sum()), unread + int(lost.sum())
+    return _Again(target, rows, filled, unread)
+
+
 def _written_again(
-    spark: SparkSession,
-    store: Store,
-    table: Table,
-    files: Sequence[DataFile],
-    new: Mapping[str, Mapping[str, str]],
-) -> dict[str, int]:
-    stored, count = store.layout.stored, Observation()
-    rows = spark.read.schema(ddl(stored)).parquet(*table.paths(files))
-    unread, filled = F.lit(False), F.lit(False)
-    for name, columns in new.items():
-        rows, found, missed = _filled(rows, store, name, columns)
-        filled, unread = filled | found, unread | missed
-    marked = rows.withColumns({_IS_FILLED: filled, _IS_UNREAD: unread})
-    counted = marked.observe(
-        count,
-        F.count(F.lit(1)).alias(_ROWS),
-        F.count_if(_IS_FILLED).alias(_FILLED),
-        F.count_if(_IS_UNREAD).alias(_UNREAD),
-    )
+    runner: Runner, store: Store, table: Table, files: Sequence[DataFile], plan: Shared[_Filling]
+) -> _Again:
     folder = table.merged_folder(min(batches_of(file)[0] for file in files), batch_of(files[-1]), new_token())
-    counted.select(*map(quoted, stored)).write.options(**WITHOUT_DICTIONARY).parquet(url(folder))
-    numbers_of = {name: int(number) for name, number in count.get.items()}
+    split = LogSplit(
+        [table.location(file) for file in files], sum(file.rows for file in files), store.layout.schema
+    )
+    kernel = partial(_write_again, plan)
+    (again,) = runner.run("columns that are new", kernel, [(split, folder / "part.parquet")]).tasks
     expected = sum(file.rows for file in files)
-    if numbers_of[_ROWS] != expected:
+    if again.rows != expected:
         remove_all(folder)
         raise StoreError(
-            f"table {table.root}: {expected} rows were to be written again and {numbers_of[_ROWS]} were; nothing was "
+            f"table {table.root}: {expected} rows were to be written again and {again.rows} were; nothing was "
             "changed, and this is a fault of latecomer's"
         )
-    table.rearrange(parquet_files(folder), files)
-    return numbers_of
-
-
-def _filled(
-    rows: DataFrame, store: Store, source: str, columns: Mapping[str, str]
-) -> tuple[DataFrame, Column, Column]:
-    """Rows with some columns of a source in their places; whether a row has got one, and whether one was not read."""
-    layout, view = store.layout, store.pipeline.views[source]
-    named = {view.source_name(column): kind for column, kind in columns.items()}
-    kept = F.col(quoted(layout.unknown_fields))
-    if source:
-        kept = F.when(F.col(quoted(layout.view[SOURCE])) == source, kept)
-    marks = [name for name in rows.columns if name not in layout.stored]
-    packed = rows.select(
-        F.struct(*map(quoted, layout.stored)).alias(WHOLE_EVENT),
-        F.coalesce(kept, F.lit("{}")).cast("binary").alias(RECORD),
-        *marks,
-    )
-    decoded, missed = _decoded(packed, view, named)
-    values = {
-        layout.view[column]: payload_value(view.source_name(column), kind, layout.types[column])
-        for column, kind in columns.items()
-    }
-    places = {stored: F.col(f"{WHOLE_EVENT}.{quoted(stored)}") for stored in layout.stored}
-    had = {layout.view[column] for column in columns if column in _columns_before(store)[source]}
-    got, lost = f"{PRIVATE}got_{source}", f"{PRIVATE}lost_{source}"
-    any_of_them = []
-    for stored, value in values.items():
-        if stored in had:  # a list that was kept whole, with all fields of its objects
-            value = F.when(~missed, value)
-            any_of_them.append(value.isNotNull())
-            places[stored] = F.coalesce(value, places[stored])
-        else:
-            places[stored] = F.coalesce(places[stored], value)
-            any_of_them.append(places[stored].isNotNull())
-    found = decoded.select(
-        *(place.alias(stored) for stored, place in places.items()),
-        *marks,
-        missed.alias(lost),
-        reduce(or_, any_of_them).alias(got),
-    )
-    return found, F.col(got), F.col(lost)
-
-
-def _decoded(rows: DataFrame, view: Pipeline, named: Mapping[str, str]) -> tuple[DataFrame, Column]:
-    """The columns of what was kept, by the rules of the source's own text; and whether a row has one that does not
-    follow them."""
-    if view.source.files is None or view.format != "csv":
-        return JsonRecords().decoded(rows, named), F.col(CORRUPT).isNotNull()
-    texts = JsonRecords().decoded(rows, dict.fromkeys(named, "string"))
-    others = [name for name in texts.columns if name not in named]
-    texts = texts.select(F.struct(*map(quoted, named)).alias(_TEXTS), *others)
-    written = F.to_csv(_TEXTS, {"sep": ",", "escape": '"', "quoteAll": "true"})
-    parsed = texts.withColumn(
-        _PARSED, F.from_csv(written, ddl({**decimals_as_text(named), CORRUPT: "string"}), _CSV)
-    )
-    values = {name: f"{_PARSED}.{quoted(name)}" for name in named} | numbers(named, f"{_PARSED}.")
-    found = parsed.select(
-        *(
-            F.when(F.col(f"{_TEXTS}.{quoted(name)}").isNotNull(), F.expr(sql)).alias(name)
-            for name, sql in values.items()
-        ),
-        *others,
-        _TEXTS,
-    )
-    missed = F.lit(False)
-    for name in named:
-        missed |= F.col(f"{_TEXTS}.{quoted(name)}").isNotNull() & F.col(quoted(name)).isNull()
-    return found, missed
+    table.rearrange([again.file], files)
+    return again

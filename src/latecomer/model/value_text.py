@@ -67,19 +67,20 @@ def row_json(values: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
     >>> row_json({"at": datetime(2026, 1, 5, tzinfo=UTC), "n": None}, {"at": "timestamp", "n": "int"})
     '{"at":"2026-01-05T00:00:00.000Z","n":null}'
     """
-    fields = (f"{json_text(name)}:{_as_json(value, kinds[name])}" for name, value in values.items())
+    fields = (f"{json_text(name)}:{value_json(value, kinds[name])}" for name, value in values.items())
     return "{" + ",".join(fields) + "}"
 
 
-def _as_json(value: Any, kind: str) -> str:
+def value_json(value: Any, kind: str) -> str:
+    """A value as `to_json` writes it."""
     if value is None:
         return "null"
     match types.nested_type(kind):
         case "array", {"element": element}:
-            return "[" + ",".join(_as_json(each, element) for each in value) + "]"
+            return "[" + ",".join(value_json(each, element) for each in value) + "]"
         case "map", {"value": held}:
             pairs = value.items() if isinstance(value, Mapping) else value
-            return "{" + ",".join(f"{json_text(name)}:{_as_json(each, held)}" for name, each in pairs) + "}"
+            return "{" + ",".join(f"{json_text(name)}:{value_json(each, held)}" for name, each in pairs) + "}"
         case "struct", fields:
             return row_json({name: value[name] for name in fields}, fields)
     match value:

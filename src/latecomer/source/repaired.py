@@ -2,45 +2,43 @@
 
 Each record is decoded by the decoder of its own form: JSON, a line of CSV under the header of its file, or what a
 decoder of the user's reads. A column that the fix makes anew is not decoded, so that it does not matter what is wrong
-with it.
+with it. What the fix says is SQL: Spark applies it to the texts of the columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypeVar
+from functools import cached_property
+from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.encodings import UTF8
-from latecomer.config.own import Decoder
 from latecomer.config.registered import Registered
 from latecomer.config.registered_json import RegisteredJson
-from latecomer.config.sources import UnknownFields
-from latecomer.decode import json_rules, lines
-from latecomer.decode.base import PERMISSIVE, RecordDecoder
-from latecomer.decode.choose import record_decoder
-from latecomer.decode.columns import CORRUPT, EXTRA, INVALID, KEPT, RECORD, SCHEMA_ID
+from latecomer.decode.base import RecordDecoder
+from latecomer.decode.choose import framed_decoder, record_decoder
+from latecomer.decode.columns import CORRUPT, INVALID, KEPT, RECORD, SCHEMA_ID
+from latecomer.decode.csv_rows import CsvLines
 from latecomer.decode.decimals import number
 from latecomer.decode.json import JsonRecords
 from latecomer.decode.nested import list_of
 from latecomer.decode.own import OwnRecords
-from latecomer.decode.retrying import patiently
+from latecomer.decode.text_lines import Lines
 from latecomer.errors import StoreError
+from latecomer.model.arrays import flat
 from latecomer.model.types import is_decimal, is_nested
-from latecomer.source.base import Letters, Rows, Slice, Source
+from latecomer.model.value_text import value_json, value_text
+from latecomer.source.base import Chunk, Clock, Slice, Source, Split
 from latecomer.source.columns import (
-    BROKEN,
     FIRST_ARRIVAL,
     FOLDERS,
     FORM,
-    FULL_ORIGIN,
     GIVEN_TIME,
     LANDED,
     MISFIT,
@@ -48,15 +46,18 @@ from latecomer.source.columns import (
     ORIGIN,
     PARTITION,
     POSITION,
-    READ,
 )
 from latecomer.source.fixes import Fix
 from latecomer.source.letters import RecordLetters
-from latecomer.store.files import Location, url
+from latecomer.source.staging import StagedSplit, Staging, staged_rows
+from latecomer.store.files import Location, read_table, url, write_table
+from latecomer.store.layout import source_type
 from latecomer.store.repairs import Repair
-from latecomer.store.sql import ddl, quoted
+from latecomer.store.sql import quoted
 
-_TYPED, _RAW, _TEXTS = f"{PRIVATE}typed", f"{PRIVATE}raw_record", f"{PRIVATE}decoded_texts"
+_TYPED, _TEXT = f"{PRIVATE}typed_", f"{PRIVATE}decoded_text_"
+"""Before the name of a column: as it was decoded, and its text."""
+_RAW = f"{PRIVATE}raw_record"
 
 LETTERS = pa.schema(
     [
@@ -71,8 +72,7 @@ LETTERS = pa.schema(
     ]
 )
 """The records of a slice, in a Parquet file."""
-
-_Written = TypeVar("_Written")
+_CARRIED = (NUMBER, ORIGIN, POSITION, PARTITION, FIRST_ARRIVAL, FOLDERS)
 
 
 @dataclass(frozen=True)
@@ -119,108 +119,121 @@ class RepairedSource(Source):
     """The records of dead letters, with a fix."""
 
     fix: Fix
-    settings: ClassVar[Mapping[str, str]] = MappingProxyType({**lines.SETTINGS, **json_rules.SETTINGS})
 
-    def letters(self, piece: Slice) -> Letters:
-        return RecordLetters(self.pipeline, self.read_columns)
-
-    def read(self, spark: SparkSession, piece: Slice, write: Callable[[Rows], _Written]) -> _Written:
-        return patiently(lambda: write(self.rows(spark, piece)))
-
-    def rows(self, spark: SparkSession, piece: Slice) -> Rows:
-        """The rows: the source's columns as the fix makes them, and where each row stands."""
+    def splits(self, piece: Slice, staging: Staging) -> Sequence[Split]:
+        """The rows as the fix makes them: computed once, and staged."""
         if not isinstance(piece, RepairSlice):
             raise TypeError(f"a {type(piece).__name__} has no dead letters")
-        found = spark.read.schema(ddl(_SPARK)).parquet(url(piece.letters)).withColumn(_RAW, F.col(RECORD))
-        counts, parts = [], []
+        letters = read_table(piece.letters)
+        found: list[StagedSplit] = []
         for nth, form in enumerate(piece.forms or [JSON]):
-            counts.append(Observation())
-            records = found.where(F.col(FORM) == nth)
-            if form.kind == "own":
-                self.decoder.learn(records, wait=False)
-            records = records.observe(counts[-1], F.count(F.lit(1)).alias(READ))
-            parts.append(self._fixed(self._decoded(records, form), piece))
-        return Rows(reduce(lambda left, right: left.unionByName(right), parts), counts)
+            records = letters.filter(pc.equal(letters.column(FORM), nth))
+            if records.num_rows:
+                found += staging.staged(
+                    self._fixed(self._decoded(records, form, staging), piece), piece.newest
+                )
+        return found
 
-    def _decoded(self, records: DataFrame, form: Form) -> DataFrame:
-        """Each record with its columns in their own types, as one struct, and as texts, as another."""
+    def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
+        kinds = {name: source_type(kind) for name, kind in self.columns.items()}
+        letters = RecordLetters(self.pipeline, self.read_columns)
+        for split in splits:
+            if isinstance(split, StagedSplit):
+                for rows in staged_rows(split, kinds):
+                    landed = pa.array(np.full(rows.num_rows, split.newest, np.int64))
+                    yield Chunk(rows.append_column(LANDED, landed), Clock.READ, letters)
+
+    def _decoded(self, records: pa.Table, form: Form, staging: Staging) -> DataFrame:
+        """Each record with its columns in their own types, and as texts, under private names."""
         strict = {
             name: kind
             for name, kind in self.read_columns.items()
             if form.kind == "own" or name not in self._anew
         }
+        if form.kind == "own" and isinstance(self.decoder, OwnRecords):
+            return self._decoded_by_spark(records, self.decoder, strict, staging)
+        values = flat(records.column(RECORD)).to_pylist()
         match form.kind:
             case "json":
-                decoded = JsonRecords(self._unknown, self.read_columns).decoded(records, strict)
-                texts = F.from_json(
-                    F.col(_RAW).cast("string"), ddl(dict.fromkeys(self.read_columns, "string")), {}
+                decoded = JsonRecords(self.pipeline.source.unknown_fields, self.read_columns).decode(
+                    values, strict
                 )
+                texts = JsonRecords().decode(values, dict.fromkeys(self.read_columns, "string"))
             case "csv":
-                decoded, texts = self._csv(records, form.header, strict)
+                decoded, texts = (self._csv(values, form.header, each) for each in (strict, None))
             case "own":
-                decoded = self.decoder.decoded(records, strict)
-                texts = F.struct(
-                    *(
-                        F.to_json(quoted(name)).alias(name)
-                        if is_nested(kind)
-                        else F.col(quoted(name)).cast("string").alias(name)
-                        for name, kind in strict.items()
-                    )
-                )
-        typed = F.struct(*(F.col(quoted(name)).alias(name) for name in strict)) if strict else F.lit(None)
-        # A letter that is told as JSON does not say what it was written with.
-        number = F.col(SCHEMA_ID) if SCHEMA_ID in decoded.columns else F.lit(None).cast("int")
-        numbered = [number.alias(SCHEMA_ID)] if self._has_ids else []
-        kept = F.col(KEPT) if KEPT in decoded.columns else F.lit(None).cast("string")
-        unknown = [kept.alias(KEPT)] if self.looks_for_unknown else []
-        invalid = F.col(INVALID) if INVALID in decoded.columns else F.lit(False)
-        checked = [invalid.alias(INVALID)] if self._is_checked else []
+                decoded = self._framed(values, strict)
+                texts = _as_texts(decoded, strict)
+        return _staged_frame(self._prepared(records, decoded, texts, strict), staging)
+
+    def _prepared(
+        self, records: pa.Table, decoded: pa.Table, texts: pa.Table, strict: Mapping[str, str]
+    ) -> pa.Table:
+        count = records.num_rows
+        columns = {name: records.column(name) for name in _CARRIED}
+        columns[_RAW] = records.column(RECORD)
+        columns[CORRUPT] = decoded.column(CORRUPT)
+        for name in self.read_columns:
+            there = name in texts.column_names
+            columns[_TEXT + name] = texts.column(name) if there else pa.nulls(count, pa.string())
+        columns |= {_TYPED + name: decoded.column(name) for name in strict}
+        for name, kind in self._noted.items():
+            there = name in decoded.column_names
+            columns[name] = decoded.column(name) if there else pa.nulls(count, kind)
+        return pa.table(columns)
+
+    def _decoded_by_spark(
+        self, records: pa.Table, decoder: OwnRecords, strict: Mapping[str, str], staging: Staging
+    ) -> DataFrame:
+        found = _staged_frame(records.append_column(_RAW, records.column(RECORD)), staging)
+        decoded = decoder.decoded(found, strict)
+        noted = {name: F.lit(None).cast(_SPARK[name]) for name in self._noted}
         return decoded.select(
-            *_CARRIED, CORRUPT, typed.alias(_TYPED), texts.alias(_TEXTS), *numbered, *unknown, *checked
+            *_CARRIED,
+            _RAW,
+            F.col(CORRUPT).cast("binary").alias(CORRUPT),
+            *(F.col(quoted(name)).alias(_TYPED + name) for name in strict),
+            *(
+                (F.to_json(quoted(name)) if is_nested(kind) else F.col(quoted(name)).cast("string")).alias(
+                    _TEXT + name
+                )
+                for name, kind in strict.items()
+            ),
+            *(value.alias(name) for name, value in noted.items()),
         )
 
     @property
-    def _unknown(self) -> UnknownFields:
-        return self.pipeline.source.unknown_fields
+    def _noted(self) -> dict[str, pa.DataType]:
+        """What a decoder may say of a record besides."""
+        ids = {SCHEMA_ID: pa.int32()} if self._has_ids else {}
+        kept = {KEPT: pa.string()} if self.looks_for_unknown else {}
+        checked = {INVALID: pa.bool_()} if isinstance(self.pipeline.format, RegisteredJson) else {}
+        return {**ids, **kept, **checked}
 
     @cached_property
     def decoder(self) -> RecordDecoder:
         """The decoder of records that are neither JSON nor CSV."""
-        own = self.pipeline.format
-        if isinstance(own, Registered):
-            return record_decoder(self.pipeline)
-        assert isinstance(own, Decoder)  # noqa: S101
-        return OwnRecords(own)
+        return record_decoder(self.pipeline)
 
     @property
     def _has_ids(self) -> bool:
         return isinstance(self.pipeline.format, Registered) and self.pipeline.source.has_records
 
-    @property
-    def _is_checked(self) -> bool:
-        return isinstance(self.pipeline.format, RegisteredJson)
+    def _framed(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
+        """Records that name their schema; those of which nothing is known anywhere are corrupt."""
+        decoder = framed_decoder(self.pipeline)
+        decoder.know(decoder.in_tasks().unknown_ids(records), wait=False)
+        return decoder.decode(records, columns)
 
     def _csv(
-        self, records: DataFrame, header: Sequence[str], strict: Mapping[str, str]
-    ) -> tuple[DataFrame, Column]:
-        options = {**PERMISSIVE, "sep": self.pipeline.files.delimiter, "escape": '"'}
-        names = [name if name in self.read_columns else f"{EXTRA}{nth}" for nth, name in enumerate(header)]
-        layout = {name: strict.get(name, "string") for name in names}
-        extra = {column: name for column, name in zip(names, header, strict=True) if column != name}
-        decoded = lines.csv_records(
-            lines.as_lines(records), UTF8, layout, options, header=False, unknown=self._unknown, extra=extra
-        )
-        missing = [F.lit(None).cast(kind).alias(n) for n, kind in strict.items() if n not in layout]
-        texts = F.from_csv(
-            F.col(_RAW).cast("string"), ddl(dict.fromkeys(names, "string")), {**options, "mode": "PERMISSIVE"}
-        )
-        both = F.struct(
-            *(
-                (texts[name] if name in layout else F.lit(None).cast("string")).alias(name)
-                for name in self.read_columns
-            )
-        )
-        return decoded.select("*", *missing), both
+        self, records: Sequence[bytes], header: Sequence[str], strict: Mapping[str, str] | None
+    ) -> pa.Table:
+        """Lines of CSV: in the types that are asked for, or else as texts."""
+        kinds = dict.fromkeys(self.read_columns, "string") if strict is None else dict(strict)
+        unknown = "ignore" if strict is None else self.pipeline.source.unknown_fields
+        lines = CsvLines(header, kinds, self.pipeline.files.delimiter, unknown)
+        found = [lines.read(Lines.of_records([record])) for record in records]  # a blank line would be none
+        return pa.concat_tables(found, promote_options="default")
 
     @cached_property
     def _anew(self) -> set[str]:
@@ -231,37 +244,28 @@ class RepairedSource(Source):
     def _fixed(self, rows: DataFrame, piece: RepairSlice) -> DataFrame:
         """The columns of the pipeline, with the fix applied."""
         named = self.pipeline.source_name
+        others = [name for name in rows.columns if not name.startswith(_TEXT)]
         seen = rows.select(
             *(
-                F.coalesce(
-                    F.col(f"{_TEXTS}.{quoted(named(column))}"), self._of_folder(column, "string")
-                ).alias(column)
+                F.coalesce(F.col(quoted(_TEXT + named(column))), self._of_folder(column, "string")).alias(
+                    column
+                )
                 for column in self.columns
             ),
-            *_CARRIED,
-            CORRUPT,
-            _TYPED,
-            *([SCHEMA_ID] if self._has_ids else []),
-            *([KEPT] if self.looks_for_unknown else []),
-            *([INVALID] if self._is_checked else []),
+            *map(quoted, others),
         )
         misfit = self.fix.misfit(self.pipeline, self.columns, seen)
         return seen.select(
             *(self._value(column, kind).alias(column) for column, kind in self.columns.items()),
-            F.coalesce(CORRUPT, F.when(misfit.isNotNull(), F.col(_RAW).cast("string"))).alias(CORRUPT),
-            F.lit(None).cast("string").alias(BROKEN),
+            F.coalesce(CORRUPT, F.when(misfit.isNotNull(), F.col(_RAW))).alias(CORRUPT),
             ORIGIN,
-            F.col(ORIGIN).alias(FULL_ORIGIN),
             POSITION,
             PARTITION,
             FIRST_ARRIVAL,
-            F.timestamp_micros(F.lit(piece.newest)).alias(LANDED),
             self.fix.time(self.pipeline, seen).alias(GIVEN_TIME),
             NUMBER,
             misfit.alias(MISFIT),
-            *([SCHEMA_ID] if self._has_ids else []),
-            *([KEPT] if self.looks_for_unknown else []),
-            *([INVALID] if self._is_checked else []),
+            *self._noted,
         )
 
     def _value(self, column: str, kind: str) -> Column:
@@ -274,7 +278,7 @@ class RepairedSource(Source):
             return F.expr(
                 number(f"trim({text})", kind) if is_decimal(kind) else f"try_cast({text} as {kind})"
             )
-        typed = F.col(f"{_TYPED}.{quoted(self.pipeline.source_name(column))}")
+        typed = F.col(quoted(_TYPED + self.pipeline.source_name(column)))
         return typed if is_nested(kind) else F.coalesce(typed, self._of_folder(column, kind))
 
     def _of_folder(self, column: str, kind: str) -> Column:
@@ -288,14 +292,18 @@ class RepairedSource(Source):
         return text.try_cast(kind)
 
 
-_SPARK = {
-    NUMBER: "bigint",
-    ORIGIN: "string",
-    POSITION: "bigint",
-    PARTITION: "string",
-    FIRST_ARRIVAL: "timestamp",
-    FORM: "int",
-    FOLDERS: "map<string,string>",
-    RECORD: "binary",
-}
-_CARRIED = (NUMBER, ORIGIN, POSITION, PARTITION, FIRST_ARRIVAL, FOLDERS, _RAW)
+def _staged_frame(rows: pa.Table, staging: Staging) -> DataFrame:
+    return staging.spark.read.parquet(url(write_table(rows, staging.new_file())))
+
+
+def _as_texts(decoded: pa.Table, columns: Mapping[str, str]) -> pa.Table:
+    """Columns as texts: as Spark casts them, lists and maps as JSON."""
+    made = {}
+    for name, kind in columns.items():
+        text = value_json if is_nested(kind) else value_text
+        values = decoded.column(name).to_pylist(maps_as_pydicts="lossy")
+        made[name] = pa.array([None if each is None else text(each, kind) for each in values], pa.string())
+    return pa.table(made)
+
+
+_SPARK = {SCHEMA_ID: "int", KEPT: "string", INVALID: "boolean"}

@@ -68,6 +68,10 @@ class Staging:
             StagedSplit(file, size(file), newest) for file in parquet_files(place) if footer(file).num_rows
         ]
 
+    def new_file(self) -> Location:
+        """Where a file may be written that is needed meanwhile."""
+        return self.folder / f"{new_token()}.parquet"
+
     def records(self, source: Recorded, splits: Sequence[Split]) -> DataFrame | None:
         """The records of splits, to Spark; None where there are none."""
         place = self.folder / new_token()

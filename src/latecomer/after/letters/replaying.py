@@ -28,6 +28,7 @@ from latecomer.decode.detail import UNREADABLE, Explainer
 from latecomer.errors import NoStore, PipelineError, StoreInUse
 from latecomer.log.columns import RAW, REASON
 from latecomer.log.events import EventLog
+from latecomer.log.measures import amounts_of_letter
 from latecomer.log.repairs import RepairLog
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
@@ -265,12 +266,12 @@ class _Trial:
         piece = RepairSlice(self.arrival, letters, self.records.forms, source=self.source)
         forms = dict(zip(rows[NUMBER].to_pylist(), rows[FORM].to_pylist(), strict=True))
         explain = _explainers(self.store, self.source, self.records.forms)
+        for number in forms:
+            outcome[number] = None
         for row in self.log.tried(piece, timeline).to_pylist():
             number, reason = row[NUMBER], row[REASON]
-            outcome[number] = None
-            if reason is not None:
-                detail = row[MISFIT] or explain[forms[number]](reason, bytes(row[RAW]))
-                outcome[number] = reason, detail
+            detail = row[MISFIT] or explain[forms[number]](reason, bytes(row[RAW]))
+            outcome[number] = reason, detail
         return outcome
 
     def _rows(self, batch: int) -> pa.Table:
@@ -301,12 +302,15 @@ class _Trial:
         """What the ledger has read out of each letter."""
         if not self.store.measures():
             return {}
-        raw = self.picked.letters.select(["raw", "source_partition"])
-        numbered = raw.append_column(NUMBER, pa.array(range(raw.num_rows), pa.int64()))
-        measured = self.log.measured(write_table(numbered, self.folder / "raw.parquet"))
+        measures = list(self.store.measures())
+        letters = self.picked.letters
+        rows = zip(letters["raw"].to_pylist(), letters["source_partition"].to_pylist(), strict=True)
         return {
-            row[NUMBER]: [{"unit": unit, "amount": row[unit]} for unit in self.store.measures()]
-            for row in measured.to_pylist()
+            number: [
+                {"unit": unit, "amount": amount}
+                for unit, amount in amounts_of_letter(*row, self.store.pipeline, measures).items()
+            ]
+            for number, row in enumerate(rows)
         }
 
 
