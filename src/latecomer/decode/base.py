@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, DataFrameReader
 
 from latecomer.decode.columns import CORRUPT
 from latecomer.decode.files import SourceFile
@@ -18,7 +19,10 @@ from latecomer.decode.limits import LongLine
 from latecomer.fast import Declined
 from latecomer.store.sql import quoted
 
-NewReader = Callable[[], DataFrameReader]
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, DataFrameReader
+
+NewReader: TypeAlias = "Callable[[], DataFrameReader]"
 """Makes a reader: whatever is set on one stays set on it."""
 PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
@@ -32,12 +36,17 @@ def other_columns(found: Mapping[str, str], wanted: Mapping[str, str]) -> Iterat
 
 
 class RecordDecoder(ABC):
-    """Decodes records one by one."""
+    """Decodes records, in a task: it can be pickled."""
 
-    @abstractmethod
+    def decode(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
+        """One row a record, in their order: the columns, and CORRUPT; KEPT, INVALID and SCHEMA_ID where the decoder
+        knows them."""
+        raise NotImplementedError
+
     def decoded(self, records: DataFrame, columns: Mapping[str, str]) -> DataFrame:
         """The columns instead of RECORD, and CORRUPT; SCHEMA_ID where a record says it; whatever else the records have
         stays."""
+        raise NotImplementedError
 
     def unknown(self, record: Column) -> Column | None:
         """Whether something has to be learned before a record can be decoded; None if that is never so."""
@@ -68,16 +77,34 @@ class RecordDecoder(ABC):
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
+class FileSplit:
+    """A part of a file that one task reads. What is counted, its decoder says."""
+
+    file: SourceFile
+    start: int = 0
+    end: int | None = None
+
+
 class FileDecoder(ABC):
     """Decodes whole files of one format."""
+
+    def splits(self, file: SourceFile, size: int) -> list[FileSplit]:
+        """The parts of a file, in its order: of so many bytes, about."""
+        return [FileSplit(file)]
+
+    def decode(self, split: FileSplit) -> Iterator[pa.Table]:
+        """The rows of a part, a chunk at a time: the columns, CORRUPT and POSITION; KEPT where unknown fields are
+        looked for. `DamagedFile` where the file cannot be read to the end: then none of its rows counts."""
+        raise NotImplementedError
 
     @abstractmethod
     def misfit(self, file: SourceFile) -> str | None:
         """Why Spark could not read a file, as far as that can be seen before it tries."""
 
-    @abstractmethod
     def parts(self, reader: NewReader, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
         """The rows of files: the source's columns and CORRUPT. With `by_line` the bytes of every row are at hand."""
+        raise NotImplementedError
 
     def doubt(self, part: DataFrame) -> Column | None:
         """Whether the bytes of a row are needed after all, which Spark's readers do not keep."""
