@@ -1,8 +1,8 @@
 """Avro records of one writer, all at once: field by field, side by side in one buffer.
 
 `Cursor` knows where in each record the next field begins. A record in which something is not plain is marked as `odd`,
-and its values here mean nothing: `avro_data.py` reads it by itself. Schemas with lists, maps and unions of several types
-are `RowByRow` as a whole.
+and its values here mean nothing: `avro_data.py` reads it by itself. Schemas with lists, maps and unions of several
+types are `RowByRow` as a whole.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from latecomer.decode.frames import Numbers, words_of
 from latecomer.decode.columns import arrow_kind
+from latecomer.decode.frames import Numbers, words_of
 from latecomer.model.avro import Reading, Schema, Value, logical_type, schema_of
 from latecomer.model.avro.bounds import deepest_of
 from latecomer.model.avro.reading import MARK
@@ -394,5 +394,3 @@ def _integers(cursor: Cursor, numbers: Numbers, target: Primitive, value: Value)
         cursor.mark(beyond)
         numbers = np.where(beyond, 0, numbers) * 1000
     return pa.array(numbers).cast(wanted)
-
-

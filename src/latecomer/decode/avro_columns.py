@@ -80,7 +80,8 @@ class AvroColumns:
     def written_shapes(self) -> dict[str, Shape]:
         """Of the columns as they were written."""
         return {
-            name: self._written_shape(self.reading.values.get(name), kind) for name, kind in self.columns.items()
+            name: self._written_shape(self.reading.values.get(name), kind)
+            for name, kind in self.columns.items()
         }
 
     def _written_shape(self, value: Value | None, kind: str) -> Shape:

@@ -76,10 +76,10 @@ class Cursor:
     def __init__(self, data: bytes, at: int = 0) -> None:
         self.data, self.at, self.end = data, at, len(data)
 
-    def long(self) -> int:
+    def read_long(self) -> int:
         return self._number(10, 0xFFFFFFFFFFFFFFFF)
 
-    def int(self) -> int:
+    def read_int(self) -> int:
         return self._number(5, 0xFFFFFFFF)
 
     def _number(self, most: int, mask: int) -> int:
@@ -105,7 +105,7 @@ class Cursor:
 
     def sized(self) -> bytes:
         """The bytes of a text, as many as are said before it."""
-        size = self.long()
+        size = self.read_long()
         if size > LONGEST:
             raise Damaged
         return self.take(size)
@@ -114,10 +114,10 @@ class Cursor:
         """Once for each item of a list or a map, which come in blocks. The size of a block is for those who pass over
         it."""
         held = 0
-        while count := self.long():
+        while count := self.read_long():
             if count < 0:
                 count = -count
-                self.long()
+                self.read_long()
             held += count
             if held > MOST_ITEMS:
                 raise Damaged
@@ -297,7 +297,7 @@ def _too_deep(_: Cursor) -> Any:
 
 def _chosen(reads: Sequence[Read]) -> Read:
     def chosen(cursor: Cursor) -> Any:
-        nth = cursor.int()
+        nth = cursor.read_int()
         if not 0 <= nth < len(reads):
             raise Damaged
         return reads[nth](cursor)
@@ -306,7 +306,7 @@ def _chosen(reads: Sequence[Read]) -> Read:
 
 
 def _members(branches: Sequence[Defined]) -> list[int] | None:
-    """The branches of a union that are fields of an object once they are read; None where the value stands for itself."""
+    """The branches of a union that are fields of an object once they are read; None where a value stands for itself."""
     others = [nth for nth, each in enumerate(branches) if each.kind != "null"]
     if len(others) == 1 or (len(others) == 2 and {branches[nth].kind for nth in others} in _WIDER):
         return None
@@ -385,8 +385,8 @@ def _fixed(size: int) -> Read:
 _OWN: dict[str, Read] = {
     "null": _null,
     "boolean": _boolean,
-    "int": Cursor.int,
-    "long": Cursor.long,
+    "int": Cursor.read_int,
+    "long": Cursor.read_long,
     "float": _float,
     "double": _double,
     "bytes": Cursor.sized,
@@ -414,7 +414,7 @@ def _enum(source: Enum, target: Enum) -> Read:
     symbols = [each if each in known else target.default for each in source.symbols]
 
     def symbol(cursor: Cursor) -> str:
-        nth = cursor.int()
+        nth = cursor.read_int()
         found = symbols[nth] if 0 <= nth < len(symbols) else None
         if found is None:
             raise Damaged
@@ -478,9 +478,9 @@ class Passing:
                 if kind == _SKIP:
                     cursor.take(of)
                 elif kind == _NUMBER:
-                    cursor.int() if of == "int" else cursor.long()
+                    cursor.read_int() if of == "int" else cursor.read_long()
                 elif kind == _SIZED:
-                    cursor.take(cursor.long())
+                    cursor.take(cursor.read_long())
                 elif kind == _LEAVE:
                     depth -= 1
                 else:
@@ -499,16 +499,16 @@ class Passing:
         if kind == _NAMED:
             return [iter(self._record(of))]
         if kind == _UNION:
-            nth = cursor.int()
+            nth = cursor.read_int()
             if not 0 <= nth < len(of):
                 raise Damaged
             return [iter(of[nth])]
-        count = cursor.long()
+        count = cursor.read_long()
         if not count:
             return []
         rest = iter(((kind, of),))
         if count < 0:  # the size of the items follows
-            cursor.take(cursor.long())
+            cursor.take(cursor.read_long())
             return [rest]
         if of and count > cursor.end - cursor.at:  # an item has a byte at least
             raise Damaged

@@ -10,6 +10,8 @@ from latecomer.store.layout import arrow_type
 
 RECORD = PolledSource.RECORD
 """The bytes of a record that is to be decoded, binary."""
+POSITION = PolledSource.POSITION
+"""Which row of its file it is, bigint."""
 CORRUPT = f"{PRIVATE}corrupt"
 """The bytes of a record that could not be decoded; null for all others."""
 KEPT = f"{PRIVATE}kept"

@@ -1,7 +1,7 @@
 """Records in Confluent's framing, decoded in a task: which schema each was written with, and all of one writer at once.
 
-A task knows the schemas that the driver has learned (`framing.py`), and asks nobody. It says which ids it does not know,
-and the batch is read again once they are.
+A task knows the schemas that the driver has learned (`framing.py`), and asks nobody. It says which ids it does not
+know, and the batch is read again once they are.
 """
 
 from __future__ import annotations
@@ -142,7 +142,9 @@ class FramedDecoder(RecordDecoder):
             corrupt[rows], ids[rows] = each.corrupt, number
             if each.invalid is not None:
                 invalid[rows] = each.invalid
-        kept = [pa.nulls(len(each.corrupt), pa.string()) if each.kept is None else each.kept for each in found]
+        kept = [
+            pa.nulls(len(each.corrupt), pa.string()) if each.kept is None else each.kept for each in found
+        ]
         whole = pa.concat_tables([each.columns for each in found]) if found else _no_rows(columns)
         rows = whole.take(back)
         others: dict[str, pa.Array] = {}

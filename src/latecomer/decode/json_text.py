@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite, isnan
@@ -194,10 +194,11 @@ def _number(text: str) -> str:
 def double_text(value: float) -> str:
     """A double as Java writes it, with the fewest digits that mean it.
 
-    >>> double_text(0.001), double_text(1e7), double_text(-0.00012), double_text(123.0), double_text(float("-inf"))
-    ('0.001', '1.0E7', '-1.2E-4', '123.0', '-Infinity')
+    >>> double_text(0.001), double_text(1e7), double_text(-0.00012), double_text(5e-324), double_text(float("-inf"))
+    ('0.001', '1.0E7', '-1.2E-4', '4.9E-324', '-Infinity')
     """
-    return _java(value, repr(abs(value)))
+    two = f"{abs(value):.1e}"  # Java has two digits at least, and so it chooses the nearest of these
+    return _java(value, two if float(two) == abs(value) else repr(abs(value)))
 
 
 def float_text(value: float) -> str:
@@ -287,5 +288,3 @@ def misread_text(columns: Mapping[str, Shape], row: Mapping[str, Any]) -> bytes:
 def refused_text(columns: Mapping[str, Shape], row: Mapping[str, Any]) -> bytes:
     """A row as JSON for people."""
     return JsonText(digits=3, nulls=True).of(struct_of(columns))(row).encode()
-
-
