@@ -31,7 +31,7 @@ _UNBOUNDED = (".deflate", ".lz4", ".snappy", ".zst")
 """What Spark would unpack by itself, without a limit."""
 _MARK = b"\xef\xbb\xbf"
 _ENDS = {"utf-16le": (b"\n\0",), "utf-16be": (b"\0\n",)}
-_PLAIN_ENDS = (b"\n", b"\r")
+PLAIN_ENDS = (b"\n", b"\r")
 _RUNS_ON = re.compile(rb'\}[ \t]*+[^\s,\]\}"\\]')
 """What never follows an object, unless in a text."""
 
@@ -59,7 +59,7 @@ class Limits:
         if file.suffix in _UNBOUNDED:
             raise DamagedFile(f"files compressed as {file.suffix} are not read; use .gz or .bz2")
         with damage_found("text"):
-            lines = self._found(file, _ENDS.get(encoding, _PLAIN_ENDS))
+            lines = self._found(file, line_ends(encoding))
             found = tuple(islice(lines, MOST_FOUND + 1))
         if len(found) > MOST_FOUND:
             raise DamagedFile(
@@ -180,12 +180,12 @@ class _Text:
 
     def _is_split(self, place: int) -> bool:
         """Whether a place is between the two bytes of one line end."""
-        return self.ends == _PLAIN_ENDS and self.read(place - 1, 2) == b"\r\n"
+        return self.ends == PLAIN_ENDS and self.read(place - 1, 2) == b"\r\n"
 
 
 def _chunks(pieces: Iterator[bytes], ends: Ends) -> Iterator[bytes]:
     """The pieces, put together so that a byte order mark is in the first, and no line end in two of them."""
-    goes_on = b"\r" if ends == _PLAIN_ENDS else ends[0][:1]
+    goes_on = b"\r" if ends == PLAIN_ENDS else ends[0][:1]
     held, is_first = b"", True
     for piece in filter(None, pieces):
         chunk = held + piece
@@ -214,6 +214,16 @@ def _unpacked(read: Callable[[int], bytes], suffix: str, most: int) -> Iterator[
     """What a compressed file holds, at most so many bytes at a time."""
     unpack = _gunzipped if suffix == ".gz" else _bunzipped
     yield from unpack(read, most)
+
+
+def unpacked(read: Callable[[int], bytes], suffix: str) -> Iterator[bytes]:
+    """What a compressed file holds, a MiB at a time."""
+    return _unpacked(read, suffix, _CHUNK)
+
+
+def line_ends(encoding: str) -> Ends:
+    """What a line ends with."""
+    return _ENDS.get(encoding, PLAIN_ENDS)
 
 
 def _gunzipped(read: Callable[[int], bytes], most: int) -> Iterator[bytes]:

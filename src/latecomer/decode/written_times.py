@@ -1,0 +1,174 @@
+"""Days and moments as they are written in text: what a `date`, `timestamp` or `timestamp_ntz` column takes, one at a time.
+
+Columns of them are read by Arrow (`arrow_text.py`); here is what is written in a way that is not the usual one. The
+forms are those of Spark's casts: parts of one digit or two, a year alone, offsets and names of zones.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from latecomer.model.zones import is_zone
+
+_BLANK = "".join(map(chr, range(0x21))) + "\x7f"
+_DATE = re.compile(r"([+-]?)([0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?", re.DOTALL)
+_MOMENT = re.compile(
+    r"([+-]?)([0-9]{4,6})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
+    r"(?:[ T]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?([^0-9].*)?)?)?)?)?)?",
+    re.DOTALL,
+)
+_OFFSET = re.compile(r"([+-])(?:([0-9])|([0-9]{2})(?:(:?)([0-5][0-9])(?:\4([0-5][0-9]))?)?)")
+_ONE_DIGIT_HOUR, _ONE_DIGIT_MINUTE = re.compile(r"([+-])([0-9]):"), re.compile(r"([+-][0-9]{2}):([0-9])$")
+_REGION = re.compile(r"[A-Za-z][A-Za-z0-9~/._+-]+")
+_FARTHEST = 18 * 3600
+_SHORT = {
+    "ACT": "Australia/Darwin",
+    "AET": "Australia/Sydney",
+    "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo",
+    "AST": "America/Anchorage",
+    "BET": "America/Sao_Paulo",
+    "BST": "Asia/Dhaka",
+    "CAT": "Africa/Harare",
+    "CNT": "America/St_Johns",
+    "CST": "America/Chicago",
+    "CTT": "Asia/Shanghai",
+    "EAT": "Africa/Addis_Ababa",
+    "ECT": "Europe/Paris",
+    "IET": "America/Indiana/Indianapolis",
+    "IST": "Asia/Kolkata",
+    "JST": "Asia/Tokyo",
+    "MIT": "Pacific/Apia",
+    "NET": "Asia/Yerevan",
+    "NST": "Pacific/Auckland",
+    "PLT": "Asia/Karachi",
+    "PNT": "America/Phoenix",
+    "PRT": "America/Puerto_Rico",
+    "PST": "America/Los_Angeles",
+    "SST": "Pacific/Guadalcanal",
+    "VST": "Asia/Ho_Chi_Minh",
+    "EST": "-05:00",
+    "MST": "-07:00",
+    "HST": "-10:00",
+}
+"""The short names that Java knows."""
+_DAY, _SECOND = 86_400_000_000, 1_000_000
+_MOST = (1 << 63) - 1
+_MOST_DAYS = (1 << 31) - 1
+_LAST_KNOWN = datetime(9998, 1, 1, tzinfo=UTC)
+
+
+def written_date(text: str) -> int | None:
+    """The day that a text means, counted from 1970; None where it means none.
+
+    >>> written_date("2026-1-5"), written_date("2026-01-05T14:00"), written_date("5 January")
+    (20458, 20458, None)
+    """
+    found = _matched(_DATE, text)
+    if found is None:
+        return None
+    sign, year, month, day = found.groups()
+    return _days(int(sign + year), int(month or 1), int(day or 1))
+
+
+def written_moment(text: str) -> int | None:
+    """The moment that a text means, in microseconds; without a zone it is UTC. None where it means none; a time of day
+    alone does not.
+
+    >>> written_moment("1970-01-01T00:00:01+00:01"), written_moment("1970"), written_moment("12:30")
+    (-59000000, 0, None)
+    """
+    return _moment(text, zoned=True)
+
+
+def written_wall_clock(text: str) -> int | None:
+    """The same of a text without a zone; None where it has one.
+
+    >>> written_wall_clock("1970-01-01 00:00:01"), written_wall_clock("1970-01-01 00:00:01Z")
+    (1000000, None)
+    """
+    return _moment(text, zoned=False)
+
+
+def _moment(text: str, zoned: bool) -> int | None:
+    found = _matched(_MOMENT, text) if zoned else _MOMENT.fullmatch(text.strip(_BLANK))
+    if found is None:
+        return None
+    sign, year, month, day, hour, minute, second, fraction, zone = found.groups()
+    days = _days(int(sign + year), int(month or 1), int(day or 1))
+    time = int(hour or 0), int(minute or 0), int(second or 0)
+    if days is None or time[0] > 23 or time[1] > 59 or time[2] > 59 or (zone is not None and not zoned):
+        return None
+    seconds = days * 86_400 + time[0] * 3600 + time[1] * 60 + time[2]
+    offset = 0 if zone is None else _offset(zone.strip(_BLANK), seconds)
+    if offset is None:
+        return None
+    micros = (seconds - offset) * _SECOND + int((fraction or "")[:6].ljust(6, "0"))
+    return micros if -_MOST - 1 <= micros <= _MOST else None
+
+
+def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """What a text says; the letters GMT in it may be left out, as in `2026-01-05T14:00GMT`."""
+    found = pattern.fullmatch(text.strip(_BLANK))
+    if found is None and "GMT" in text:
+        return pattern.fullmatch(text.replace("GMT", "").strip(_BLANK))
+    return found
+
+
+def _days(year: int, month: int, day: int) -> int | None:
+    """Days since 1970 in the calendar of today, carried on to both sides."""
+    if not 1 <= month <= 12 or not 1 <= day <= 31:
+        return None
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    if day > (29 if leap else 28) and month == 2 or (day == 31 and month in (4, 6, 9, 11)):
+        return None
+    since_march = year - (month <= 2)
+    era, month = since_march // 400, (month + 9) % 12
+    of_era = since_march - era * 400
+    days = era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + (153 * month + 2) // 5 + day - 1 - 719_468
+    return days if -_MOST_DAYS - 1 <= days <= _MOST_DAYS else None
+
+
+def _offset(zone: str, wall: int) -> int | None:
+    """How many seconds the clock of a zone is ahead of UTC when it shows a time; None where there is no such zone."""
+    zone = _ONE_DIGIT_MINUTE.sub(r"\1:0\2", _ONE_DIGIT_HOUR.sub(r"\g<1>0\2:", zone, count=1))
+    zone = _SHORT.get(zone, zone)
+    for prefix in ("UTC", "GMT", "UT"):
+        if zone == prefix:
+            return 0
+        if zone.startswith(prefix) and zone[len(prefix)] in "+-":
+            return _written_offset(zone[len(prefix) :])
+    if zone == "Z":
+        return 0
+    if zone.startswith(("+", "-")):
+        return _written_offset(zone)
+    if _REGION.fullmatch(zone) is None or not is_zone(zone):
+        return None
+    return _offset_in(zone, wall)
+
+
+def _written_offset(text: str) -> int | None:
+    found = _OFFSET.fullmatch(text)
+    if found is None:
+        return None
+    sign, digit, hours, _, minutes, seconds = found.groups()
+    size = int(digit or hours) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
+    if size > _FARTHEST:
+        return None
+    return -size if sign == "-" else size
+
+
+@lru_cache(maxsize=1024)
+def _offset_in(zone: str, wall: int) -> int:
+    """Of two times the earlier; a time that the clock leaves out is as if it had not been changed yet. Beyond the years
+    that Python counts, as in a year that is like them."""
+    year_400 = 146_097 * 86_400
+    last = int(_LAST_KNOWN.timestamp())
+    if wall > last:
+        wall -= -((last - wall) // year_400) * year_400
+    shown = datetime(1970, 1, 1, tzinfo=ZoneInfo(zone)) + timedelta(seconds=max(wall, -62_000_000_000))
+    offset = shown.utcoffset()
+    return 0 if offset is None else round(offset.total_seconds())
