@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from latecomer.decode.avro_data import Damaged, RecordReader
+from latecomer.decode.avro_data import RecordReader
 from latecomer.decode.columns import arrow_kind
 from latecomer.decode.json_text import JsonText, Shape, has_valid_texts, is_valid_text, plain_text, shape_of
 from latecomer.model.avro import Reading, Schema, Value, schema_of
@@ -35,13 +35,21 @@ class AvroColumns:
     def reader(self) -> RecordReader:
         return RecordReader(self.writer, schema_of(self.reading.schema))
 
-    def row(self, payload: bytes) -> tuple[dict[str, Any], str | None]:
-        """The columns of a record, and what is kept of its other fields; `Damaged` where it cannot be read, or a column
-        does not take its value."""
+    def row(self, payload: bytes) -> tuple[dict[str, Any], str | None, bool]:
+        """The columns of a record, what is kept of its other fields, and whether its columns take it all; `Damaged` where
+        it cannot be read."""
         found, _ = self.reader.record(payload)
-        if not self.fits(found):
-            raise Damaged
-        return self.values(found), self.kept(found)
+        if self.fits(found):
+            return self.values(found), self.kept(found), True
+        return self.known_values(found), None, False
+
+    def known_values(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of a record that its columns do not take: those that they do take, for the sums of the ledger."""
+        values = self.values(found)
+        return {
+            name: value if has_valid_texts(shape_of(self.columns[name]), value) else None
+            for name, value in values.items()
+        }
 
     def values(self, found: Mapping[str, Any], as_written: bool = False) -> dict[str, Any]:
         """The columns of a record that was read; `as_written`, for people, with all digits that it has."""

@@ -144,7 +144,11 @@ class AvroContainers(FileDecoder):
             **columns.values(read, as_written=True),
             **{name: read.get(name) for name in columns.unknown},
         }
-        return {}, None, misread_text({**columns.written_shapes, **columns.unknown}, written)
+        return (
+            columns.known_values(read),
+            None,
+            misread_text({**columns.written_shapes, **columns.unknown}, written),
+        )
 
     def _refused(self, rows: Rows, corrupt: list[bytes | None]) -> list[bytes | None]:
         """What is kept makes a record a dead letter: all of it as JSON."""

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from latecomer.decode.avro_columns import AvroColumns
-from latecomer.decode.avro_data import Damaged
+from latecomer.decode.avro_data import Damaged, TooDeep
 from latecomer.decode.avro_reading import Rows, writer_reading
-from latecomer.decode.frames import HEAD_SIZE, Decoded, FramedDecoder, Frames, Mask, Numbers
+from latecomer.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames, Mask, Numbers
 from latecomer.model.avro import Schema
+from latecomer.model.avro.ends import Ends
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,24 @@ class AvroMessages(FramedDecoder):
 
     reader: Schema = field(kw_only=True)
     """The schema that the columns follow from."""
+
+    def ends(self, number: int) -> End:
+        writer = self.writer(number)
+        if not isinstance(writer, Schema):
+            return lambda *_: None
+        found = Ends(writer)
+        return lambda data, at, _is_last: found.after(data, at)
+
+    def depth_exceeded(self, number: int, payload: bytes) -> int | None:
+        """How many records may be in one another, where a message has more of them; else None."""
+        reader = writer_reading(self.reader, self.writers[number], False, ()).columns.reader
+        try:
+            reader.record(payload)
+        except TooDeep:
+            return reader.passing.deepest
+        except Damaged:
+            return None
+        return None
 
     def of_writer(self, number: int, frames: Frames, rows: Numbers, columns: Mapping[str, str]) -> Decoded:
         keeps = self.unknown_fields != "ignore"
@@ -39,10 +58,12 @@ class AvroMessages(FramedDecoder):
 def _one_by_one(
     columns: AvroColumns, payloads: Sequence[bytes], damaged: Mask
 ) -> Iterator[tuple[Mapping[str, Any], str | None]]:
-    """The columns of records, and what is kept of them; those that cannot be read are marked as `damaged`."""
+    """The columns of records, and what is kept of them; those that cannot be read, or that their columns do not take, are marked
+    as `damaged`."""
     for nth, payload in enumerate(payloads):
         try:
-            yield columns.row(payload)
+            values, kept, fits = columns.row(payload)
         except Damaged:
-            damaged[nth] = True
-            yield {}, None
+            values, kept, fits = {}, None, False
+        damaged[nth] = not fits
+        yield values, kept

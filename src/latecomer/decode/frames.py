@@ -7,7 +7,7 @@ know, and the batch is read again once they are.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,9 @@ from latecomer.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID, arrow_ki
 HEAD_SIZE = 5
 """Bytes before the payload: a zero, and the id of the schema."""
 LARGEST_ID = 2**31 - 1
+End = Callable[[bytes, int, bool], int | None]
+"""Finds the end of a payload that begins at a place in some bytes, which may be the last of their file; None where it
+has no end in them."""
 MOST_BYTES = 256 << 20
 """Of records that are decoded at once."""
 _WORD = 8
@@ -40,6 +43,31 @@ class UnknownSchemas(Exception):
 
     def __str__(self) -> str:
         return f"the schemas {', '.join(map(str, self.ids))} are not known yet"
+
+
+def framing_mistake(raw: bytes) -> str | None:
+    """What is wrong with the framing of a record, if anything.
+
+    >>> framing_mistake(bytes(4)), framing_mistake(b"{}")
+    ('it has 4 bytes, and the framing alone has 5', "its first byte is 0x7B, and Confluent's framing begins with 0x00")
+    """
+    if raw[:1] != b"\0":
+        begins = f"its first byte is 0x{raw[0]:02X}" if raw else "it has no bytes"
+        return f"{begins}, and Confluent's framing begins with 0x00"
+    if len(raw) < HEAD_SIZE:
+        return f"it has {len(raw)} bytes, and the framing alone has {HEAD_SIZE}"
+    if not 1 <= number_of(raw) <= LARGEST_ID:
+        return f"{number_of(raw)} is no id that a registry gives a schema"
+    return None
+
+
+def number_of(raw: bytes) -> int:
+    """The id that a record has in its framing.
+
+    >>> number_of(bytes([0, 0, 0, 1, 2]) + b"{}")
+    258
+    """
+    return int.from_bytes(raw[1:HEAD_SIZE], "big")
 
 
 @dataclass(frozen=True)
@@ -91,6 +119,16 @@ class FramedDecoder(RecordDecoder):
     @abstractmethod
     def of_writer(self, number: int, frames: Frames, rows: Numbers, columns: Mapping[str, str]) -> Decoded:
         """The records of an id, in their order."""
+
+    @abstractmethod
+    def ends(self, number: int) -> End:
+        """What finds the end of payloads of this id; `UnknownSchemas` while that is not known."""
+
+    def writer(self, number: int) -> Any:
+        """The schema of an id."""
+        if number not in self.writers:
+            raise UnknownSchemas([number])
+        return self.writers[number]
 
     @property
     def asks(self) -> bool:

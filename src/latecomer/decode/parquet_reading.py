@@ -1,8 +1,7 @@
 """Parquet files, decoded in a task: group by group of their rows, some thousand rows at a time.
 
-Names that differ only in case are one name. Moments are cut to microseconds. Days and moments are those of the
-Gregorian calendar, also before it was in use. A row with a text that is not UTF-8 is corrupt; a file that cannot be read
-to its end is damaged as a whole.
+Moments are cut to microseconds. Days and moments are those of the Gregorian calendar, also before it was in use. A row
+with a text that is not UTF-8 is corrupt; a file that cannot be read to its end is damaged as a whole.
 """
 
 from __future__ import annotations
@@ -213,15 +212,14 @@ class _Stored:
         return found
 
     def _path(self, way: Sequence[str]) -> _Path | None:
-        """The names by which a file has what is on a way; None where it has nothing there."""
+        """A way, where a file has something at its end; else None."""
         fields, found = list(self.schema), list[str]()
         for nth, step in enumerate(way):
-            alike = [field for field in fields if field.name.lower() == step.lower()]
+            alike = [field for field in fields if field.name == step]
             if not alike:
                 return None
             if len(alike) > 1:
-                names = " and ".join(sorted(field.name for field in alike))
-                raise DamagedFile(f"its columns {names} differ only in case, or not at all")
+                raise DamagedFile(f"it has {len(alike)} columns named {step}")
             (field,) = alike
             found.append(field.name)
             if nth + 1 < len(way):
@@ -449,7 +447,7 @@ def _raw_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _shaped(value: Any, shape: Shape) -> Any:
-    """A value whose objects have the fields of a shape, in whichever case they are stored."""
+    """A value whose objects have the fields of a shape."""
     if value is None or isinstance(shape, str):
         return value
     outer, parts = shape
@@ -458,8 +456,7 @@ def _shaped(value: Any, shape: Shape) -> Any:
             return [_shaped(each, parts["element"]) for each in value]
         case "map":
             return [(name, _shaped(each, parts["value"])) for name, each in value]
-    there = {name.lower(): each for name, each in value.items()}
-    return {name: _shaped(there.get(name.lower()), kind) for name, kind in parts.items()}
+    return {name: _shaped(value.get(name), kind) for name, kind in parts.items()}
 
 
 def _valid(column: pa.Array) -> _Mask:

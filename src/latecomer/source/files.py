@@ -23,7 +23,7 @@ from latecomer.decode.base import FileDecoder
 from latecomer.decode.choose import file_decoder
 from latecomer.decode.columns import CORRUPT, KEPT, METADATA
 from latecomer.decode.files import SourceFile, grouped
-from latecomer.decode.parquet import forget_parquet_files
+from latecomer.decode.parquet_reading import forget_parquet_files
 from latecomer.decode.retrying import (
     State,
     cannot_be_opened,

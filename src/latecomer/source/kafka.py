@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from latecomer.config.kafka import METADATA, KafkaTopics, StartAt
 from latecomer.config.own import PolledSource
-from latecomer.decode.framing import HEAD_SIZE, LARGEST_ID
+from latecomer.decode.frames import HEAD_SIZE, LARGEST_ID
 from latecomer.errors import MachineError, SourceError
 from latecomer.source.kafka_broker import Broker
 from latecomer.source.kafka_fetch import Fetcher
