@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,18 +14,39 @@ LARGEST_HEAD = 4 << 20
 """Bytes that a head may have."""
 
 
+SYNC_SIZE = 16
+"""Bytes of the mark behind the head and behind each block."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a file has before its first block."""
+
+    schema: str
+    codec: str
+    sync: bytes
+    size: int
+    """In bytes."""
+
+
 def file_schema(file: str | Path) -> str:
     """The text of a file's schema; `DamagedFile` where there is none."""
+    return file_head(file).schema
+
+
+def file_head(file: str | Path) -> Head:
+    """The head of a file; `DamagedFile` where it has none."""
     with open(file, "rb") as opened:
         if (begins := opened.read(len(MAGIC))) != MAGIC:
             framed = ", but as a message in Confluent's framing" if begins[:1] == b"\0" else ""
             raise DamagedFile(f"it does not begin as an Avro object file does{framed}")
         found = _map(opened)
+        sync, size = opened.read(SYNC_SIZE), opened.tell()
     codec = found.get("avro.codec", b"null").decode("utf-8", "replace")
     if codec not in CODECS:
         raise DamagedFile(f"its codec {codec[:40]!r} is not known; there are {', '.join(CODECS)}")
     try:
-        return found["avro.schema"].decode()
+        return Head(found["avro.schema"].decode(), codec, sync, size)
     except KeyError:
         raise DamagedFile("its head has no schema") from None
     except UnicodeDecodeError:

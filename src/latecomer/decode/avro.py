@@ -22,19 +22,19 @@ from latecomer.config.checks import PRIVATE
 from latecomer.config.damage import DamagedFile
 from latecomer.config.models import Pipeline
 from latecomer.config.sources import UnknownFields
-from latecomer.decode.arrow_avro import Plan, avro_rows, require_plain_avro
-from latecomer.decode.arrow_framed import Framed
-from latecomer.decode.arrow_kept import require_none_kept
-from latecomer.decode.base import FileDecoder, NewReader
+from latecomer.decode.arrow_text import column_type
+from latecomer.decode.avro_containers import AvroContainers
+from latecomer.decode.avro_messages import AvroMessages
+from latecomer.decode.base import FileDecoder, FileSplit, NewReader
 from latecomer.decode.columns import CORRUPT, HEAD, KEPT, RECORD, SCHEMA_ID
 from latecomer.decode.files import SourceFile, grouped, together
-from latecomer.decode.framing import HEAD_SIZE, End, FramedRecords, head_of, number_of
+from latecomer.decode.frames import HEAD_SIZE, number_of
+from latecomer.decode.framing import FramedRecords, head_of
 from latecomer.decode.nested import changed_in, holds_in
 from latecomer.decode.parquet import misread
 from latecomer.decode.retrying import reading as reading_file
 from latecomer.decode.unknown import as_json, kept_values
 from latecomer.errors import MachineError
-from latecomer.fast import Declined
 from latecomer.model.avro import (
     Bounded,
     Reading,
@@ -47,7 +47,6 @@ from latecomer.model.avro import (
     parse_schema,
     reading,
 )
-from latecomer.model.avro.ends import Ends
 from latecomer.model.avro.reading import MARK
 from latecomer.model.types import is_decimal
 from latecomer.model.unknown_fields import Known
@@ -87,37 +86,12 @@ class AvroRecords(FramedRecords):
     def schemas(self) -> WriterSchemas:
         return WriterSchemas.of(self.pipeline)
 
-    @cached_property
-    def _plans(self) -> dict[int, Plan]:
-        """How the messages of each id that came are read in this process."""
-        return {}
+    def in_tasks(self) -> AvroMessages:
+        return AvroMessages(dict(self.schemas.known), self._unknown, reader=self.reader)
 
     def require_fast(self, columns: Mapping[str, str]) -> None:
-        require_plain_avro(columns)
-
-    def load(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
-        framed = Framed.of(records)
-        self.know(framed.distinct)
-        rows = avro_rows(framed, {number: self._plan(number) for number in framed.distinct}, columns)
-        if self._unknown == "dead_letter":
-            require_none_kept(rows)
-        return rows
-
-    def ends(self, number: int) -> End:
-        self.know([number])
-        writer = self.schemas.known[number]
-        if not isinstance(writer, Schema):
-            return lambda *_: None
-        found = Ends(writer)
-        return lambda data, at, _is_last: found.after(data, at)
-
-    def _plan(self, number: int) -> Plan:
-        if number not in self._plans:
-            writer = self.schemas.known[number]
-            if not isinstance(writer, Schema):
-                raise Declined("a schema that cannot be used")
-            self._plans[number] = Plan(writer, reading(self.reader, writer, self._unknown != "ignore"))
-        return self._plans[number]
+        for kind in columns.values():
+            column_type(kind)
 
     def decoded(self, records: DataFrame, columns: Mapping[str, str]) -> DataFrame:
         require_spark_avro(records.sparkSession)
@@ -201,13 +175,10 @@ class AvroRecords(FramedRecords):
             for problem in incompatibilities(self.reader, writer) if isinstance(writer, Schema) else ():
                 return f"what schema {number} wrote cannot be read as the pipeline's schema: {problem}"
         damaged = f"the {len(raw) - HEAD_SIZE} bytes after its id are no whole record of schema {number}"
-        ends = self._bounded(number)
-        exceeded = ends is not None and ends.is_exceeded(raw[HEAD_SIZE:])
-        if ends is None or exceeded is False:
-            return damaged
-        if exceeded:
-            return f"it has more than {ends.deepest} records of schema {number} in one another"
-        return f"{damaged}, or more than {ends.deepest} of them in one another"
+        most = self.in_tasks().depth_exceeded(number, raw[HEAD_SIZE:]) if isinstance(writer, Schema) else None
+        return (
+            damaged if most is None else f"it has more than {most} records of schema {number} in one another"
+        )
 
 
 def _kept(cases: Sequence[tuple[str, str, Reading]]) -> Column:
@@ -404,6 +375,16 @@ class AvroFiles(FileDecoder):
         both = F.expr(f"concat(substring({_WHOLE}, 1, length({_WHOLE}) - 1), ',', substring({KEPT}, 2))")
         refused = F.coalesce(CORRUPT, F.when(F.col(KEPT).isNotNull(), both))
         return found.withColumn(_WHOLE, whole).withColumn(CORRUPT, refused).drop(_WHOLE)
+
+    def in_tasks(self) -> AvroContainers:
+        """What decodes files in a task."""
+        return AvroContainers(self.reader, self.columns, self._unknown)
+
+    def splits(self, file: SourceFile, size: int) -> list[FileSplit]:
+        return self.in_tasks().splits(file, size)
+
+    def decode(self, split: FileSplit) -> Iterator[pa.Table]:
+        return self.in_tasks().decode(split)
 
     @property
     def rows_a_byte(self) -> int:

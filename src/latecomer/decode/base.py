@@ -1,30 +1,28 @@
 """What a decoder is: it turns what a source holds into typed columns, and says what it could not read.
 
-A record is the bytes of one event: a line of a file, a message of a topic. Every decoder takes records. Those that know
-a reader of Spark's own for whole files are faster with it (`FileDecoder`).
+A record is the bytes of one event: a line of a file, a message of a topic. Decoders work in tasks: they can be pickled,
+and need no Spark.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from latecomer.decode.columns import CORRUPT
 from latecomer.decode.files import SourceFile
 from latecomer.decode.limits import LongLine
-from latecomer.fast import Declined
-from latecomer.store.sql import quoted
 
-if TYPE_CHECKING:  # kernels import this module, and they need no Spark
-    from pyspark.sql import Column, DataFrame, DataFrameReader
 
-NewReader = Callable[[], "DataFrameReader"]
-"""Makes a reader: whatever is set on one stays set on it."""
-PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+@dataclass(frozen=True)
+class FileSplit:
+    """A part of a file that is read by itself: of text the lines that begin in it."""
+
+    file: SourceFile
+    start: int = 0
+    end: int | None = None
 
 
 def other_columns(found: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
@@ -35,108 +33,31 @@ def other_columns(found: Mapping[str, str], wanted: Mapping[str, str]) -> Iterat
             yield f"{name} is {found[name]}" if name in found else f"there is no {name}", name, kind
 
 
-@dataclass(frozen=True)
-class FileSplit:
-    """A part of a file that is read by itself: of text the lines that begin in it, of all others the whole file."""
-
-    file: SourceFile
-    start: int = 0
-    end: int | None = None
-
-
 class RecordDecoder(ABC):
-    """Decodes records one by one."""
-
-    def decode(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
-        """One row a record, in their order: the columns; CORRUPT, the bytes of a record that cannot be decoded; KEPT
-        where unknown fields are looked for and a record has some."""
-        raise NotImplementedError(f"{type(self).__name__} is decoded by Spark")
+    """Decodes records."""
 
     @abstractmethod
-    def decoded(self, records: DataFrame, columns: Mapping[str, str]) -> DataFrame:
-        """The columns instead of RECORD, and CORRUPT; SCHEMA_ID where a record says it; whatever else the records have
-        stays."""
-
-    def unknown(self, record: Column) -> Column | None:
-        """Whether something has to be learned before a record can be decoded; None if that is never so."""
-        return None
-
-    @property
-    def knows_nothing(self) -> bool:
-        """Whether no record could be decoded before something is learned."""
-        return False
-
-    def prepare(self) -> bool:
-        """Learn what was not to be had when it was asked for last, if anything; `SchemaOutage` while it is not."""
-        return False
-
-    def learn(self, records: DataFrame, wait: bool = True) -> bool:
-        """Learn what the unknown ones of these records need, if anything; `SchemaOutage` while it cannot be had. Unless
-        they are to `wait`, those of which nothing is known anywhere are corrupt."""
-        return False
-
-    def require_fast(self, columns: Mapping[str, str]) -> None:
-        """`Declined` where Spark has to decode such records, whatever they hold."""
-        raise Declined("records that only Spark decodes")
-
-    def load(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
-        """The columns of some records in this process, and SCHEMA_ID where a record says it; `Declined` where Spark has
-        to decode them. What has to be learned is learned: `SchemaOutage` while it cannot be."""
-        self.require_fast(columns)
-        raise NotImplementedError
+    def decode(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
+        """One row a record, in their order: the columns, and CORRUPT; KEPT, INVALID and SCHEMA_ID where the decoder
+        knows them."""
 
 
 class FileDecoder(ABC):
-    """Decodes whole files of one format."""
+    """Decodes files of one format."""
 
     def splits(self, file: SourceFile, size: int) -> list[FileSplit]:
-        """The parts of a file that can be read by themselves, of about so many bytes each."""
+        """The parts of a file that can be read by themselves, in its order, of about so many bytes each."""
         return [FileSplit(file)]
-
-    def decode(self, split: FileSplit) -> Iterator[pa.Table]:
-        """The rows of a part, some at a time: the columns, CORRUPT, POSITION; KEPT and BROKEN where a row has any.
-        `DamagedFile` where the file cannot be read to the end."""
-        raise NotImplementedError(f"{type(self).__name__} is decoded by Spark")
 
     @abstractmethod
     def misfit(self, file: SourceFile) -> str | None:
-        """Why Spark could not read a file, as far as that can be seen before it tries."""
+        """Why a file cannot be read, as far as that can be seen before it is decoded."""
 
     @abstractmethod
-    def parts(self, reader: NewReader, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
-        """The rows of files: the source's columns and CORRUPT. With `by_line` the bytes of every row are at hand."""
-
-    def doubt(self, part: DataFrame) -> Column | None:
-        """Whether the bytes of a row are needed after all, which Spark's readers do not keep."""
-        return None
-
-    def value(self, column: str, by_line: bool) -> str:
-        """A column of a part in its own type, in SQL."""
-        return quoted(column)
+    def decode(self, split: FileSplit) -> Iterator[pa.Table]:
+        """The rows of a part, a chunk at a time: the columns, CORRUPT and POSITION; KEPT and BROKEN where a row has any.
+        `DamagedFile` where the file cannot be read to the end: then none of its rows counts."""
 
     def long_lines(self, file: SourceFile) -> tuple[LongLine, ...]:
         """The lines that are longer than the pipeline allows; `DamagedFile` if it cannot be told."""
         return ()
-
-    def require_fast(self) -> None:
-        """`Declined` where Spark has to read files of this format, whatever they hold."""
-        raise Declined("files that only Spark reads")
-
-    def load(self, file: SourceFile) -> pa.Table:
-        """The source's columns in this process, where every row can be read; `Declined` where Spark has to read it."""
-        self.require_fast()
-        raise NotImplementedError
-
-    def needs_lines(self, files: Sequence[SourceFile]) -> bool:
-        """Whether files have to be read `by_line`: Spark's own reader of this format would not tell all of them."""
-        return False
-
-    @property
-    def rows_a_byte(self) -> int:
-        """How many rows a byte of a file may hold, at most, where Spark reads files in pieces."""
-        return 1
-
-    @property
-    def numbers_rows(self) -> bool:
-        """Whether the files themselves say which row of theirs is which."""
-        return False

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -14,23 +13,15 @@ from latecomer.config.checks import PRIVATE
 from latecomer.config.registered_json import RegisteredJson
 from latecomer.config.sources import UnknownFields
 from latecomer.decode import json_rules
-from latecomer.decode.arrow_checked import Rules
-from latecomer.decode.arrow_framed import Framed, Numbers
 from latecomer.decode.arrow_json import require_plain_columns
+from latecomer.decode.checked_messages import CheckedMessages
 from latecomer.decode.columns import CORRUPT, HEAD, INVALID, RECORD, SCHEMA_ID
-from latecomer.decode.framing import (
-    HEAD_SIZE,
-    End,
-    FramedRecords,
-    framing_mistake,
-    head_of,
-    is_framed,
-    number_of,
-)
+from latecomer.decode.frames import HEAD_SIZE, framing_mistake, number_of
+from latecomer.decode.framing import FramedRecords, head_of, is_framed
 from latecomer.decode.json import JsonRecords
 from latecomer.errors import SourceError
-from latecomer.fast import Declined
 from latecomer.model.jsonschema import Schema, SchemaError, Validator
+from latecomer.model.jsonschema.checkable import require_checkable
 from latecomer.model.jsonschema.records import NotJson, read_record
 from latecomer.model.unknown_fields import Known, unknown_names
 from latecomer.store.schemas import WriterJsonSchemas
@@ -92,43 +83,15 @@ class CheckedJson(FramedRecords):
             *others,
         )
 
-    @cached_property
-    def _rules(self) -> dict[int, Rules]:
-        """What is checked in this process of the records of each id."""
-        return {}
+    def in_tasks(self) -> CheckedMessages:
+        known = self.schemas.known if self._validates else {}
+        for number, schema in known.items():
+            if isinstance(schema, Schema):
+                _require_checkable(number, schema)
+        return CheckedMessages(dict(known), self._unknown, self._validates)
 
     def require_fast(self, columns: Mapping[str, str]) -> None:
         require_plain_columns(columns)
-
-    def load(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
-        framed = Framed.of(records)
-        if self._validates:
-            self.know(framed.distinct)
-
-        def read(number: int, rows: Numbers) -> pa.Table:
-            texts = [records[row][HEAD_SIZE:] for row in rows]
-            if not self._validates:
-                return JsonRecords(self._unknown).load(texts, columns)
-            return self._rules_of(number, columns).read(texts)
-
-        return framed.by_writer(read)
-
-    def ends(self, number: int) -> End:
-        """JSON has no zero byte, and the next message begins with one."""
-
-        def end(data: bytes, at: int, is_last: bool) -> int | None:
-            found = data.find(b"\0", at)
-            return found if found >= 0 else len(data) if is_last else None
-
-        return end
-
-    def _rules_of(self, number: int, columns: Mapping[str, str]) -> Rules:
-        if number not in self._rules:
-            schema = self.schemas.known[number]
-            if not isinstance(schema, Schema):
-                raise Declined("a schema that cannot be used")
-            self._rules[number] = Rules.of(schema, columns, self._unknown)
-        return self._rules[number]
 
     def _checked(self, rows: DataFrame) -> DataFrame:
         """The rows with SCHEMA_ID, null where it is of no use, whether they are JSON, and whether it is valid."""
@@ -212,5 +175,12 @@ def _validator(schema: Schema) -> Validator:
 def _valid(variant: Column, number: int, schema: Schema) -> json_rules.Condition:
     try:
         return json_rules.valid(variant, schema, f"{_FACT}{number}_")
+    except SchemaError as error:
+        raise SourceError(f"records of schema {number} cannot be checked: {error}") from None
+
+
+def _require_checkable(number: int, schema: Schema) -> None:
+    try:
+        require_checkable(schema)
     except SchemaError as error:
         raise SourceError(f"records of schema {number} cannot be checked: {error}") from None

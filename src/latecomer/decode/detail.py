@@ -22,7 +22,8 @@ from latecomer.config.own import Decoder
 from latecomer.config.registered import Registered
 from latecomer.config.sizes import format_size
 from latecomer.decode.choose import framed_decoder
-from latecomer.decode.framing import HEAD_SIZE, FramedRecords, number_of
+from latecomer.decode.frames import HEAD_SIZE, number_of
+from latecomer.decode.framing import FramedRecords
 from latecomer.model import types
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import WHOLE_DIGITS

@@ -1,27 +1,23 @@
-"""Records in Confluent's framing: a zero byte, the id of the writer's schema in four bytes, and the payload."""
+"""Records in Confluent's framing, as the driver sees them: it learns the schemas of their writers, id by id."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.config.models import Pipeline
 from latecomer.decode.base import RecordDecoder
-from latecomer.decode.columns import HEAD, RECORD
+from latecomer.decode.columns import CORRUPT, HEAD, INVALID, RECORD
+from latecomer.decode.frames import HEAD_SIZE, End, FramedDecoder, framing_mistake, number_of
+from latecomer.fast import Declined
 from latecomer.model.unknown_fields import Known
 from latecomer.store.schemas import KnownSchemas, not_known
-
-HEAD_SIZE = 5
-"""Bytes before the payload."""
-LARGEST_ID = 2**31 - 1
-End = Callable[[bytes, int, bool], int | None]
-"""Finds the end of a payload that begins at a place in some bytes, which may be the last of their file; None where it
-has no end in them."""
 
 
 def head_of(number: int) -> str:
@@ -37,31 +33,6 @@ def is_framed(record: Column) -> Column:
     """Whether a record begins with a zero byte and an id that a registry may have given."""
     lowest, beyond = F.expr(head_of(1)), F.expr("X'0080'")
     return (F.length(record) >= HEAD_SIZE) & (record >= lowest) & (record < beyond)
-
-
-def framing_mistake(raw: bytes) -> str | None:
-    """What is wrong with the framing of a record, if anything.
-
-    >>> framing_mistake(bytes(4)), framing_mistake(b"{}")
-    ('it has 4 bytes, and the framing alone has 5', "its first byte is 0x7B, and Confluent's framing begins with 0x00")
-    """
-    if raw[:1] != b"\0":
-        begins = f"its first byte is 0x{raw[0]:02X}" if raw else "it has no bytes"
-        return f"{begins}, and Confluent's framing begins with 0x00"
-    if len(raw) < HEAD_SIZE:
-        return f"it has {len(raw)} bytes, and the framing alone has {HEAD_SIZE}"
-    if not 1 <= number_of(raw) <= LARGEST_ID:
-        return f"{number_of(raw)} is no id that a registry gives a schema"
-    return None
-
-
-def number_of(raw: bytes) -> int:
-    """The id that a record has in its framing.
-
-    >>> number_of(bytes([0, 0, 0, 1, 2]) + b"{}")
-    258
-    """
-    return int.from_bytes(raw[1:HEAD_SIZE], "big")
 
 
 @dataclass
@@ -86,8 +57,25 @@ class FramedRecords(RecordDecoder):
         """The fields of a record that are no columns."""
 
     @abstractmethod
+    def in_tasks(self) -> FramedDecoder:
+        """What decodes records in a task, with the schemas that are known now."""
+
+    def decode(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
+        return self.in_tasks().decode(records, columns)
+
+    def load(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
+        self.require_fast(columns)
+        self.know(self.in_tasks().unknown_ids(records))
+        found = self.decode(records, columns)
+        if found.column(CORRUPT).null_count < found.num_rows:
+            raise Declined("records that cannot be decoded")
+        return found.drop_columns([name for name in (CORRUPT, INVALID) if name in found.column_names])
+
     def ends(self, number: int) -> End:
         """What finds the end of payloads of this id. `SchemaOutage` while that is not known."""
+        if self.in_tasks().asks:
+            self.know([number])
+        return self.in_tasks().ends(number)
 
     @property
     def knows_nothing(self) -> bool:
@@ -101,9 +89,10 @@ class FramedRecords(RecordDecoder):
         unknown = records.where(self.unknown(F.col(RECORD))).select(head.alias(HEAD)).distinct()
         return self._have(sorted(number_of(row[HEAD]) for row in unknown.toArrow().to_pylist()), wait)
 
-    def know(self, numbers: Sequence[int]) -> None:
-        """Learn the schemas of these ids, as far as they are not known."""
-        self._have([number for number in numbers if number not in self.schemas.known], wait=True)
+    def know(self, numbers: Sequence[int], wait: bool = True) -> None:
+        """Learn the schemas of these ids, as far as they are not known; `SchemaOutage` while one cannot be had. Unless
+        they are to `wait`, records of which nothing is known anywhere are corrupt."""
+        self._have([number for number in numbers if number not in self.schemas.known], wait)
 
     def _have(self, numbers: Sequence[int], wait: bool) -> bool:
         self._missing = set(numbers) if wait else set()

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from latecomer.config.registered import Layout
-from latecomer.decode.framing import HEAD_SIZE, End, FramedRecords, framing_mistake, number_of
+from latecomer.decode.frames import HEAD_SIZE, End, framing_mistake, number_of
 from latecomer.decode.retrying import reading
 
 LARGEST_MESSAGE = 64 << 20
@@ -35,9 +35,15 @@ class Message:
     is_rest: bool = False
 
 
-def messages_of(file: Path, layout: Layout, decoder: FramedRecords) -> Iterator[Message]:
-    """The messages of a file, in their order; at the end, perhaps, the rest. `SchemaOutage` while a schema cannot be
-    had that says where a message ends."""
+class KnowsEnds(Protocol):
+    """Knows where payloads end."""
+
+    def ends(self, number: int) -> End: ...
+
+
+def messages_of(file: Path, layout: Layout, decoder: KnowsEnds) -> Iterator[Message]:
+    """The messages of a file, in their order; at the end, perhaps, the rest. `SchemaOutage` or `UnknownSchemas` while a
+    schema is not to be had that says where a message ends."""
     with reading(file):
         opened = file.open("rb")
     with opened:
@@ -78,7 +84,7 @@ class _Sized:
 class _Joined:
     head = 0
 
-    def __init__(self, decoder: FramedRecords) -> None:
+    def __init__(self, decoder: KnowsEnds) -> None:
         self.decoder = decoder
         self.ends: dict[int, End] = {}
 

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import combinations
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.damage import DamagedFile
-from latecomer.config.parquet import ParquetColumns, parquet_columns
-from latecomer.config.sources import UnknownFields
 from latecomer.decode.arrow_parquet import parquet_rows, require_plain_parquet
-from latecomer.decode.base import FileDecoder, NewReader
+from latecomer.decode.base import NewReader
 from latecomer.decode.columns import CORRUPT, KEPT
 from latecomer.decode.files import SourceFile, grouped, together
 from latecomer.decode.nested import changed_in, flattened, holds_in, read_ddl
-from latecomer.decode.retrying import reading
+from latecomer.decode.parquet_reading import ParquetReading, columns_of
 from latecomer.decode.unknown import as_json, kept_values
-from latecomer.model.types import is_nested, nested_type, with_fields_of
+from latecomer.model.types import is_nested, with_fields_of
 from latecomer.store.sql import quoted
 
 SETTINGS = {"spark.sql.legacy.parquet.nanosAsLong": "true"}
 """What the session that reads needs."""
 _WHOLE = f"{PRIVATE}whole_"
 """Before the name of a column: the same with all fields that are stored."""
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")
-_WIDENINGS = {("float", "double"), *combinations(_INTEGERS, 2)}
 
 
 @dataclass(frozen=True)
@@ -45,19 +38,8 @@ class _Shape:
 
 
 @dataclass(frozen=True)
-class ParquetFiles(FileDecoder):
-    """Parquet files with the columns that were pinned, or narrower ones."""
-
-    columns: Mapping[str, str]
-    unknown_fields: UnknownFields = "ignore"
-
-    def misfit(self, file: SourceFile) -> str | None:
-        try:
-            with reading(file.local):
-                found = _columns_of(file)
-        except DamagedFile as error:
-            return f"not a readable Parquet file: {error}"
-        return next(self._misfits(found), None)
+class ParquetFiles(ParquetReading):
+    """Parquet files, as Spark's own reader reads them, too."""
 
     def parts(self, reader: NewReader, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
         """Files grouped by the columns that hold nanoseconds, which Spark hands over as numbers, by lists and maps,
@@ -95,7 +77,7 @@ class ParquetFiles(FileDecoder):
         return parquet_rows(file.local, self.columns, self.unknown_fields)
 
     def _shape(self, file: SourceFile) -> _Shape:
-        found, extra = _columns_of(file), self._extra(file)
+        found, extra = columns_of(file), self._extra(file)
         read = {**self.columns, **extra}
         nested = {name: kind for name, kind in found.nested.items() if read.get(name) == "string"}
         wider = {
@@ -114,7 +96,7 @@ class ParquetFiles(FileDecoder):
             return {}
         seen = {name.lower() for name in self.columns}
         extra: dict[str, str] = {}
-        for name, kind in _columns_of(file).kinds.items():
+        for name, kind in columns_of(file).kinds.items():
             if name.lower() not in seen:
                 seen.add(name.lower())
                 extra[name] = kind
@@ -128,45 +110,6 @@ class ParquetFiles(FileDecoder):
             return kept
         whole = kept_values({name: quoted(name) for name in every})
         return kept.withColumn(CORRUPT, F.when(F.col(KEPT).isNotNull(), whole).otherwise(F.col(CORRUPT)))
-
-    @property
-    def numbers_rows(self) -> bool:
-        return True
-
-    def _misfits(self, found: ParquetColumns) -> Iterator[str]:
-        for column, pinned in self.columns.items():
-            kind = found.kinds.get(column) or found.left_out.get(column)
-            if column in found.int96 and pinned == "timestamp_ntz":
-                continue
-            if is_nested(pinned) and column in found.lists:
-                if not self._takes(pinned, found.lists[column]):
-                    yield f"column {column} is {found.lists[column]}, pinned as {pinned}"
-                continue
-            if kind is not None and kind != pinned and (kind, pinned) not in _WIDENINGS:
-                yield f"column {column} is {found.nested.get(column, kind)}, pinned as {pinned}"
-
-    def _takes(self, pinned: str, stored: str) -> bool:
-        """Whether a column takes what is stored. An object may have fewer fields; or more, unless unknown fields are
-        dead letters."""
-        match nested_type(pinned), nested_type(stored):
-            case None, None:
-                return pinned == stored or (stored, pinned) in _WIDENINGS
-            case (outer, wanted), (found, there) if outer == found:
-                strict = outer == "struct" and self.unknown_fields == "dead_letter"
-                known = not strict or there.keys() <= wanted.keys()
-                return known and all(
-                    self._takes(kind, there[name]) for name, kind in wanted.items() if name in there
-                )
-        return False
-
-
-@lru_cache(maxsize=4096)
-def _columns_of(file: SourceFile) -> ParquetColumns:
-    return parquet_columns(file.local)
-
-
-def forget_parquet_files() -> None:
-    _columns_of.cache_clear()
 
 
 def from_nanos(column: str, kind: str) -> str:

@@ -92,6 +92,20 @@ def bounded(schema: Schema) -> Bounded:
     return Bounded(_Writer(schema, endless, deepest).written(), deepest)
 
 
+def endless_records(schema: Schema) -> frozenset[str]:
+    """The records that lead to one that leads to itself."""
+    return frozenset(_endless(schema))
+
+
+def deepest_of(schema: Schema) -> int | None:
+    """How many of these may be in one another; none where there are none."""
+    endless = _endless(schema)
+    if not endless:
+        return None
+    heights = (_extent(schema.names[name], endless)[0] for name in _repeated(schema, endless))
+    return min(DEEPEST_RECORD, _MOST_NESTED // max(heights))
+
+
 def written_name(name: str) -> str:
     """The name that a type has in the schema that was written out.
 

@@ -1,32 +1,32 @@
-"""Messages of Avro as typed columns without Spark: each value as Spark and Java's Avro read it, or all `Declined`.
+"""Avro records of one writer, all at once: field by field, side by side in one buffer.
 
-The messages of one writer lie side by side in one buffer. They are read field by field, all messages at once: `_Cursor`
-knows where in each of them the next field begins. What both readers may see differently is left to Spark: whatever
-would be a dead letter, lists and maps, unions of several types, texts that become numbers (ADR 0063).
+`Cursor` knows where in each record the next field begins. A record in which something is not plain is marked as `odd`,
+and its values here mean nothing: `avro_data.py` reads it by itself. Schemas with lists, maps and unions of several
+types are `RowByRow` as a whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from latecomer.decode.arrow_framed import LONGEST, Framed, Numbers, Words, words_of
-from latecomer.decode.arrow_kept import kept_columns
-from latecomer.decode.arrow_text import column_type, require_finite, require_recent
-from latecomer.decode.columns import KEPT
-from latecomer.decode.framing import HEAD_SIZE
-from latecomer.fast import Declined
+from latecomer.decode.columns import arrow_kind
+from latecomer.decode.frames import Numbers, words_of
 from latecomer.model.avro import Reading, Schema, Value, logical_type, schema_of
+from latecomer.model.avro.bounds import deepest_of
 from latecomer.model.avro.reading import MARK
 from latecomer.model.avro.types import Defined, Enum, Field, Fixed, Named, Primitive, Record, Type, Union
 from latecomer.model.types import is_decimal
 
+LONGEST = 32 << 20
+"""Bytes of a text; one that is longer is read by itself."""
 _Way = tuple[str, ...]
 _Columns = dict[_Way, pa.Array]
+_Mask = npt.NDArray[np.bool_]
+_Words = npt.NDArray[np.uint64]
 _WORD = 8
 _CONTINUES, _SEVEN_BITS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
 _JOINED = tuple(
@@ -42,61 +42,42 @@ _DEEPEST = 40
 _ONE, _LAST_BIT = np.uint64(1), np.uint64(63)
 _DEFAULTS = {"string": (str,), "boolean": (bool,), "int": (int,), "bigint": (int,), "double": (int, float)}
 _KEPT = {"string": "string", "enum": "string", "boolean": "boolean", "int": "int", "long": "bigint"}
-"""What is kept here of a field that is no column, and as what it is read."""
+"""What is kept of a field that is no column without reading each record by itself, and as what it is read."""
+_PLAIN = ("plain", "nanos", "local_nanos", "millis_of_day")
 _MILLIS = ("timestamp-millis", "local-timestamp-millis")
 
 
-def avro_rows(framed: Framed, plans: Mapping[int, Plan], columns: Mapping[str, str]) -> pa.Table:
-    """The columns of messages, each read by the plan for the id of its schema; and the ids."""
-
-    def read(number: int, rows: Numbers) -> pa.Table:
-        cursor = _Cursor(framed.data, framed.starts[rows] + HEAD_SIZE, framed.ends[rows])
-        return pa.table(plans[number].columns(cursor, columns))
-
-    return framed.by_writer(read)
+class RowByRow(Exception):
+    """The schemas have what is not read all at once."""
 
 
-def require_plain_avro(columns: Mapping[str, str]) -> None:
-    """Decline columns that are not read here, whatever a message holds."""
-    for kind in columns.values():
-        column_type(kind)
+class Cursor:
+    """Where in each of some records the next field begins: never beyond the end of its record."""
 
-
-def _as_column(column: pa.Array, kind: str) -> pa.Array:
-    wanted = column_type(kind)
-    if column.type != wanted and not is_decimal(kind):
-        raise Declined(f"a column of type {kind} that was read as another")
-    try:
-        found = column.cast(wanted)
-        found.validate(full=True)
-    except pa.ArrowInvalid:
-        raise Declined(f"a number beyond {kind}") from None
-    return found
-
-
-# Bytes
-
-
-class _Cursor:
-    """Where in each of some messages the next field begins. Whatever is not there is `Declined`."""
-
-    def __init__(self, data: bytes, at: Numbers, ends: Numbers) -> None:
-        self.data, self.at, self.ends = data, at, ends
+    def __init__(self, data: bytes, at: Numbers, ends: Numbers, rows: Numbers, odd: _Mask) -> None:
+        """`data` has more bytes behind the last record than a number has. `rows` says which of all records these are,
+        and `odd` marks those that are not plain."""
+        self.data, self.at, self.ends, self.rows, self.odd = data, at, ends, rows, odd
         self.bytes = np.frombuffer(data, np.uint8)
         self.words = words_of(data)
 
     def __len__(self) -> int:
         return len(self.at)
 
-    def of(self, rows: Numbers) -> _Cursor:
-        """A cursor of its own for some of the messages."""
-        return _Cursor(self.data, self.at[rows], self.ends[rows])
+    def of(self, rows: Numbers) -> Cursor:
+        """A cursor of its own for some of the records."""
+        return Cursor(self.data, self.at[rows], self.ends[rows], self.rows[rows], self.odd)
+
+    def mark(self, wrong: _Mask | Numbers) -> None:
+        self.odd[self.rows[wrong]] = True
 
     def skip(self, sizes: Numbers | int) -> Numbers:
         """Pass over so many bytes of each; tells where they began."""
         began, self.at = self.at, self.at + sizes
-        if (self.at > self.ends).any():
-            raise Declined("a message that is cut off")
+        beyond = self.at > self.ends
+        if beyond.any():
+            self.mark(beyond)
+            self.at = np.minimum(self.at, self.ends)
         return began
 
     def integers(self, most: int) -> Numbers:
@@ -111,18 +92,18 @@ class _Cursor:
             found = (found & low) | ((found & high) >> shift)
         if len(longer := np.flatnonzero(last == 0)):
             self._read_on(longer, found, sizes)
-        if most == 5 and (sizes.max() > most or found.max() >= 1 << 32):
-            raise Declined("a number of more than 32 bits")
+        if most == 5 and (wrong := (sizes > most) | (found >= 1 << 32)).any():
+            self.mark(wrong)
+            found[wrong] = 0
         self.skip(sizes)
         half = (found >> _ONE).view(np.int64)
         return half ^ -(found & _ONE).view(np.int64)
 
-    def _read_on(self, longer: Numbers, found: Words, sizes: Numbers) -> None:
+    def _read_on(self, longer: Numbers, found: _Words, sizes: Numbers) -> None:
         """The bytes of numbers behind their first eight."""
         ninth, tenth = (self.bytes[self.at[longer] + nth].astype(np.uint64) for nth in (8, 9))
         more = ninth > 0x7F
-        if (tenth[more] > 1).any():
-            raise Declined("a number of more than 64 bits")
+        self.mark(longer[more & (tenth > 1)])
         found[longer] |= (ninth & np.uint64(0x7F)) << np.uint64(56)
         found[longer] |= np.where(more, tenth << _LAST_BIT, np.uint64(0))
         sizes[longer] = np.where(more, 10, 9)
@@ -130,35 +111,61 @@ class _Cursor:
     def sizes(self) -> Numbers:
         """How long the text or the bytes are that come next."""
         found = self.integers(10)
-        if found.min() < 0 or found.max() > LONGEST:
-            raise Declined("a length that is not true")
+        wrong = (found < 0) | (found > LONGEST)
+        if wrong.any():
+            self.mark(wrong)
+            found[wrong] = 0
         return found
 
-    def texts(self) -> pa.Array:
-        """A text of each: slices of the buffer, of which every other one is the gap between two texts."""
-        sizes = self.sizes()
-        began = self.skip(sizes)
+    def slices(self) -> pa.Array:
+        """The bytes of each: slices of the buffer, of which every other one is the gap between two."""
+        began = self.skip(self.sizes())
         bounds = np.stack([began, self.at], axis=1).ravel().astype(np.int32)
         count = 2 * len(self) - 1
         buffers = [None, pa.py_buffer(bounds), pa.py_buffer(self.data)]
-        slices = pa.Array.from_buffers(pa.binary(), count, buffers)
-        try:
-            return slices.take(pa.array(np.arange(0, count, 2))).cast(pa.string())
-        except pa.ArrowInvalid:
-            raise Declined("bytes that are not UTF-8") from None
+        return pa.Array.from_buffers(pa.binary(), count, buffers).take(pa.array(np.arange(0, count, 2)))
 
-    def decimals(self, size: int | None, scale: int) -> pa.Array:
+    def texts(self) -> pa.Array:
+        return self.cast(self.slices(), pa.string())
+
+    def cast(self, values: pa.Array, wanted: pa.DataType) -> pa.Array:
+        """Values of another type; those of which there is no such value are null, and their records marked."""
+        found, wrong = cast_each(values, wanted)
+        self.mark(wrong)
+        return found
+
+    def decimals(self, size: int | None, kind: str) -> pa.Array:
         """A decimal of each: of so many bytes, or as many as are said before it."""
         sizes = self.sizes() if size is None else np.full(len(self), size, np.int64)
-        if sizes.min() < 1 or sizes.max() > 2 * _WORD:
-            raise Declined("a decimal without bytes, or with many")
+        wrong = (sizes < 1) | (sizes > 2 * _WORD)
+        self.mark(wrong)
+        sizes[wrong] = 1
         began = self.skip(sizes)
         first = self.words[began].byteswap().view(np.int64)
-        last = self.words[np.maximum(self.at - _WORD, 0)].byteswap().view(np.int64)
+        last = self.words[np.maximum(began + sizes - _WORD, 0)].byteswap().view(np.int64)
         short = sizes <= _WORD
         first >>= np.where(short, _WORD - sizes, 2 * _WORD - sizes) * 8
         halves = np.stack([np.where(short, first, last), np.where(short, first >> 63, first)], axis=1)
-        return pa.Array.from_buffers(pa.decimal128(38, scale), len(self), [None, pa.py_buffer(halves)])
+        wanted = arrow_kind(kind)
+        widest = pa.decimal128(38, wanted.scale)
+        found = pa.Array.from_buffers(widest, len(self), [None, pa.py_buffer(halves)])
+        return self.cast(found, wanted)
+
+
+def cast_each(values: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Numbers]:
+    """Values of another type, null where there is no such value, and which those are."""
+    try:
+        found = values.cast(wanted)
+        found.validate(full=True)
+    except pa.ArrowInvalid:
+        if len(values) == 1:
+            return pa.nulls(1, wanted), np.zeros(1, np.int64)
+        half = len(values) // 2
+        (one, wrong), (other, more) = (
+            cast_each(part, wanted) for part in (values.slice(0, half), values.slice(half))
+        )
+        return pa.concat_arrays([one, other]), np.concatenate([wrong, more + half])
+    return found, np.empty(0, np.int64)
 
 
 # Values
@@ -167,21 +174,37 @@ class _Cursor:
 class Plan:
     """How what one schema wrote is read with the schema of a reading, in which the same things have the same names."""
 
-    def __init__(self, writer: Schema, reading: Reading) -> None:
+    def __init__(self, writer: Schema, reading: Reading, columns: Mapping[str, str]) -> None:
         self.writer, self.reader, self.reading = writer, schema_of(reading.schema), reading
-        self.values: Mapping[_Way, Value] = {}
+        self.named = {name: reading.values.get(name) for name in columns}
+        self.kinds = columns
+        self.extra = {name: self._extra(name) for name in reading.unknown}
+        read = [*self.named.values(), *self.extra.values()]
+        self.values = {value.way: value for value in read if value is not None}
+        if any(value.given not in _PLAIN for value in self.values.values()):
+            raise RowByRow
+        self.deepest = min(deepest_of(writer) or _DEEPEST, _DEEPEST)
 
-    def columns(self, cursor: _Cursor, columns: Mapping[str, str]) -> dict[str, pa.Array]:
-        """The columns of some messages."""
-        named = {name: self.reading.values[name] for name in columns}
-        extra = {name: self._extra(name) for name in self.reading.unknown}
-        self.values = {value.way: value for value in (*named.values(), *extra.values())}
+    def columns(self, cursor: Cursor) -> dict[str, pa.Array]:
+        """The columns of some records, and the fields that are none but are kept; `RowByRow` where the schemas have
+        what is not read here."""
         found = self._any(cursor, self.writer.root, self.reader.root, ())
-        made = {name: _as_column(found[value.way], columns[name]) for name, value in named.items()}
-        kept = (
-            {KEPT: kept_columns({name: found[value.way] for name, value in extra.items()})} if extra else {}
-        )
-        return {**made, **kept}
+        made = {}
+        for name, value in self.named.items():
+            wanted = arrow_kind(self.kinds[name])
+            if value is None:
+                made[name] = pa.nulls(len(cursor), wanted)
+            else:
+                made[name] = self._as_column(cursor, found[value.way], self.kinds[name])
+        return {**made, **{name: found[value.way] for name, value in self.extra.items()}}
+
+    def _as_column(self, cursor: Cursor, column: pa.Array, kind: str) -> pa.Array:
+        wanted = arrow_kind(kind)
+        if column.type == wanted:
+            return column
+        if not is_decimal(kind):
+            raise RowByRow
+        return cursor.cast(column, wanted)
 
     def _extra(self, name: str) -> Value:
         """How a field is read that is no column: plain numbers, texts and booleans, or null."""
@@ -190,21 +213,24 @@ class Plan:
         branches = self._branches(next(each.type for each in fields if each.name == name))
         others = [each for each in branches if each.kind != "null"]
         if len(others) != 1 or others[0].kind not in _KEPT or logical_type(others[0]) is not None:
-            raise Declined("a field that Spark writes as it is kept")
+            raise RowByRow
         return Value((name,), _KEPT[others[0].kind])
 
-    def _any(self, cursor: _Cursor, written: Type, wanted: Type | None, way: _Way) -> _Columns:
+    def _any(self, cursor: Cursor, written: Type, wanted: Type | None, way: _Way) -> _Columns:
         """The columns on this way and beyond it; without what is `wanted`, what was written is passed over."""
         source = self.writer.resolve(written)
-        if len(way) > _DEEPEST:
-            raise Declined("records that are deep in one another")
         if not len(cursor):
             return self._nulls(0, way) if wanted is not None else {}
+        if len(way) > self.deepest:
+            cursor.mark(np.ones(len(cursor), np.bool_))
+            return self._nulls(len(cursor), way) if wanted is not None else {}
         if isinstance(source, Union):
             return self._union(cursor, source, wanted, way)
-        target = None if wanted is None else self._target(source, wanted)
         if wanted is not None and source.kind == "null":
+            if all(each.kind != "null" for each in self._branches(wanted)):
+                cursor.mark(np.ones(len(cursor), np.bool_))
             return self._nulls(len(cursor), way)
+        target = None if wanted is None else self._target(source, wanted)
         if isinstance(source, Record):
             return self._record(cursor, source, target, way)
         column = self._plain(cursor, source, target, way)
@@ -215,26 +241,24 @@ class Plan:
         whole = self.reader.resolve(wanted)
         return [self.reader.resolve(each) for each in whole.branches] if isinstance(whole, Union) else [whole]
 
-    def _target(self, source: Defined, wanted: Type) -> Defined | None:
+    def _target(self, source: Defined, wanted: Type) -> Defined:
         """What a value of this type is read as: of a union with null, the other type."""
-        branches = self._branches(wanted)
-        others = [each for each in branches if each.kind != "null"]
-        if source.kind == "null":
-            if len(others) == len(branches):
-                raise Declined("a null for what is never null")
-            return None
+        others = [each for each in self._branches(wanted) if each.kind != "null"]
         if len(others) != 1:
-            raise Declined("a union of several types")
+            raise RowByRow
         (target,) = others
         if isinstance(target, Named) and not (isinstance(source, Named) and source.name == target.name):
-            raise Declined("a type under another name")
+            raise RowByRow
         return target
 
-    def _union(self, cursor: _Cursor, source: Union, wanted: Type | None, way: _Way) -> _Columns:
+    def _union(self, cursor: Cursor, source: Union, wanted: Type | None, way: _Way) -> _Columns:
         branches = cursor.integers(5)
-        if branches.min() < 0 or branches.max() >= len(source.branches):
-            raise Declined("a branch that a union does not have")
+        wrong = (branches < 0) | (branches >= len(source.branches))
+        cursor.mark(wrong)
         parts, order = [], []
+        if wrong.any() and wanted is not None:
+            order.append(np.flatnonzero(wrong))
+            parts.append(self._nulls(len(order[0]), way))
         for nth, branch in enumerate(source.branches):
             rows = np.flatnonzero(branches == nth)
             if not len(rows):
@@ -243,16 +267,16 @@ class Plan:
             parts.append(self._any(inner, branch, wanted, way))
             order.append(rows)
             cursor.at[rows] = inner.at
-        if len(parts) == 1:
-            return parts[0]
+        if len(parts) <= 1 or wanted is None:
+            return parts[0] if parts and wanted is not None else {}
         places = np.empty(len(cursor), np.int64)
         places[np.concatenate(order)] = np.arange(len(cursor))
         back = pa.array(places)
         return {each: pa.concat_arrays([part[each] for part in parts]).take(back) for each in parts[0]}
 
-    def _record(self, cursor: _Cursor, source: Record, target: Defined | None, way: _Way) -> _Columns:
+    def _record(self, cursor: Cursor, source: Record, target: Defined | None, way: _Way) -> _Columns:
         if target is not None and not isinstance(target, Record):
-            raise Declined("a record that is read as something else")
+            raise RowByRow
         wanted = {field.name: field for field in target.fields} if target is not None else {}
         found: _Columns = {}
         for field in source.fields:
@@ -266,26 +290,23 @@ class Plan:
     def _missing(self, count: int, field: Field, way: _Way) -> _Columns:
         """A field that was not written: its default."""
         if field.default is None or field.aliases:
-            raise Declined("a field without a default")
+            raise RowByRow
         if not any(self._beyond(way)):
             return {}
         default, value = field.default.value, self.values.get(way)
         if default is None:
             return self._nulls(count, way)
-        if value is None or value.given != "plain":
-            raise Declined("a default that is more than a plain value")
-        kind = value.kind
-        if type(default) not in _DEFAULTS.get(kind, ()):
-            raise Declined(f"a default of type {kind}")
-        return {way: pa.repeat(pa.scalar(default, column_type(kind)), count)}
+        if value is None or value.given != "plain" or type(default) not in _DEFAULTS.get(value.kind, ()):
+            raise RowByRow
+        return {way: pa.repeat(pa.scalar(default, arrow_kind(value.kind)), count)}
 
     def _beyond(self, way: _Way) -> Iterator[_Way]:
         return (each for each in self.values if each[: len(way)] == way)
 
     def _nulls(self, count: int, way: _Way) -> _Columns:
-        return {each: pa.nulls(count, _type_of(self.values[each])) for each in self._beyond(way)}
+        return {each: pa.nulls(count, arrow_kind(self.values[each].kind)) for each in self._beyond(way)}
 
-    def _plain(self, cursor: _Cursor, source: Defined, target: Defined | None, way: _Way) -> pa.Array | None:
+    def _plain(self, cursor: Cursor, source: Defined, target: Defined | None, way: _Way) -> pa.Array | None:
         value = self.values.get(way) if target is not None else None
         if value is None or target is None:
             _pass_over(cursor, source)
@@ -294,15 +315,15 @@ class Plan:
             case Enum(), Enum():
                 return _enum(cursor, source, target)
             case Fixed(), Fixed() if is_decimal(value.kind) and source.size == target.size:
-                return _decimals(cursor, source.size, value.kind)
+                return cursor.decimals(source.size, value.kind)
             case Primitive(kind="bytes"), Primitive(kind="bytes") if is_decimal(value.kind):
-                return _decimals(cursor, None, value.kind)
+                return cursor.decimals(None, value.kind)
             case Primitive(), Primitive():
                 return _primitive(cursor, source.kind, target, value)
-        raise Declined(f"a value of type {source.kind}")
+        raise RowByRow
 
 
-def _pass_over(cursor: _Cursor, source: Defined) -> None:
+def _pass_over(cursor: Cursor, source: Defined) -> None:
     match source:
         case Primitive(kind="null"):
             pass
@@ -321,81 +342,55 @@ def _pass_over(cursor: _Cursor, source: Defined) -> None:
         case Fixed():
             cursor.skip(source.size)
         case _:
-            raise Declined("lists and maps")
+            raise RowByRow
 
 
-def _enum(cursor: _Cursor, source: Enum, target: Enum) -> pa.Array:
+def _enum(cursor: Cursor, source: Enum, target: Enum) -> pa.Array:
     chosen = cursor.integers(5)
-    if chosen.min() < 0 or chosen.max() >= len(source.symbols):
-        raise Declined("a symbol that an enum does not have")
     known = {*target.symbols}
     symbols = [each if each in known else target.default for each in source.symbols]
-    found = pa.array(symbols, pa.string()).take(pa.array(chosen))
-    if found.null_count:
-        raise Declined("a symbol that is not known")
+    wrong = (chosen < 0) | (chosen >= len(symbols))
+    chosen[wrong] = len(symbols)
+    found = pa.array([*symbols, None], pa.string()).take(pa.array(chosen))
+    cursor.mark(np.asarray(found.is_null()))
     return found
 
 
-def _decimals(cursor: _Cursor, size: int | None, kind: str) -> pa.Array:
-    wanted: Any = column_type(kind)
-    try:
-        found = cursor.decimals(size, wanted.scale).cast(wanted)
-        found.validate(full=True)
-    except pa.ArrowInvalid:
-        raise Declined("a decimal of more digits than its type has") from None
-    return found
-
-
-def _type_of(value: Value) -> pa.DataType:
-    """The type of a value as it is handed over here."""
-    if value.given not in ("plain", "nanos", "local_nanos", "millis_of_day"):
-        raise Declined("values that become text")
-    return column_type(value.kind)
-
-
-def _primitive(cursor: _Cursor, kind: str, target: Primitive, value: Value) -> pa.Array:
-    wanted = _type_of(value)
+def _primitive(cursor: Cursor, kind: str, target: Primitive, value: Value) -> pa.Array:
     match kind, target.kind:
         case "boolean", "boolean":
             found = cursor.bytes[cursor.skip(1)]
-            if found.max() > 1:
-                raise Declined("a boolean that is neither true nor false")
-            return pa.array(found.astype(bool))
+            cursor.mark(found > 1)
+            return pa.array(found == 1)
         case "string", "string":
             return cursor.texts()
-        case (("float" | "double"), "double"):
-            return _floats(cursor, kind)
+        case "bytes", "bytes":
+            return cursor.slices()
+        case (("float" | "double"), ("float" | "double")) if kind == target.kind or kind == "float":
+            return _floats(cursor, kind).cast(arrow_kind(value.kind))
         case ("int", "int" | "long" | "double") | ("long", "long" | "double"):
-            return _integers(cursor.integers(5 if kind == "int" else 10), target, value, wanted)
-    raise Declined(f"a value of type {kind} that is read as {target.kind}")
+            return _integers(cursor, cursor.integers(5 if kind == "int" else 10), target, value)
+    raise RowByRow
 
 
-def _floats(cursor: _Cursor, kind: str) -> pa.Array:
+def _floats(cursor: Cursor, kind: str) -> pa.Array:
     if kind == "double":
-        found = pa.array(cursor.words[cursor.skip(8)].view(np.float64))
-    else:
-        halves = cursor.words[cursor.skip(4)].astype(np.uint32)
-        found = pa.array(halves.view(np.float32).astype(np.float64))
-    require_finite(found)
-    return found
+        return pa.array(cursor.words[cursor.skip(8)].view(np.float64))
+    return pa.array(cursor.words[cursor.skip(4)].astype(np.uint32).view(np.float32))
 
 
-def _integers(numbers: Numbers, target: Primitive, value: Value, wanted: pa.DataType) -> pa.Array:
+def _integers(cursor: Cursor, numbers: Numbers, target: Primitive, value: Value) -> pa.Array:
+    wanted, logical = arrow_kind(value.kind), logical_type(target)
     if target.kind == "double":
         return pa.array(numbers.astype(np.float64))
-    logical = logical_type(target)
     if value.given == "millis_of_day":
         return pa.array(numbers * 1000)
-    if wanted == pa.date32():
-        days = pa.array(numbers.astype(np.int32)).cast(wanted)
-        require_recent(days.cast(pa.timestamp("us")).cast(pa.int64()))
-        return days
-    if not pa.types.is_timestamp(wanted):
-        return pa.array(numbers).cast(wanted)
+    if wanted in (pa.date32(), pa.int32()):
+        return pa.array(numbers.astype(np.int32)).cast(wanted)
     if value.given in ("nanos", "local_nanos"):
         numbers = np.floor_divide(numbers, 1000)
-    micros = pa.array(numbers)
-    if logical is not None and logical.name in _MILLIS:
-        micros = pc.multiply_checked(micros, 1000)
-    require_recent(micros)
-    return micros.cast(wanted)
+    elif logical is not None and logical.name in _MILLIS:
+        beyond = np.abs(numbers // 1000) > (2**63 - 1) // 1_000_000
+        cursor.mark(beyond)
+        numbers = np.where(beyond, 0, numbers) * 1000
+    return pa.array(numbers).cast(wanted)

@@ -1,0 +1,290 @@
+"""Values as JSON text, written as `to_json` of Spark writes them: what a store holds was written so, and stays so.
+
+A value comes as the numbers that are stored: a date in days, a moment in microseconds, both since 1970. That way there
+is no year that cannot be written. A text that was not UTF-8 has a lone surrogate for each of its wrong bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from math import isfinite, isnan
+from typing import Any
+
+import numpy as np
+
+from latecomer.model.types import is_decimal, nested_type
+
+Shape = str | tuple[str, Mapping[str, Any]]
+"""A type as `model.types` writes it, or one of array, map and struct with the shapes in it."""
+Writer = Callable[[Any], str]
+_DAY, _SECOND = 86_400_000_000, 1_000_000
+_ESCAPED = re.compile(r"\\u00[01][0-9a-f]")
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def shape_of(kind: str) -> Shape:
+    """The shape of a type.
+
+    >>> shape_of("array<struct<a:int>>")
+    ('array', {'element': ('struct', {'a': 'int'})})
+    """
+    nested = nested_type(kind)
+    if nested is None:
+        return kind
+    outer, parts = nested
+    return outer, {name: shape_of(part) for name, part in parts.items()}
+
+
+def struct_of(columns: Mapping[str, Shape]) -> Shape:
+    return "struct", dict(columns)
+
+
+@dataclass(frozen=True)
+class JsonText:
+    """How values are written."""
+
+    digits: int = 6
+    """Of a second: six in all that is kept, three in what is only to be read."""
+    nulls: bool = False
+    """Whether fields of objects are written that are null."""
+    by_byte: bool = False
+    """Whether a text has a character for each of its bytes, whatever they are."""
+
+    def of(self, shape: Shape) -> Writer:
+        """What writes a value of this shape that is not null.
+
+        >>> JsonText().of(shape_of("struct<a:array<int>,b:timestamp>"))({"a": [1, None], "b": 1})
+        '{"a":[1,null],"b":"1970-01-01T00:00:00.000001Z"}'
+        """
+        if isinstance(shape, str):
+            return self._plain(shape)
+        outer, parts = shape
+        match outer:
+            case "array":
+                return self._list(self.of(parts["element"]))
+            case "map":
+                return self._map(self.of(parts["value"]), _key_text(parts["key"]))
+        return self._struct({name: self.of(each) for name, each in parts.items()})
+
+    def _list(self, write: Writer) -> Writer:
+        return lambda value: f"[{','.join('null' if each is None else write(each) for each in value)}]"
+
+    def _map(self, write: Writer, key: Writer) -> Writer:
+        def written(value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> str:
+            pairs = value.items() if isinstance(value, Mapping) else value
+            return (
+                "{"
+                + ",".join(
+                    f"{self._text(key(name))}:{'null' if each is None else write(each)}"
+                    for name, each in pairs
+                )
+                + "}"
+            )
+
+        return written
+
+    def _struct(self, writers: Mapping[str, Writer]) -> Writer:
+        heads = [(name, f"{self._text(name)}:", write) for name, write in writers.items()]
+
+        def written(value: Mapping[str, Any]) -> str:
+            parts = []
+            for name, head, write in heads:
+                each = value.get(name)
+                if each is not None:
+                    parts.append(head + write(each))
+                elif self.nulls:
+                    parts.append(f"{head}null")
+            return "{" + ",".join(parts) + "}"
+
+        return written
+
+    def _plain(self, kind: str) -> Writer:
+        match kind:
+            case "string":
+                return self._text
+            case "boolean":
+                return lambda value: "true" if value else "false"
+            case "float":
+                return lambda value: _number(float_text(value))
+            case "double":
+                return lambda value: _number(double_text(value))
+            case "binary":
+                return lambda value: f'"{b64encode(value).decode()}"'
+            case "date":
+                return lambda value: f'"{date_text(value)}"'
+            case "timestamp":
+                return lambda value: f'"{self._moment(value)}Z"'
+            case "timestamp_ntz":
+                return lambda value: f'"{self._moment(value)}"'
+        return str
+
+    def _moment(self, micros: int) -> str:
+        days, rest = divmod(micros, _DAY)
+        seconds, fraction = divmod(rest, _SECOND)
+        shown = f"{fraction:06d}"[: self.digits]
+        return f"{date_text(days)}T{_clock(seconds)}.{shown}"
+
+    def _text(self, value: str) -> str:
+        if self.by_byte:
+            value = raw_text(value).decode("iso-8859-1")
+        text = _encode(value)
+        # Python has the letters of an escape small, and Java large.
+        return _ESCAPED.sub(lambda each: "\\u" + each[0][2:].upper(), text) if "\\u00" in text else text
+
+
+def raw_text(value: str) -> bytes:
+    """The bytes of a text, also of one that was not UTF-8."""
+    return value.encode("utf-8", "surrogateescape")
+
+
+def is_valid_text(value: str) -> bool:
+    """Whether a text was UTF-8."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def has_valid_texts(shape: Shape, value: Any) -> bool:
+    """Whether all texts in a value were UTF-8."""
+    if value is None:
+        return True
+    if isinstance(shape, str):
+        return shape != "string" or is_valid_text(value)
+    outer, parts = shape
+    match outer:
+        case "array":
+            inner = parts["element"]
+            return all(has_valid_texts(inner, each) for each in value)
+        case "map":
+            pairs = value.items() if isinstance(value, Mapping) else value
+            return all(
+                has_valid_texts(parts["key"], name) and has_valid_texts(parts["value"], each)
+                for name, each in pairs
+            )
+    return all(has_valid_texts(each, value.get(name)) for name, each in parts.items())
+
+
+def _key_text(shape: Shape) -> Writer:
+    match shape:
+        case "string":
+            return lambda value: str(value)
+        case "boolean":
+            return lambda value: "true" if value else "false"
+        case "float":
+            return float_text
+        case "double":
+            return double_text
+        case "binary":
+            return lambda value: b64encode(value).decode()
+    return str
+
+
+def _number(text: str) -> str:
+    """JSON has no number that is infinite, or none."""
+    return f'"{text}"' if text[-1] in "yN" else text
+
+
+def double_text(value: float) -> str:
+    """A double as Java writes it, with the fewest digits that mean it.
+
+    >>> double_text(0.001), double_text(1e7), double_text(-0.00012), double_text(5e-324), double_text(float("-inf"))
+    ('0.001', '1.0E7', '-1.2E-4', '4.9E-324', '-Infinity')
+    """
+    two = f"{abs(value):.1e}"  # Java has two digits at least, and so it chooses the nearest of these
+    return _java(value, two if float(two) == abs(value) else repr(abs(value)))
+
+
+def float_text(value: float) -> str:
+    """A float likewise.
+
+    >>> float_text(0.1), float_text(3e10)
+    ('0.1', '3.0E10')
+    """
+    return _java(value, np.format_float_scientific(np.float32(abs(value)), unique=True))
+
+
+def _java(value: float, written: str) -> str:
+    if not isfinite(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    sign = "-" if str(value)[0] == "-" else ""
+    if not value:
+        return f"{sign}0.0"
+    _, numerals, exponent = Decimal(written).as_tuple()
+    digits = "".join(map(str, numerals)).rstrip("0")
+    point = len(numerals) + int(exponent)  # so many digits are before the point
+    if -3 < point <= 7:
+        whole = digits[:point].ljust(point, "0") if point > 0 else "0"
+        behind = digits[point:] if point > 0 else "0" * -point + digits
+        return f"{sign}{whole}.{behind or '0'}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
+
+
+def date_text(days: int) -> str:
+    """A day of the Gregorian calendar, also before it was in use and beyond the year 9999.
+
+    >>> date_text(0), date_text(-719529), date_text(2932897)
+    ('1970-01-01', '-0001-12-31', '+10000-01-01')
+    """
+    era, day = divmod(days + 719_468, 146_097)
+    of_era = (day - day // 1460 + day // 36524 - day // 146_096) // 365
+    of_year = day - (365 * of_era + of_era // 4 - of_era // 100)
+    shifted = (5 * of_year + 2) // 153
+    month = shifted + 3 if shifted < 10 else shifted - 9
+    year = of_era + 400 * era + (month <= 2)
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04d}-{month:02d}-{of_year - (153 * shifted + 2) // 5 + 1:02d}"
+
+
+def _clock(seconds: int) -> str:
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def plain_text(value: Any, kind: str) -> str:
+    """A plain value as text, as a cast to string writes it.
+
+    >>> plain_text(1_500_000, "timestamp"), plain_text(True, "boolean"), plain_text(Decimal("1E-7"), "decimal(9,7)")
+    ('1970-01-01 00:00:01.5', 'true', '0.0000001')
+    """
+    match kind:
+        case "boolean":
+            return "true" if value else "false"
+        case "float":
+            return float_text(value)
+        case "double":
+            return double_text(value)
+        case "date":
+            return date_text(value)
+        case "timestamp" | "timestamp_ntz":
+            days, rest = divmod(value, _DAY)
+            seconds, fraction = divmod(rest, _SECOND)
+            behind = f".{fraction:06d}".rstrip("0") if fraction else ""
+            return f"{date_text(days)} {_clock(seconds)}{behind}"
+    return format(value, "f") if is_decimal(kind) else str(value)
+
+
+def kept_text(columns: Mapping[str, Shape], rows: Iterable[Mapping[str, Any]]) -> list[str | None]:
+    """What is kept of some rows: an object of the values that are not null; None where all are.
+
+    >>> kept_text({"tip": "int"}, [{"tip": 5}, {"tip": None}])
+    ['{"tip":5}', None]
+    """
+    write = JsonText().of(struct_of(columns))
+    return [None if (text := write(row)) == "{}" else text for row in rows]
+
+
+def misread_text(columns: Mapping[str, Shape], row: Mapping[str, Any]) -> bytes:
+    """A row that its columns do not take, as JSON for people, with all the bytes that its texts have."""
+    write = JsonText(digits=3, nulls=True, by_byte=True).of(struct_of(columns))
+    return write(row).encode("iso-8859-1")
+
+
+def refused_text(columns: Mapping[str, Shape], row: Mapping[str, Any]) -> bytes:
+    """A row as JSON for people."""
+    return JsonText(digits=3, nulls=True).of(struct_of(columns))(row).encode()
