@@ -16,15 +16,13 @@ from latecomer.decode.files import SourceFile
 from latecomer.decode.framing import FramedRecords
 from latecomer.decode.json import JsonFiles, JsonRecords
 from latecomer.decode.own import OwnLines, OwnRecords
-from latecomer.decode.parquet import ParquetFiles
-from latecomer.spark.packages import avro_reader, with_jars
+from latecomer.decode.parquet_reading import ParquetReading
 
 
 def file_decoder(
     pipeline: Pipeline,
     columns: Mapping[str, str],
     folders: Callable[[SourceFile], Mapping[str, str | None]],
-    with_metadata: bool,
 ) -> FileDecoder:
     """The decoder for files; `folders` tells what the folders of a file say of its columns."""
     settings, unknown = pipeline.files, pipeline.source.unknown_fields
@@ -34,9 +32,9 @@ def file_decoder(
         case Decoder() as own:
             return OwnLines(settings, columns, OwnRecords(own))
         case "parquet":
-            return ParquetFiles(columns, unknown)
+            return ParquetReading(columns, unknown)
         case "csv":
-            return CsvFiles(settings, columns, folders, with_metadata, unknown_fields=unknown)
+            return CsvFiles(settings, columns, folders, unknown_fields=unknown)
     return JsonFiles(settings, columns, unknown_fields=unknown)
 
 
@@ -53,8 +51,3 @@ def record_decoder(pipeline: Pipeline) -> RecordDecoder:
 def framed_decoder(pipeline: Pipeline) -> FramedRecords:
     """The decoder for records that name their schema."""
     return AvroRecords(pipeline) if isinstance(pipeline.format, Avro) else CheckedJson(pipeline)
-
-
-def decoder_settings(pipeline: Pipeline) -> dict[str, str]:
-    """What Spark needs to be started with, so that it can decode."""
-    return with_jars(avro_reader()) if isinstance(pipeline.format, Avro) else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,19 +11,15 @@ import pyarrow as pa
 from latecomer.config.columns import csv_row
 from latecomer.config.damage import DamagedFile, damage_found
 from latecomer.config.encodings import is_text, open_text, other_encoding
-from latecomer.decode.arrow_csv import csv_lines, require_plain_csv
-from latecomer.decode.base import PERMISSIVE, FileSplit, NewReader
-from latecomer.decode.columns import CORRUPT, EXTRA, KEPT, METADATA
+from latecomer.decode.base import FileSplit
 from latecomer.decode.csv_rows import CsvLines
-from latecomer.decode.decimals import decimals_as_text
-from latecomer.decode.files import SourceFile, grouped, together
+from latecomer.decode.files import SourceFile
 from latecomer.decode.retrying import reading
 from latecomer.decode.text import TextFiles
 from latecomer.decode.text_lines import Lines
-from latecomer.store.sql import ddl
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    pass
 
 _LONGEST_HEADER, _BYTES_OF_A_CHARACTER = 1 << 20, 4
 
@@ -34,7 +30,6 @@ class CsvFiles(TextFiles):
 
     folders: Callable[[SourceFile], Mapping[str, str | None]]
     """What the folders of a file say of its columns."""
-    with_metadata: bool
 
     def misfit(self, file: SourceFile) -> str | None:
         return super().misfit(file) or (self._misled(file) if self.settings.header else None)
@@ -53,76 +48,6 @@ class CsvFiles(TextFiles):
             return rows.read(lines)
 
         yield from self.numbered(split, read)
-
-    def doubt(self, part: DataFrame) -> Column | None:
-        """For text that may not be UTF-8, too: Spark's reader does not say so."""
-        from latecomer.decode import lines
-
-        replaced, doubt = lines.holds_replacement(part), super().doubt(part)
-        return replaced if doubt is None else replaced | doubt
-
-    def parts(self, reader: NewReader, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
-        """Files grouped by header and encoding."""
-        from pyspark.sql import functions as F
-
-        from latecomer.decode import lines
-        from latecomer.decode.unknown import kept_values, plain
-
-        settings, columns = self.settings, self.columns
-        options = {
-            **PERMISSIVE,
-            "sep": settings.delimiter,
-            "escape": '"',  # a quote within quotes is doubled
-        }
-        parts = []
-        for (header, encoding), group in grouped(
-            files, lambda file: (self.header(file), self.encoding_of(file))
-        ).items():
-            if not header:  # there is nothing but blank lines
-                continue
-            # A column that is not pinned is read as text, under a name that clashes with none, and left out.
-            layout = {
-                name if name in columns else f"{EXTRA}{nth}": columns.get(name, "string")
-                for nth, name in enumerate(header)
-            }
-            extra = {column: name for column, name in zip(layout, header, strict=True) if name not in columns}
-            for paths in together(group):
-                if by_line:
-                    found = lines.read(reader(), paths, encoding)
-                    part = lines.csv_records(
-                        found, encoding, layout, options, settings.header, self.unknown_fields, extra
-                    )
-                else:
-                    part = (
-                        reader()
-                        .schema(ddl({**decimals_as_text(layout), CORRUPT: "string"}))
-                        .options(**options)
-                        .option("header", settings.header)
-                        .option("columnPruning", False)  # or a row too short or too long would pass
-                        .csv(paths)
-                    )
-                    if self.unknown_fields == "keep":
-                        kept = F.when(F.col(CORRUPT).isNull(), kept_values(plain(extra)))
-                        part = part.withColumn(KEPT, kept)
-                    if self.with_metadata:
-                        part = part.select("*", part.metadataColumn("_metadata").alias(METADATA))
-                missing = [F.lit(None).cast(kind).alias(n) for n, kind in columns.items() if n not in layout]
-                parts.append(part.select("*", *missing))
-        return parts
-
-    def require_fast(self) -> None:
-        super().require_fast()
-        require_plain_csv(self.columns, self.settings.delimiter)
-
-    def load(self, file: SourceFile) -> pa.Table:
-        header = None if self.settings.header else self._headless(file)
-        return csv_lines(
-            self.text_of(file), self.columns, self.settings.delimiter, header, self.unknown_fields
-        )
-
-    def needs_lines(self, files: Sequence[SourceFile]) -> bool:
-        """A dead letter has the bytes of its row."""
-        return super().needs_lines(files) or self.unknown_fields == "dead_letter"
 
     def header(self, file: SourceFile) -> tuple[str, ...]:
         """The names of a file's columns, in their order; none where it has only blank lines. `DamagedFile`

@@ -19,6 +19,7 @@ import pyarrow as pa
 from latecomer.config.sources import UnknownFields
 from latecomer.decode.base import RecordDecoder
 from latecomer.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID, arrow_kind
+from latecomer.errors import LatecomerError
 
 HEAD_SIZE = 5
 """Bytes before the payload: a zero, and the id of the schema."""
@@ -34,7 +35,7 @@ Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
-class UnknownSchemas(Exception):
+class UnknownSchemas(LatecomerError):
     """Records name schemas that have to be learned before they can be decoded."""
 
     def __init__(self, ids: Sequence[int]) -> None:

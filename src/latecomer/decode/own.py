@@ -1,24 +1,25 @@
-"""A decoder of the user's own: one record at a time, as a Spark column."""
+"""A decoder of the user's own: one record at a time, as a Spark column. Spark decodes what tasks have read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.own import Decoder
-from latecomer.decode import lines
-from latecomer.decode.base import NewReader, RecordDecoder, other_columns
-from latecomer.decode.columns import CORRUPT, RECORD
-from latecomer.decode.files import SourceFile, together
+from latecomer.decode.base import FileSplit, RecordDecoder, other_columns
+from latecomer.decode.columns import BROKEN, CORRUPT, POSITION, RECORD
+from latecomer.decode.limits import LongLine
 from latecomer.decode.text import TextFiles
+from latecomer.decode.text_lines import Lines
 from latecomer.errors import SourceError, first_line
-from latecomer.fast import Declined
 from latecomer.store.sql import quoted
 
+_BLANK = bytes(range(0x21))
 _FIELDS = f"{PRIVATE}fields"
 
 
@@ -27,6 +28,9 @@ class OwnRecords(RecordDecoder):
     """Records as a class outside latecomer decodes them."""
 
     decoder: Decoder
+
+    def decode(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
+        raise TypeError(f"decoder {self.decoder.kind} is a column of Spark's: Spark decodes with it")
 
     def decoded(self, records: DataFrame, columns: Mapping[str, str]) -> DataFrame:
         made = records.withColumn(_FIELDS, self._fields(columns))
@@ -66,16 +70,22 @@ class OwnLines(TextFiles):
 
     records: OwnRecords
 
-    def parts(self, reader: NewReader, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
-        return [
-            self.records.decoded(lines.as_records(reader(), paths), self.columns) for paths in together(files)
-        ]
+    def decode(self, split: FileSplit) -> Iterator[pa.Table]:
+        """RECORD and POSITION, for Spark to decode. A line that is too long has BROKEN, and its first bytes."""
+        return self.numbered(split, _records)
 
-    def doubt(self, part: DataFrame) -> Column | None:
-        return None
+    def too_long(self, line: LongLine) -> pa.Table:
+        return pa.table(
+            {
+                RECORD: pa.array([line.first], pa.binary()),
+                BROKEN: pa.array([""], pa.string()),
+                POSITION: pa.array([line.start], pa.int64()),
+            }
+        )
 
-    def value(self, column: str, by_line: bool) -> str:
-        return quoted(column)
 
-    def require_fast(self) -> None:
-        raise Declined("a decoder of your own")
+def _records(lines: Lines) -> pa.Table:
+    """The lines that are not blank."""
+    records = [each for each in map(lines.bytes_of, range(len(lines))) if each.strip(_BLANK)]
+    count = len(records)
+    return pa.table({RECORD: pa.array(records, pa.binary()), BROKEN: pa.nulls(count, pa.string())})

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from latecomer.config.models import Pipeline
 from latecomer.config.portable import portable
-from latecomer.decode.framing import UnknownSchemas
+from latecomer.decode.frames import UnknownSchemas
 from latecomer.decode.retrying import patiently
 from latecomer.log.columns import Lane
 from latecomer.log.duplicates import divided
@@ -128,6 +128,7 @@ class EventLog:
         """Have tasks write a batch. Where a file turns out to be unreadable, it becomes one dead letter, and all is
         written again; likewise where a schema has to be learned first."""
         source = self.sources[piece.source]
+        source.prepare()
         given = Given(batch, timeline.watermark, timeline.last_tick or 0, piece.newest)
         staging = self._staging()
         try:

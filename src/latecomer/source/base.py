@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from latecomer.config.models import Pipeline
 from latecomer.config.portable import portable
+from latecomer.decode.frames import UnknownSchemas
 
 if TYPE_CHECKING:
     from latecomer.source.staging import Staging
@@ -153,6 +154,13 @@ class Source(ABC):
     def portable(self) -> Self:
         """The source as tasks are given it: without what only the driver needs."""
         return replace(self, pipeline=portable(self.pipeline))
+
+    def prepare(self) -> None:  # noqa: B027
+        """Learn what could not be had when it was asked for last; `SchemaOutage` while it still cannot."""
+
+    def learn(self, unknown: UnknownSchemas) -> None:
+        """Learn the schemas that records name; `SchemaOutage` while one cannot be had."""
+        raise unknown
 
     def close(self) -> None:  # noqa: B027
         """Let go of what is kept open between slices; it may be read on."""

@@ -7,19 +7,24 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
+from pyspark.sql import functions as F
 
+from latecomer.config.checks import PRIVATE
 from latecomer.config.damage import DamagedFile
 from latecomer.decode.base import FileDecoder, FileSplit
 from latecomer.decode.choose import file_decoder
+from latecomer.decode.columns import CORRUPT, RECORD
+from latecomer.decode.own import OwnLines
 from latecomer.decode.retrying import require_unchanged, states_of
 from latecomer.source.base import Chunk, Slice, Split
-from latecomer.source.columns import BROKEN, POSITION
+from latecomer.source.columns import BROKEN, LANDED, POSITION
 from latecomer.source.found_files import FileSlice, FoundFiles, UnreadableFile, files_of, require_present
 from latecomer.source.letters import FileLetters
-from latecomer.source.staging import Staging
+from latecomer.source.staging import StagedSplit, Staging, staged_rows
 from latecomer.store.layout import source_type
 
-SPLIT_BYTES = 32 << 20
+_KEPT_RECORD = f"{PRIVATE}kept_record"
+SPLIT_BYTES = 16 << 20
 """About so many bytes of a file are one split, on every machine: a row's position depends on it."""
 
 
@@ -48,18 +53,56 @@ class FileSource(FoundFiles):
     def splits(self, piece: Slice, staging: Staging) -> Sequence[Split]:
         """The parts of each file; of one that was found to be unreadable, one part with the reason."""
         known = piece.unreadable if isinstance(piece, FileSlice) else {}
-        found: list[FilePart] = []
+        found: list[Split] = []
         for file in files_of(piece):
             require_present(file)
             if (reason := known.get(file.path) or self.misplaced(file)) is not None:
                 found.append(FilePart(FileSplit(file), reason))
             else:
                 found += [FilePart(part) for part in self.decoder.splits(file, SPLIT_BYTES)]
-        return found
+        return (
+            found
+            if not isinstance(self.decoder, OwnLines)
+            else self._decoded(self.decoder, found, piece, staging)
+        )
+
+    def _decoded(self, own: OwnLines, parts: Sequence[Split], piece: Slice, staging: Staging) -> list[Split]:
+        """Records that a decoder of the user's own reads: tasks cut the files into them, and Spark decodes."""
+        readable = [each for each in parts if isinstance(each, FilePart) and each.unreadable is None]
+        aside = [each for each in parts if each not in readable]
+        records = staging.records(self, readable)
+        if records is None:
+            return aside
+        kept = records.withColumn(_KEPT_RECORD, F.col(RECORD))
+        decoded = own.records.decoded(kept, self.read_columns)
+        whole = F.when(F.col(BROKEN).isNotNull(), F.col(_KEPT_RECORD).cast("string"))
+        rows = decoded.withColumn(CORRUPT, F.coalesce(CORRUPT, whole)).drop(_KEPT_RECORD)
+        return [*aside, *staging.staged(rows, piece.newest)]
+
+    def recorded(self, splits: Sequence[Split]) -> Iterator[pa.Table]:
+        """RECORD, and where each record stands, a chunk at a time."""
+        for split in splits:
+            assert isinstance(split, FilePart)  # noqa: S101
+            for rows in self._rows(split):
+                file = split.part.file
+                for name, value in {**self.where(file), LANDED: file.landed}.items():
+                    rows = rows.append_column(name, pa.repeat(pa.scalar(value), rows.num_rows))
+                yield rows
 
     def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
         """A file that turns out to be damaged is refused as a whole: `UnreadableFile`."""
         parts = [each for each in splits if isinstance(each, FilePart)]
+        kinds = {name: source_type(kind) for name, kind in self.read_columns.items()}
+        for split in splits:
+            if isinstance(split, StagedSplit):
+                letters = FileLetters(self.pipeline, self.read_columns, self.decoder, [])
+                for rows in staged_rows(split, kinds):
+                    named = {self.pipeline.source_name(name): name for name in self.columns}
+                    yield Chunk(
+                        rows.rename_columns([named.get(each, each) for each in rows.column_names]),
+                        self.clock,
+                        letters,
+                    )
         files = list(dict.fromkeys(each.part.file for each in parts))
         letters = FileLetters(self.pipeline, self.read_columns, self.decoder, files)
         for split in parts:
@@ -70,7 +113,7 @@ class FileSource(FoundFiles):
     def _rows(self, split: FilePart) -> Iterator[pa.Table]:
         file = split.part.file
         if split.unreadable is not None:
-            yield _broken(split.unreadable, self.read_columns)
+            yield broken_row(split.unreadable, self.read_columns)
             return
         before = states_of([file.local])
         if (reason := self.decoder.misfit(file)) is not None:
@@ -83,7 +126,7 @@ class FileSource(FoundFiles):
         require_unchanged(before)
 
 
-def _broken(reason: str, columns: Mapping[str, str]) -> pa.Table:
+def broken_row(reason: str, columns: Mapping[str, str]) -> pa.Table:
     """The one row that stands for a file which cannot be read."""
     nothing = {name: pa.nulls(1, source_type(kind)) for name, kind in columns.items()}
     return pa.table({**nothing, BROKEN: pa.array([reason], pa.string()), POSITION: pa.array([0], pa.int64())})

@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.paths import SourcePath, fits, special_kind
-from latecomer.decode.choose import decoder_settings
 from latecomer.decode.files import SourceFile
 from latecomer.decode.retrying import reading
 from latecomer.errors import SourceError
@@ -68,9 +67,6 @@ class FoundFiles(FollowedSource):
     def path(self) -> SourcePath:
         return SourcePath(self.pipeline.source_path)
 
-    def session(self) -> Mapping[str, str]:
-        return decoder_settings(self.pipeline)
-
     def require(self) -> None:
         self.path.require_folder()
 
@@ -108,8 +104,7 @@ class FoundFiles(FollowedSource):
 
     def placed(self, rows: pa.Table, file: SourceFile) -> pa.Table:
         """Decoded rows of a file under the pipeline's names, with what its folders say of them and where they stand."""
-        full = encoded_path(file.path)
-        where = {ORIGIN: self.origin(file, full), FULL_ORIGIN: full}
+        where = self.where(file)
         said = {key: value for key, value in self.folder_values(file).items() if value is not None}
         named = {}
         for name, kind in self.columns.items():
@@ -124,6 +119,11 @@ class FoundFiles(FollowedSource):
             texts[FULL_ORIGIN] = pc.if_else(others[BROKEN].is_valid(), file.path, texts[FULL_ORIGIN])
         landed = {LANDED: pa.repeat(pa.scalar(file.landed, pa.int64()), rows.num_rows)}
         return pa.table({**named, **others, **texts, **landed})
+
+    def where(self, file: SourceFile) -> dict[str, str]:
+        """What the log calls a file, and what a dead letter does."""
+        full = encoded_path(file.path)
+        return {ORIGIN: self.origin(file, full), FULL_ORIGIN: full}
 
     def origin(self, file: SourceFile, full: str) -> str:
         """The name that the log has for a file, of its path as Spark writes it: what follows the folder of the source.

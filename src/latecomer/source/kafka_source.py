@@ -13,9 +13,8 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from latecomer.config.portable import portable
 from latecomer.decode.columns import RECORD
-from latecomer.decode.framing import HEAD_SIZE, LARGEST_ID
+from latecomer.decode.frames import HEAD_SIZE, LARGEST_ID
 from latecomer.decode.own import OwnRecords
 from latecomer.source.base import Chunk, Slice, Split
 from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
@@ -23,6 +22,7 @@ from latecomer.source.kafka import KafkaReader
 from latecomer.source.kafka_fetch import Fetched, Place, close_clients, fetched
 from latecomer.source.kafka_ranges import ranges_of
 from latecomer.source.polled import Polled, Range
+from latecomer.source.records import RecordSource
 from latecomer.source.staging import Staging
 
 _BY_BROKER = 2
@@ -60,7 +60,7 @@ class KafkaSource(Polled):
         reader = KafkaReader(
             topics=self.reader.topics, base=self.reader.base, id_header=self.reader.id_header
         )
-        return replace(self, pipeline=portable(self.pipeline), reader=reader)
+        return replace(RecordSource.portable(self), reader=reader)
 
     def splits(self, piece: Slice, staging: Staging) -> Sequence[Split]:
         if not isinstance(piece, Range):

@@ -21,9 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.config.own import PolledSource
-from latecomer.config.portable import portable
 from latecomer.decode.base import other_columns
-from latecomer.decode.choose import decoder_settings
 from latecomer.decode.columns import RECORD
 from latecomer.errors import LatecomerError, SourceError, SourceOutage, StoreError, first_line
 from latecomer.errors.redacting import without_secrets
@@ -33,7 +31,6 @@ from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.source.records import RecordSource
 from latecomer.source.staging import StagedSplit, Staging, staged_rows
 from latecomer.spark.errors import SPARK_ERRORS
-from latecomer.spark.packages import joined
 from latecomer.store import files
 from latecomer.store.answers import Answer, Answers
 from latecomer.store.layout import source_type
@@ -93,11 +90,11 @@ class Polled(RecordSource, FollowedSource):
 
     def portable(self) -> Self:
         reader = StandIn(like=self.reader.kind, skips=self.skips_tombstones)
-        return replace(self, pipeline=portable(self.pipeline), reader=reader, _asked=_Asked())
+        return replace(super().portable(), reader=reader, _asked=_Asked())
 
     def session(self) -> Mapping[str, str]:
         with self._asking("settings"):
-            return joined([self.reader.settings(), decoder_settings(self.pipeline)])
+            return self.reader.settings()
 
     def require(self) -> None:
         with self._asking("check"):

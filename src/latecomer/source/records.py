@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.checks import PRIVATE
+from latecomer.config.portable import portable
 from latecomer.decode.base import RecordDecoder
 from latecomer.decode.choose import record_decoder
 from latecomer.decode.columns import RECORD
 from latecomer.decode.detail import TOMBSTONE
+from latecomer.decode.frames import UnknownSchemas
+from latecomer.decode.framing import FramedRecords
 from latecomer.decode.own import OwnRecords
 from latecomer.model.arrays import flat
 from latecomer.source.base import NO_CLOCK, Chunk, Clock, Letters, Source
@@ -50,9 +53,33 @@ class RecordSource(Source):
         """What says when a row came, where its LANDED is not null."""
         return Clock.SOURCE
 
+    decoding: RecordDecoder | None = field(default=None, kw_only=True)
+    """What decodes in a task, with the schemas that the driver has learned."""
+
     @cached_property
     def decoder(self) -> RecordDecoder:
+        """What the driver knows of decoding."""
         return record_decoder(self.pipeline)
+
+    @cached_property
+    def task_decoder(self) -> RecordDecoder:
+        """What decodes records."""
+        if self.decoding is not None:
+            return self.decoding
+        return self.decoder.in_tasks() if isinstance(self.decoder, FramedRecords) else self.decoder
+
+    def portable(self) -> Self:
+        decoding = self.decoder.in_tasks() if isinstance(self.decoder, FramedRecords) else None
+        return replace(self, pipeline=portable(self.pipeline), decoding=decoding)
+
+    def prepare(self) -> None:
+        if isinstance(self.decoder, FramedRecords):
+            self.decoder.prepare()
+
+    def learn(self, unknown: UnknownSchemas) -> None:
+        if not isinstance(self.decoder, FramedRecords):
+            raise unknown
+        self.decoder.know(unknown.ids)
 
     def decoded_by_spark(self, records: DataFrame) -> DataFrame:
         """Records of which Spark decodes what only Spark can: with the columns instead of RECORD then."""
@@ -103,8 +130,8 @@ class RecordSource(Source):
 
     def _decoded_values(self, records: pa.Array, valueless: Flags, columns: Mapping[str, str]) -> pa.Table:
         if not valueless.any():
-            return self.decoder.decode(records.to_pylist(), columns)
-        rows = self.decoder.decode(records.drop_null().to_pylist(), columns)
+            return self.task_decoder.decode(records.to_pylist(), columns)
+        rows = self.task_decoder.decode(records.drop_null().to_pylist(), columns)
         place = np.cumsum(~valueless) - 1
         return (
             rows.take(pa.array(place, mask=valueless)) if rows.num_rows else _no_values(columns, len(records))
