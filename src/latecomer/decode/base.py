@@ -55,7 +55,7 @@ class FileDecoder(ABC):
 
     @abstractmethod
     def decode(self, split: FileSplit) -> Iterator[pa.Table]:
-        """The rows of a part, a chunk at a time: the columns, CORRUPT and POSITION; KEPT and BROKEN where a row has one.
+        """The rows of a part, a chunk at a time: the columns, CORRUPT and POSITION; KEPT and BROKEN where one has it.
         `DamagedFile` where the file cannot be read to the end: then none of its rows counts."""
 
     def long_lines(self, file: SourceFile) -> tuple[LongLine, ...]:
