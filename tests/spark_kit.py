@@ -15,7 +15,6 @@ from decimal import Decimal
 from itertools import combinations
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from hypothesis import HealthCheck, Phase, settings
 from pyspark.sql import SparkSession
@@ -208,10 +207,20 @@ class Bench:
         (logic,) = [each for each in engine.outputs if each.name == output]
         if isinstance(logic, SessionLogic):
             log = EngineBatch(engine.last, stretch, Logged.of(events), history=True)
-            rows = logic.judged(log, self.folder / uuid4().hex, more=["position as nth"])
-        else:
-            seen = as_seen(events, store.layout, self.outputs[output], "position as nth")
-            rows = judged(seen, stretch.frame(self.spark, with_batch=True), self.outputs[output])
+            return {
+                self.judged_place(output, batch, nth, end, FATES[fate]): (FATES[fate], watermark)
+                for part, found in logic.judged(log)
+                for batch, nth, end, fate, watermark in zip(
+                    part.rows.column("batch").to_pylist(),
+                    part.rows.column("position").to_pylist(),
+                    found.end.tolist(),
+                    found.fate.tolist(),
+                    found.watermark.tolist(),
+                    strict=True,
+                )
+            }
+        seen = as_seen(events, store.layout, self.outputs[output], "position as nth")
+        rows = judged(seen, stretch.frame(self.spark, with_batch=True), self.outputs[output])
         return {
             self.judged_place(output, row[BATCH], row["nth"], row[END], FATES[row[FATE]]): (
                 FATES[row[FATE]],

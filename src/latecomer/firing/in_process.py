@@ -25,7 +25,7 @@ from latecomer.store.layout import TIMESTAMP, EventLayout
 from latecomer.timeline.keeper import Step
 from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
 from latecomer.windowing.judge import CODES, FATES
-from latecomer.windowing.judge_in_process import Micros, Watermarks, judged
+from latecomer.windowing.judge_in_process import Judged, Micros, Watermarks, judged
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.merge_in_process import ArrowMerger, replaced
 from latecomer.windowing.tally_in_process import stored_columns
@@ -322,8 +322,11 @@ class ArrowOutput:
                 write_table(rows, folder / f"part-{nth}.parquet")
 
     def _set_aside(self, events: pa.Table, ticks: Watermarks) -> pa.Table:
+        return self.missed(events, judged(events, self.layout, self.output, ticks, self.output.counted))
+
+    def missed(self, events: pa.Table, found: Judged) -> pa.Table:
+        """The side output of events that have been judged."""
         output = self.output
-        found = judged(events, self.layout, output, ticks, output.counted)
         aside = found.fate == CODES[Fate.SIDE_OUTPUT]
         rows = events.take(pa.array(found.nth[aside]))
         end, mark = found.end[aside], found.watermark[aside]

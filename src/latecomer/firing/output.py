@@ -186,11 +186,7 @@ class OutputLogic:
         aside = prepared.counts.fates[ASSIGNMENTS].get(Fate.SIDE_OUTPUT, Decimal(0))
         if aside and batch.logged is not None and not self.tables.late.holds(number):
             folder = self.tables.late.new_folder(number)
-            self.choice.take(
-                "side output",
-                partial(self._write_late_here, batch, folder),
-                partial(self._write_late_on_spark, batch, prepared, folder),
-            )
+            self._write_side_output(batch, prepared, folder)
             failpoint(f"{self.name}.late.written", number)
             self.tables.late.commit(number, parquet_files(folder))
             failpoint(f"{self.name}.late.committed", number)
@@ -298,6 +294,13 @@ class OutputLogic:
     ) -> None:
         paths = self.tables.panes.paths(earlier)
         write_late_panes(self.spark, self.merger, lanes.files[Lane.LATE], paths, self._params(batch), folder)
+
+    def _write_side_output(self, batch: Batch, prepared: Prepared, folder: Location) -> None:
+        self.choice.take(
+            "side output",
+            partial(self._write_late_here, batch, folder),
+            partial(self._write_late_on_spark, batch, prepared, folder),
+        )
 
     def _write_late_here(self, batch: Batch, folder: Location) -> None:
         self._here.side_output(batch, folder)

@@ -9,78 +9,65 @@ came behind the watermark, for only such an event can touch a session that has c
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cached_property, reduce
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.window import Window
 
-from latecomer.config.checks import PRIVATE
-from latecomer.fast import LeftToSpark
-from latecomer.firing.batch import Batch
+from latecomer.fast import flat
+from latecomer.firing.batch import Batch, by_arrival
 from latecomer.firing.closing import places_in
-from latecomer.firing.columns import PANES, Lane
+from latecomer.firing.columns import Lane
+from latecomer.firing.in_process import ArrowOutput, timeline
 from latecomer.firing.lanes import Lanes, _sum
 from latecomer.firing.output import OutputLogic, Prepared
-from latecomer.firing.session_lanes import with_lanes
-from latecomer.firing.side_output import missed
+from latecomer.firing.session_bucket import Bucket, Folded, fold_events, merge_sessions, standing_panes
+from latecomer.firing.session_events import SessionEvents
+from latecomer.firing.session_lanes import Clocks, session_lanes
+from latecomer.log.logged import Logged
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.ledger import EVENTS as EVENT_UNIT
-from latecomer.model.panes import Accumulation
 from latecomer.model.triggers import Count, Every
-from latecomer.model.verdicts import Fate
-from latecomer.model.windows import Session
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+from latecomer.model.windows import FIRST_MOMENT, Session
 from latecomer.store.columns import (
     EVENTS,
-    HELD,
     LANE,
     NEW_BEHIND,
-    NTH,
     SINCE,
-    UNSETTLED,
     WAITING_EVENTS,
     late_column,
     measure_column,
     new_column,
 )
-from latecomer.store.files import Location, footer, parquet_files, read_table, scratch, url
-from latecomer.store.sql import quoted
-from latecomer.store.standing import STANDS, newest_first
+from latecomer.store.files import Location, dataset, parquet_files, read_table, url, write_table
+from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import DataFile, batch_of, kind_of
 from latecomer.timeline.keeper import Stretch
-from latecomer.windowing.columns import CELL, END, FATE, JUDGED_END, JUDGED_START, SESSION, START, WATERMARK
-from latecomer.windowing.judge import CODES, Periods, as_seen, whole_event
+from latecomer.windowing.columns import END, FATE, START
+from latecomer.windowing.judge import CODES, Periods
+from latecomer.windowing.judge_in_process import Judged, NothingLate
 from latecomer.windowing.merge import Counts
-from latecomer.windowing.sessions import (
-    cell_sql,
-    judged,
-    judged_suspects,
-    numbered,
-    suspects,
-    suspects_ddl,
-    with_verdicts,
-)
-from latecomer.windowing.tally import counts_by_batch
+from latecomer.windowing.session_judge import Arrivals, prompt_fates, session_of, witnesses_of
+from latecomer.windowing.session_merger import SessionMerger
+from latecomer.windowing.tally_in_process import counts_of
 
-SUSPECTS, VERDICTS = "suspects", "verdicts"
-_PUBLISHED = f"{PRIVATE}published"
+_FILE = "part.parquet"
 
 
 @dataclass(frozen=True)
 class Known:
-    """What there was before a batch: files of `partials`, and closed sessions that suspects may touch."""
+    """What there was before a batch: files of `partials`."""
 
     states: Sequence[DataFile] = ()
     published: Sequence[DataFile] = ()
-    closed: DataFrame | None = None
 
     @property
     def files(self) -> list[DataFile]:
@@ -91,7 +78,8 @@ class Known:
 class PreparedSessions(Prepared):
     """With the suspects of the batch, judged."""
 
-    verdicts: Sequence[Location] = field(default_factory=list)
+    suspects: Arrivals | None = None
+    judged: Judged | None = None
 
 
 @dataclass(frozen=True)
@@ -150,52 +138,71 @@ class SessionLogic(OutputLogic):
 
     @property
     def window(self) -> Session:
-        assert isinstance(self.output.window, Session)  # noqa: S101
-        return self.output.window
-
-    @property
-    def discards(self) -> bool:
-        return self.output.accumulation is Accumulation.DISCARDING
+        return session_of(self.output)
 
     def prepare(self, batch: Batch) -> PreparedSessions:
-        """Judge the suspects, if there are any; then one pass over events and the sessions they meet."""
+        """Fold the events, judge the suspects among them, and merge all with the sessions that they meet."""
         known = self._known(batch)
-        scratch = self.tables.panes.new_folder(batch.number, SUSPECTS)
-        found = self._find_suspects(batch, scratch)
-        if found and not batch.history:
-            known = Known(known.states, known.published, self._closed(batch, found, known))
-        verdicts = self._judge(batch, found, known, [(0, self.output)], scratch) if found else []
-        inputs = self._inputs(batch, verdicts, known)
-        if not inputs:
+        bucket = Bucket(self._folded(batch), self._read_all(known.states), self._read_all(known.published))
+        if not batch.history:
+            bucket = replace(bucket, closed=self._closed(batch, bucket))
+        judged = bucket.judged([(0, self.output)])
+        sessions = merge_sessions(bucket, judged, self._arrow)
+        if sessions is None:
             return PreparedSessions()
         folder = self.tables.panes.new_folder(batch.number)
-        publishes = bool(known.published) or known.closed is not None
-        rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), inputs)
-        rows = numbered(rows, [*self.merger.input_keys, FATE], self.window)
-        if publishes and self.discards:
-            rows = self._without_published(rows)
-        merged = self.merger.merge(rows, within=SESSION, gather=PANES if publishes else None)
-        laned = with_lanes(self.spark, self.merger, merged, batch.stretch, self._params(batch))
-        laned.write.partitionBy(LANE).parquet(url(folder))
+        for lane, rows in session_lanes(sessions, self._clocks(batch), self._arrow).items():
+            write_table(rows, folder / f"{LANE}={lane}" / _FILE)
         lanes = SessionLanes(folder, self.merger)
-        return PreparedSessions(lanes, known.files, lanes.counts, verdicts)
+        return PreparedSessions(lanes, known.files, lanes.counts, bucket.suspects, judged)
+
+    @cached_property
+    def _arrow(self) -> SessionMerger:
+        return SessionMerger(self.merger)
 
     def judged(
-        self, batch: Batch, scratch: Location, periods: Periods = (), more: Sequence[str] = ()
-    ) -> DataFrame:
-        """The events of the whole log, judged by the log and the timeline alone; `scratch` is for what has
-        to be written down on the way."""
-        under = periods or [(0, self.output)]
-        found = self._find_suspects(batch, scratch)
-        verdicts = self._judge(batch, found, Known(), under, scratch) if found else []
-        return self._with_verdicts(batch, verdicts, under, *more)
+        self, batch: Batch, wanted: Sequence[str] = (), periods: Periods = ()
+    ) -> Iterator[tuple[Arrivals, Judged]]:
+        """The events of the whole log, a part at a time, judged by the log and the timeline alone, under each policy
+        that the output has had; with the columns that are wanted."""
+        under = list(periods) or [(0, self.output)]
+        folded = []
+        last = batch.stretch.fires_at
+        for part in self._events(batch, under).parts(wanted):
+            suspects = part.suspects(self.window)
+            prompt = part.only(~suspects) if suspects.any() else part
+            places = prompt.places(self.output.by, self.window)
+            yield prompt, prompt.judged(places.start, places.end, prompt_fates(prompt))
+            late = part.only(suspects) if suspects.any() else None
+            folded.append(Folded(None, late, witnesses_of(prompt, self.output.by, self.window, last)))
+        bucket = Bucket(folded)
+        judged = bucket.judged(under)
+        if bucket.suspects is not None and judged is not None:
+            yield bucket.suspects, judged
+
+    def whole(self, logged: Logged) -> pa.Table:
+        """Every session of these events, as if nothing had ever been late: START, END, keys, values and states."""
+        names = [*self.layout.keys, *self.layout.values, *self.merger.state_columns]
+        kinds = {START: pa.int64(), END: pa.int64()}
+        kinds |= {name: self.merger.schema.field(name).type for name in names}
+        events = SessionEvents(logged, self.store.layout, [(0, self.output)], NothingLate())
+        parts = events.parts(self._arrow.columns)
+        folded = [fold_events(part, self._arrow, None) for part in parts if len(part)]
+        found = merge_sessions(Bucket(folded), None, self._arrow)
+        if found is None:
+            return pa.schema(list(kinds.items())).empty_table()
+        entered = found.merged.filter(pc.field(FATE) == CODES[Fate.ON_TIME])
+        return pa.table({name: entered.column(name).cast(kind) for name, kind in kinds.items()})
 
     def fates_by_batch(self, batch: Batch, periods: Periods = ()) -> dict[int, Counts]:
-        if batch.events is None:
+        if batch.logged is None:
             return {}
-        self.choice.leave("fates", LeftToSpark("sessions"))
-        with scratch() as folder:
-            return counts_by_batch(self.merger, self.judged(batch, folder, periods))
+        measures = list(self.merger.measures)
+        found = (
+            (judged, flat(part.rows.column("batch")))
+            for part, judged in self.judged(batch, measures, periods)
+        )
+        return counts_of(self.merger, found)
 
     # What a batch meets
 
@@ -207,139 +214,58 @@ class SessionLogic(OutputLogic):
             return Known(*_apart(self.tables.partials.files_before(batch.number)))
         return Known(self.open_states, self.published)
 
-    def _find_suspects(self, batch: Batch, scratch: Location) -> list[Location]:
-        """The events behind the watermark, in files of their own; none if there are none."""
-        if batch.events is None or (not batch.history and batch.earliest > batch.stretch.fires_at):
-            return []
-        folder = scratch / SUSPECTS
-        timeline = batch.timeline(self.spark)
-        found = suspects(batch.events, timeline, self.output, self.store.layout)
-        found.write.parquet(url(folder))
-        return [file for file in parquet_files(folder) if footer(file).num_rows]
-
-    def _judge(
-        self, batch: Batch, found: Sequence[Location], known: Known, periods: Periods, scratch: Location
-    ) -> list[Location]:
-        """Every suspect with the session that judges it, in files of their own."""
-        assert batch.events is not None  # noqa: S101
-        folder = scratch / VERDICTS
-        timeline = batch.timeline(self.spark)
-        suspected = self._files(found, suspects_ddl(self.store.layout))
-        standing = [self._read(known.states)] if known.states else []
-        standing += [known.closed] if known.closed is not None else []
-        places = [self._places(rows) for rows in standing]
-        there = reduce(lambda left, right: left.unionByName(right), places) if places else None
-        layout = self.store.layout
-        with_verdicts(suspected, batch.events, timeline, periods, layout, there).write.parquet(url(folder))
-        return parquet_files(folder)
-
-    def _closed(self, batch: Batch, found: Sequence[Location], known: Known) -> DataFrame | None:
-        """The panes that stand for closed sessions which a suspect may touch, by file and by key.
-
-        A session that is in `partials` as well, because it has more to publish, is left to that.
-        """
-        # What an interrupted attempt at this batch published is no past.
-        earlier = [file for file in self.recent_panes if batch_of(file) < batch.number]
-        files = _touching(earlier, self._cells(found), self.window.gap)
+    def _read_all(self, files: Sequence[DataFile]) -> pa.Table | None:
+        """Stored states, or panes to be taken back; None where there are none."""
         if not files:
             return None
-        panes = self.spark.read.schema(self.merger.ddl()).parquet(*self.tables.panes.paths(files))
-        layout = self.store.layout
-        wanted = as_seen(self._files(found, suspects_ddl(layout)), layout, self.output).select(
-            *map(quoted, self.output.by)
-        )
-        panes = _same_key(panes, wanted, self.output.by, "left_semi")
-        place = ["window_start", "window_end", *map(quoted, self.output.by)]
-        one = ", ".join([*place, *(["sequence"] if self.discards else [])])
-        stands = panes.withColumn(NTH, F.expr(newest_first(one))).where(STANDS).drop(NTH)
-        if not known.states:
-            return stands
-        inside = F.expr(f"{START} <= unix_micros(window_start) and unix_micros(window_end) <= {END}")
-        return _same_key(stands, self._places(self._read(known.states)), self.output.by, "left_anti", inside)
+        return dataset(map(self.tables.partials.location, files), self.merger.schema).to_table()
 
-    def _cells(self, found: Sequence[Location]) -> list[int]:
-        """Where the suspects are, in cells of the gap's length."""
-        times = [read_table(file, columns=["event_time"]).column(0) for file in found]
+    def _events(self, batch: Batch, periods: Periods) -> SessionEvents:
+        assert batch.logged is not None  # noqa: S101
+        return SessionEvents(batch.logged, self.store.layout, periods, timeline(batch))
+
+    def _folded(self, batch: Batch) -> list[Folded]:
+        """The events of a batch, folded a part at a time."""
+        if batch.logged is None:
+            return []
+        last = batch.stretch.fires_at
+        none_behind = not batch.history and batch.earliest > last
+        wanted = [*self._arrow.columns, *self.output.counted]
+        parts = self._events(batch, [(0, self.output)]).parts(wanted, whole=True)
+        return [fold_events(part, self._arrow, None if none_behind else last) for part in parts if len(part)]
+
+    def _closed(self, batch: Batch, bucket: Bucket) -> pa.Table | None:
+        """The panes that stand for closed sessions which a suspect may touch, by file and by key."""
+        suspects = bucket.suspects
+        if suspects is None:
+            return None
+        # What an interrupted attempt at this batch published is no past.
+        earlier = [file for file in self.recent_panes if batch_of(file) < batch.number]
         gap = self.window.gap
-        return sorted({time // gap for each in times for time in each.cast(pa.int64()).to_pylist()})
+        files = _touching(earlier, np.unique(suspects.time // gap).tolist(), gap)
+        if not files:
+            return None
+        low, high = int(suspects.time.min()), int(suspects.time.max()) + gap
+        wanted = (pc.field("window_end") >= _moment(low)) & (pc.field("window_start") <= _moment(high))
+        for key in self.output.by:
+            values = pc.unique(suspects.columns[key])
+            if not pa.types.is_floating(values.type):  # equal ones may have different bits
+                wanted &= pc.field(key).isin(values)
+        panes = dataset(map(self.tables.panes.location, files), self.merger.schema).to_table(filter=wanted)
+        return standing_panes(panes, bucket, self._arrow)
 
-    # One pass
-
-    def _inputs(self, batch: Batch, verdicts: Sequence[Location], known: Known) -> list[DataFrame]:
-        """Events, first folded cell by cell, the sessions they meet, and the panes that those published."""
-        inputs = []
-        if batch.events is not None:
-            events = self.merger.of_events(self._with_verdicts(batch, verdicts, [(0, self.output)]))
-            cells = self.merger.merge(events.withColumn(CELL, F.expr(cell_sql(self.window))), within=CELL)
-            one = f"cast(if({FATE} <= {CODES[Fate.LATE_ACCEPTED]}, {CODES[Fate.ON_TIME]}, {FATE}) as tinyint)"
-            inputs.append(self.merger.again(cells).withColumn(FATE, F.expr(one)))
-        if known.states:
-            inputs.append(self.merger.of_states(self._read(known.states), Fate.ON_TIME))
-        if known.published:
-            inputs += self._of_published(self._read(known.published), self._read(known.states))
-        if known.closed is not None:
-            held = {HELD: F.col(EVENTS)} if self.discards else {}
-            whole = [self._whole_pane()]
-            inputs.append(self.merger.of_states(known.closed.withColumns(held), Fate.ON_TIME, more=whole))
-        return inputs
-
-    def _with_verdicts(
-        self, batch: Batch, verdicts: Sequence[Location], periods: Periods, *more: str
-    ) -> DataFrame:
-        assert batch.events is not None  # noqa: S101
-        layout = self.store.layout
-        timeline = batch.timeline(self.spark)
-        prompt = judged(as_seen(batch.events, layout, self.output, *more), timeline, self.output)
-        if not verdicts:
-            return prompt
-        logged = self._files(verdicts, suspects_ddl(layout, judged=True))
-        seen = as_seen(logged, layout, self.output, *more, WATERMARK, JUDGED_START, JUDGED_END)
-        return prompt.unionByName(judged_suspects(seen, periods))
-
-    def _of_published(self, panes: DataFrame, states: DataFrame) -> list[DataFrame]:
-        """Panes that have to be taken back, as inputs that say nothing: their session has what they hold.
-
-        One that discards does not have what the panes of the very same window published.
-        """
-        if not self.discards:
-            return [self._of_nothing(panes)]
-        places = self._places(states)
-        same = F.expr(f"unix_micros(window_start) = {START} and unix_micros(window_end) = {END}")
-        others, of_same = (
-            _same_key(panes, places, self.output.by, how, same) for how in ("left_anti", "left_semi")
+    def _clocks(self, batch: Batch) -> Clocks:
+        stretch, trigger = batch.stretch, self.output.trigger
+        steps = [step for step in stretch.steps if step.watermark > BEGIN_OF_TIME]
+        return Clocks(
+            batch.number,
+            stretch.watermark_before,
+            stretch.fires_at,
+            np.array([step.watermark for step in steps], np.int64),
+            np.array([step.at for step in steps], np.int64),
+            by_arrival(trigger.early) and stretch.passed(trigger.early.every),
+            by_arrival(trigger.late) and stretch.passed(trigger.late.every),
         )
-        none = dict.fromkeys((HELD, SINCE, UNSETTLED, WAITING_EVENTS), F.lit(0).cast("bigint"))
-        zeroed = of_same.selectExpr("*", self._whole_pane()).withColumns(none)
-        return [self._of_nothing(others), self.merger.of_states(zeroed, Fate.ON_TIME, more=[PANES])]
-
-    def _of_nothing(self, panes: DataFrame) -> DataFrame:
-        return self.merger.of_nothing(self._places(panes, self._whole_pane()), more=[PANES])
-
-    def _places(self, rows: DataFrame, *more: str) -> DataFrame:
-        """The window and key of stored sessions."""
-        return rows.selectExpr(
-            f"unix_micros(window_start) as {START}",
-            f"unix_micros(window_end) as {END}",
-            *map(quoted, self.output.by),
-            *more,
-        )
-
-    def _without_published(self, rows: DataFrame) -> DataFrame:
-        """Where the window is still the same, a discarding pane does not publish again what others published."""
-        session = Window.partitionBy(*self.merger.input_keys, FATE, SESSION)
-        same = (F.min(START).over(session) == F.col(START)) & (F.max(END).over(session) == F.col(END))
-        after = rows.withColumn(_PUBLISHED, F.col(PANES).isNotNull() & same)
-        emptied = {
-            name: F.expr(f"if({_PUBLISHED}, {sql}, {quoted(name)})")
-            for name, sql in self.merger.emptied_inputs.items()
-        }
-        return after.withColumns(emptied).drop(_PUBLISHED)
-
-    def _whole_pane(self) -> str:
-        return f"struct({', '.join(quoted(field.name) for field in self.merger.schema)}) as {PANES}"
-
-    def _files(self, files: Sequence[Location], schema: str) -> DataFrame:
-        return self.spark.read.schema(schema).parquet(*map(url, files))
 
     def _to_retract(self) -> set[tuple[Any, ...]]:
         return places_in(map(self.tables.partials.location, self.published), self.output)
@@ -369,11 +295,11 @@ class SessionLogic(OutputLogic):
             files += self._closing_panes(batch, files, published)
         return files, []
 
-    def _late(self, batch: Batch, _events: DataFrame, prepared: Prepared) -> DataFrame:
+    def _write_side_output(self, _batch: Batch, prepared: Prepared, folder: Location) -> None:
         assert isinstance(prepared, PreparedSessions)  # noqa: S101
-        layout = self.store.layout
-        events = self._with_verdicts(batch, prepared.verdicts, [(0, self.output)], whole_event(layout))
-        return missed(events, self.output, layout)
+        if prepared.suspects is not None and prepared.judged is not None:
+            aside = ArrowOutput(self.merger, self.store.layout, self._arrow)
+            write_table(aside.missed(prepared.suspects.rows, prepared.judged), folder / _FILE)
 
     def _remember_panes(self, _batch: Batch, added: Sequence[DataFile], _folded: Sequence[DataFile]) -> None:
         self.recent_panes += _bounded(added)
@@ -413,12 +339,5 @@ def _touching(files: Sequence[DataFile], cells: Sequence[int], gap: int) -> list
     return found
 
 
-def _same_key(
-    rows: DataFrame, others: DataFrame, by: Sequence[str], how: str, also: Column | None = None
-) -> DataFrame:
-    """The rows whose key is, or with `left_anti` is not, among the others'."""
-    names = {key: f"{PRIVATE}other_{key}" for key in by}
-    renamed = others.withColumnsRenamed(names)
-    same = [F.col(quoted(key)).eqNullSafe(F.col(quoted(name))) for key, name in names.items()]
-    conditions = [*same, *([] if also is None else [also])]
-    return rows.join(renamed, conditions, how) if conditions else rows
+def _moment(micros: int) -> pa.Scalar:
+    return pa.scalar(min(max(micros, FIRST_MOMENT), END_OF_TIME), pa.int64()).cast(TIMESTAMP)

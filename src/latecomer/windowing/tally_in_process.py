@@ -51,6 +51,15 @@ def counts_by_batch(
     return _as_counts(sums, measures)
 
 
+def counts_of(merger: Merger, judged: Iterable[tuple[Judged, pa.Array]]) -> dict[int, Counts]:
+    """The same of events that have been judged, each with the batch in which it was logged."""
+    sums = Sums([EVENTS, ASSIGNMENTS, *merger.measures, _LATE, _PARTLY])
+    for found, batch in judged:
+        if len(found):
+            sums.add(*_counted(found, batch, merger.measures))
+    return _as_counts(sums, merger.measures)
+
+
 def stored_columns(layout: EventLayout, outputs: Sequence[Output], wanted: Iterable[str]) -> list[str]:
     """The columns of the log that judging events for outputs takes, with those that are wanted besides."""
     texts = [made.sql for output in outputs for made in output.columns.values()]

@@ -11,33 +11,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
+from typing import cast
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.window import Window
 
 from latecomer.after.rebuild.columns import AFTER, BEFORE, CHANGE, PRIOR, SEQUENCE
 from latecomer.config.checks import PRIVATE
 from latecomer.firing.output import OutputLogic
+from latecomer.firing.sessions import SessionLogic
 from latecomer.log.logged import Logged
 from latecomer.log.repeats import repeats_in
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Accumulation, Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
-from latecomer.model.windows import FIRST_MOMENT, Session
+from latecomer.model.windows import FIRST_MOMENT, FixedWindow, Session
 from latecomer.store.columns import EVENTS, SINCE, UNSETTLED, WAITING_EVENTS, measure_column
 from latecomer.store.files import Location, url
 from latecomer.store.sql import quoted
 from latecomer.store.table import DataFile
-from latecomer.windowing import sessions
 from latecomer.windowing.assign import with_windows
-from latecomer.windowing.columns import CELL, END, FATE, PARTLY, SESSION, START, WATERMARK
+from latecomer.windowing.columns import END, FATE, PARTLY, START, WATERMARK
 from latecomer.windowing.judge import CODES, as_seen, kept_sql
+from latecomer.windowing.judge_in_process import Flags
+from latecomer.windowing.sessions import Places, key_codes, numbered
 
 NEW, CHANGED, WITHDRAWN = "new", "changed", "withdrawn"
 _RETRACTED, _TURN = f"{PRIVATE}retracted", f"{PRIVATE}turn"
-_WITHIN, _CLOSED = f"{PRIVATE}within", f"{PRIVATE}closed"
 _WAS, _IS = f"{PRIVATE}was", f"{PRIVATE}is"
 """Whether a number stands, and whether one should."""
 _BEFORE, _AFTER = f"{PRIVATE}before_", f"{PRIVATE}after_"
@@ -128,22 +131,15 @@ def computed(range_: Range, events: DataFrame) -> DataFrame:
     kept = events.where(range_.events_sql).where(f"batch <= {range_.through}")
     logged = Logged.of(kept)
     once = repeats_in(logged, logic.store.pipeline, range_.through).left_out_of(logged)
+    if isinstance(logic, SessionLogic):
+        return logic.spark.createDataFrame(logic.whole(once))
     seen = as_seen(once.frame, logic.store.layout, output).where(kept_sql(output))
     window = output.window
-    fate = f"cast({CODES[Fate.ON_TIME]} as tinyint)"
-    if isinstance(window, Session):
-        placed = sessions.with_stretches(seen, window)
-    else:
-        placed = with_windows(seen, window)
-        wanted = [range_.windows_sql] + ([f"{END} > {range_.watermark}L"] if range_.redefined else [])
-        placed = placed.where(" or ".join(f"({each})" for each in wanted))
-    columns = {FATE: fate, WATERMARK: f"{BEGIN_OF_TIME}L"}
+    wanted = [range_.windows_sql] + ([f"{END} > {range_.watermark}L"] if range_.redefined else [])
+    placed = with_windows(seen, cast(FixedWindow, window)).where(" or ".join(f"({each})" for each in wanted))
+    columns = {FATE: f"cast({CODES[Fate.ON_TIME]} as tinyint)", WATERMARK: f"{BEGIN_OF_TIME}L"}
     columns |= {PARTLY: "false"} if window.overlaps else {}
     inputs = merger.of_events(placed.withColumns({name: F.expr(sql) for name, sql in columns.items()}))
-    if isinstance(window, Session):
-        cells = merger.merge(inputs.withColumn(CELL, F.expr(sessions.cell_sql(window))), within=CELL)
-        numbered = sessions.numbered(merger.again(cells), merger.input_keys, window)
-        return merger.merge(numbered, within=SESSION)
     return merger.merge(inputs)
 
 
@@ -294,18 +290,29 @@ def _chosen(range_: Range, both: DataFrame) -> DataFrame:
     window = range_.logic.output.window
     if not isinstance(window, Session):
         return both.where(range_.windows_sql)
-    keys = [quoted(key) for key in range_.logic.layout.keys]
-    numbered = sessions.numbered(both, keys, window)
-    together = Window.partitionBy(*keys, SESSION)
-    within = f"{START} < {range_.until}L and {END} > {range_.since}L"
-    gap = window.gap if range_.whole > BEGIN_OF_TIME else 0
-    closed = F.max(END).over(together) <= range_.watermark
-    return (
-        numbered.withColumn(_WITHIN, F.max(F.expr(within)).over(together))
-        .withColumn(_CLOSED, closed & (F.min(START).over(together) >= range_.whole + gap))
-        .where(f"{_WITHIN} and {_CLOSED}")
-        .drop(_WITHIN, _CLOSED, SESSION)
+    places = both.select(*_place(range_.logic)).toArrow()
+    chosen = range_.logic.spark.createDataFrame(
+        places.filter(pa.array(_chosen_sessions(range_, places, window))).rename_columns(
+            [f"{PRIVATE}of_{name}" for name in _place_names(range_.logic)]
+        )
     )
+    same = [
+        F.col(quoted(name)).eqNullSafe(F.col(quoted(f"{PRIVATE}of_{name}")))
+        for name in _place_names(range_.logic)
+    ]
+    return both.join(F.broadcast(chosen), same, "left_semi")
+
+
+def _chosen_sessions(range_: Range, rows: pa.Table, window: Session) -> Flags:
+    """Whether each session, with all that it touches, has closed and reaches into the range."""
+    places = Places.of_merged(rows, list(range_.logic.layout.keys))
+    (codes,) = key_codes([places])
+    found = numbered(codes, places.start, places.end, window)
+    within = np.zeros(len(found.starts), bool)
+    within[found.session[(places.start < range_.until) & (places.end > range_.since)]] = True
+    gap = window.gap if range_.whole > BEGIN_OF_TIME else 0
+    closed = (found.ends <= range_.watermark) & (found.starts >= range_.whole + gap)
+    return np.asarray((within & closed)[found.session], bool)
 
 
 def _kept_empty(range_: Range, differing: DataFrame) -> DataFrame:

@@ -21,10 +21,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.after.reading.accounts import Accounts
-from latecomer.after.reconcile.truth_in_process import dropped_here, rows_here
+from latecomer.after.reconcile.truth_in_process import (
+    dropped_from_sessions,
+    dropped_here,
+    rows_here,
+    session_rows,
+)
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
-from latecomer.firing.batch import Batch
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import OutputLogic
 from latecomer.firing.overflow import overflow_in_words
@@ -36,7 +40,6 @@ from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
-from latecomer.model.windows import Session
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
@@ -47,8 +50,7 @@ from latecomer.store.past import ReplayStore
 from latecomer.store.sql import quoted
 from latecomer.store.store import Store
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
-from latecomer.windowing import sessions
-from latecomer.windowing.columns import BATCH, END, FATE, SESSION, START
+from latecomer.windowing.columns import BATCH, END, FATE, START
 from latecomer.windowing.judge import CODES, Periods, as_seen, judged
 
 LOG = logging.getLogger(__name__)
@@ -77,19 +79,27 @@ def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> T
         LOG.info("computing output %s from the whole log", name)
         logic = output_logic(computing.spark, computing.store, name)
         choice, logged, stretch = logic.choice, computing.logged, computing.stretch
-        rows = choice.take(
-            "rows",
-            lambda: rows_here(logic, logged, stretch),
-            lambda: computing.written(computing.everything(logic), "rows"),
+        rows = (
+            session_rows(logic, logged)
+            if isinstance(logic, SessionLogic)
+            else choice.take(
+                "rows",
+                lambda: rows_here(logic, logged, stretch),
+                lambda: computing.written(computing.everything(logic), "rows"),
+            )
         )
         dropped = pa.table({})
         if accounts.any_dropped():
             periods = [(since, under) for since, under in store.policies(name) if since <= last]
             added = accounts.additive
-            dropped = choice.take(
-                "dropped events",
-                lambda: dropped_here(logic, logged, stretch, periods, last, added),
-                lambda: computing.written(computing.dropped(logic, periods, added), "dropped"),
+            dropped = (
+                dropped_from_sessions(logic, logged, stretch, periods, last, added)
+                if isinstance(logic, SessionLogic)
+                else choice.take(
+                    "dropped events",
+                    lambda: dropped_here(logic, logged, stretch, periods, last, added),
+                    lambda: computing.written(computing.dropped(logic, periods, added), "dropped"),
+                )
             )
         LOG.info("computed from the log: %s", choice.in_words())
     return Truth(rows, dropped)
@@ -122,19 +132,13 @@ class _Computing:
         rows = [(batch, replace(row, watermark=BEGIN_OF_TIME)) for batch, row in self.stretch.rows]
         timeline = Stretch(rows).frame(self.spark, with_batch=True)
         seen, merger = as_seen(self.events, self.store.layout, logic.output), logic.merger
-        window = logic.output.window
-        if isinstance(window, Session):
-            inputs = merger.of_events(sessions.judged(seen, timeline, logic.output))
-            numbered = sessions.numbered(inputs, [*merger.input_keys, FATE], window)
-            merged = merger.merge(numbered, within=SESSION)
-        else:
-            merged = merger.merge(merger.of_events(judged(seen, timeline, logic.output)))
+        merged = merger.merge(merger.of_events(judged(seen, timeline, logic.output)))
         kept = merged.where(F.col(FATE) == CODES[Fate.ON_TIME])
         return kept.select(*_place(logic), *map(quoted, logic.layout.values))
 
     def dropped(self, logic: OutputLogic, periods: Periods, additive: dict[str, Aggregate]) -> DataFrame:
         """What the dropped events would have added, judged by the watermarks and policies of their time."""
-        gone = self._judged(logic, periods).where(F.col(FATE) == CODES[Fate.DROPPED])
+        gone = self._judged(periods).where(F.col(FATE) == CODES[Fate.DROPPED])
         keys = [quoted(key) for key in logic.layout.keys]
         sums = [F.expr(_summed(each, logic.layout.types)).alias(name) for name, each in additive.items()]
         grouped = gone.groupBy(START, END, *keys).agg(*(sums or [F.lit(0).alias(f"{PRIVATE}none")]))
@@ -143,10 +147,7 @@ class _Computing:
     def _seen(self, output: Output) -> DataFrame:
         return as_seen(self.events, self.store.layout, output)
 
-    def _judged(self, logic: OutputLogic, periods: Periods) -> DataFrame:
-        if isinstance(logic, SessionLogic):
-            log = Batch(self.last, self.stretch, self.logged, history=True)
-            return logic.judged(log, self.folder / "suspects", periods)
+    def _judged(self, periods: Periods) -> DataFrame:
         timeline = self.stretch.frame(self.spark, with_batch=True)
         untils = [since for since, _ in periods[1:]] + [self.last + 1]
         parts = [

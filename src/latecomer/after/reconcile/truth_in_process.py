@@ -8,7 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.fast import MOST_ROWS, Declined, flat
+from latecomer.firing.batch import Batch
 from latecomer.firing.output import OutputLogic
+from latecomer.firing.sessions import SessionLogic
 from latecomer.log.logged import Logged
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
@@ -67,6 +69,29 @@ def dropped_here(
     if not parts:
         raise Declined("no event of these batches")
     return _summed(logic, pa.concat_tables(parts), additive)
+
+
+def session_rows(logic: SessionLogic, logged: Logged) -> pa.Table:
+    """`rows_here` of sessions."""
+    found = logic.whole(logged)
+    names = (*logic.layout.keys, *logic.layout.values)
+    return pa.table({**_windows(found), **{name: found.column(name) for name in names}})
+
+
+def dropped_from_sessions(
+    logic: SessionLogic,
+    logged: Logged,
+    stretch: Stretch,
+    periods: Periods,
+    last: int,
+    additive: Mapping[str, Aggregate],
+) -> pa.Table:
+    """`dropped_here` of sessions."""
+    wanted = [each.column for each in additive.values() if each.column is not None]
+    log = Batch(last, stretch, logged, history=True)
+    found = (judged for _, judged in logic.judged(log, wanted, periods))
+    terms = [_terms(logic, _only(each, Fate.DROPPED), additive) for each in found]
+    return _summed(logic, pa.concat_tables(terms), additive)
 
 
 def _only(found: Judged, fate: Fate) -> Judged:
