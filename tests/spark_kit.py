@@ -211,8 +211,8 @@ class Bench:
                 self.judged_place(output, batch, nth, end, FATES[fate]): (FATES[fate], watermark)
                 for part, found in logic.judged(log)
                 for batch, nth, end, fate, watermark in zip(
-                    part.rows.column("batch").to_pylist(),
-                    part.rows.column("position").to_pylist(),
+                    part.rows().column("batch").to_pylist(),
+                    part.rows().column("position").to_pylist(),
                     found.end.tolist(),
                     found.fate.tolist(),
                     found.watermark.tolist(),

@@ -60,7 +60,7 @@ def fold_events(arrivals: Arrivals, merger: ArrowMerger, last: int | None) -> Fo
     suspects = arrivals.suspects(window) if last is not None else np.zeros(len(arrivals), bool)
     prompt, late = arrivals, None
     if suspects.any():
-        prompt, late = arrivals.only(~suspects), arrivals.only(suspects)
+        prompt, late = arrivals.only(~suspects), arrivals.only(suspects).apart()
     witnesses = None if last is None else witnesses_of(prompt, by, window, last)
     return Folded(_partials(prompt, merger) if len(prompt) else None, late, witnesses)
 
@@ -93,7 +93,7 @@ class Bucket:
     @cached_property
     def suspects(self) -> Arrivals | None:
         """The suspects of all splits."""
-        found = [each.suspects for each in self.folded if each.suspects is not None]
+        found = [each.suspects for each in self.folded if each.suspects is not None and len(each.suspects)]
         return together(found) if found else None
 
     def judged(self, periods: Periods) -> Judged | None:

@@ -26,7 +26,7 @@ from latecomer.windowing.judge_in_process import Flags, Timeline, _kept, micros_
 from latecomer.windowing.session_judge import ORDER, Arrivals
 from latecomer.windowing.tally_in_process import stored_columns
 
-_KEPT, _DERIVED = f"{PRIVATE}kept", f"{PRIVATE}derived_"
+_KEPT, _DERIVED = f"{PRIVATE}is_kept", f"{PRIVATE}made_"
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class SessionEvents:
     def _arrivals(self, events: pa.Table, wanted: Sequence[str]) -> Arrivals:
         seen = as_seen(events, self.layout, self.output)
         columns = {name: seen.column(name) for name in dict.fromkeys([*wanted, *self.output.by])}
-        return Arrivals(events, columns, self._kept(events), self.timeline.over(events))
+        return Arrivals.of(events, columns, self.timeline.over(events), self._kept(events))
 
     def _kept(self, events: pa.Table) -> Flags:
         """Whether the `where` of its period keeps each event."""
@@ -88,7 +88,7 @@ class SessionEvents:
         view = {**self.layout.view, **{name: _DERIVED + name for name in derived}}
         columns = {name: flat(rows.column(view[name])) for name in dict.fromkeys([*wanted, *self.output.by])}
         kept = np.asarray(flat(rows.column(_KEPT)).fill_null(False))
-        return Arrivals(events, columns, kept, self.timeline.over(events))
+        return Arrivals.of(events, columns, self.timeline.over(events), kept)
 
     def _kept_sql(self) -> str:
         *earlier, (_, last) = self.periods

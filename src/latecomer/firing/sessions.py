@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.config.models import Output
 from latecomer.fast import flat
 from latecomer.firing.batch import Batch, by_arrival
 from latecomer.firing.closing import places_in
@@ -151,7 +152,9 @@ class SessionLogic(OutputLogic):
         if sessions is None:
             return PreparedSessions()
         folder = self.tables.panes.new_folder(batch.number)
-        for lane, rows in session_lanes(sessions, self._clocks(batch), self._arrow).items():
+        for lane, rows in session_lanes(
+            sessions, clocks_of(batch.number, batch.stretch, self.output), self._arrow
+        ).items():
             write_table(rows, folder / f"{LANE}={lane}" / _FILE)
         lanes = SessionLanes(folder, self.merger)
         return PreparedSessions(lanes, known.files, lanes.counts, bucket.suspects, judged)
@@ -173,7 +176,7 @@ class SessionLogic(OutputLogic):
             prompt = part.only(~suspects) if suspects.any() else part
             places = prompt.places(self.output.by, self.window)
             yield prompt, prompt.judged(places.start, places.end, prompt_fates(prompt))
-            late = part.only(suspects) if suspects.any() else None
+            late = part.only(suspects).apart() if suspects.any() else None
             folded.append(Folded(None, late, witnesses_of(prompt, self.output.by, self.window, last)))
         bucket = Bucket(folded)
         judged = bucket.judged(under)
@@ -199,7 +202,7 @@ class SessionLogic(OutputLogic):
             return {}
         measures = list(self.merger.measures)
         found = (
-            (judged, flat(part.rows.column("batch")))
+            (judged, flat(part.rows(["batch"]).column(0)))
             for part, judged in self.judged(batch, measures, periods)
         )
         return counts_of(self.merger, found)
@@ -254,19 +257,6 @@ class SessionLogic(OutputLogic):
         panes = dataset(map(self.tables.panes.location, files), self.merger.schema).to_table(filter=wanted)
         return standing_panes(panes, bucket, self._arrow)
 
-    def _clocks(self, batch: Batch) -> Clocks:
-        stretch, trigger = batch.stretch, self.output.trigger
-        steps = [step for step in stretch.steps if step.watermark > BEGIN_OF_TIME]
-        return Clocks(
-            batch.number,
-            stretch.watermark_before,
-            stretch.fires_at,
-            np.array([step.watermark for step in steps], np.int64),
-            np.array([step.at for step in steps], np.int64),
-            by_arrival(trigger.early) and stretch.passed(trigger.early.every),
-            by_arrival(trigger.late) and stretch.passed(trigger.late.every),
-        )
-
     def _to_retract(self) -> set[tuple[Any, ...]]:
         return places_in(map(self.tables.partials.location, self.published), self.output)
 
@@ -299,7 +289,7 @@ class SessionLogic(OutputLogic):
         assert isinstance(prepared, PreparedSessions)  # noqa: S101
         if prepared.suspects is not None and prepared.judged is not None:
             aside = ArrowOutput(self.merger, self.store.layout, self._arrow)
-            write_table(aside.missed(prepared.suspects.rows, prepared.judged), folder / _FILE)
+            write_table(aside.missed(prepared.suspects.rows(), prepared.judged), folder / _FILE)
 
     def _remember_panes(self, _batch: Batch, added: Sequence[DataFile], _folded: Sequence[DataFile]) -> None:
         self.recent_panes += _bounded(added)
@@ -337,6 +327,20 @@ def _touching(files: Sequence[DataFile], cells: Sequence[int], gap: int) -> list
         if place < len(cells) and (high is None or cells[place] * gap <= high):
             found.append(file)
     return found
+
+
+def clocks_of(batch: int, stretch: Stretch, output: Output) -> Clocks:
+    """Where the clocks stand at the end of a batch."""
+    steps, trigger = [step for step in stretch.steps if step.watermark > BEGIN_OF_TIME], output.trigger
+    return Clocks(
+        batch,
+        stretch.watermark_before,
+        stretch.fires_at,
+        np.array([step.watermark for step in steps], np.int64),
+        np.array([step.at for step in steps], np.int64),
+        by_arrival(trigger.early) and stretch.passed(trigger.early.every),
+        by_arrival(trigger.late) and stretch.passed(trigger.late.every),
+    )
 
 
 def _moment(micros: int) -> pa.Scalar:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.windowing.columns import BATCH, END, KEY, START, TICK
 from latecomer.windowing.judge import CODES, Periods
 from latecomer.windowing.judge_in_process import Flags, Judged, Micros, _fates, micros_of
-from latecomer.windowing.sessions import Places, key_codes, numbered, span_ends
+from latecomer.windowing.sessions import Places, in_order, key_codes, numbered, span_ends
 
 ORDER = {BATCH: "batch", TICK: "tick", ARRIVAL: "arrival_time", ORIGIN: "origin", POSITION: "position"}
 """The order in which events came: its columns, and those of the log."""
@@ -43,28 +43,51 @@ def session_of(output: Output) -> Session:
 class Arrivals:
     """Events as an output sees them, with the watermark that each met."""
 
-    rows: pa.Table
-    """As they were logged."""
+    logged: pa.Table
+    """The rows of the log that they are among."""
+    nth: Micros
+    """Which of the rows each is."""
     columns: Mapping[str, pa.Array]
     """The columns that the output needs, by the source's names and its own: the keys among them."""
+    time: Micros
+    arrival: Micros
+    watermark: Micros
     kept: Flags
     """Whether the output's `where` keeps each."""
-    watermark: Micros
-    time: Micros = field(init=False)
-    arrival: Micros = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "time", micros_of(self.rows, "event_time"))
-        object.__setattr__(self, "arrival", micros_of(self.rows, "arrival_time"))
+    @classmethod
+    def of(
+        cls, logged: pa.Table, columns: Mapping[str, pa.Array], watermark: Micros, kept: Flags
+    ) -> Arrivals:
+        """All events of a table."""
+        time, arrival = (micros_of(logged, name) for name in ("event_time", "arrival_time"))
+        return cls(logged, np.arange(logged.num_rows), columns, time, arrival, watermark, kept)
 
     def __len__(self) -> int:
         return len(self.time)
 
-    def only(self, rows: Flags) -> Arrivals:
+    def rows(self, names: Sequence[str] | None = None) -> pa.Table:
+        """The events as they were logged; some columns of them."""
+        some = self.logged if names is None else self.logged.select(list(names))
+        return some if len(self) == some.num_rows else some.take(pa.array(self.nth))
+
+    def only(self, which: Flags) -> Arrivals:
         """Some of them."""
-        wanted = pa.array(rows)
+        wanted = pa.array(which)
         columns = {name: column.filter(wanted) for name, column in self.columns.items()}
-        return Arrivals(self.rows.filter(wanted), columns, self.kept[rows], self.watermark[rows])
+        return Arrivals(
+            self.logged,
+            self.nth[which],
+            columns,
+            self.time[which],
+            self.arrival[which],
+            self.watermark[which],
+            self.kept[which],
+        )
+
+    def apart(self) -> Arrivals:
+        """The same without the rows of others, to be kept or sent."""
+        return replace(self, logged=self.rows(), nth=np.arange(len(self)))
 
     def suspects(self, window: Session) -> Flags:
         """Whether each can touch a session that has closed: such a one may end at the watermark itself."""
@@ -99,11 +122,11 @@ def together(parts: Sequence[Arrivals]) -> Arrivals:
     columns = {
         name: flat(pa.chunked_array([part.columns[name] for part in parts])) for name in parts[0].columns
     }
-    return Arrivals(
-        pa.concat_tables([part.rows for part in parts]),
+    return Arrivals.of(
+        pa.concat_tables([part.rows() for part in parts]),
         columns,
-        np.concatenate([part.kept for part in parts]),
         np.concatenate([part.watermark for part in parts]),
+        np.concatenate([part.kept for part in parts]),
     )
 
 
@@ -124,11 +147,11 @@ def witnesses_of(prompt: Arrivals, by: Sequence[str], window: Session, last: int
 
 def _came(arrivals: Arrivals, by: Sequence[str], window: Session) -> pa.Table:
     """The key and the span of each event, and when it came."""
-    places = arrivals.places(by, window)
+    places, rows = arrivals.places(by, window), arrivals.rows(list(ORDER.values()))
     return pa.table(
         {
             **{KEY + key: column for key, column in zip(by, places.keys, strict=True)},
-            **{name: arrivals.rows.column(stored) for name, stored in ORDER.items()},
+            **{name: rows.column(stored) for name, stored in ORDER.items()},
             START: pa.array(places.start),
             END: pa.array(places.end),
         }
@@ -161,7 +184,7 @@ def judged_suspects(
 def _by_period(suspects: Arrivals, periods: Periods) -> Iterator[tuple[Output, Micros]]:
     """Under which policy which of the suspects came."""
     since = np.array([since for since, _ in periods[1:]], np.int64)
-    nth = np.searchsorted(since, micros_of(suspects.rows, "batch"), side="right")
+    nth = np.searchsorted(since, micros_of(suspects.rows(["batch"]), "batch"), side="right")
     for period, (_, under) in enumerate(periods):
         yield under, np.flatnonzero(nth == period)
 
@@ -211,7 +234,7 @@ def _epochs(codes: Micros, came: pa.Table, suspects: int) -> Micros:
         if name != ORIGIN
     }
     numbers[ORIGIN] = rank[np.asarray(origin.indices.fill_null(-1))]
-    order = np.lexsort([*(numbers[name] for name in reversed(ORDER)), codes])
+    order = in_order(codes, *(numbers[name] for name in ORDER))
     is_suspect = (order < suspects).astype(np.int64)
     of_key = np.cumsum(np.append(True, codes[order][1:] != codes[order][:-1]))
     epoch = np.empty(len(codes), np.int64)

@@ -130,13 +130,23 @@ def _meets(reached: Micros, start: Micros, window: Session) -> Flags:
     return met
 
 
-def in_order(codes: Micros, start: Micros) -> Micros:
-    """The order by key and start."""
-    low = int(start.min())
-    width = int(start.max()) - low + 1
-    if (int(codes.max()) + 1) * width < _MOST_CODES:
-        return np.argsort(codes * width + (start - low), kind="stable")
-    return np.lexsort((start, codes))
+def in_order(*columns: Micros) -> Micros:
+    """The order by these columns, the first of them first. Rows that are alike in all of them come in any order.
+
+    Columns are put together in as few numbers as hold them: one sort of 64 bits costs a third of a stable one.
+    """
+    keys: list[Micros] = []
+    room = 1
+    for column in columns if len(columns[0]) else ():
+        low = int(column.min())
+        width = int(column.max()) - low + 1
+        if keys and room * width < _MOST_CODES:
+            keys[-1] = keys[-1] * width + (column - low)
+            room *= width
+        else:
+            keys.append(column - low if width < _MOST_CODES else column)
+            room = width
+    return np.argsort(keys[0]) if len(keys) == 1 else np.lexsort(keys[::-1] or columns)
 
 
 def _firsts(codes: Micros) -> Flags:

@@ -291,16 +291,11 @@ def _chosen(range_: Range, both: DataFrame) -> DataFrame:
     if not isinstance(window, Session):
         return both.where(range_.windows_sql)
     places = both.select(*_place(range_.logic)).toArrow()
-    chosen = range_.logic.spark.createDataFrame(
-        places.filter(pa.array(_chosen_sessions(range_, places, window))).rename_columns(
-            [f"{PRIVATE}of_{name}" for name in _place_names(range_.logic)]
-        )
-    )
-    same = [
-        F.col(quoted(name)).eqNullSafe(F.col(quoted(f"{PRIVATE}of_{name}")))
-        for name in _place_names(range_.logic)
-    ]
-    return both.join(F.broadcast(chosen), same, "left_semi")
+    chosen = places.filter(pa.array(_chosen_sessions(range_, places, window)))
+    names = {name: f"{PRIVATE}chosen_{name}" for name in _place_names(range_.logic)}
+    wanted = range_.logic.spark.createDataFrame(chosen.rename_columns(names))
+    same = [F.col(quoted(name)).eqNullSafe(F.col(quoted(other))) for name, other in names.items()]
+    return both.join(F.broadcast(wanted), same, "left_semi")
 
 
 def _chosen_sessions(range_: Range, rows: pa.Table, window: Session) -> Flags:
