@@ -231,11 +231,12 @@ class SessionLogic(OutputLogic):
         """The events of a batch, folded a part at a time."""
         if batch.logged is None:
             return []
-        last = batch.stretch.fires_at
-        none_behind = not batch.history and batch.earliest > last
         wanted = [*self._arrow.columns, *self.output.counted]
-        parts = self._events(batch, [(0, self.output)]).parts(wanted, whole=True)
-        return [fold_events(part, self._arrow, None if none_behind else last) for part in parts if len(part)]
+        found = self._events(batch, [(0, self.output)]).parts(wanted, whole=True)
+        parts = [part for part in found if len(part)]
+        behind = any(part.suspects(self.window).any() for part in parts)
+        last = batch.stretch.fires_at if behind else None
+        return [fold_events(part, self._arrow, last) for part in parts]
 
     def _closed(self, batch: Batch, bucket: Bucket) -> pa.Table | None:
         """The panes that stand for closed sessions which a suspect may touch, by file and by key."""
